@@ -1,0 +1,121 @@
+"""Checkpoints: one file each, whole or not at all, that training of any number of workers continues from."""
+
+import dataclasses
+import json
+import re
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trainer.config import ExperimentConfig
+from trainer.errors import ArtifactError
+from trainer.folders import new_file
+from trainer.history import Epoch
+
+_NAME = re.compile(r"epoch-(\d{6,})\.npz")
+_KEPT = 2
+# What may differ between the run that saved and the run that continues: it does not change the sequence.
+_FREE = ("epochs", "workers", "strategy", "simulator")
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """Training after a whole number of epochs."""
+
+    config: ExperimentConfig
+    dataset_digest: str
+    history: tuple[Epoch, ...]
+    weights: tuple[npt.NDArray[np.float32], ...]
+    optimizer: tuple[npt.NDArray[Any], ...]
+
+    @property
+    def epochs(self) -> int:
+        """Epochs that are done."""
+        return len(self.history)
+
+
+def save(checkpoint: Checkpoint, folder: Path) -> None:
+    """Write a checkpoint and drop all but the newest two."""
+    description = {
+        "config": checkpoint.config.model_dump(),
+        "dataset_digest": checkpoint.dataset_digest,
+        "history": [dataclasses.astuple(epoch) for epoch in checkpoint.history],
+    }
+    arrays = {
+        **{f"weights_{index}": array for index, array in enumerate(checkpoint.weights)},
+        **{f"optimizer_{index}": array for index, array in enumerate(checkpoint.optimizer)},
+    }
+    with new_file(folder / f"epoch-{checkpoint.epochs:06d}.npz") as unfinished, unfinished.open("wb") as file:
+        np.savez(file, description=np.array(json.dumps(description)), **arrays)
+    for path in _paths(folder)[:-_KEPT]:
+        path.unlink(missing_ok=True)
+
+
+def load_latest(folder: Path) -> Checkpoint | None:
+    """Return the newest checkpoint of a folder, None where there is none.
+
+    Raises:
+        ArtifactError: the file is damaged.
+    """
+    paths = _paths(folder)
+    return _load(paths[-1]) if paths else None
+
+
+def check_continues(checkpoint: Checkpoint, config: ExperimentConfig, dataset_digest: str) -> None:
+    """Refuse to continue another experiment.
+
+    Raises:
+        ArtifactError: one line with what differs.
+    """
+    saved, asked = _sequence(checkpoint.config), _sequence(config)
+    for name in asked:
+        if saved[name] != asked[name]:
+            raise ArtifactError(
+                f"{name}: the folder's checkpoint was trained with {saved[name]!r}; use that, or a new folder. "
+                f"Given: {asked[name]!r}"
+            )
+    if checkpoint.dataset_digest != dataset_digest:
+        raise ArtifactError(
+            f"dataset: the folder's checkpoint was trained on other samples (digest {checkpoint.dataset_digest[:12]}). "
+            f"Given: {dataset_digest[:12]}"
+        )
+    if checkpoint.epochs > config.epochs:
+        raise ArtifactError(
+            f"epochs: the folder's checkpoint is already at epoch {checkpoint.epochs}. Given: {config.epochs}"
+        )
+
+
+def _sequence(config: ExperimentConfig) -> dict[str, Any]:
+    values = config.model_dump(exclude=set(_FREE))
+    options = values.pop("options")
+    options.pop("checkpoint_seconds")
+    return {**values, **options}
+
+
+def _paths(folder: Path) -> list[Path]:
+    paths = folder.iterdir() if folder.is_dir() else ()
+    return sorted((path for path in paths if _NAME.fullmatch(path.name)), key=lambda path: int(path.stem[6:]))
+
+
+def _load(path: Path) -> Checkpoint:
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            description = json.loads(str(arrays["description"]))
+            return Checkpoint(
+                config=ExperimentConfig.model_validate(description["config"]),
+                dataset_digest=description["dataset_digest"],
+                history=tuple(Epoch(*values) for values in description["history"]),
+                weights=_numbered("weights", arrays),
+                optimizer=_numbered("optimizer", arrays),
+            )
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise ArtifactError(f"checkpoint: is damaged ({' '.join(str(error).split())}). Given: {path}") from None
+
+
+def _numbered(prefix: str, arrays: Any) -> tuple[npt.NDArray[Any], ...]:
+    names: Sequence[str] = [name for name in arrays.files if name.startswith(f"{prefix}_")]
+    return tuple(arrays[f"{prefix}_{index}"] for index in range(len(names)))

@@ -1,0 +1,239 @@
+"""The experiment, described once: every word, its range and its default. Imports no TensorFlow."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import annotated_types
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from trainer.errors import ConfigError
+
+MODELS = ("hybrid", "deep")
+# Three state vectors of 2^26 complex64 are 1.5 GiB: what one worker can be expected to hold.
+TFQ_MAX_QUBITS = 26
+_CUSTOM_MODEL = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+
+def _whole(value: object) -> object:
+    """Pipeline structs carry every number as a double: 8.0 is the integer 8."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _known_model(value: str) -> str:
+    if value not in MODELS and not _CUSTOM_MODEL.fullmatch(value):
+        raise ValueError("unknown model")
+    return value
+
+
+Integer = Annotated[int, BeforeValidator(_whole)]
+Model = Annotated[str, AfterValidator(_known_model)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Options(_Frozen):
+    """What few experiments change; one struct in the pipeline."""
+
+    train_fraction: float = Field(0.7, gt=0, lt=1, description="Share of the samples used for training.")
+    validation_fraction: float = Field(
+        0.15, gt=0, lt=1, description="Share used for the validation loss; the rest is the test split."
+    )
+    checkpoint_seconds: float = Field(
+        0.0, ge=0, description="Least time between two checkpoints, in seconds; 0 saves after every epoch."
+    )
+
+
+class ExperimentConfig(_Frozen):
+    """One experiment; the fields are the CLI's flags and the pipeline's parameters."""
+
+    qubits: Integer = Field(8, ge=4, description="Qubits on the ring.")
+    rounds: Integer = Field(20, ge=1, description="Excitation rounds: rounds x qubits samples are generated.")
+    seed: Integer = Field(
+        0, ge=0, le=2**32 - 1, description="Seed of the data, the split, the order of samples and the weights."
+    )
+    model: Model = Field("hybrid", description="Circuit and head of the network.")
+    simulator: Literal["tfq"] = Field("tfq", description="What computes the expectation values.")
+    optimizer: Literal["adam", "sgd", "rmsprop", "adagrad", "adamax", "nadam"] = Field(
+        "adam", description="Optimizer, with Keras' defaults but for the learning rate."
+    )
+    hidden_units: Integer = Field(8, ge=1, description="Units of the hidden dense layer (several readouts).")
+    hidden_activation: Literal["linear", "relu", "elu", "selu", "gelu", "tanh", "sigmoid", "softplus"] = Field(
+        "linear", description="Activation of the hidden dense layer."
+    )
+    strategy: Literal["multi_worker", "mirrored", "none"] = Field(
+        "multi_worker", description="TensorFlow's distribution strategy."
+    )
+    workers: Integer = Field(2, ge=1, description="Training processes.")
+    epochs: Integer = Field(50, ge=1, description="Passes over the training samples.")
+    batch_size: Integer = Field(32, ge=1, description="Samples a step, over all workers together.")
+    learning_rate: float = Field(0.02, gt=0, description="Learning rate of the optimizer.")
+    options: Options = Field(default_factory=Options, description="Everything else.")
+
+    def model_post_init(self, _: Any) -> None:
+        """Refuse combinations that cannot run."""
+        if self.batch_size < self.workers:
+            raise ConfigError(
+                f"batch_size: must be at least workers ({self.workers}), so that every worker has a sample. "
+                f"Given: {self.batch_size}"
+            )
+        if self.strategy != "multi_worker" and self.workers != 1:
+            raise ConfigError(
+                f"workers: must be 1 with strategy {self.strategy}; several need strategy multi_worker. "
+                f"Given: {self.workers}"
+            )
+        if self.simulator == "tfq" and self.qubits > TFQ_MAX_QUBITS:
+            raise ConfigError(
+                f"qubits: must be at most {TFQ_MAX_QUBITS} with simulator tfq, which holds 2^qubits amplitudes. "
+                f"Given: {self.qubits}"
+            )
+        counts = self.split_counts
+        if min(dataclasses.astuple(counts)) < 1:
+            raise ConfigError(
+                "rounds: rounds x qubits samples must leave at least one each for training, validation and test. "
+                f"Given: {self.rounds} rounds of {self.qubits} qubits, split {counts.train} / {counts.validation} "
+                f"/ {counts.test}"
+            )
+
+    @property
+    def split_counts(self) -> "SplitCounts":
+        """Samples in each split; train and validation are rounded, the test split is the rest."""
+        samples = self.rounds * self.qubits
+        train = round(self.options.train_fraction * samples)
+        validation = round(self.options.validation_fraction * samples)
+        return SplitCounts(train, validation, samples - train - validation)
+
+    def to_json(self) -> str:
+        """Return the whole experiment as one line of JSON, as passed between steps."""
+        return json.dumps(self.model_dump())
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitCounts:
+    """How many samples each split holds."""
+
+    train: int
+    validation: int
+    test: int
+
+
+# The typed parameters of the pipeline; `options` carries the rest.
+EXPERIMENT_FIELDS: dict[str, FieldInfo] = {
+    name: field for name, field in ExperimentConfig.model_fields.items() if name != "options"
+}
+OPTION_FIELDS: dict[str, FieldInfo] = dict(Options.model_fields)
+
+
+def field_type(field: FieldInfo) -> type[int] | type[float] | type[str]:
+    """Return the plain type of a field: int, float or str."""
+    if get_origin(field.annotation) is Literal:
+        return str
+    if field.annotation in (int, float, str):
+        return field.annotation
+    raise TypeError(f"fields are int, float or str. Given: {field.annotation}")
+
+
+def allowed(field: FieldInfo) -> str:
+    """Say in words what a field accepts, from its own annotation."""
+    if get_origin(field.annotation) is Literal:
+        return "one of " + ", ".join(get_args(field.annotation))
+    if field_type(field) is str:
+        return f"one of {', '.join(MODELS)}, or your own as package.module:function"
+    bounds = []
+    for mark in field.metadata:
+        match mark:
+            case annotated_types.Ge():
+                bounds.append(f"at least {mark.ge}")
+            case annotated_types.Gt():
+                bounds.append(f"greater than {mark.gt}")
+            case annotated_types.Le():
+                bounds.append(f"at most {mark.le}")
+            case annotated_types.Lt():
+                bounds.append(f"less than {mark.lt}")
+    return " and ".join(["an integer" if field_type(field) is int else "a finite number", *bounds])
+
+
+def describe(field: FieldInfo) -> str:
+    """Return the description of a field with what it accepts, for help texts and pipeline parameters."""
+    text = allowed(field)
+    return f"{field.description} {text[0].upper()}{text[1:]}."
+
+
+def from_mapping(values: Mapping[str, Any]) -> ExperimentConfig:
+    """Validate an experiment.
+
+    Raises:
+        ConfigError: one line with the first field that is wrong, its value and what is allowed.
+    """
+    try:
+        return ExperimentConfig.model_validate(dict(values))
+    except ValidationError as error:
+        raise ConfigError(_explain(error)) from None
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    path = [str(part) for part in first["loc"]]
+    known = OPTION_FIELDS if path[0] == "options" and len(path) > 1 else ExperimentConfig.model_fields
+    name = path[-1]
+    if first["type"] == "extra_forbidden":
+        return f"{name}: unknown key; the keys are {', '.join(known)}. Given: {name}={first['input']!r}"
+    if name == "options":
+        return f"options: must be a mapping with any of {', '.join(OPTION_FIELDS)}. Given: {first['input']!r}"
+    return f"{name}: must be {allowed(known[name])}. Given: {first['input']!r}"
+
+
+def parse_flag(field: FieldInfo, text: str) -> int | float | str:
+    """Read a command-line value as its field's type; what does not fit stays text, for validation to refuse."""
+    kind = field_type(field)
+    if kind is str:
+        return text
+    try:
+        return int(text) if kind is int else float(text)
+    except ValueError:
+        return text
+
+
+def read_file(path: Path) -> dict[str, Any]:
+    """Read a YAML (or JSON) experiment file into a mapping, not yet validated.
+
+    Raises:
+        ConfigError: the file is missing, empty, not parseable, or not a mapping.
+    """
+    try:
+        content = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"config: no such file. Given: {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"config: the file cannot be read ({_one_line(error)}). Given: {path}") from None
+    except YAMLError as error:
+        raise ConfigError(f"config: the file is not valid YAML ({_one_line(error)}). Given: {path}") from None
+    if content is None:
+        raise ConfigError(f"config: the file is empty; it must hold keys such as qubits: 8. Given: {path}")
+    if not isinstance(content, dict):
+        raise ConfigError(f"config: the file must be a mapping of keys to values. Given: {path}")
+    return {str(key): value for key, value in content.items()}
+
+
+def merge(base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay flags over a config file's values; option flags go into the options struct."""
+    merged = dict(base)
+    for name, value in flags.items():
+        if name in OPTION_FIELDS:
+            options = merged.get("options", {})
+            merged["options"] = {**options, name: value} if isinstance(options, Mapping) else options
+        else:
+            merged[name] = value
+    return merged
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

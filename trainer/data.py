@@ -1,0 +1,215 @@
+"""The dataset: excited cluster states with a binary label, bit-identical for one seed on every machine."""
+
+import dataclasses
+import hashlib
+import json
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trainer.config import ExperimentConfig
+from trainer.errors import ArtifactError
+from trainer.folders import new_folder
+
+SCHEMA_VERSION = 1
+SPLITS = ("train", "validation", "test")
+_ARRAYS = "dataset.npz"
+_DESCRIPTION = "dataset.json"
+_PI = np.float32(np.pi)
+
+# One stream of random bits per purpose, so that no draw depends on how many another made.
+_ANGLES, _SPLIT, _ORDER = range(3)
+
+
+@dataclasses.dataclass(frozen=True)
+class Samples:
+    """One split: the excited qubit (int32), its angle in [-pi, pi) (float32, rad) and the label -1 or +1 (int8)."""
+
+    qubit: npt.NDArray[np.int32]
+    angle: npt.NDArray[np.float32]
+    label: npt.NDArray[np.int8]
+
+    def __len__(self) -> int:
+        return len(self.qubit)
+
+    def take(self, index: npt.NDArray[np.int64]) -> "Samples":
+        """Return the samples at these positions, in this order."""
+        return Samples(self.qubit[index], self.angle[index], self.label[index])
+
+
+@dataclasses.dataclass(frozen=True)
+class Dataset:
+    """The three splits and what they were made from."""
+
+    train: Samples
+    validation: Samples
+    test: Samples
+    qubits: int
+    rounds: int
+    seed: int
+
+    def splits(self) -> Iterator[tuple[str, Samples]]:
+        """Yield each split with its name."""
+        for name in SPLITS:
+            yield name, getattr(self, name)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over every sample: equal digests mean equal data."""
+        digest = hashlib.sha256()
+        for _, samples in self.splits():
+            for array in (samples.qubit, samples.angle, samples.label):
+                digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+
+def random_bits(purpose: int, seed: int, count: int, stream: int = 0) -> npt.NDArray[np.uint64]:
+    """Return `count` random 64-bit words.
+
+    Raw PCG64 output, because NumPy promises only that stream, not its distributions', across versions
+    (NEP 19).
+    """
+    return np.random.PCG64(np.random.SeedSequence([purpose, seed, stream])).random_raw(count)
+
+
+def label_of(angle: npt.NDArray[np.float32]) -> npt.NDArray[np.int8]:
+    """Label +1 where |angle| <= pi/2, else -1 (TensorFlow Quantum's QCNN tutorial)."""
+    return np.where(np.abs(angle) <= np.pi / 2, 1, -1).astype(np.int8)
+
+
+def draw(qubits: int, rounds: int, seed: int) -> Samples:
+    """Excite every qubit once a round with an angle uniform in [-pi, pi): rounds x qubits samples in that order."""
+    unit = (random_bits(_ANGLES, seed, rounds * qubits) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    angle = (2 * np.pi * unit - np.pi).astype(np.float32)
+    # Rounding to float32 may reach +pi, which is the same rotation but outside the interval.
+    angle = np.where(angle >= _PI, -_PI, angle)
+    qubit = np.tile(np.arange(qubits, dtype=np.int32), rounds)
+    return Samples(qubit, angle, label_of(angle))
+
+
+def order(seed: int, epoch: int, count: int) -> npt.NDArray[np.int64]:
+    """Return the order of the training samples in an epoch: a permutation fixed by seed and epoch alone."""
+    return np.argsort(random_bits(_ORDER, seed, count, stream=epoch), kind="stable")
+
+
+def generate(config: ExperimentConfig) -> Dataset:
+    """Make the dataset of an experiment."""
+    samples = draw(config.qubits, config.rounds, config.seed)
+    shuffled = samples.take(np.argsort(random_bits(_SPLIT, config.seed, len(samples)), kind="stable"))
+    counts = config.split_counts
+    train, validation, test = np.split(
+        np.arange(len(samples), dtype=np.int64), [counts.train, counts.train + counts.validation]
+    )
+    return Dataset(
+        *(shuffled.take(part) for part in (train, validation, test)),
+        qubits=config.qubits,
+        rounds=config.rounds,
+        seed=config.seed,
+    )
+
+
+def save(dataset: Dataset, folder: Path) -> None:
+    """Write dataset.npz and dataset.json into a new folder; a reader sees the whole or nothing."""
+    arrays = {
+        f"{name}_{field.name}": getattr(samples, field.name)
+        for name, samples in dataset.splits()
+        for field in dataclasses.fields(Samples)
+    }
+    description = {
+        "schema_version": SCHEMA_VERSION,
+        "qubits": dataset.qubits,
+        "rounds": dataset.rounds,
+        "seed": dataset.seed,
+        "split": {name: len(samples) for name, samples in dataset.splits()},
+    }
+    with new_folder(folder) as unfinished:
+        np.savez(unfinished / _ARRAYS, **arrays)
+        (unfinished / _DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+
+
+def load(folder: Path) -> Dataset:
+    """Read and check a dataset folder.
+
+    Raises:
+        ArtifactError: a file is missing or damaged, the schema is another, or a value is out of range.
+    """
+    description = _load_description(folder / _DESCRIPTION)
+    path = folder / _ARRAYS
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            splits = {
+                name: Samples(
+                    *(_column(path, arrays, f"{name}_{field.name}") for field in dataclasses.fields(Samples))
+                )
+                for name in SPLITS
+            }
+    except FileNotFoundError:
+        raise ArtifactError(f"dataset: {_ARRAYS} is missing. Given: {folder}") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ArtifactError(f"dataset: {_ARRAYS} is damaged ({' '.join(str(error).split())}). Given: {path}") from None
+    for name, samples in splits.items():
+        _check(path, name, samples, description)
+    return Dataset(**splits, **{key: description[key] for key in ("qubits", "rounds", "seed")})
+
+
+def check_fits(dataset: Dataset, config: ExperimentConfig) -> None:
+    """Refuse a dataset that was made for another number of qubits.
+
+    Raises:
+        ArtifactError: the numbers of qubits differ.
+    """
+    if dataset.qubits != config.qubits:
+        raise ArtifactError(
+            f"dataset: must hold {config.qubits} qubits, as the experiment does. Given: {dataset.qubits} qubits"
+        )
+
+
+def _load_description(path: Path) -> dict[str, Any]:
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ArtifactError(f"dataset: {_DESCRIPTION} is missing. Given: {path.parent}") from None
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"dataset: {_DESCRIPTION} is damaged ({error}). Given: {path}") from None
+    version = description.get("schema_version") if isinstance(description, dict) else None
+    if version != SCHEMA_VERSION:
+        raise ArtifactError(f"dataset: schema_version must be {SCHEMA_VERSION}. Given: {version} in {path}")
+    for key in ("qubits", "rounds", "seed"):
+        if type(description.get(key)) is not int:
+            raise ArtifactError(f"dataset: {key} must be an integer. Given: {description.get(key)!r} in {path}")
+    return dict(description)
+
+
+def _column(path: Path, arrays: Any, name: str) -> npt.NDArray[Any]:
+    dtype = {"qubit": np.int32, "angle": np.float32, "label": np.int8}[name.rsplit("_", 1)[1]]
+    if name not in arrays:
+        raise ArtifactError(f"dataset: {name} is missing. Given: {path}")
+    column: npt.NDArray[Any] = arrays[name]
+    if column.dtype != dtype or column.ndim != 1:
+        raise ArtifactError(
+            f"dataset: {name} must be one row of {np.dtype(dtype)}. Given: {column.dtype}, shape {column.shape}"
+        )
+    return column
+
+
+def _check(path: Path, name: str, samples: Samples, description: dict[str, Any]) -> None:
+    expected = description.get("split", {}).get(name)
+    if not len(samples.qubit) == len(samples.angle) == len(samples.label) == expected or not expected:
+        raise ArtifactError(
+            f"dataset: {name} must hold {expected} samples, at least 1, in each column. Given: "
+            f"{len(samples.qubit)} / {len(samples.angle)} / {len(samples.label)} in {path}"
+        )
+    qubits = description["qubits"]
+    for field, bad, what in (
+        ("qubit", (samples.qubit < 0) | (samples.qubit >= qubits), f"in 0..{qubits - 1}"),
+        ("angle", ~((samples.angle >= -_PI) & (samples.angle < _PI)), "in [-pi, pi)"),
+        ("label", np.abs(samples.label) != 1, "-1 or +1"),
+    ):
+        if bad.any():
+            value = getattr(samples, field)[bad][0]
+            raise ArtifactError(f"dataset: {name}_{field} must be {what}. Given: {value} in {path}")
+

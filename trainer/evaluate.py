@@ -1,0 +1,97 @@
+"""The inference error of an exported model on held-out samples."""
+
+import csv
+import dataclasses
+import logging
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tf_keras
+
+from trainer import data, export
+from trainer.config import from_mapping
+from trainer.data import Samples
+from trainer.errors import TrainingError
+from trainer.folders import new_folder
+
+logger = logging.getLogger("trainer")
+
+_BATCH = 1024
+_SHOWN = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """Predictions beside the samples they are for, and the metrics of the whole experiment."""
+
+    samples: Samples
+    predictions: npt.NDArray[np.float32]
+    metrics: dict[str, float]
+
+    def rows(self) -> Iterator[tuple[int, float, int, float]]:
+        """Yield qubit, angle, label and prediction of every sample."""
+        samples = self.samples
+        columns = (samples.qubit, samples.angle, samples.label, self.predictions)
+        yield from zip(*(column.tolist() for column in columns), strict=True)
+
+
+def evaluate(model_folder: Path, dataset: data.Dataset) -> Evaluation:
+    """Predict the test split with an exported model.
+
+    Raises:
+        ArtifactError: model or dataset cannot be used, or do not belong together.
+        TrainingError: a metric is not finite, which Kubeflow's Metrics would only notice later.
+    """
+    model, description = export.load(model_folder)
+    data.check_fits(dataset, from_mapping(description["experiment"]))
+    predictions = predict(model, dataset.test)
+    metrics = {**score(dataset.test, predictions), **_training_metrics(description)}
+    for name, value in metrics.items():
+        if not math.isfinite(value):
+            raise TrainingError(f"{name}: must be finite to be published. Given: {value}")
+    return Evaluation(dataset.test, predictions, metrics)
+
+
+def predict(model: tf_keras.Model, samples: Samples) -> npt.NDArray[np.float32]:
+    """Return the prediction for every sample, float32 (samples,)."""
+    outputs: npt.NDArray[np.float32] = model.predict(
+        (samples.qubit, samples.angle), batch_size=_BATCH, verbose=0
+    )
+    return outputs[:, 0]
+
+
+def score(samples: Samples, predictions: npt.NDArray[np.float32]) -> dict[str, float]:
+    """Return the mean squared error and the share of predictions with the label's sign (zero counts as +1)."""
+    error = predictions.astype(np.float64) - samples.label
+    return {
+        "mse": float(np.mean(error**2)),
+        "accuracy": float(np.mean((predictions >= 0) == (samples.label > 0))),
+    }
+
+
+def report(evaluation: Evaluation) -> None:
+    """Log the first predictions beside their labels, then the error over all of them."""
+    logger.info("qubit    angle  label  prediction")
+    for row, (qubit, angle, label, prediction) in enumerate(evaluation.rows()):
+        if row == _SHOWN:
+            logger.info("... %d more in predictions.csv", len(evaluation.samples) - _SHOWN)
+            break
+        logger.info("%5d %8.4f %+6d %11.4f", qubit, angle, label, prediction)
+    metrics = evaluation.metrics
+    logger.info("mse %.6f, sign accuracy %.4f over %d samples", metrics["mse"], metrics["accuracy"], len(evaluation.samples))
+
+
+def save_predictions(evaluation: Evaluation, folder: Path) -> None:
+    """Write predictions.csv (qubit, angle, label, prediction) into a new folder."""
+    with new_folder(folder) as unfinished, (unfinished / "predictions.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(("qubit", "angle", "label", "prediction"))
+        writer.writerows(evaluation.rows())
+
+
+def _training_metrics(description: dict[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in description["training"].items()}

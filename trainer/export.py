@@ -1,0 +1,129 @@
+"""The model folder: weights, what is needed to rebuild the model, and a servable form of it."""
+
+import hashlib
+import importlib.metadata
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from trainer import checkpoints
+from trainer.config import ExperimentConfig, from_mapping
+from trainer.errors import ArtifactError, ConfigError
+from trainer.fit import restore
+from trainer.folders import new_folder
+from trainer.history import epoch_seconds
+from trainer.model import build_model
+
+SCHEMA_VERSION = 1
+_WEIGHTS = "qcnn.weights.h5"
+_DESCRIPTION = "model.json"
+_PACKAGES = ("tensorflow", "tensorflow-quantum", "tf-keras", "cirq-core", "numpy")
+
+
+class ServableModel(tf.Module):
+    """The trained network without a simulator, so that any TensorFlow Serving loads it.
+
+    A sample rotates one qubit, so each readout is exactly a + b cos(angle) + c sin(angle), with a, b
+    and c fixed by qubit and weights: a table (qubits, readouts) of each replaces the circuit.
+    """
+
+    def __init__(self, model: tf_keras.Model, qubits: int) -> None:
+        super().__init__()
+        quantum = model.get_layer("quantum")
+
+        def readouts(angle: float) -> tf.Tensor:
+            return quantum((tf.range(qubits), tf.fill([qubits], angle)))
+
+        at_zero, at_pi, at_half_pi = readouts(0.0), readouts(math.pi), readouts(math.pi / 2)
+        self._constant = tf.constant((at_zero + at_pi) / 2)
+        self._cosine = tf.constant((at_zero - at_pi) / 2)
+        self._sine = at_half_pi - self._constant
+        self._dense = [layer for layer in model.layers if isinstance(layer, tf_keras.layers.Dense)]
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None], tf.int32, name="qubit"),
+            tf.TensorSpec([None], tf.float32, name="angle"),
+        ]
+    )
+    def predict(self, qubit: tf.Tensor, angle: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return the prediction, float32 (batch,), of excited qubits (batch,) and angles (batch,) in rad."""
+        values = (
+            tf.gather(self._constant, qubit)
+            + tf.gather(self._cosine, qubit) * tf.cos(angle)[:, None]
+            + tf.gather(self._sine, qubit) * tf.sin(angle)[:, None]
+        )
+        for layer in self._dense:
+            values = layer(values)
+        return {"prediction": values[:, 0]}
+
+
+def export(workdir: Path, folder: Path) -> None:
+    """Write the model folder from the last checkpoint of a training.
+
+    Raises:
+        ArtifactError: there is no checkpoint, training is not complete, or the folder cannot be written.
+    """
+    checkpoint = checkpoints.load_latest(workdir / "checkpoints")
+    if checkpoint is None:
+        raise ArtifactError(f"training: the folder has no checkpoint. Given: {workdir}")
+    config = checkpoint.config
+    model = build_model(config)
+    restore(checkpoint, model)
+    last = checkpoint.history[-1]
+    with new_folder(folder) as unfinished:
+        model.save_weights(unfinished / _WEIGHTS)
+        servable = ServableModel(model, config.qubits)
+        tf.saved_model.save(servable, str(unfinished / "saved_model"), signatures={"serving_default": servable.predict})
+        description = {
+            "schema_version": SCHEMA_VERSION,
+            "experiment": config.model_dump(),
+            "dataset_digest": checkpoint.dataset_digest,
+            "training": {
+                "epochs": checkpoint.epochs,
+                "train_loss": last.train_loss,
+                "train_accuracy": last.train_accuracy,
+                "val_loss": last.val_loss,
+                "val_accuracy": last.val_accuracy,
+                "epoch_seconds": epoch_seconds(checkpoint.history),
+            },
+            "weights_sha256": _sha256(unfinished / _WEIGHTS),
+            "versions": {package: importlib.metadata.version(package) for package in _PACKAGES},
+        }
+        (unfinished / _DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+
+
+def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
+    """Rebuild a model from its folder; return it with the content of model.json.
+
+    Raises:
+        ArtifactError: a file is missing or damaged, or the weights are another model's.
+    """
+    path = folder / _DESCRIPTION
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+        version = description["schema_version"]
+        if version != SCHEMA_VERSION:
+            raise ArtifactError(f"model: schema_version must be {SCHEMA_VERSION}. Given: {version} in {path}")
+        config: ExperimentConfig = from_mapping(description["experiment"])
+        digest = description["weights_sha256"]
+    except FileNotFoundError:
+        raise ArtifactError(f"model: {_DESCRIPTION} is missing. Given: {folder}") from None
+    except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
+        raise ArtifactError(f"model: {_DESCRIPTION} is damaged ({error}). Given: {path}") from None
+    weights = folder / _WEIGHTS
+    if not weights.is_file():
+        raise ArtifactError(f"model: {_WEIGHTS} is missing. Given: {folder}")
+    if _sha256(weights) != digest:
+        raise ArtifactError(f"model: {_WEIGHTS} is damaged or another model's: {_DESCRIPTION} names other weights. Given: {weights}")
+    model = build_model(config)
+    model.load_weights(weights)
+    return model, description
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,68 @@
+"""Files and folders that a reader sees whole or not at all."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from trainer.errors import ArtifactError
+
+
+@contextlib.contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder beside `folder` that takes its name when the block ends well.
+
+    An empty folder of that name is replaced; one with content is never touched.
+
+    Raises:
+        ArtifactError: the folder has content, or cannot be written.
+    """
+    if folder.is_dir() and any(folder.iterdir()):
+        raise ArtifactError(f"output: the folder must be new or empty. Given: {folder}")
+    with _writable(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        yield unfinished
+        unfinished.chmod(0o777 & ~_umask())
+        with _writable(folder):
+            unfinished.replace(folder)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+
+
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary name beside `path`; what was written there replaces `path` when the block ends well.
+
+    Raises:
+        ArtifactError: the folder cannot be written.
+    """
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with _writable(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield unfinished
+            # The name must not reach the disk before the content does.
+            with unfinished.open("rb") as content:
+                os.fsync(content.fileno())
+            unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _writable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ArtifactError(f"output: cannot be written ({error.strerror}). Given: {path}") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

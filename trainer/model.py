@@ -1,0 +1,78 @@
+"""The Keras model: quantum layer, and dense layers where there are several readouts."""
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from trainer import circuits, simulators
+from trainer.config import ExperimentConfig
+from trainer.simulators import Batch
+
+_OPTIMIZERS = {
+    "adam": tf_keras.optimizers.Adam,
+    "sgd": tf_keras.optimizers.SGD,
+    "rmsprop": tf_keras.optimizers.RMSprop,
+    "adagrad": tf_keras.optimizers.Adagrad,
+    "adamax": tf_keras.optimizers.Adamax,
+    "nadam": tf_keras.optimizers.Nadam,
+}
+
+
+class QuantumLayer(tf_keras.layers.Layer):
+    """Readouts of the circuit for a batch of samples; its one weight holds the quantum parameters."""
+
+    def __init__(self, ansatz: circuits.Ansatz, simulator: simulators.Simulator, seed: int) -> None:
+        super().__init__(name="quantum")
+        self._simulator = simulator
+        # The interval of TensorFlow Quantum's PQC layer, whose weights are exponents too.
+        self.parameters = self.add_weight(
+            name="parameters",
+            shape=(len(ansatz.symbols),),
+            initializer=tf_keras.initializers.RandomUniform(0.0, 2.0 * np.pi, seed=seed),
+        )
+
+    def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        """Return Z on the readouts, float32 (batch, readouts)."""
+        qubit, angle = inputs
+        return self._simulator.expectations(self.parameters, Batch(qubit, angle))
+
+
+def build_model(config: ExperimentConfig) -> tf_keras.Model:
+    """Build the network: inputs qubit int32 (batch,) and angle float32 (batch,), output float32 (batch, 1).
+
+    Equal seeds give equal initial weights. Compiled with the loss and metric that `evaluate` needs.
+
+    Raises:
+        ConfigError: the user's own circuit cannot be used.
+    """
+    ansatz = circuits.build(config.model, config.qubits)
+    simulator = simulators.create(config.simulator, ansatz, circuits.ring(config.qubits))
+    qubit = tf_keras.Input(shape=(), dtype=tf.int32, name="qubit")
+    angle = tf_keras.Input(shape=(), dtype=tf.float32, name="angle")
+    outputs = QuantumLayer(ansatz, simulator, config.seed)((qubit, angle))
+    if len(ansatz.readouts) > 1:
+        outputs = _dense("hidden", config.hidden_units, config.hidden_activation, config.seed)(outputs)
+        outputs = _dense("prediction", 1, "linear", config.seed + 1)(outputs)
+    model = tf_keras.Model(inputs=(qubit, angle), outputs=outputs, name="qcnn")
+    model.compile(loss="mse", metrics=[sign_accuracy])
+    return model
+
+
+def build_optimizer(config: ExperimentConfig) -> tf_keras.optimizers.Optimizer:
+    """Return the optimizer of an experiment, with Keras' defaults but for the learning rate."""
+    return _OPTIMIZERS[config.optimizer](learning_rate=config.learning_rate)
+
+
+def same_sign(label: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:
+    """Return 1.0 where the prediction falls on the label's side, else 0.0; zero counts as +1."""
+    return tf.cast(tf.equal(label > 0, prediction >= 0), tf.float32)
+
+
+def sign_accuracy(label: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:
+    """Share of predictions with the label's sign."""
+    return tf.reduce_mean(same_sign(label, prediction), axis=-1)
+
+
+def _dense(name: str, units: int, activation: str, seed: int) -> tf_keras.layers.Dense:
+    initializer = tf_keras.initializers.GlorotUniform(seed=seed)
+    return tf_keras.layers.Dense(units, activation=activation, kernel_initializer=initializer, name=name)

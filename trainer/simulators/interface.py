@@ -1,0 +1,23 @@
+"""What every simulator offers."""
+
+from typing import NamedTuple, Protocol
+
+import tensorflow as tf
+
+
+class Batch(NamedTuple):
+    """Samples: the excited qubit, int32 (batch,), and its angle, float32 (batch,), rad."""
+
+    qubit: tf.Tensor
+    angle: tf.Tensor
+
+
+class Simulator(Protocol):
+    """Exact expectation values of an ansatz on excited cluster states."""
+
+    def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
+        """Return Z on the readouts, float32 (batch, readouts).
+
+        Differentiable in `parameters`, float32 (parameters,); works in a tf.function and under every
+        strategy the simulator's hardware allows.
+        """

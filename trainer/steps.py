@@ -1,0 +1,78 @@
+"""The compiled part of training: whole epochs in one tf.function, one reduction over all workers a step."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from trainer.batches import Shards
+from trainer.model import same_sign
+
+# (steps, 2): mean squared error and sign accuracy of every global batch.
+Measures = tf.Tensor
+
+
+def training_epoch(
+    strategy: tf.distribute.Strategy, model: tf_keras.Model, optimizer: tf_keras.optimizers.Optimizer
+) -> Callable[[Shards], Measures]:
+    """Return a function that trains on the shards of one epoch and returns the measures before each update.
+
+    Every process passes the same shards; a replica reads its own row.
+    """
+    variables = model.trainable_variables
+    shapes = [variable.shape for variable in variables]
+    sizes = [shape.num_elements() for shape in shapes]
+
+    def step(share: list[tf.Tensor]) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            measures = _measures(model, share)
+            loss = measures[0]
+        gradients = tape.gradient(loss, variables)
+        # Gradients and measures travel together: a reduction costs a round trip, whatever its size.
+        flat = tf.concat([*(tf.reshape(gradient, [-1]) for gradient in gradients), measures], axis=0)
+        *summed, measures = tf.split(_sum_over_replicas(flat), [*sizes, 2])
+        reshaped = [tf.reshape(gradient, shape) for gradient, shape in zip(summed, shapes, strict=True)]
+        optimizer.apply_gradients(zip(reshaped, variables, strict=True), skip_gradients_aggregation=True)
+        return measures
+
+    return _over_steps(strategy, step)
+
+
+def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> Callable[[Shards], Measures]:
+    """Return a function that measures the model on shards without training it."""
+    return _over_steps(strategy, lambda share: _sum_over_replicas(_measures(model, share)))
+
+
+def _over_steps(
+    strategy: tf.distribute.Strategy, step: Callable[[list[tf.Tensor]], tf.Tensor]
+) -> Callable[[Shards], Measures]:
+    def replica(index: tf.Tensor, arrays: list[tf.Tensor]) -> tf.Tensor:
+        row = tf.distribute.get_replica_context().replica_id_in_sync_group
+        return step([array[index, row] for array in arrays])
+
+    @tf.function(reduce_retracing=True)
+    def epoch(arrays: list[tf.Tensor]) -> Measures:
+        steps = tf.shape(arrays[0])[0]
+        collected = tf.TensorArray(tf.float32, size=steps, element_shape=(2,))
+        for index in tf.range(steps):
+            measures = strategy.run(replica, args=(index, arrays))
+            # Summed over all replicas already: any local one will do.
+            collected = collected.write(index, strategy.experimental_local_results(measures)[0])
+        return collected.stack()
+
+    def run(shards: Shards) -> Measures:
+        return epoch([tf.constant(array) for array in shards.arrays])
+
+    return run
+
+
+def _measures(model: tf_keras.Model, share: list[tf.Tensor]) -> tf.Tensor:
+    qubit, angle, label, weight = share
+    prediction = model((qubit, angle), training=True)[:, 0]
+    squared = tf.math.squared_difference(prediction, label)
+    return tf.stack([tf.reduce_sum(weight * squared), tf.reduce_sum(weight * same_sign(label, prediction))])
+
+
+def _sum_over_replicas(values: tf.Tensor) -> Any:
+    return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, values)

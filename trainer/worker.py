@@ -1,0 +1,32 @@
+"""One training process, of any role: python -m trainer.worker --experiment JSON --dataset DIR --workdir DIR --logs DIR."""
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+from trainer import config, data
+from trainer.cluster import parse_cluster
+from trainer.startup import load_tensorflow, one_line_errors
+
+
+def main() -> None:
+    """Train as the process that TF_CONFIG or CLUSTER_SPEC says this is."""
+    parser = argparse.ArgumentParser(description="One training process.")
+    parser.add_argument("--experiment", required=True, help="the experiment as JSON")
+    parser.add_argument("--dataset", required=True, type=Path, help="folder of the dataset")
+    parser.add_argument("--workdir", required=True, type=Path, help="folder for checkpoints, continued if it has any")
+    parser.add_argument("--logs", required=True, type=Path, help="folder for TensorBoard events")
+    arguments = parser.parse_args()
+    with one_line_errors():
+        cluster = parse_cluster(os.environ)
+        experiment = config.from_mapping(json.loads(arguments.experiment))
+        dataset = data.load(arguments.dataset)
+        load_tensorflow()
+        from trainer.fit import train
+
+        train(experiment, dataset, arguments.workdir, logs=arguments.logs, cluster=cluster)
+
+
+if __name__ == "__main__":
+    main()
