@@ -1,0 +1,1 @@
+"""The pipelines: wiring only, one module each."""

@@ -158,7 +158,8 @@ def allowed(field: FieldInfo) -> str:
                 bounds.append(f"at most {mark.le}")
             case annotated_types.Lt():
                 bounds.append(f"less than {mark.lt}")
-    return " and ".join(["an integer" if field_type(field) is int else "a finite number", *bounds])
+    kind = "an integer" if field_type(field) is int else "a finite number"
+    return ", ".join([kind, " and ".join(bounds)]) if bounds else kind
 
 
 def describe(field: FieldInfo) -> str:
@@ -177,6 +178,11 @@ def from_mapping(values: Mapping[str, Any]) -> ExperimentConfig:
         return ExperimentConfig.model_validate(dict(values))
     except ValidationError as error:
         raise ConfigError(_explain(error)) from None
+
+
+def from_json(text: str) -> ExperimentConfig:
+    """Read what `ExperimentConfig.to_json` wrote."""
+    return from_mapping(json.loads(text))
 
 
 def _explain(error: ValidationError) -> str:

@@ -62,8 +62,8 @@ class ServableModel(tf.Module):
         return {"prediction": values[:, 0]}
 
 
-def export(workdir: Path, folder: Path) -> None:
-    """Write the model folder from the last checkpoint of a training.
+def export(workdir: Path, folder: Path) -> dict[str, Any]:
+    """Write the model folder from the last checkpoint of a training; return the content of model.json.
 
     Raises:
         ArtifactError: there is no checkpoint, training is not complete, or the folder cannot be written.
@@ -95,6 +95,7 @@ def export(workdir: Path, folder: Path) -> None:
             "versions": {package: importlib.metadata.version(package) for package in _PACKAGES},
         }
         (unfinished / _DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+    return description
 
 
 def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:

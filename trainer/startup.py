@@ -28,8 +28,14 @@ def load_tensorflow() -> None:
 @contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
     """End the process with one line on stderr where the cause is known; show log lines on stdout."""
-    logging.basicConfig(stream=sys.stdout, format="%(message)s")
-    logging.getLogger("trainer").setLevel(logging.INFO)
+    logger = logging.getLogger("trainer")
+    logger.setLevel(logging.INFO)
+    if not logger.handlers:
+        # Of its own: Kubeflow's executor puts time and name before what goes to the root logger.
+        handler = logging.StreamHandler(sys.stdout)
+        handler.setFormatter(logging.Formatter("%(message)s"))
+        logger.addHandler(handler)
+        logger.propagate = False
     try:
         yield
     except QcnnError as error:

@@ -1,7 +1,6 @@
 """One training process, of any role: python -m trainer.worker --experiment JSON --dataset DIR --workdir DIR --logs DIR."""
 
 import argparse
-import json
 import os
 from pathlib import Path
 
@@ -20,7 +19,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with one_line_errors():
         cluster = parse_cluster(os.environ)
-        experiment = config.from_mapping(json.loads(arguments.experiment))
+        experiment = config.from_json(arguments.experiment)
         dataset = data.load(arguments.dataset)
         load_tensorflow()
         from trainer.fit import train

@@ -1,0 +1,38 @@
+"""The experiment's words as flags, generated from the experiment's own description."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from trainer.config import (
+    EXPERIMENT_FIELDS,
+    OPTION_FIELDS,
+    ExperimentConfig,
+    describe,
+    from_mapping,
+    merge,
+    parse_flag,
+    read_file,
+)
+
+
+def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command --config and one flag a word; `read_experiment` turns their values into an experiment."""
+    for name, field in reversed([*EXPERIMENT_FIELDS.items(), *OPTION_FIELDS.items()]):
+        help_text = f"{describe(field)} [default: {field.default}]"
+        # Text, so that config file, flag and pipeline parameter are refused in the same words.
+        command = click.option(f"--{name.replace('_', '-')}", name, help=help_text, metavar="VALUE")(command)
+    return click.option("--config", help="YAML file with any of the words below; flags win.", metavar="FILE")(command)
+
+
+def read_experiment(config: str | None, flags: dict[str, str | None]) -> ExperimentConfig:
+    """Return the experiment of a config file with flags laid over it.
+
+    Raises:
+        ConfigError: one line with what is wrong.
+    """
+    fields = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
+    given = {name: parse_flag(fields[name], text) for name, text in flags.items() if text is not None}
+    return from_mapping(merge(read_file(Path(config)) if config is not None else {}, given))

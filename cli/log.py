@@ -1,0 +1,76 @@
+"""What a run says: everything into its log file, the part a person wants to see onto the terminal."""
+
+import io
+import re
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+_STAMP = r"^\d\d:\d\d:\d\d\.\d+ - "
+_STARTED = re.compile(rf"{_STAMP}.*Executing task '(.+)'")
+# Blocks of the SDK: what a step was given, and what it returned, each up to a closing line.
+_BLOCKS = (
+    (re.compile(r"Got executor_input:$"), re.compile(r"^    \}$")),
+    (re.compile(rf"{_STAMP}.* outputs:$"), re.compile(r"^-+$")),
+)
+# Other lines of the SDK, and TensorFlow's that come before any log level counts.
+_HIDDEN = re.compile(rf"{_STAMP}|^-*$|^\s*$|^\s*\[KFP Executor |\] [IW]0000 |All log messages before absl")
+
+
+class RunLog(io.TextIOBase):
+    """Stands in for stdout while Kubeflow's local runner works.
+
+    The runner names the run's folder only in what it prints, so the first lines wait until it does.
+    """
+
+    def __init__(self, root: Path, terminal: TextIO) -> None:
+        super().__init__()
+        self.folder: Path | None = None
+        self._root = root
+        self._terminal = terminal
+        self._waiting: list[str] = []
+        self._file: TextIO | None = None
+        self._partial = ""
+        self._block_end: re.Pattern[str] | None = None
+
+    def write(self, text: str) -> int:
+        """Take text as it is printed; whole lines are logged, and shown if they are for people."""
+        *lines, self._partial = (self._partial + text).split("\n")
+        for line in lines:
+            plain = click.unstyle(line)
+            self._log(plain)
+            if shown := self._for_people(plain):
+                self._terminal.write(f"{shown}\n")
+                self._terminal.flush()
+        return len(text)
+
+    def close(self) -> None:
+        """Close the log file."""
+        if self._file:
+            self._file.close()
+        super().close()
+
+    def _log(self, line: str) -> None:
+        self._waiting.append(line)
+        if self._file is None and (name := re.search(rf"{re.escape(str(self._root))}/([^/\"']+)/", line)):
+            self.folder = self._root / name[1]
+            self.folder.mkdir(exist_ok=True)
+            self._file = (self.folder / "log.txt").open("w", encoding="utf-8")
+        if self._file:
+            self._file.writelines(f"{waiting}\n" for waiting in self._waiting)
+            self._file.flush()
+            self._waiting.clear()
+
+    def _for_people(self, line: str) -> str | None:
+        if self._block_end:
+            if self._block_end.search(line):
+                self._block_end = None
+            return None
+        for begin, end in _BLOCKS:
+            if begin.search(line):
+                self._block_end = end
+                return None
+        if started := _STARTED.search(line):
+            return f"== {started[1]}"
+        return None if _HIDDEN.search(line) else line

@@ -1,0 +1,16 @@
+"""What the export_weights step does."""
+
+from pathlib import Path
+from typing import Any
+
+from trainer.startup import load_tensorflow, one_line_errors
+
+
+def export_weights(training: str, model: str) -> dict[str, Any]:
+    """Write the model folder; return its metadata."""
+    with one_line_errors():
+        load_tensorflow()
+        from trainer.export import export
+
+        description = export(Path(training), Path(model))
+    return {"framework": "tensorflow", "dataset_digest": description["dataset_digest"], **description["training"]}

@@ -1,0 +1,24 @@
+"""What the generate_data step does."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trainer import data
+from trainer.config import MODELS, from_mapping
+from trainer.startup import one_line_errors
+
+
+def generate_data(words: Mapping[str, Any], folder: str) -> tuple[str, dict[str, Any]]:
+    """Write the dataset; return the checked experiment as JSON and the dataset's metadata."""
+    with one_line_errors():
+        config = from_mapping(words)
+        if config.model not in MODELS:
+            from trainer import circuits
+
+            # The user's own circuit: fail here, in seconds, rather than on every worker.
+            circuits.build(config.model, config.qubits)
+        dataset = data.generate(config)
+        data.save(dataset, Path(folder))
+    sizes = {name: len(samples) for name, samples in dataset.splits()}
+    return config.to_json(), {"qubits": config.qubits, "seed": config.seed, "digest": dataset.digest, **sizes}

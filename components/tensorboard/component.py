@@ -1,0 +1,13 @@
+"""Step 5: say how to look at the training in TensorBoard."""
+
+from kfp import dsl
+
+from components.image import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
+def tensorboard(logs: dsl.Input[dsl.Artifact], link: dsl.Output[dsl.Markdown]) -> None:
+    """Write the address of the logs and the exact command as Markdown."""
+    from components.tensorboard.step import tensorboard as run
+
+    run(logs.uri, link.path)

@@ -1,0 +1,23 @@
+"""One description of a training job, whatever runs it."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What every process runs, and how many processes each role (chief, worker, ps, evaluator) has."""
+
+    argv: tuple[str, ...]
+    replicas: Mapping[str, int]
+
+    def processes(self) -> list[tuple[str, int]]:
+        """Return role and index of every process."""
+        return [(role, index) for role, count in self.replicas.items() for index in range(count)]
+
+
+def tf_config(addresses: Mapping[str, list[str]], role: str, index: int) -> str:
+    """Return TF_CONFIG for one process, in the form the training operator writes."""
+    task = {"type": role, "index": index}
+    return json.dumps({"cluster": dict(addresses), "task": task, "environment": "cloud"})

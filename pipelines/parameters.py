@@ -1,0 +1,17 @@
+"""Pipeline parameters from the experiment's own description, so that each fact has one home."""
+
+from collections.abc import Callable
+from typing import Any
+
+from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig, describe
+
+DEFAULTS = ExperimentConfig()
+
+
+def described(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a pipeline function the docstring from which Kubeflow takes its parameters' descriptions."""
+    options = " ".join(f"`{name}`: {describe(field)}" for name, field in OPTION_FIELDS.items())
+    lines = [f"    {name}: {describe(field)}" for name, field in EXPERIMENT_FIELDS.items()]
+    lines.append(f"    options: {ExperimentConfig.model_fields['options'].description} {options}")
+    function.__doc__ = f"{function.__doc__}\n\nArgs:\n" + "\n".join(lines)
+    return function
