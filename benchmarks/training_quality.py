@@ -41,13 +41,13 @@ def main() -> None:
     """Print one row a seed, for the tutorial's 20 rounds."""
     load_tensorflow()
     models = sys.argv[1:] or list(FLOORS)
-    rows = []
+    rows: list[list[object]] = []
     for model in models:
-        for seed in SEEDS:
-            loss, mse, accuracy = measure(model, seed, rounds=20, epochs=50)
-            rows.append([model, seed, loss, mse, FLOORS[model], accuracy])
-        median = statistics.median(row[3] for row in rows[-len(SEEDS) :])
-        rows.append([model, "median", None, median, FLOORS[model], None])
+        results = [measure(model, seed, rounds=20, epochs=50) for seed in SEEDS]
+        rows += [
+            [model, seed, loss, mse, FLOORS[model], accuracy] for seed, (loss, mse, accuracy) in enumerate(results)
+        ]
+        rows.append([model, "median", None, statistics.median(mse for _, mse, _ in results), FLOORS[model], None])
     print(tabulate(rows, ["model", "seed", "train loss", "fresh MSE", "floor", "sign accuracy"], floatfmt=".4f"))
 
 

@@ -36,7 +36,9 @@ _METRICS = {
 
 @click.command(context_settings={"token_normalize_func": lambda token: token.replace("_", "-")})
 @experiment_options
-@click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs.")
+@click.option(
+    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs."
+)
 def run(config: str | None, runs: Path, **flags: str | None) -> None:
     """Run the whole pipeline on this machine: data, training, export, evaluation, TensorBoard."""
     experiment = read_experiment(config, flags)
@@ -100,6 +102,5 @@ def _prepare(runs: Path) -> Path:
 
 def _shown(path: str) -> str:
     """Return a path relative to where the user is, if it lies there."""
-    here = f"{os.getcwd()}{os.sep}"
+    here = f"{Path.cwd()}{os.sep}"
     return path.removeprefix(here)
-

@@ -6,6 +6,7 @@ arXiv:1810.03787), with all 15 parameters of the two-qubit convolution.
 
 import dataclasses
 import importlib
+import itertools
 from collections.abc import Callable, Sequence
 
 import cirq
@@ -39,7 +40,7 @@ def ring(qubits: int) -> list[cirq.GridQubit]:
 
 def cluster_state(qubits: Sequence[cirq.Qid]) -> cirq.Circuit:
     """Cluster state on a ring: H on each qubit, CZ between neighbours, the closing pair included."""
-    neighbours = zip(qubits, [*qubits[1:], qubits[0]], strict=True)
+    neighbours = itertools.pairwise([*qubits, qubits[0]])
     return cirq.Circuit(cirq.H.on_each(*qubits), [cirq.CZ(a, b) for a, b in neighbours])
 
 
@@ -67,8 +68,7 @@ def convolution(qubits: Sequence[cirq.Qid], s: Sequence[sympy.Symbol]) -> cirq.C
     First (0,1)(2,3)..., then (1,2)(3,4)...(n-1,0). With odd n the closing pair (n-1,0) shares a
     qubit with (n-2,n-1) and comes after it.
     """
-    closed = [*qubits, qubits[0]]
-    pairs = list(zip(closed, closed[1:], strict=False))
+    pairs = list(itertools.pairwise([*qubits, qubits[0]]))
     even = pairs[0 : len(qubits) - 1 : 2]
     odd = [*pairs[1 : len(qubits) - 1 : 2], pairs[-1]]
     return cirq.Circuit(two_qubit(a, b, s) for a, b in even + odd)
@@ -77,9 +77,7 @@ def convolution(qubits: Sequence[cirq.Qid], s: Sequence[sympy.Symbol]) -> cirq.C
 def pooling(source: cirq.Qid, sink: cirq.Qid, s: Sequence[sympy.Symbol]) -> cirq.Circuit:
     """Pool source into sink: basis changes s0..s2 on the sink and s3..s5 on the source, CNOT, sink's inverse."""
     sink_basis = one_qubit(sink, s[0:3])
-    return cirq.Circuit(
-        sink_basis, one_qubit(source, s[3:6]), cirq.CNOT(source, sink), cirq.inverse(sink_basis)
-    )
+    return cirq.Circuit(sink_basis, one_qubit(source, s[3:6]), cirq.CNOT(source, sink), cirq.inverse(sink_basis))
 
 
 def pool(qubits: Sequence[cirq.Qid], s: Sequence[sympy.Symbol]) -> tuple[cirq.Circuit, Sequence[cirq.Qid]]:

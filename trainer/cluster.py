@@ -15,7 +15,7 @@ _POOLS = {f"workerpool{position}": role for position, role in enumerate(ROLES)}
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """This process' role and index, and the addresses of every process by role."""
+    """Role and index of one process, and the addresses of every process by role."""
 
     addresses: dict[str, tuple[str, ...]]
     role: str
@@ -60,7 +60,9 @@ def check_workers(config: ExperimentConfig, cluster: Cluster | None) -> None:
     """
     processes = cluster.training_workers if cluster else 1
     if config.workers != processes:
-        source = "TF_CONFIG or CLUSTER_SPEC lists" if cluster else "neither TF_CONFIG nor CLUSTER_SPEC is set, which makes"
+        source = (
+            "TF_CONFIG or CLUSTER_SPEC lists" if cluster else "neither TF_CONFIG nor CLUSTER_SPEC is set, which makes"
+        )
         raise ConfigError(f"workers: {source} {processes} training process(es). Given: {config.workers}")
 
 

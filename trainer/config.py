@@ -58,7 +58,10 @@ class ExperimentConfig(_Frozen):
     qubits: Integer = Field(8, ge=4, description="Qubits on the ring.")
     rounds: Integer = Field(20, ge=1, description="Excitation rounds: rounds x qubits samples are generated.")
     seed: Integer = Field(
-        0, ge=0, le=2**32 - 1, description="Seed of the data, the split, the order of samples and the weights."
+        0,
+        ge=0,
+        le=2**32 - 1,
+        description="Seed of the data, the split, the order of samples and the weights.",
     )
     model: Model = Field("hybrid", description="Circuit and head of the network.")
     simulator: Literal["tfq"] = Field("tfq", description="What computes the expectation values.")
@@ -136,8 +139,9 @@ def field_type(field: FieldInfo) -> type[int] | type[float] | type[str]:
     """Return the plain type of a field: int, float or str."""
     if get_origin(field.annotation) is Literal:
         return str
-    if field.annotation in (int, float, str):
-        return field.annotation
+    for kind in (int, float, str):
+        if field.annotation is kind:
+            return kind
     raise TypeError(f"fields are int, float or str. Given: {field.annotation}")
 
 

@@ -101,15 +101,9 @@ def generate(config: ExperimentConfig) -> Dataset:
     samples = draw(config.qubits, config.rounds, config.seed)
     shuffled = samples.take(np.argsort(random_bits(_SPLIT, config.seed, len(samples)), kind="stable"))
     counts = config.split_counts
-    train, validation, test = np.split(
-        np.arange(len(samples), dtype=np.int64), [counts.train, counts.train + counts.validation]
-    )
-    return Dataset(
-        *(shuffled.take(part) for part in (train, validation, test)),
-        qubits=config.qubits,
-        rounds=config.rounds,
-        seed=config.seed,
-    )
+    ends = np.cumsum([counts.train, counts.validation])
+    train, validation, test = (shuffled.take(part) for part in np.split(np.arange(len(samples)), ends))
+    return Dataset(train, validation, test, config.qubits, config.rounds, config.seed)
 
 
 def save(dataset: Dataset, folder: Path) -> None:
@@ -142,9 +136,7 @@ def load(folder: Path) -> Dataset:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             splits = {
-                name: Samples(
-                    *(_column(path, arrays, f"{name}_{field.name}") for field in dataclasses.fields(Samples))
-                )
+                name: Samples(*(_column(path, arrays, f"{name}_{field.name}") for field in dataclasses.fields(Samples)))
                 for name in SPLITS
             }
     except FileNotFoundError:
@@ -153,7 +145,8 @@ def load(folder: Path) -> Dataset:
         raise ArtifactError(f"dataset: {_ARRAYS} is damaged ({' '.join(str(error).split())}). Given: {path}") from None
     for name, samples in splits.items():
         _check(path, name, samples, description)
-    return Dataset(**splits, **{key: description[key] for key in ("qubits", "rounds", "seed")})
+    train, validation, test = (splits[name] for name in SPLITS)
+    return Dataset(train, validation, test, *(description[key] for key in ("qubits", "rounds", "seed")))
 
 
 def check_fits(dataset: Dataset, config: ExperimentConfig) -> None:
@@ -212,4 +205,3 @@ def _check(path: Path, name: str, samples: Samples, description: dict[str, Any])
         if bad.any():
             value = getattr(samples, field)[bad][0]
             raise ArtifactError(f"dataset: {name}_{field} must be {what}. Given: {value} in {path}")
-

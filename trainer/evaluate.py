@@ -58,9 +58,7 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> Evaluation:
 
 def predict(model: tf_keras.Model, samples: Samples) -> npt.NDArray[np.float32]:
     """Return the prediction for every sample, float32 (samples,)."""
-    outputs: npt.NDArray[np.float32] = model.predict(
-        (samples.qubit, samples.angle), batch_size=_BATCH, verbose=0
-    )
+    outputs: npt.NDArray[np.float32] = model.predict((samples.qubit, samples.angle), batch_size=_BATCH, verbose=0)
     return outputs[:, 0]
 
 
@@ -82,12 +80,20 @@ def report(evaluation: Evaluation) -> None:
             break
         logger.info("%5d %8.4f %+6d %11.4f", qubit, angle, label, prediction)
     metrics = evaluation.metrics
-    logger.info("mse %.6f, sign accuracy %.4f over %d samples", metrics["mse"], metrics["accuracy"], len(evaluation.samples))
+    logger.info(
+        "mse %.6f, sign accuracy %.4f over %d samples",
+        metrics["mse"],
+        metrics["accuracy"],
+        len(evaluation.samples),
+    )
 
 
 def save_predictions(evaluation: Evaluation, folder: Path) -> None:
     """Write predictions.csv (qubit, angle, label, prediction) into a new folder."""
-    with new_folder(folder) as unfinished, (unfinished / "predictions.csv").open("w", newline="", encoding="utf-8") as file:
+    with (
+        new_folder(folder) as unfinished,
+        (unfinished / "predictions.csv").open("w", newline="", encoding="utf-8") as file,
+    ):
         writer = csv.writer(file)
         writer.writerow(("qubit", "angle", "label", "prediction"))
         writer.writerows(evaluation.rows())

@@ -120,7 +120,9 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
     if not weights.is_file():
         raise ArtifactError(f"model: {_WEIGHTS} is missing. Given: {folder}")
     if _sha256(weights) != digest:
-        raise ArtifactError(f"model: {_WEIGHTS} is damaged or another model's: {_DESCRIPTION} names other weights. Given: {weights}")
+        raise ArtifactError(
+            f"model: {_WEIGHTS} is damaged or another model's: {_DESCRIPTION} names other weights. Given: {weights}"
+        )
     model = build_model(config)
     model.load_weights(weights)
     return model, description

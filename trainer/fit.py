@@ -116,7 +116,7 @@ def restore(
 
 def _mean(measures: Measures, shards: Shards, epoch: int, what: str) -> tuple[float, float]:
     """Average loss and accuracy over all samples; a loss that is not finite ends training."""
-    values = measures.numpy().astype(np.float64)
+    values = measures.astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(values[:, 0]))
     if len(bad):
         raise TrainingError(

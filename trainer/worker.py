@@ -1,4 +1,4 @@
-"""One training process, of any role: python -m trainer.worker --experiment JSON --dataset DIR --workdir DIR --logs DIR."""
+"""One training process of any role: python -m trainer.worker --help."""
 
 import argparse
 import os

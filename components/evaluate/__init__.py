@@ -1,0 +1,1 @@
+"""Measure the inference error of an exported model."""

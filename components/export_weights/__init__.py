@@ -1,0 +1,1 @@
+"""Export trained weights as a model."""

@@ -13,4 +13,8 @@ def export_weights(training: str, model: str) -> dict[str, Any]:
         from trainer.export import export
 
         description = export(Path(training), Path(model))
-    return {"framework": "tensorflow", "dataset_digest": description["dataset_digest"], **description["training"]}
+    return {
+        "framework": "tensorflow",
+        "dataset_digest": description["dataset_digest"],
+        **description["training"],
+    }

@@ -1,0 +1,1 @@
+"""Check an experiment and make its dataset."""

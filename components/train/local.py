@@ -45,7 +45,12 @@ class _Process:
         self.name = f"{name[0]} {name[1]}"
         self.last_line = ""
         self._popen = subprocess.Popen(
-            argv, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+            argv,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
         )
         self.ended = threading.Event()
         self._reader = threading.Thread(target=self._pass_on, daemon=True)

@@ -1,0 +1,35 @@
+# Bare `make` prints the targets.
+BIN := .venv/bin
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint types compile figures clean
+
+help: ## print the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-9s %s\n' "$$target" "$$text"; done
+
+setup: .venv/.complete ## install everything into .venv (the other targets do it by themselves)
+
+.venv/.complete: uv.lock pyproject.toml scripts/setup.py
+	@python=$$(scripts/find-python) && "$$python" scripts/setup.py && touch $@
+
+run: .venv/.complete ## run the main job on this machine; ARGS="--epochs 10" changes the experiment
+	@$(BIN)/qcnn run $(ARGS)
+
+test: .venv/.complete ## run the tests; ARGS="tests/trainer -k order" picks some
+	@$(BIN)/pytest $(ARGS)
+
+lint: .venv/.complete ## check style and format
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: .venv/.complete ## check types
+	@$(BIN)/mypy && $(BIN)/mypy compile.py scripts/setup.py
+
+compile: .venv/.complete ## compile the pipeline into build/
+	@$(BIN)/python compile.py $(ARGS)
+
+figures: .venv/.complete ## measure what the README quotes (half an hour)
+	@$(BIN)/python -m benchmarks.main_job && $(BIN)/python -m benchmarks.training_quality
+
+clean: ## remove the environment and what was compiled; runs/ stays
+	rm -rf .venv .uv build

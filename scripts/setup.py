@@ -1,0 +1,89 @@
+"""Create .venv from uv.lock with nothing but a plain Python: the Makefile's set-up step.
+
+uv itself is taken from the lock file too, by its hash, so that no pip, venv module or installer script is
+needed. Every failure is one line.
+"""
+
+import hashlib
+import io
+import os
+import platform
+import re
+import ssl
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LOG = ROOT / ".uv" / "setup.log"
+_WHEEL = re.compile(r'url = "(?P<url>[^"]+/uv-[^"/]+-(?P<tag>[^"/]+)\.whl)", hash = "sha256:(?P<sha256>\w+)"')
+_PLATFORMS = {
+    ("Linux", "x86_64"): "manylinux_2_17_x86_64",
+    ("Linux", "aarch64"): "manylinux_2_17_aarch64",
+    ("Darwin", "x86_64"): "macosx_10_12_x86_64",
+    ("Darwin", "arm64"): "macosx_11_0_arm64",
+}
+
+
+def main() -> None:
+    """Download uv if it is not there, then install what uv.lock names."""
+    uv = ROOT / ".uv" / "uv"
+    if not uv.exists():
+        download(uv)
+    print("setup: installing what uv.lock names into .venv (about 3 GB; minutes, once)", flush=True)
+    install(uv)
+
+
+def download(uv: Path) -> None:
+    """Fetch the locked uv wheel, check its hash and unpack the program."""
+    machine = (platform.system(), platform.machine())
+    wanted = _PLATFORMS.get(machine)
+    wheels = [match for match in _WHEEL.finditer((ROOT / "uv.lock").read_text()) if wanted and wanted in match["tag"]]
+    if not wheels:
+        stop(f"this system is not supported. Given: {' '.join(machine)}; allowed: {sorted(_PLATFORMS)}")
+    try:
+        with urllib.request.urlopen(wheels[0]["url"], timeout=60) as response:
+            content = response.read()
+    except (urllib.error.URLError, ssl.SSLError, OSError) as error:
+        stop(f"uv cannot be downloaded; is there a network? Given: {error}")
+    if hashlib.sha256(content).hexdigest() != wheels[0]["sha256"]:
+        stop(f"the downloaded uv is not the one that uv.lock names. Given: {wheels[0]['url']}")
+    with zipfile.ZipFile(io.BytesIO(content)) as wheel:
+        name = next(name for name in wheel.namelist() if name.endswith("/scripts/uv"))
+        uv.parent.mkdir(exist_ok=True)
+        unfinished = uv.with_name(f"uv.{os.getpid()}")
+        unfinished.write_bytes(wheel.read(name))
+        unfinished.chmod(0o755)
+        unfinished.replace(uv)
+
+
+def install(uv: Path) -> None:
+    """Make .venv hold exactly what uv.lock names, on the Python that runs this."""
+    command = [str(uv), "sync", "--frozen", "--compile-bytecode", "--python", sys.executable, "--no-progress"]
+    environment = {
+        **os.environ,
+        "UV_PYTHON_DOWNLOADS": "never",
+        "UV_PROJECT_ENVIRONMENT": str(ROOT / ".venv"),
+    }
+    environment.pop("VIRTUAL_ENV", None)
+    finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    LOG.write_text(finished.stdout + finished.stderr)
+    if finished.returncode:
+        lines = [line.strip() for line in finished.stderr.splitlines()]
+        causes = [line for line in lines if line.startswith(("error:", "Caused by:"))]
+        cause = causes[-1] if causes else f"exit code {finished.returncode}"
+        stop(
+            f"uv cannot install the packages; is there a network, and room on the disk? Given: {cause} (more in {LOG})"
+        )
+
+
+def stop(message: str) -> None:
+    """End with one line."""
+    sys.exit(f"setup: {message}")
+
+
+if __name__ == "__main__":
+    main()
