@@ -103,7 +103,7 @@ def _paths(folder: Path) -> list[Path]:
 
 def _load(path: Path) -> Checkpoint:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             description = json.loads(str(arrays["description"]))
             return Checkpoint(
                 config=ExperimentConfig.model_validate(description["config"]),

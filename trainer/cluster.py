@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from trainer.config import ExperimentConfig
 from trainer.errors import ConfigError
 
 ROLES = ("chief", "worker", "ps", "evaluator")
+_ADDRESS = re.compile(r"\S+:\d+")
 # Vertex' worker pools by position (its "Distributed training" page); CLUSTER_SPEC speaks of pools only.
 _POOLS = {f"workerpool{position}": role for position, role in enumerate(ROLES)}
 
@@ -99,7 +101,7 @@ def _addresses(variable: str, cluster: Any) -> dict[str, tuple[str, ...]]:
     addresses = {}
     for name, hosts in cluster.items():
         role = _role(variable, name)
-        if not isinstance(hosts, list) or not all(isinstance(host, str) and host for host in hosts):
+        if not isinstance(hosts, list) or not all(isinstance(host, str) and _ADDRESS.fullmatch(host) for host in hosts):
             # The operator's enableDynamicWorker lists only this worker, as a mapping: no synchronous training.
             raise ConfigError(f"{variable}: cluster.{name} must be a list of host:port. Given: {json.dumps(hosts)}")
         if hosts:

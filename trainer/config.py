@@ -135,11 +135,12 @@ EXPERIMENT_FIELDS: dict[str, FieldInfo] = {
 OPTION_FIELDS: dict[str, FieldInfo] = dict(Options.model_fields)
 
 
-def field_type(field: FieldInfo) -> type[int] | type[float] | type[str]:
+def field_type(field: FieldInfo) -> type[int | float | str]:
     """Return the plain type of a field: int, float or str."""
     if get_origin(field.annotation) is Literal:
         return str
-    for kind in (int, float, str):
+    kinds: tuple[type[int | float | str], ...] = (int, float, str)
+    for kind in kinds:
         if field.annotation is kind:
             return kind
     raise TypeError(f"fields are int, float or str. Given: {field.annotation}")

@@ -134,7 +134,7 @@ def load(folder: Path) -> Dataset:
     description = _load_description(folder / _DESCRIPTION)
     path = folder / _ARRAYS
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             splits = {
                 name: Samples(*(_column(path, arrays, f"{name}_{field.name}") for field in dataclasses.fields(Samples)))
                 for name in SPLITS

@@ -49,6 +49,9 @@ def train(
     saved = checkpoints.load_latest(folder)
     if saved:
         checkpoints.check_continues(saved, config, digest)
+        if saved.epochs == config.epochs:
+            logger.info("all %d epochs are trained already", saved.epochs)
+            return saved.history
     is_chief = cluster is None or cluster.is_chief
     strategy = create_strategy(config, cluster)
     with strategy.scope():

@@ -24,14 +24,13 @@ def new_folder(folder: Path) -> Iterator[Path]:
     with _writable(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        yield unfinished
-        unfinished.chmod(0o777 & ~_umask())
-        with _writable(folder):
+        try:
+            yield unfinished
+            unfinished.chmod(0o777 & ~_umask())
             unfinished.replace(folder)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
 
 
 @contextlib.contextmanager
@@ -42,16 +41,16 @@ def new_file(path: Path) -> Iterator[Path]:
         ArtifactError: the folder cannot be written.
     """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with _writable(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+    with _writable(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
             yield unfinished
             # The name must not reach the disk before the content does.
             with unfinished.open("rb") as content:
                 os.fsync(content.fileno())
             unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+        finally:
+            unfinished.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -59,7 +58,7 @@ def _writable(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ArtifactError(f"output: cannot be written ({error.strerror}). Given: {path}") from None
+        raise ArtifactError(f"output: cannot be written ({error.strerror or error}). Given: {path}") from None
 
 
 def _umask() -> int:

@@ -61,12 +61,12 @@ class _Process:
         return self._popen.poll()
 
     def _pass_on(self) -> None:
-        assert self._popen.stdout is not None
-        for line in self._popen.stdout:
-            self.last_line = line.rstrip() or self.last_line
-            sys.stdout.write(f"[{self.name}] {line}")
-            sys.stdout.flush()
-        self._popen.wait()
+        with self._popen:
+            assert self._popen.stdout is not None
+            for line in self._popen.stdout:
+                self.last_line = line.rstrip() or self.last_line
+                sys.stdout.write(f"[{self.name}] {line}")
+                sys.stdout.flush()
         self.ended.set()
 
     def stop(self) -> None:

@@ -1,0 +1,18 @@
+from pathlib import Path
+
+import pytest
+
+from components.export_weights.step import export_weights
+from components.generate_data.step import generate_data
+from components.train.step import train
+
+
+@pytest.fixture(scope="session")
+def trained_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small exported model; its dataset lies beside it."""
+    folder = tmp_path_factory.mktemp("steps")
+    words = {"qubits": 4, "rounds": 10, "epochs": 1, "strategy": "none", "workers": 1}
+    experiment, _ = generate_data(words, str(folder / "dataset"))
+    train(experiment, *(str(folder / name) for name in ("dataset", "training", "logs")))
+    export_weights(str(folder / "training"), str(folder / "model"))
+    return folder / "model"

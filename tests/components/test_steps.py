@@ -1,0 +1,125 @@
+"""The steps' bodies, as Kubeflow's executor calls them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.evaluate.step import evaluate
+from components.export_weights.step import export_weights
+from components.generate_data.step import generate_data
+from components.tensorboard.step import tensorboard
+from components.train.step import describe_job, train
+from trainer import worker
+from trainer.config import from_json, from_mapping
+
+
+def _refused(capfd: pytest.CaptureFixture[str]) -> str:
+    """Return the one line that a step left on stderr."""
+    (line,) = [line for line in capfd.readouterr().err.splitlines() if line]
+    return line
+
+
+def test_the_first_step_passes_the_checked_experiment_on(tmp_path: Path) -> None:
+    experiment, metadata = generate_data({"qubits": 4.0, "options": {"train_fraction": 0.5}}, str(tmp_path / "dataset"))
+    config = from_json(experiment)
+    assert (config.qubits, config.options.train_fraction, config.rounds) == (4, 0.5, 20)
+    assert metadata["train"] == 40
+    assert len(metadata["digest"]) == 64
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ({"qubits": 3}, "error: qubits: must be an integer, at least 4. Given: 3"),
+        ({"options": {"nope": 1}}, "error: nope: unknown key; the keys are train_fraction"),
+        ({"model": "tests.no_such:f"}, "error: model: cannot be imported"),
+    ],
+)
+def test_the_first_step_refuses_in_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], words: dict[str, Any], line: str
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        generate_data(words, str(tmp_path / "dataset"))
+    assert stopped.value.code == 2
+    assert _refused(capfd).startswith(line)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_existing_dataset_is_not_touched(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "dataset").mkdir()
+    (tmp_path / "dataset" / "mine").touch()
+    with pytest.raises(SystemExit):
+        generate_data({}, str(tmp_path / "dataset"))
+    assert "must be new or empty" in _refused(capfd)
+    assert [path.name for path in tmp_path.rglob("*")] == ["dataset", "mine"]
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit):
+        generate_data({}, str(tmp_path / "file" / "dataset"))
+    assert _refused(capfd).startswith("error: output: cannot be written (")
+
+
+def test_a_job_has_as_many_workers_as_the_experiment() -> None:
+    job = describe_job(from_mapping({"workers": 3}), "/dataset", "/training", "/logs")
+    assert job.replicas == {"worker": 3}
+    assert "trainer.worker" in job.argv
+
+
+def test_a_failing_worker_fails_the_step_with_its_reason(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    experiment = from_mapping({"strategy": "none", "workers": 1}).to_json()
+    with pytest.raises(SystemExit) as stopped:
+        train(experiment, str(tmp_path / "missing"), str(tmp_path / "training"), str(tmp_path / "logs"))
+    assert stopped.value.code == 2
+    assert _refused(capfd).startswith(
+        "error: worker 0 ended with exit code 2: error: dataset: dataset.json is missing. Given: "
+    )
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "error: TF_CONFIG: is not JSON"),
+        ('{"cluster": {"worker": ["a:1"]}}', "error: TF_CONFIG: task must hold type and index"),
+        ('{"cluster": {"boss": ["a:1"]}, "task": {"type": "boss", "index": 0}}', "error: TF_CONFIG: roles are"),
+        ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 4}}', "error: TF_CONFIG: task.index"),
+    ],
+)
+def test_a_worker_with_a_wrong_cluster_ends_in_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, message: str
+) -> None:
+    monkeypatch.setenv("TF_CONFIG", text)
+    folders = [word for name in ("dataset", "workdir", "logs") for word in (f"--{name}", str(tmp_path / name))]
+    monkeypatch.setattr("sys.argv", ["worker", "--experiment", "{}", *folders])
+    with pytest.raises(SystemExit) as stopped:
+        worker.main()
+    assert stopped.value.code == 2
+    assert _refused(capfd).startswith(message)
+    assert not list(tmp_path.iterdir())
+
+
+def test_export_and_evaluation_refuse_what_is_missing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        export_weights(str(tmp_path / "training"), str(tmp_path / "model"))
+    assert _refused(capfd).startswith("error: training: the folder has no checkpoint")
+    generate_data({"qubits": 4}, str(tmp_path / "dataset"))
+    with pytest.raises(SystemExit):
+        evaluate(*(str(tmp_path / name) for name in ("model", "dataset", "predictions", "metrics")))
+    assert _refused(capfd).startswith("error: model: model.json is missing")
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
+
+
+def test_the_link_holds_the_exact_command(tmp_path: Path) -> None:
+    tensorboard("gs://bucket/my run/logs", str(tmp_path / "link"))
+    assert "tensorboard --logdir 'gs://bucket/my run/logs'" in (tmp_path / "link").read_text()
+
+
+def test_metrics_are_plain_json_too(tmp_path: Path, trained_model: Path) -> None:
+    dataset = trained_model.parent / "dataset"
+    metrics = evaluate(str(trained_model), str(dataset), str(tmp_path / "predictions"), str(tmp_path / "metrics"))
+    assert json.loads((tmp_path / "metrics").read_text()) == metrics
+    assert {"mse", "accuracy", "train_loss", "val_loss", "epochs", "epoch_seconds"} <= set(metrics)

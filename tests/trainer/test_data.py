@@ -1,0 +1,121 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trainer import data
+from trainer.config import from_mapping
+from trainer.errors import ArtifactError
+
+CONFIG = from_mapping({"qubits": 5, "rounds": 40, "seed": 3})
+
+
+def test_one_seed_gives_the_same_bytes_on_every_machine(tmp_path: Path) -> None:
+    dataset = data.generate(from_mapping({}))
+    # Of the first machine this ran on: a change here orphans every published dataset.
+    assert dataset.digest == "c93bada14b801d73537fa68c0f066db189161ba17dc851577cbc41cef86ab134"
+    for name in ("first", "second"):
+        data.save(data.generate(CONFIG), tmp_path / name)
+    for file in ("dataset.npz", "dataset.json"):
+        assert (tmp_path / "first" / file).read_bytes() == (tmp_path / "second" / file).read_bytes()
+
+
+def test_another_seed_gives_other_samples() -> None:
+    digests = {data.generate(from_mapping({"seed": seed})).digest for seed in range(5)}
+    assert len(digests) == 5
+
+
+def test_every_qubit_is_excited_once_a_round_over_all_splits() -> None:
+    dataset = data.generate(CONFIG)
+    qubits = np.concatenate([samples.qubit for _, samples in dataset.splits()])
+    assert np.bincount(qubits).tolist() == [40] * 5
+
+
+def test_angles_are_uniform_and_labels_follow_the_published_rule() -> None:
+    samples = data.draw(10, 10_000, seed=1)
+    assert samples.angle.dtype == np.float32
+    assert samples.angle.min() >= np.float32(-np.pi)
+    assert samples.angle.max() < np.float32(np.pi)
+    counts, _ = np.histogram(samples.angle, bins=8, range=(-np.pi, np.pi))
+    np.testing.assert_allclose(counts, 12_500, rtol=0.05)
+    assert np.array_equal(samples.label, np.where(np.abs(samples.angle) <= np.pi / 2, 1, -1))
+
+
+def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
+    dataset = data.generate(CONFIG)
+    data.save(dataset, tmp_path / "dataset")
+    loaded = data.load(tmp_path / "dataset")
+    assert loaded.digest == dataset.digest
+    assert (loaded.qubits, loaded.rounds, loaded.seed) == (5, 40, 3)
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
+
+
+def test_never_overwrites(tmp_path: Path) -> None:
+    dataset = data.generate(CONFIG)
+    data.save(dataset, tmp_path / "dataset")
+    with pytest.raises(ArtifactError, match="must be new or empty. Given: "):
+        data.save(dataset, tmp_path / "dataset")
+
+
+def test_order_of_samples_is_a_new_permutation_every_epoch() -> None:
+    orders = [data.order(7, epoch, 97) for epoch in (1, 2, 1)]
+    assert all(sorted(order) == list(range(97)) for order in orders)
+    assert np.array_equal(orders[0], orders[2])
+    assert not np.array_equal(orders[0], orders[1])
+
+
+def _truncate(folder: Path) -> None:
+    path = folder / "dataset.npz"
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def _describe(**values: Any) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / "dataset.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+    return change
+
+
+def _column(name: str, value: Any) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        with np.load(folder / "dataset.npz") as arrays:
+            columns = dict(arrays)
+        columns[name][0] = value
+        np.savez(folder / "dataset.npz", **columns)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_truncate, "dataset: dataset.npz is damaged"),
+        (lambda folder: (folder / "dataset.npz").unlink(), "dataset: dataset.npz is missing"),
+        (lambda folder: (folder / "dataset.json").unlink(), "dataset: dataset.json is missing"),
+        (lambda folder: (folder / "dataset.json").write_text("{"), "dataset: dataset.json is damaged"),
+        (_describe(schema_version=2), "dataset: schema_version must be 1"),
+        (_describe(qubits=4), r"dataset: train_qubit must be in 0..3. Given: 4"),
+        (_describe(split={"train": 1}), "dataset: train must hold 1 samples"),
+        (_column("train_label", 2), r"dataset: train_label must be -1 or \+1. Given: 2"),
+        (_column("test_label", 0), r"dataset: test_label must be -1 or \+1. Given: 0"),
+        (_column("validation_angle", np.nan), r"dataset: validation_angle must be in \[-pi, pi\). Given: nan"),
+        (_column("train_qubit", 5), r"dataset: train_qubit must be in 0..4. Given: 5"),
+    ],
+)
+def test_refuses_a_damaged_folder(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:
+    folder = tmp_path / "dataset"
+    data.save(data.generate(CONFIG), folder)
+    damage(folder)
+    with pytest.raises(ArtifactError, match=f"^{message}") as error:
+        data.load(folder)
+    assert "Given: " in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_refuses_another_number_of_qubits() -> None:
+    with pytest.raises(ArtifactError, match="must hold 8 qubits.* Given: 5 qubits"):
+        data.check_fits(data.generate(CONFIG), from_mapping({"qubits": 8}))

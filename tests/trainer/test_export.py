@@ -1,0 +1,102 @@
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trainer import data, export
+from trainer.config import ExperimentConfig
+from trainer.errors import ArtifactError
+from trainer.evaluate import predict
+from trainer.fit import train
+
+
+@pytest.fixture(scope="module")
+def model_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("exported") / "model"
+    export.export(trained, folder)
+    return folder
+
+
+def test_saved_model_predicts_the_same_without_tensorflow_quantum(model_folder: Path, tmp_path: Path) -> None:
+    fresh = data.draw(4, 50, seed=11)
+    np.savez(tmp_path / "samples.npz", qubit=fresh.qubit, angle=fresh.angle)
+    program = """
+import sys
+sys.modules["tensorflow_quantum"] = None
+import numpy as np
+import tensorflow as tf
+model, samples, output = sys.argv[1:]
+serve = tf.saved_model.load(model).signatures["serving_default"]
+with np.load(samples) as arrays:
+    np.save(output, serve(qubit=tf.constant(arrays["qubit"]), angle=tf.constant(arrays["angle"]))["prediction"])
+"""
+    paths = [model_folder / "saved_model", tmp_path / "samples.npz", tmp_path / "served.npy"]
+    subprocess.run([sys.executable, "-c", program, *map(str, paths)], check=True, capture_output=True)
+    model, _ = export.load(model_folder)
+    np.testing.assert_allclose(np.load(tmp_path / "served.npy"), predict(model, fresh), atol=1e-5)
+
+
+def test_describes_what_is_needed_to_rebuild_the_model(model_folder: Path, small_config: ExperimentConfig) -> None:
+    description = json.loads((model_folder / "model.json").read_text())
+    assert ExperimentConfig.model_validate(description["experiment"]) == small_config
+    assert description["training"]["epochs"] == 3
+    assert sorted(path.name for path in model_folder.iterdir()) == ["model.json", "qcnn.weights.h5", "saved_model"]
+
+
+def test_nothing_is_exported_without_a_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match="^training: the folder has no checkpoint. Given: "):
+        export.export(tmp_path / "empty", tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def _edit(**values: object) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / "model.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+    return change
+
+
+def _truncate(folder: Path) -> None:
+    path = folder / "qcnn.weights.h5"
+    path.write_bytes(path.read_bytes()[:100])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda folder: shutil.rmtree(folder), "model: model.json is missing"),
+        (lambda folder: (folder / "model.json").write_text("{}"), "model: model.json is damaged"),
+        (lambda folder: (folder / "model.json").write_text("[]"), "model: model.json is damaged"),
+        (lambda folder: (folder / "qcnn.weights.h5").unlink(), "model: qcnn.weights.h5 is missing"),
+        (_edit(schema_version=7), "model: schema_version must be 1. Given: 7"),
+        (_edit(experiment={"qubits": 3}), "model: model.json is damaged .*qubits"),
+        (_truncate, "model: qcnn.weights.h5 is damaged or another model's"),
+    ],
+)
+def test_refuses_a_damaged_model(
+    model_folder: Path, tmp_path: Path, damage: Callable[[Path], object], message: str
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(model_folder, folder)
+    damage(folder)
+    with pytest.raises(ArtifactError, match=f"^{message}") as error:
+        export.load(folder)
+    assert "Given: " in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_refuses_the_weights_of_another_model(
+    model_folder: Path, small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path: Path
+) -> None:
+    deep = small_config.model_copy(update={"model": "deep", "epochs": 1})
+    train(deep, small_dataset, tmp_path / "deep")
+    export.export(tmp_path / "deep", tmp_path / "model")
+    shutil.copy(model_folder / "qcnn.weights.h5", tmp_path / "model")
+    with pytest.raises(ArtifactError, match="^model: qcnn.weights.h5 is damaged or another model's"):
+        export.load(tmp_path / "model")

@@ -1,0 +1,181 @@
+import csv
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from trainer import checkpoints, data
+from trainer.config import ExperimentConfig, from_mapping
+from trainer.errors import ArtifactError, ConfigError, TrainingError
+from trainer.fit import train
+from trainer.history import Epoch
+from trainer.model import build_model
+
+
+def _losses(history: tuple[Epoch, ...]) -> list[tuple[float, ...]]:
+    return [dataclasses.astuple(epoch)[:-1] for epoch in history]
+
+
+def test_equals_plain_gradient_descent_on_each_true_batch(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
+) -> None:
+    """One epoch of SGD by hand, sample by sample, with the uneven last batch divided by its own size."""
+    config = small_config.model_copy(update={"optimizer": "sgd", "epochs": 1, "learning_rate": 0.1})
+    history = train(config, small_dataset, tmp_path)
+
+    model = build_model(config)
+    samples = small_dataset.train.take(data.order(config.seed, 1, len(small_dataset.train)))
+    squared = []
+    for start in range(0, len(samples), config.batch_size):
+        batch = samples.take(np.arange(start, min(start + config.batch_size, len(samples))))
+        with tf.GradientTape() as tape:
+            errors = model((batch.qubit, batch.angle))[:, 0] - batch.label.astype(np.float32)
+            loss = tf.reduce_sum(errors**2) / len(batch)
+        squared += (errors.numpy() ** 2).tolist()
+        gradients = tape.gradient(loss, model.trainable_variables)
+        for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
+            variable.assign_sub(0.1 * gradient)
+
+    assert history[0].train_loss == pytest.approx(np.mean(squared), rel=1e-5)
+    checkpoint = checkpoints.load_latest(tmp_path / "checkpoints")
+    assert checkpoint
+    for weights, variable in zip(checkpoint.weights, model.trainable_variables, strict=True):
+        np.testing.assert_allclose(weights, variable.numpy(), atol=1e-5)
+
+
+def test_validation_loss_is_keras_own(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path
+) -> None:
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    model = build_model(small_config)
+    for variable, value in zip(model.trainable_variables, checkpoint.weights, strict=True):
+        variable.assign(value)
+    split = small_dataset.validation
+    loss, accuracy = model.evaluate((split.qubit, split.angle), split.label.astype(np.float32), verbose=0)
+    assert checkpoint.history[-1].val_loss == pytest.approx(loss, rel=1e-5)
+    assert checkpoint.history[-1].val_accuracy == pytest.approx(accuracy)
+
+
+def test_twice_gives_identical_losses(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    again = train(small_config, small_dataset, tmp_path)
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    assert _losses(again) == _losses(checkpoint.history)
+
+
+def test_started_again_continues_to_the_same_weights(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
+    train(small_config, small_dataset, tmp_path)
+    once, twice = (checkpoints.load_latest(folder / "checkpoints") for folder in (trained, tmp_path))
+    assert once
+    assert twice
+    assert _losses(once.history) == _losses(twice.history)
+    for one, other in zip(once.weights + once.optimizer, twice.weights + twice.optimizer, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_finished_training_started_again_changes_nothing(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path
+) -> None:
+    def state() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
+
+    before = state()
+    history = train(small_config, small_dataset, trained)
+    assert [epoch.epoch for epoch in history] == [1, 2, 3]
+    assert state() == before
+
+
+def test_mirrored_strategy_computes_the_same(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    config = small_config.model_copy(update={"strategy": "mirrored"})
+    history = train(config, small_dataset, tmp_path)
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    np.testing.assert_allclose(_losses(history), _losses(checkpoint.history), rtol=1e-5)
+
+
+def test_keeps_history_and_tensorboard_events(trained: Path) -> None:
+    with (trained / "history.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["epoch"] for row in rows] == ["1", "2", "3"]
+    for name in ("train", "validation"):
+        (events,) = (trained / "logs" / name).iterdir()
+        losses = {
+            record.step: float(tf.make_ndarray(value.tensor))
+            for record in tf.compat.v1.train.summary_iterator(str(events))
+            for value in record.summary.value
+            if value.tag == "loss"
+        }
+        column = "train_loss" if name == "train" else "val_loss"
+        assert losses == pytest.approx({int(row["epoch"]): float(row[column]) for row in rows}, rel=1e-6)
+
+
+def test_checkpoints_may_be_rarer_than_epochs(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
+) -> None:
+    options = small_config.options.model_copy(update={"checkpoint_seconds": 3600.0})
+    train(small_config.model_copy(update={"options": options}), small_dataset, tmp_path)
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["epoch-000003.npz"]
+
+
+def test_a_loss_that_is_not_finite_ends_training_with_epoch_and_step(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
+) -> None:
+    config = small_config.model_copy(update={"optimizer": "sgd", "learning_rate": 1e30})
+    with pytest.raises(TrainingError, match=r"no longer finite at epoch 1, step 2.*Given: loss "):
+        train(config, small_dataset, tmp_path)
+    assert not list(tmp_path.rglob("*.npz"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seed": 1}, "seed: the folder's checkpoint was trained with 0.* Given: 1"),
+        ({"learning_rate": 0.1}, "learning_rate: the folder's checkpoint was trained with 0.02.* Given: 0.1"),
+        ({"model": "deep"}, "model: the folder's checkpoint was trained with 'hybrid'.* Given: 'deep'"),
+        ({"epochs": 2}, "epochs: the folder's checkpoint is already at epoch 3. Given: 2"),
+    ],
+)
+def test_refuses_to_continue_another_experiment(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, changes: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ArtifactError, match=f"^{message}"):
+        train(small_config.model_copy(update=changes), small_dataset, trained)
+
+
+def test_refuses_to_continue_on_other_samples(small_config: ExperimentConfig, trained: Path) -> None:
+    other = data.generate(small_config.model_copy(update={"seed": 9}))
+    with pytest.raises(ArtifactError, match="^dataset: .* trained on other samples"):
+        train(small_config, other, trained)
+
+
+def test_refuses_a_damaged_checkpoint(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
+) -> None:
+    train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
+    (path,) = (tmp_path / "checkpoints").iterdir()
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ArtifactError, match="^checkpoint: is damaged .*Given: "):
+        train(small_config, small_dataset, tmp_path)
+
+
+def test_refuses_more_workers_than_processes(small_dataset: data.Dataset, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="^workers: "):
+        train(from_mapping({"qubits": 4}), small_dataset, tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _no_graphs_left() -> Iterator[None]:
+    yield
+    tf_keras.backend.clear_session()
