@@ -1,9 +1,9 @@
 """What `make run` takes: python -m benchmarks.main_job."""
 
+import contextlib
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -28,10 +28,11 @@ def timed(*command: str, folder: str) -> tuple[float, int]:
     """Run a command; return its wall time in seconds and the peak memory of all its processes in bytes."""
     start = time.perf_counter()
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) as running:
-        peak, finished = 0, threading.Event()
-        threading.Thread(target=lambda: (running.wait(), finished.set()), daemon=True).start()
-        while not finished.wait(0.5):
+        peak = 0
+        while running.poll() is None:
             peak = max(peak, tree_memory(psutil.Process(running.pid)))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running.wait(0.5)
     if running.returncode:
         raise SystemExit(f"{' '.join(command)} ended with exit code {running.returncode}")
     return time.perf_counter() - start, peak

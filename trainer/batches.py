@@ -18,8 +18,8 @@ class Shards:
 
     qubit: npt.NDArray[np.int32]
     angle: npt.NDArray[np.float32]
-    label: npt.NDArray[np.float32]
-    weight: npt.NDArray[np.float32]
+    label: npt.NDArray[np.float64]
+    weight: npt.NDArray[np.float64]
     sizes: npt.NDArray[np.int64]
 
     @property
@@ -46,8 +46,8 @@ def shard(samples: Samples, batch_size: int, replicas: int) -> Shards:
     return Shards(
         qubit=np.where(real, samples.qubit[position], 0).astype(np.int32),
         angle=np.where(real, samples.angle[position], 0).astype(np.float32),
-        label=np.where(real, samples.label[position], 0).astype(np.float32),
-        weight=np.where(real, 1.0 / sizes[:, None, None], 0).astype(np.float32),
+        label=np.where(real, samples.label[position], 0).astype(np.float64),
+        weight=np.where(real, 1.0 / sizes[:, None, None], 0),
         sizes=sizes,
     )
 

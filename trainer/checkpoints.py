@@ -29,7 +29,7 @@ class Checkpoint:
     config: ExperimentConfig
     dataset_digest: str
     history: tuple[Epoch, ...]
-    weights: tuple[npt.NDArray[np.float32], ...]
+    weights: tuple[npt.NDArray[np.float64], ...]
     optimizer: tuple[npt.NDArray[Any], ...]
 
     @property

@@ -29,7 +29,7 @@ class Evaluation:
     """Predictions beside the samples they are for, and the metrics of the whole experiment."""
 
     samples: Samples
-    predictions: npt.NDArray[np.float32]
+    predictions: npt.NDArray[np.float64]
     metrics: dict[str, float]
 
     def rows(self) -> Iterator[tuple[int, float, int, float]]:
@@ -56,15 +56,15 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> Evaluation:
     return Evaluation(dataset.test, predictions, metrics)
 
 
-def predict(model: tf_keras.Model, samples: Samples) -> npt.NDArray[np.float32]:
-    """Return the prediction for every sample, float32 (samples,)."""
-    outputs: npt.NDArray[np.float32] = model.predict((samples.qubit, samples.angle), batch_size=_BATCH, verbose=0)
+def predict(model: tf_keras.Model, samples: Samples) -> npt.NDArray[np.float64]:
+    """Return the prediction for every sample, float64 (samples,)."""
+    outputs: npt.NDArray[np.float64] = model.predict((samples.qubit, samples.angle), batch_size=_BATCH, verbose=0)
     return outputs[:, 0]
 
 
-def score(samples: Samples, predictions: npt.NDArray[np.float32]) -> dict[str, float]:
+def score(samples: Samples, predictions: npt.NDArray[np.float64]) -> dict[str, float]:
     """Return the mean squared error and the share of predictions with the label's sign (zero counts as +1)."""
-    error = predictions.astype(np.float64) - samples.label
+    error = predictions - samples.label
     return {
         "mse": float(np.mean(error**2)),
         "accuracy": float(np.mean((predictions >= 0) == (samples.label > 0))),

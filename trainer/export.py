@@ -16,7 +16,7 @@ from trainer.errors import ArtifactError, ConfigError
 from trainer.fit import restore
 from trainer.folders import new_folder
 from trainer.history import epoch_seconds
-from trainer.model import build_model
+from trainer.model import PRECISION, build_model
 
 SCHEMA_VERSION = 1
 _WEIGHTS = "qcnn.weights.h5"
@@ -52,14 +52,15 @@ class ServableModel(tf.Module):
     )
     def predict(self, qubit: tf.Tensor, angle: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the prediction, float32 (batch,), of excited qubits (batch,) and angles (batch,) in rad."""
+        rotation = tf.cast(angle, PRECISION)[:, None]
         values = (
             tf.gather(self._constant, qubit)
-            + tf.gather(self._cosine, qubit) * tf.cos(angle)[:, None]
-            + tf.gather(self._sine, qubit) * tf.sin(angle)[:, None]
+            + tf.gather(self._cosine, qubit) * tf.cos(rotation)
+            + tf.gather(self._sine, qubit) * tf.sin(rotation)
         )
         for layer in self._dense:
             values = layer(values)
-        return {"prediction": values[:, 0]}
+        return {"prediction": tf.cast(values[:, 0], tf.float32)}
 
 
 def export(workdir: Path, folder: Path) -> dict[str, Any]:

@@ -119,14 +119,13 @@ def restore(
 
 def _mean(measures: Measures, shards: Shards, epoch: int, what: str) -> tuple[float, float]:
     """Average loss and accuracy over all samples; a loss that is not finite ends training."""
-    values = measures.astype(np.float64)
-    bad = np.flatnonzero(~np.isfinite(values[:, 0]))
+    bad = np.flatnonzero(~np.isfinite(measures[:, 0]))
     if len(bad):
         raise TrainingError(
             f"the {what} loss is no longer finite at epoch {epoch}, step {bad[0] + 1}; a smaller learning_rate may "
-            f"help. Given: loss {values[bad[0], 0]}"
+            f"help. Given: loss {measures[bad[0], 0]}"
         )
-    loss, accuracy = shards.sizes @ values / shards.sizes.sum()
+    loss, accuracy = shards.sizes @ measures / shards.sizes.sum()
     return float(loss), float(accuracy)
 
 

@@ -1,4 +1,8 @@
-"""The Keras model: quantum layer, and dense layers where there are several readouts."""
+"""The Keras model: quantum layer, and dense layers where there are several readouts.
+
+Everything around the simulator is float64: sums over samples then round to the same number in whatever
+order and on however many workers they are made, so training does not depend on the number of workers.
+"""
 
 import numpy as np
 import tensorflow as tf
@@ -8,6 +12,7 @@ from trainer import circuits, simulators
 from trainer.config import ExperimentConfig
 from trainer.simulators import Batch
 
+PRECISION = "float64"
 _OPTIMIZERS = {
     "adam": tf_keras.optimizers.Adam,
     "sgd": tf_keras.optimizers.SGD,
@@ -22,7 +27,8 @@ class QuantumLayer(tf_keras.layers.Layer):
     """Readouts of the circuit for a batch of samples; its one weight holds the quantum parameters."""
 
     def __init__(self, ansatz: circuits.Ansatz, simulator: simulators.Simulator, seed: int) -> None:
-        super().__init__(name="quantum")
+        # The simulator takes the angle as it is, float32.
+        super().__init__(name="quantum", dtype=PRECISION, autocast=False)
         self._simulator = simulator
         # The interval of TensorFlow Quantum's PQC layer, whose weights are exponents too.
         self.parameters = self.add_weight(
@@ -32,13 +38,13 @@ class QuantumLayer(tf_keras.layers.Layer):
         )
 
     def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
-        """Return Z on the readouts, float32 (batch, readouts)."""
+        """Return Z on the readouts, float64 (batch, readouts)."""
         qubit, angle = inputs
-        return self._simulator.expectations(self.parameters, Batch(qubit, angle))
+        return tf.cast(self._simulator.expectations(self.parameters, Batch(qubit, angle)), self.dtype)
 
 
 def build_model(config: ExperimentConfig) -> tf_keras.Model:
-    """Build the network: inputs qubit int32 (batch,) and angle float32 (batch,), output float32 (batch, 1).
+    """Build the network: inputs qubit int32 (batch,) and angle float32 (batch,), output float64 (batch, 1).
 
     Equal seeds give equal initial weights. Compiled with the loss and metric that `evaluate` needs.
 
@@ -65,7 +71,7 @@ def build_optimizer(config: ExperimentConfig) -> tf_keras.optimizers.Optimizer:
 
 def same_sign(label: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:
     """Return 1.0 where the prediction falls on the label's side, else 0.0; zero counts as +1."""
-    return tf.cast(tf.equal(label > 0, prediction >= 0), tf.float32)
+    return tf.cast(tf.equal(label > 0, prediction >= 0), prediction.dtype)
 
 
 def sign_accuracy(label: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:
@@ -75,4 +81,6 @@ def sign_accuracy(label: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:
 
 def _dense(name: str, units: int, activation: str, seed: int) -> tf_keras.layers.Dense:
     initializer = tf_keras.initializers.GlorotUniform(seed=seed)
-    return tf_keras.layers.Dense(units, activation=activation, kernel_initializer=initializer, name=name)
+    return tf_keras.layers.Dense(
+        units, activation=activation, kernel_initializer=initializer, name=name, dtype=PRECISION
+    )

@@ -9,10 +9,10 @@ import tensorflow as tf
 import tf_keras
 
 from trainer.batches import Shards
-from trainer.model import same_sign
+from trainer.model import PRECISION, same_sign
 
-# float32 (steps, 2): mean squared error and sign accuracy of every global batch.
-Measures: TypeAlias = npt.NDArray[np.float32]
+# float64 (steps, 2): mean squared error and sign accuracy of every global batch.
+Measures: TypeAlias = npt.NDArray[np.float64]
 
 
 def training_epoch(
@@ -56,7 +56,7 @@ def _over_steps(
     @tf.function(reduce_retracing=True)
     def epoch(arrays: list[tf.Tensor]) -> tf.Tensor:
         steps = tf.shape(arrays[0])[0]
-        collected = tf.TensorArray(tf.float32, size=steps, element_shape=(2,))
+        collected = tf.TensorArray(PRECISION, size=steps, element_shape=(2,))
         for index in tf.range(steps):
             measures = strategy.run(replica, args=(index, arrays))
             # Summed over all replicas already: any local one will do.

@@ -31,7 +31,7 @@ def finished(folder: Path) -> subprocess.CompletedProcess[str]:
 
 def _lines(text: str) -> dict[str, str]:
     """The table at the end, as name -> value."""
-    return {name: value for name, value in re.findall(r"^(\S.*?)  +(\S.*)$", text, re.MULTILINE)}
+    return dict(re.findall(r"^(\S.*?)  +(\S.*)$", text, re.MULTILINE))
 
 
 def test_trains_on_two_processes_and_reports(finished: subprocess.CompletedProcess[str]) -> None:
@@ -78,7 +78,7 @@ def test_both_workers_trained_and_only_the_chief_wrote(
 def test_a_second_run_has_a_folder_of_its_own_and_a_failing_step_is_one_line(
     folder: Path, finished: subprocess.CompletedProcess[str]
 ) -> None:
-    diverging = ("--optimizer", "sgd", "--learning-rate", "1e30", "--strategy", "none", "--workers", "1")
+    diverging = ("--optimizer", "sgd", "--learning-rate", "1e300", "--strategy", "none", "--workers", "1")
     failed = _run(folder, "--qubits", "4", *diverging)
     assert failed.returncode == 1
     assert re.search(r"error: .*loss is no longer finite at epoch 1, step 2.*Given: ", failed.stdout)

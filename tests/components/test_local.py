@@ -46,7 +46,7 @@ def test_the_first_failure_ends_the_others_and_is_named() -> None:
         signal.pause()
     sys.exit("out of luck")
     """
-    with pytest.raises(TrainingError, match="^worker 1 ended with exit code 1: out of luck$"):
+    with pytest.raises(TrainingError, match=r"^worker 1 ended with exit code 1: out of luck$"):
         run_processes(_job(program, worker=2))
     assert not psutil.Process().children()
 
@@ -60,7 +60,7 @@ def test_a_process_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatc
         signal.pause()
     sys.exit(3)
     """
-    with pytest.raises(TrainingError, match="^worker 1 ended with exit code 3"):
+    with pytest.raises(TrainingError, match=r"^worker 1 ended with exit code 3"):
         run_processes(_job(program, worker=2))
     assert not psutil.Process().children()
 

@@ -4,6 +4,7 @@ import csv
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from components.train.step import train
@@ -20,7 +21,7 @@ def _experiment(samples: int, workers: int) -> ExperimentConfig:
     return from_mapping({"workers": workers, "epochs": 50, "options": options})
 
 
-def _train(config: ExperimentConfig, folder: Path) -> tuple[np.ndarray, checkpoints.Checkpoint]:
+def _train(config: ExperimentConfig, folder: Path) -> tuple[npt.NDArray[np.float64], checkpoints.Checkpoint]:
     data.save(data.generate(config), folder / "dataset")
     train(config.to_json(), *(str(folder / name) for name in ("dataset", "training", "logs")))
     with (folder / "training" / "history.csv").open() as file:
@@ -38,8 +39,8 @@ def test_the_number_of_workers_does_not_change_training(tmp_path: Path, samples:
         losses, several = _train(_experiment(samples, workers), tmp_path / str(workers))
         np.testing.assert_allclose(losses[:10], one_losses[:10], rtol=1e-4)
         np.testing.assert_allclose(losses, one_losses, rtol=2e-3)
-        quantum = [np.delete(run.weights[0], _SOURCES_LAST_Z) for run in (one, several)]
-        np.testing.assert_allclose(*quantum, atol=1e-3)
+        quantum, others = (np.delete(run.weights[0], _SOURCES_LAST_Z) for run in (one, several))
+        np.testing.assert_allclose(quantum, others, atol=1e-3)
         for weights, others in zip(one.weights[1:], several.weights[1:], strict=True):
             np.testing.assert_allclose(weights, others, atol=1e-3)
 

@@ -81,7 +81,7 @@ def test_the_experiments_words_are_the_typed_parameters(spec: PipelineSpec) -> N
         assert parameter.parameter_type == types[field_type(field)]
         assert json_format.MessageToDict(parameter.default_value) == field.default
         description = " ".join(parameter.description.split())
-        assert field.description in description
+        assert str(field.description) in description
         assert allowed(field)[1:] in description
     options = json_format.MessageToDict(parameters["options"].default_value)
     assert options == Options().model_dump()

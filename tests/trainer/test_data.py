@@ -56,7 +56,7 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
 def test_never_overwrites(tmp_path: Path) -> None:
     dataset = data.generate(CONFIG)
     data.save(dataset, tmp_path / "dataset")
-    with pytest.raises(ArtifactError, match="must be new or empty. Given: "):
+    with pytest.raises(ArtifactError, match=r"must be new or empty. Given: "):
         data.save(dataset, tmp_path / "dataset")
 
 
@@ -117,5 +117,5 @@ def test_refuses_a_damaged_folder(tmp_path: Path, damage: Callable[[Path], None]
 
 
 def test_refuses_another_number_of_qubits() -> None:
-    with pytest.raises(ArtifactError, match="must hold 8 qubits.* Given: 5 qubits"):
+    with pytest.raises(ArtifactError, match=r"must hold 8 qubits.* Given: 5 qubits"):
         data.check_fits(data.generate(CONFIG), from_mapping({"qubits": 8}))

@@ -21,7 +21,7 @@ def test_mean_squared_error_is_keras_own(model_folder: Path, small_dataset: data
     metrics = evaluate(model_folder, small_dataset).metrics
     model, description = export.load(model_folder)
     split = small_dataset.test
-    mse, accuracy = model.evaluate((split.qubit, split.angle), split.label.astype(np.float32), verbose=0)
+    mse, accuracy = model.evaluate((split.qubit, split.angle), split.label.astype(np.float64), verbose=0)
     assert metrics["mse"] == pytest.approx(mse, abs=1e-6)
     assert metrics["accuracy"] == pytest.approx(accuracy, abs=1e-6)
     assert metrics["val_loss"] == description["training"]["val_loss"]
@@ -42,12 +42,12 @@ def test_predictions_stand_beside_their_samples(
 
 
 def test_accuracy_is_by_sign() -> None:
-    samples = data.Samples(*(np.zeros(4, dtype) for dtype in (np.int32, np.float32)), np.array([1, 1, -1, -1], np.int8))
-    scores = score(samples, np.array([0.2, -0.1, -3.0, 0.1], np.float32))
+    samples = data.Samples(np.zeros(4, np.int32), np.zeros(4, np.float32), np.array([1, 1, -1, -1], np.int8))
+    scores = score(samples, np.array([0.2, -0.1, -3.0, 0.1]))
     assert scores["accuracy"] == 0.5
     assert scores["mse"] == pytest.approx((0.8**2 + 1.1**2 + 2**2 + 1.1**2) / 4)
 
 
 def test_refuses_a_dataset_of_another_number_of_qubits(model_folder: Path) -> None:
-    with pytest.raises(ArtifactError, match="^dataset: must hold 4 qubits.* Given: 5 qubits"):
+    with pytest.raises(ArtifactError, match=r"^dataset: must hold 4 qubits.* Given: 5 qubits"):
         evaluate(model_folder, data.generate(from_mapping({"qubits": 5})))

@@ -49,7 +49,7 @@ def test_describes_what_is_needed_to_rebuild_the_model(model_folder: Path, small
 
 
 def test_nothing_is_exported_without_a_checkpoint(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match="^training: the folder has no checkpoint. Given: "):
+    with pytest.raises(ArtifactError, match=r"^training: the folder has no checkpoint. Given: "):
         export.export(tmp_path / "empty", tmp_path / "model")
     assert not list(tmp_path.iterdir())
 
@@ -98,5 +98,5 @@ def test_refuses_the_weights_of_another_model(
     train(deep, small_dataset, tmp_path / "deep")
     export.export(tmp_path / "deep", tmp_path / "model")
     shutil.copy(model_folder / "qcnn.weights.h5", tmp_path / "model")
-    with pytest.raises(ArtifactError, match="^model: qcnn.weights.h5 is damaged or another model's"):
+    with pytest.raises(ArtifactError, match=r"^model: qcnn.weights.h5 is damaged or another model's"):
         export.load(tmp_path / "model")

@@ -26,7 +26,7 @@ def test_readouts_equal_cirq(model: str, qubits: int) -> None:
     angles = random.uniform(-np.pi, np.pi, len(excited))
     expected = [reference.expectations(model, qubits, parameters, q, a) for q, a in zip(excited, angles, strict=True)]
     batch = Batch(tf.constant(excited, tf.int32), tf.constant(angles, tf.float32))
-    actual = simulator.expectations(tf.constant(parameters, tf.float32), batch)
+    actual = simulator.expectations(tf.constant(parameters), batch)
     assert actual.dtype == tf.float32
     np.testing.assert_allclose(actual, expected, atol=1e-5)
 
@@ -40,7 +40,7 @@ def test_gradient_equals_central_differences(model: str, qubits: int) -> None:
     qubit, angle = 1, 0.7
     weights = random.normal(size=-(-qubits // 2) if model == "hybrid" else 1)
     with tf.GradientTape() as tape:
-        variable = tf.constant(parameters, tf.float32)
+        variable = tf.constant(parameters)
         tape.watch(variable)
         batch = Batch(tf.constant([qubit], tf.int32), tf.constant([angle], tf.float32))
         loss = tf.reduce_sum(simulator.expectations(variable, batch) * tf.constant(weights, tf.float32))

@@ -18,6 +18,6 @@ class Simulator(Protocol):
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return Z on the readouts, float32 (batch, readouts).
 
-        Differentiable in `parameters`, float32 (parameters,); works in a tf.function and under every
-        strategy the simulator's hardware allows.
+        Differentiable in `parameters`, float64 (parameters,), whose gradient sums over the samples; works
+        in a tf.function and under every strategy the simulator's hardware allows.
         """

@@ -30,7 +30,9 @@ class TensorFlowQuantum:
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return Z on the readouts, float32 (batch, readouts)."""
         size = tf.shape(batch.qubit)[0]
-        values = tf.concat([batch.angle[:, None], tf.tile(parameters[None, :], [size, 1])], axis=1)
+        # Rounded after they are repeated: the gradient's sum over samples is then one of float64 numbers.
+        repeated = tf.cast(tf.tile(parameters[None, :], [size, 1]), tf.float32)
+        values = tf.concat([batch.angle[:, None], repeated], axis=1)
         circuits = tf.gather(self._circuits, batch.qubit)
         return self._expectation(circuits, self._names, values, tf.tile(self._readouts, [size, 1]))
 
