@@ -79,7 +79,8 @@ def summary(outputs: dict[str, dsl.Artifact]) -> str:
     metrics = outputs["metrics"].metadata
     rows: list[tuple[str, str]] = [(title, f"{metrics[name]:.4f}") for name, title in _METRICS.items()]
     rows += [(name, _shown(artifact.path)) for name, artifact in outputs.items()]
-    rows.append(("look at it with", tensorboard_command(_shown(outputs["logs"].path))))
+    program = _shown(str(Path(sys.executable).with_name("tensorboard")))
+    rows.append(("look at it with", tensorboard_command(_shown(outputs["logs"].path), program)))
     return tabulate(rows, tablefmt="plain", disable_numparse=True)
 
 

@@ -4,9 +4,9 @@ import shlex
 from pathlib import Path
 
 
-def command(logs: str) -> str:
+def command(logs: str, program: str = "tensorboard") -> str:
     """Return the command that opens TensorBoard on a folder or bucket address."""
-    return f"tensorboard --logdir {shlex.quote(logs)}"
+    return f"{program} --logdir {shlex.quote(logs)}"
 
 
 def tensorboard(logs: str, link: str) -> None:

@@ -58,10 +58,18 @@ def test_artifacts_lie_where_the_table_says(folder: Path, finished: subprocess.C
     squared = [(float(row["prediction"]) - float(row["label"])) ** 2 for row in rows]
     assert sum(squared) / len(squared) == pytest.approx(metrics["mse"], rel=1e-6)
     assert table["test MSE"] == f"{metrics['mse']:.4f}"
-    command = table["look at it with"].split()
-    assert command[:2] == ["tensorboard", "--logdir"]
-    assert (folder / command[2] / "train").is_dir()
     assert table["logs"] in (folder / table["tensorboard"]).read_text()
+
+
+def test_tensorboard_finds_the_losses_with_the_command_shown(
+    folder: Path, finished: subprocess.CompletedProcess[str]
+) -> None:
+    command = [*_lines(finished.stdout)["look at it with"].split(), "--inspect"]
+    printed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
+    for name in ("train", "validation"):
+        assert f"/logs/{name}" in printed
+    assert "loss" in printed
+    assert "last_step            3" in printed
 
 
 def test_both_workers_trained_and_only_the_chief_wrote(

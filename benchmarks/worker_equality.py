@@ -1,0 +1,42 @@
+"""How far trainings of one, two and three workers drift apart: python -m benchmarks.worker_equality."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from tabulate import tabulate
+
+from components.train.step import train
+from trainer import checkpoints, data
+from trainer.config import from_mapping
+
+SAMPLES = 160
+
+
+def train_with(workers: int, samples: int, folder: Path) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Train at defaults on that many samples; return the losses (epochs, 2) and all weights in one row."""
+    config = from_mapping({"workers": workers, "options": {"train_fraction": samples / SAMPLES}})
+    data.save(data.generate(config), folder / "dataset")
+    train(config.to_json(), *(str(folder / name) for name in ("dataset", "training", "logs")))
+    checkpoint = checkpoints.load_latest(folder / "training" / "checkpoints")
+    assert checkpoint
+    losses = np.array([[epoch.train_loss, epoch.val_loss] for epoch in checkpoint.history])
+    return losses, np.concatenate([weights.ravel() for weights in checkpoint.weights])
+
+
+def main() -> None:
+    """Print the largest differences from one worker after 50 epochs, even and uneven in the last batch."""
+    rows = []
+    for samples in (112, 101, 97):
+        with tempfile.TemporaryDirectory() as folder:
+            losses, weights = train_with(1, samples, Path(folder, "1"))
+            for workers in (2, 3):
+                others = train_with(workers, samples, Path(folder, str(workers)))
+                drift = np.abs(others[0] / losses - 1).max(), np.abs(others[1] - weights).max()
+                rows.append([samples, workers, *(f"{value:.1e}" for value in drift)])
+    print(tabulate(rows, ["training samples", "workers", "losses, relative", "weights"], disable_numparse=True))
+
+
+if __name__ == "__main__":
+    main()
