@@ -22,10 +22,12 @@ def checkout(tmp_path: Path) -> Path:
 def _make(checkout: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     # A port that nothing listens on stands for a network that is not there.
     offline = dict.fromkeys(("https_proxy", "HTTPS_PROXY", "http_proxy", "ALL_PROXY"), "http://127.0.0.1:9")
+    # Not a part of the make that may run these tests.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     return subprocess.run(
         ["make", "--silent", "run"],
         cwd=checkout,
-        env={**os.environ, **offline, "no_proxy": "", "NO_PROXY": "", **environment},
+        env={**inherited, **offline, "no_proxy": "", "NO_PROXY": "", **environment},
         capture_output=True,
         text=True,
         check=False,
