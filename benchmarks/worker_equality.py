@@ -1,5 +1,7 @@
 """How far trainings of one, two and three workers drift apart: python -m benchmarks.worker_equality."""
 
+import contextlib
+import io
 import tempfile
 from pathlib import Path
 
@@ -18,7 +20,8 @@ def train_with(workers: int, samples: int, folder: Path) -> tuple[npt.NDArray[np
     """Train at defaults on that many samples; return the losses (epochs, 2) and all weights in one row."""
     config = from_mapping({"workers": workers, "options": {"train_fraction": samples / SAMPLES}})
     data.save(data.generate(config), folder / "dataset")
-    train(config.to_json(), *(str(folder / name) for name in ("dataset", "training", "logs")))
+    with contextlib.redirect_stdout(io.StringIO()):
+        train(config.to_json(), *(str(folder / name) for name in ("dataset", "training", "logs")))
     checkpoint = checkpoints.load_latest(folder / "training" / "checkpoints")
     assert checkpoint
     losses = np.array([[epoch.train_loss, epoch.val_loss] for epoch in checkpoint.history])
