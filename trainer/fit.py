@@ -1,13 +1,10 @@
 """Training: exact over any number of workers, and continued where it stopped."""
 
-import contextlib
 import logging
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 import tf_keras
 
 from trainer import checkpoints, data
@@ -20,6 +17,7 @@ from trainer.history import Epoch, save_history
 from trainer.model import build_model, build_optimizer
 from trainer.steps import Measures, measuring_epoch, training_epoch
 from trainer.strategies import create_strategy
+from trainer.tensorboard import event_log
 
 logger = logging.getLogger("trainer")
 
@@ -68,7 +66,7 @@ def train(
     replicas = strategy.num_replicas_in_sync
     validation = shard(dataset.validation, config.batch_size, replicas)
     last_saved = time.monotonic()
-    with _event_writers(logs or workdir / "logs", is_chief) as events:
+    with event_log(logs or workdir / "logs", is_chief) as events:
         for epoch in range(len(history) + 1, config.epochs + 1):
             start = time.perf_counter()
             order = data.order(config.seed, epoch, len(dataset.train))
@@ -80,7 +78,7 @@ def train(
             if not is_chief:
                 continue
             _report(history[-1], config.epochs)
-            events.write(history[-1])
+            events.epoch(history[-1], epoch * len(batches.sizes))
             due = time.monotonic() - last_saved >= config.options.checkpoint_seconds
             if due or epoch == config.epochs:
                 checkpoints.save(capture(config, digest, history, model, optimizer), folder)
@@ -134,26 +132,3 @@ def _report(epoch: Epoch, epochs: int) -> None:
         "epoch %d/%d: train_loss %.4f, val_loss %.4f, val_accuracy %.3f, %.2f s",
         *(epoch.epoch, epochs, epoch.train_loss, epoch.val_loss, epoch.val_accuracy, epoch.seconds),
     )
-
-
-class _Events:
-    """TensorBoard's curves of training and validation, one writer each so that they share a chart."""
-
-    def __init__(self, writers: dict[str, tf.summary.SummaryWriter]) -> None:
-        self._writers = writers
-
-    def write(self, epoch: Epoch) -> None:
-        for prefix, writer in self._writers.items():
-            with writer.as_default(step=epoch.epoch):
-                tf.summary.scalar("loss", getattr(epoch, f"{prefix}_loss"))
-                tf.summary.scalar("accuracy", getattr(epoch, f"{prefix}_accuracy"))
-
-
-@contextlib.contextmanager
-def _event_writers(logs: Path, is_chief: bool) -> Iterator[_Events]:
-    with contextlib.ExitStack() as stack:
-        writers = {}
-        for prefix, name in (("train", "train"), ("val", "validation")) if is_chief else ():
-            writers[prefix] = tf.summary.create_file_writer(str(logs / name), flush_millis=5000)
-            stack.callback(writers[prefix].close)
-        yield _Events(writers)

@@ -69,7 +69,8 @@ def test_tensorboard_finds_the_losses_with_the_command_shown(
     for name in ("train", "validation"):
         assert f"/logs/{name}" in printed
     assert "loss" in printed
-    assert "last_step            3" in printed
+    # 42 samples in batches of 16 are 3 updates an epoch.
+    assert re.search(r"last_step +9\b", printed)
 
 
 def test_both_workers_trained_and_only_the_chief_wrote(
