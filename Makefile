@@ -3,10 +3,10 @@ BIN := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint types compile figures clean
+.PHONY: help setup run test test-faults lint types compile figures clean
 
 help: ## print the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-9s %s\n' "$$target" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
 
 setup: .venv/.complete ## install everything into .venv (the other targets do it by themselves)
 
@@ -18,6 +18,9 @@ run: .venv/.complete ## run the main job on this machine; ARGS="--epochs 10" cha
 
 test: .venv/.complete ## run the tests; ARGS="tests/trainer -k order" picks some
 	@$(BIN)/pytest $(ARGS)
+
+test-faults: .venv/.complete ## kill the training at 24 random moments (ten minutes)
+	@$(BIN)/pytest tests/components/test_faults.py -m "faults or not faults" $(ARGS)
 
 lint: .venv/.complete ## check style and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

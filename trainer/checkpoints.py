@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 import re
 import zipfile
 from collections.abc import Sequence
@@ -16,10 +17,15 @@ from trainer.errors import ArtifactError
 from trainer.folders import new_file
 from trainer.history import Epoch
 
+logger = logging.getLogger("trainer")
+
+# Where a training folder keeps its checkpoints.
+FOLDER = "checkpoints"
 _NAME = re.compile(r"epoch-(\d{6,})\.npz")
 _KEPT = 2
 # What may differ between the run that saved and the run that continues: it does not change the sequence.
 _FREE = ("epochs", "workers", "strategy", "simulator")
+_FREE_OPTIONS = ("checkpoint_seconds", "patience", "continue_from", "restarts", "hang_seconds")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +37,8 @@ class Checkpoint:
     history: tuple[Epoch, ...]
     weights: tuple[npt.NDArray[np.float64], ...]
     optimizer: tuple[npt.NDArray[Any], ...]
+    # After the epoch with the lowest validation loss so far; empty unless the experiment asks for them.
+    best_weights: tuple[npt.NDArray[np.float64], ...] = ()
 
     @property
     def epochs(self) -> int:
@@ -48,6 +56,7 @@ def save(checkpoint: Checkpoint, folder: Path) -> None:
     arrays = {
         **{f"weights_{index}": array for index, array in enumerate(checkpoint.weights)},
         **{f"optimizer_{index}": array for index, array in enumerate(checkpoint.optimizer)},
+        **{f"best_{index}": array for index, array in enumerate(checkpoint.best_weights)},
     }
     with new_file(folder / f"epoch-{checkpoint.epochs:06d}.npz") as unfinished, unfinished.open("wb") as file:
         np.savez(file, description=np.array(json.dumps(description)), **arrays)
@@ -56,13 +65,34 @@ def save(checkpoint: Checkpoint, folder: Path) -> None:
 
 
 def load_latest(folder: Path) -> Checkpoint | None:
-    """Return the newest checkpoint of a folder, None where there is none.
+    """Return the newest checkpoint of a folder that is not damaged, None where there is none at all.
 
     Raises:
-        ArtifactError: the file is damaged.
+        ArtifactError: there are checkpoints, but all of them are damaged.
     """
-    paths = _paths(folder)
-    return _load(paths[-1]) if paths else None
+    damaged: ArtifactError | None = None
+    for path in reversed(_paths(folder)):
+        try:
+            return _load(path)
+        except ArtifactError as error:
+            logger.warning("%s; the one before is used", error)
+            damaged = error
+    if damaged:
+        raise damaged
+    return None
+
+
+def copy_latest(source: Path, target: Path) -> None:
+    """Copy the newest usable checkpoint of a training folder into another that has none yet.
+
+    Raises:
+        ArtifactError: there is no usable checkpoint.
+    """
+    checkpoint = load_latest(source / FOLDER)
+    if checkpoint is None:
+        raise ArtifactError(f"continue_from: the folder has no checkpoint. Given: {source}")
+    if not _paths(target / FOLDER):
+        save(checkpoint, target / FOLDER)
 
 
 def check_continues(checkpoint: Checkpoint, config: ExperimentConfig, dataset_digest: str) -> None:
@@ -92,8 +122,7 @@ def check_continues(checkpoint: Checkpoint, config: ExperimentConfig, dataset_di
 def _sequence(config: ExperimentConfig) -> dict[str, Any]:
     values = config.model_dump(exclude=set(_FREE))
     options = values.pop("options")
-    options.pop("checkpoint_seconds")
-    return {**values, **options}
+    return {**values, **{name: value for name, value in options.items() if name not in _FREE_OPTIONS}}
 
 
 def _paths(folder: Path) -> list[Path]:
@@ -111,6 +140,7 @@ def _load(path: Path) -> Checkpoint:
                 history=tuple(Epoch(*values) for values in description["history"]),
                 weights=_numbered("weights", arrays),
                 optimizer=_numbered("optimizer", arrays),
+                best_weights=_numbered("best", arrays),
             )
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise ArtifactError(f"checkpoint: is damaged ({' '.join(str(error).split())}). Given: {path}") from None

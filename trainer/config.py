@@ -50,6 +50,21 @@ class Options(_Frozen):
     checkpoint_seconds: float = Field(
         0.0, ge=0, description="Least time between two checkpoints, in seconds; 0 saves after every epoch."
     )
+    patience: Integer = Field(
+        0, ge=0, description="Epochs without a lower validation loss after which training stops; 0 never stops it."
+    )
+    weights: Literal["last", "best", "both"] = Field(
+        "last", description="Weights to export and evaluate, best by validation loss; both evaluates the best."
+    )
+    continue_from: str = Field(
+        "",
+        description="Training folder of the same experiment whose checkpoints are continued.",
+        json_schema_extra={"allowed": "a path, or nothing"},
+    )
+    restarts: Integer = Field(3, ge=0, description="How often workers that were lost are started again.")
+    hang_seconds: float = Field(
+        60.0, gt=0, description="Time without a sign of life after which a worker counts as lost, in seconds."
+    )
 
 
 class ExperimentConfig(_Frozen):
@@ -63,7 +78,11 @@ class ExperimentConfig(_Frozen):
         le=2**32 - 1,
         description="Seed of the data, the split, the order of samples and the weights.",
     )
-    model: Model = Field("hybrid", description="Circuit and head of the network.")
+    model: Model = Field(
+        "hybrid",
+        description="Circuit and head of the network.",
+        json_schema_extra={"allowed": f"one of {', '.join(MODELS)}, or your own as package.module:function"},
+    )
     simulator: Literal["tfq"] = Field("tfq", description="What computes the expectation values.")
     optimizer: Literal["adam", "sgd", "rmsprop", "adagrad", "adamax", "nadam"] = Field(
         "adam", description="Optimizer, with Keras' defaults but for the learning rate."
@@ -151,7 +170,7 @@ def allowed(field: FieldInfo) -> str:
     if get_origin(field.annotation) is Literal:
         return "one of " + ", ".join(get_args(field.annotation))
     if field_type(field) is str:
-        return f"one of {', '.join(MODELS)}, or your own as package.module:function"
+        return str(field.json_schema_extra["allowed"]) if isinstance(field.json_schema_extra, dict) else "text"
     bounds = []
     for mark in field.metadata:
         match mark:

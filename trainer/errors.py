@@ -15,3 +15,7 @@ class ArtifactError(QcnnError):
 
 class TrainingError(QcnnError):
     """Training cannot go on, and would fail again in the same way."""
+
+
+class RetryableError(QcnnError):
+    """Training was stopped from outside (a lost peer, a taken port); starting it again continues it."""

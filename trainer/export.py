@@ -69,7 +69,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
     Raises:
         ArtifactError: there is no checkpoint, training is not complete, or the folder cannot be written.
     """
-    checkpoint = checkpoints.load_latest(workdir / "checkpoints")
+    checkpoint = checkpoints.load_latest(workdir / checkpoints.FOLDER)
     if checkpoint is None:
         raise ArtifactError(f"training: the folder has no checkpoint. Given: {workdir}")
     config = checkpoint.config

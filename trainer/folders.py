@@ -1,13 +1,19 @@
 """Files and folders that a reader sees whole or not at all."""
 
 import contextlib
+import fcntl
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from trainer.errors import ArtifactError
+
+_UNFINISHED = ".unfinished-"
+# How long a process that was told to end may take until another gets its folder, in seconds.
+_PATIENCE = 10.0
 
 
 @contextlib.contextmanager
@@ -40,7 +46,7 @@ def new_file(path: Path) -> Iterator[Path]:
     Raises:
         ArtifactError: the folder cannot be written.
     """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished = path.with_name(f"{_UNFINISHED}{path.name}.{os.getpid()}")
     with _writable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -51,6 +57,38 @@ def new_file(path: Path) -> Iterator[Path]:
             unfinished.replace(path)
         finally:
             unfinished.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process; one that is just ending is waited for.
+
+    Raises:
+        ArtifactError: another process keeps it, or it cannot be written.
+    """
+    with _writable(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        held = os.open(folder, os.O_RDONLY)
+    try:
+        end = time.monotonic() + _PATIENCE
+        while not _locked(held):
+            if time.monotonic() > end:
+                raise ArtifactError(f"training: another process trains in this folder. Given: {folder}")
+            time.sleep(0.1)
+        for unfinished in folder.rglob(f"{_UNFINISHED}*"):
+            # Of a process that was killed while it wrote.
+            unfinished.unlink(missing_ok=True)
+        yield
+    finally:
+        os.close(held)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -21,6 +21,18 @@ class Epoch:
     seconds: float
 
 
+def best_epoch(history: Sequence[Epoch]) -> Epoch:
+    """Return the epoch with the lowest validation loss, the first of equals."""
+    return min(history, key=lambda epoch: epoch.val_loss)
+
+
+def is_complete(history: Sequence[Epoch], epochs: int, patience: int) -> bool:
+    """Whether training is over: all epochs done, or no lower validation loss for `patience` epochs (0: any number)."""
+    if len(history) >= epochs:
+        return True
+    return bool(patience and history and len(history) - best_epoch(history).epoch >= patience)
+
+
 def save_history(history: Sequence[Epoch], path: Path) -> None:
     """Write one row an epoch as CSV."""
     with new_file(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:

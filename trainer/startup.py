@@ -3,14 +3,19 @@
 import contextlib
 import logging
 import os
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
+from typing import NoReturn
 
-from trainer.errors import QcnnError
+from trainer.errors import QcnnError, RetryableError
 
-# The process' own fault, never worth a retry: TFJob's restartPolicy ExitCode takes 1 to 127 as permanent.
+# TFJob's restartPolicy ExitCode takes 1 to 127 as permanent and retries the rest; 138 is the code it
+# leaves to users for that (training-operator, "ExitCode").
 OWN_FAULT = 2
+RETRYABLE = 138
 
 
 def load_tensorflow() -> None:
@@ -23,6 +28,29 @@ def load_tensorflow() -> None:
         import tensorflow as tf
 
         tf.config.list_physical_devices()
+
+
+def end_now(reason: str, code: int) -> NoReturn:
+    """End this process from any thread, whatever the others do; say why if anybody listens."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"{reason}\n".encode())
+    os._exit(code)
+
+
+def end_on_signals() -> None:
+    """End this process at once on SIGTERM and Ctrl-C, with 128 + the signal's number and one line.
+
+    Call it before any thread is started. The main thread may be inside TensorFlow for as long as a peer
+    lets it wait, where no Python handler runs: a thread of its own waits for the signals.
+    """
+    signals = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+
+    def wait() -> None:
+        number = signal.sigwait(signals)
+        end_now(f"ended by {signal.Signals(number).name}; the last checkpoint counts", 128 + number)
+
+    threading.Thread(target=wait, name="signals", daemon=True).start()
 
 
 @contextlib.contextmanager
@@ -40,7 +68,7 @@ def one_line_errors() -> Iterator[None]:
         yield
     except QcnnError as error:
         sys.stderr.write(f"error: {error}\n")
-        raise SystemExit(OWN_FAULT) from None
+        raise SystemExit(RETRYABLE if isinstance(error, RetryableError) else OWN_FAULT) from None
 
 
 @contextlib.contextmanager

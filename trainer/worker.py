@@ -6,7 +6,8 @@ from pathlib import Path
 
 from trainer import config, data
 from trainer.cluster import parse_cluster
-from trainer.startup import load_tensorflow, one_line_errors
+from trainer.events import ignore, to_pipe
+from trainer.startup import end_on_signals, load_tensorflow, one_line_errors
 
 
 def main() -> None:
@@ -16,15 +17,19 @@ def main() -> None:
     parser.add_argument("--dataset", required=True, type=Path, help="folder of the dataset")
     parser.add_argument("--workdir", required=True, type=Path, help="folder for checkpoints, continued if it has any")
     parser.add_argument("--logs", required=True, type=Path, help="folder for TensorBoard events")
+    parser.add_argument("--events", type=int, help="file descriptor of the pipe that takes events")
     arguments = parser.parse_args()
+    end_on_signals()
+    listener = ignore if arguments.events is None else to_pipe(arguments.events)
     with one_line_errors():
         cluster = parse_cluster(os.environ)
         experiment = config.from_json(arguments.experiment)
         dataset = data.load(arguments.dataset)
+        listener("state", state="loading TensorFlow")
         load_tensorflow()
         from trainer.fit import train
 
-        train(experiment, dataset, arguments.workdir, logs=arguments.logs, cluster=cluster)
+        train(experiment, dataset, arguments.workdir, logs=arguments.logs, cluster=cluster, listener=listener)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,16 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What every process runs, and how many processes each role (chief, worker, ps, evaluator) has."""
+    """What every process runs, and how many processes each role (chief, worker, ps, evaluator) has.
+
+    All are started again up to `restarts` times when one is lost; one that gives no sign of life for
+    `hang_seconds` counts as lost.
+    """
 
     argv: tuple[str, ...]
     replicas: Mapping[str, int]
+    restarts: int
+    hang_seconds: float
 
     def processes(self) -> list[tuple[str, int]]:
         """Return role and index of every process."""

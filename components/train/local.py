@@ -1,96 +1,103 @@
-"""Run a training job as processes of this machine, on loopback ports."""
+"""Run a training job as processes of this machine, on loopback ports, and start it again when workers are lost."""
 
 import contextlib
+import logging
 import os
+import select
+import selectors
 import signal
 import socket
-import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 
 from components.train.job import Job, tf_config
-from trainer.errors import TrainingError
+from components.train.processes import EventHandler, Process, stop
+from trainer.errors import RetryableError, TrainingError
+
+logger = logging.getLogger("trainer")
 
 _LOOPBACK = "127.0.0.1"
-# A process that was told to stop gets this long before it is killed, in seconds.
-_GRACE = 5.0
+# Exit codes above this are worth a retry, like a signal; 1 to this are the process' own fault.
+_LAST_PERMANENT = 127
+# How often the processes are looked at, in seconds.
+_INTERVAL = 0.1
 
 
-def run_processes(job: Job) -> None:
-    """Start every process of a job, pass their output on with a prefix, and wait for all of them.
+def run_processes(job: Job, on_event: EventHandler) -> None:
+    """Run every process of a job to its end; start all again, `job.restarts` times at most, when one was lost.
 
-    The first that fails ends the others.
+    Lost is who was ended by a signal, ended with an exit code above 127, or gave no sign of life for
+    `job.hang_seconds`. All processes of an attempt have ended before the next begins.
 
     Raises:
-        TrainingError: a process failed; its last line says why.
+        TrainingError: a process failed by its own fault; its last line says why.
+        RetryableError: workers were lost more often than `job.restarts`.
     """
-    names = job.processes()
+    with _terminated_as_interrupt():
+        for restart in range(job.restarts + 1):
+            lost = _attempt(job, on_event)
+            if lost is None:
+                return
+            if restart < job.restarts:
+                logger.warning("%s; starting all workers again (%d of %d)", lost, restart + 1, job.restarts)
+    raise RetryableError(f"{lost}, after {job.restarts} restarts")
+
+
+def _attempt(job: Job, on_event: EventHandler) -> str | None:
+    """Run the processes once; return None when all ended well, else in words who was lost and how."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_terminated_as_interrupt())
-        running = [_Process(name, job.argv, env) for name, env in zip(names, _environments(job), strict=True)]
+        selector = stack.enter_context(selectors.DefaultSelector())
+        running: list[Process] = []
+        stack.callback(stop, running)
+        for (role, index), environment in zip(job.processes(), _environments(job), strict=True):
+            process = Process(f"{role} {index}", job.argv, environment)
+            running.append(process)
+            process.watch(selector, on_event)
+        while any(process.exit_code != 0 for process in running):
+            for key, _ in selector.select(_INTERVAL):
+                if not key.data():
+                    selector.unregister(key.fileobj)
+            _check_reader()
+            failed = [process for process in running if process.exit_code not in (None, 0)]
+            if failed:
+                return _explain(min(failed, key=_blame))
+            for process in running:
+                if process.exit_code is None and process.silent_for() > job.hang_seconds:
+                    return f"{process.name} gave no sign of life for {job.hang_seconds:g} s"
         for process in running:
-            stack.callback(process.stop)
-        failed = _wait(running)
-        if failed:
-            raise TrainingError(
-                f"{failed.name} ended with exit code {failed.exit_code}: {failed.last_line or 'it printed nothing'}"
-            )
-
-
-class _Process:
-    """A process whose output lines are passed on as they come."""
-
-    def __init__(self, name: tuple[str, int], argv: tuple[str, ...], environment: dict[str, str]) -> None:
-        self.name = f"{name[0]} {name[1]}"
-        self.last_line = ""
-        self._popen = subprocess.Popen(
-            argv,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
-        self.ended = threading.Event()
-        self._reader = threading.Thread(target=self._pass_on, daemon=True)
-        self._reader.start()
-
-    @property
-    def exit_code(self) -> int | None:
-        return self._popen.poll()
-
-    def _pass_on(self) -> None:
-        with self._popen:
-            assert self._popen.stdout is not None
-            for line in self._popen.stdout:
-                self.last_line = line.rstrip() or self.last_line
-                sys.stdout.write(f"[{self.name}] {line}")
-                sys.stdout.flush()
-        self.ended.set()
-
-    def stop(self) -> None:
-        """End the process: ask, wait, kill."""
-        if self._popen.poll() is None:
-            self._popen.terminate()
-            try:
-                self._popen.wait(_GRACE)
-            except subprocess.TimeoutExpired:
-                self._popen.kill()
-        self._reader.join()
-
-
-def _wait(processes: list[_Process]) -> _Process | None:
-    """Wait until all have ended or one has failed; return that one."""
-    waiting = list(processes)
-    while waiting:
-        for process in waiting:
-            if process.ended.wait(0.05 / len(waiting)):
-                if process.exit_code != 0:
-                    return process
-                waiting = [other for other in waiting if other is not process]
-                break
+            process.drain()
     return None
+
+
+def _blame(process: Process) -> int:
+    """Order the failed of one moment: own faults first, then the killed, then those who only lost a peer."""
+    code = process.exit_code or 0
+    if 0 < code <= _LAST_PERMANENT:
+        return 0
+    return 1 if code < 0 else 2
+
+
+def _explain(process: Process) -> str:
+    process.drain()
+    code = process.exit_code or 0
+    if 0 < code <= _LAST_PERMANENT:
+        raise TrainingError(f"{process.name} ended with exit code {code}: {process.last_line or 'it printed nothing'}")
+    if code < 0:
+        return f"{process.name} was killed by {signal.Signals(-code).name}"
+    return f"{process.name} ended with exit code {code}: {process.last_line or 'it printed nothing'}"
+
+
+def _check_reader() -> None:
+    """End when nobody reads our output any more: whoever started this is gone.
+
+    Raises:
+        RetryableError: the other end of the pipe is closed.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        if any(event & select.POLLERR for _, event in poll.poll(0)):
+            raise RetryableError("nobody reads the training's output any more; its workers were ended")
 
 
 def _environments(job: Job) -> Iterator[dict[str, str]]:

@@ -1,17 +1,31 @@
 """What the train step does: one job for one experiment, run as processes of this machine."""
 
+import json
+import os
 import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from components.train.job import Job
 from components.train.local import run_processes
+from trainer import checkpoints
 from trainer.config import ExperimentConfig, from_json
 from trainer.startup import one_line_errors
+
+# Set by whoever reads this step's output and wants to show its progress: events then stand in it too.
+EVENTS_VARIABLE = "QCNN_EVENTS"
+EVENT_PREFIX = "event "
 
 
 def train(experiment: str, dataset: str, training: str, logs: str) -> None:
     """Train in the folder `training`, with TensorBoard events in `logs`; end with one line where that fails."""
     with one_line_errors():
-        run_processes(describe_job(from_json(experiment), dataset, training, logs))
+        config = from_json(experiment)
+        if config.options.continue_from:
+            checkpoints.copy_latest(Path(config.options.continue_from), Path(training))
+        handler = _print_event if os.environ.get(EVENTS_VARIABLE) else _ignore_event
+        run_processes(describe_job(config, dataset, training, logs), handler)
 
 
 def describe_job(config: ExperimentConfig, dataset: str, training: str, logs: str) -> Job:
@@ -25,4 +39,15 @@ def describe_job(config: ExperimentConfig, dataset: str, training: str, logs: st
             *(word for name, value in arguments.items() for word in (f"--{name}", value)),
         ),
         replicas={"worker": config.workers},
+        restarts=config.options.restarts,
+        hang_seconds=config.options.hang_seconds,
     )
+
+
+def _print_event(process: str, event: Mapping[str, Any]) -> None:
+    sys.stdout.write(f"{EVENT_PREFIX}{json.dumps({'process': process, **event})}\n")
+    sys.stdout.flush()
+
+
+def _ignore_event(process: str, event: Mapping[str, Any]) -> None:
+    pass

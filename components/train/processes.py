@@ -1,0 +1,111 @@
+"""Processes of one training on this machine: their output, their signs of life, their end."""
+
+import contextlib
+import json
+import os
+import selectors
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+# A process that was told to end gets this long before it is killed, in seconds.
+GRACE = 3.0
+
+# Takes a process' name and an event it sent: its kind under "event", and values.
+EventHandler = Callable[[str, Mapping[str, Any]], None]
+
+
+def stop(processes: Sequence["Process"]) -> None:
+    """End all processes: ask, wait, kill."""
+    for process in processes:
+        process.terminate()
+    end = time.monotonic() + GRACE
+    for process in processes:
+        process.close(end)
+
+
+class Process:
+    """A worker process; its output is passed on line by line with its name before it."""
+
+    def __init__(self, name: str, argv: tuple[str, ...], environment: Mapping[str, str]) -> None:
+        self.name = name
+        self.last_line = ""
+        self.heard_at = time.monotonic()
+        self._parts = {"output": b"", "events": b""}
+        events, for_process = os.pipe()
+        try:
+            self._popen = subprocess.Popen(
+                (*argv, "--events", str(for_process)),
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=(for_process,),
+            )
+        except BaseException:
+            os.close(events)
+            raise
+        finally:
+            os.close(for_process)
+        assert self._popen.stdout is not None
+        self._sources = {"output": self._popen.stdout, "events": os.fdopen(events, "rb", buffering=0)}
+        for source in self._sources.values():
+            os.set_blocking(source.fileno(), False)
+
+    @property
+    def exit_code(self) -> int | None:
+        """Return the exit code, minus the signal's number where one ended it, None while it runs."""
+        return self._popen.poll()
+
+    def watch(self, selector: selectors.BaseSelector, on_event: EventHandler) -> None:
+        """Have a selector call back for what this process writes."""
+        handlers = {"output": self._pass_on, "events": lambda line: self._hear(line, on_event)}
+        for kind, source in self._sources.items():
+            selector.register(source, selectors.EVENT_READ, lambda kind=kind: self._read(kind, handlers[kind]))
+
+    def silent_for(self) -> float:
+        """Return the seconds since the last sign of life."""
+        return time.monotonic() - self.heard_at
+
+    def close(self, end: float) -> None:
+        """Wait until `end` (time.monotonic) for the process to end, then kill it."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(max(0.0, end - time.monotonic()))
+        self._popen.kill()
+        self._popen.wait()
+        for source in self._sources.values():
+            source.close()
+
+    def terminate(self) -> None:
+        """Ask the process to end."""
+        self._popen.terminate()
+
+    def drain(self) -> None:
+        """Pass on what the process wrote before it ended."""
+        self._read("output", self._pass_on)
+
+    def _read(self, kind: str, handle: Callable[[bytes], None]) -> bool:
+        """Handle what has come; return whether more can."""
+        with contextlib.suppress(BlockingIOError, ValueError):
+            while True:
+                chunk = os.read(self._sources[kind].fileno(), 65536)
+                if not chunk:
+                    return False
+                *lines, self._parts[kind] = (self._parts[kind] + chunk).split(b"\n")
+                for line in lines:
+                    handle(line)
+        return True
+
+    def _pass_on(self, line: bytes) -> None:
+        text = line.decode(errors="replace").rstrip()
+        self.last_line = text or self.last_line
+        sys.stdout.write(f"[{self.name}] {text}\n")
+        sys.stdout.flush()
+
+    def _hear(self, line: bytes, on_event: EventHandler) -> None:
+        self.heard_at = time.monotonic()
+        event = json.loads(line)
+        if event["event"] != "alive":
+            on_event(self.name, event)
