@@ -12,11 +12,14 @@ from pipelines.targets import TARGETS, compile_target
 @click.option("--output", type=click.Path(path_type=Path), default=Path("build"), show_default=True, help="Folder.")
 def main(image: str | None, output: Path) -> None:
     """Write one compiled pipeline per target."""
-    output.mkdir(parents=True, exist_ok=True)
-    for target in TARGETS:
-        path = output / f"qcnn-{target}.yaml"
-        compile_target(target, path, image)
-        click.echo(path)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        for target in TARGETS:
+            path = output / f"qcnn-{target}.yaml"
+            compile_target(target, path, image)
+            click.echo(path)
+    except OSError as error:
+        raise click.ClickException(f"output: cannot be written ({error.strerror}). Given: {output}") from None
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
 """What a run says: everything into its log file, the part a person wants to see onto the terminal."""
 
 import io
+import json
 import re
 from pathlib import Path
 from typing import TextIO
 
 import click
+
+from cli.progress import TrainingProgress
+from components.train.step import EVENT_PREFIX
 
 _STAMP = r"^\d\d:\d\d:\d\d\.\d+ - "
 _STARTED = re.compile(rf"{_STAMP}.*Executing task '(.+)'")
@@ -16,6 +20,8 @@ _BLOCKS = (
 )
 # Other lines of the SDK, and TensorFlow's that come before any log level counts.
 _HIDDEN = re.compile(rf"{_STAMP}|^-*$|^\s*$|^\s*\[KFP Executor |\] [IW]0000 |All log messages before absl")
+# Shown by the progress display where there is one.
+_EPOCH = re.compile(r"\] epoch \d+/\d+: ")
 
 
 class RunLog(io.TextIOBase):
@@ -28,7 +34,11 @@ class RunLog(io.TextIOBase):
         super().__init__()
         self.folder: Path | None = None
         self._root = root
+        # Paths come as they are, or escaped as JSON.
+        forms = {str(root), json.dumps(str(root))[1:-1]}
+        self._run_name = re.compile(rf"(?:{'|'.join(map(re.escape, forms))})/([^/\"']+)/")
         self._terminal = terminal
+        self._progress = TrainingProgress(terminal)
         self._waiting: list[str] = []
         self._file: TextIO | None = None
         self._partial = ""
@@ -39,21 +49,27 @@ class RunLog(io.TextIOBase):
         *lines, self._partial = (self._partial + text).split("\n")
         for line in lines:
             plain = click.unstyle(line)
+            if (event := plain.lstrip()).startswith(EVENT_PREFIX):
+                self._progress.handle(event.removeprefix(EVENT_PREFIX))
+                continue
             self._log(plain)
             if shown := self._for_people(plain):
+                if _STARTED.search(plain):
+                    self._progress.close()
                 self._terminal.write(f"{shown}\n")
                 self._terminal.flush()
         return len(text)
 
     def close(self) -> None:
-        """Close the log file."""
+        """Close the log file and the progress display."""
+        self._progress.close()
         if self._file:
             self._file.close()
         super().close()
 
     def _log(self, line: str) -> None:
         self._waiting.append(line)
-        if self._file is None and (name := re.search(rf"{re.escape(str(self._root))}/([^/\"']+)/", line)):
+        if self._file is None and (name := self._run_name.search(line)):
             self.folder = self._root / name[1]
             self.folder.mkdir(exist_ok=True)
             self._file = (self.folder / "log.txt").open("w", encoding="utf-8")
@@ -73,4 +89,5 @@ class RunLog(io.TextIOBase):
                 return None
         if started := _STARTED.search(line):
             return f"== {started[1]}"
-        return None if _HIDDEN.search(line) else line
+        hidden = _HIDDEN.search(line) or (self._progress.is_live and _EPOCH.search(line))
+        return None if hidden else line

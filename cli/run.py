@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
 import sys
-import tempfile
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,15 +11,16 @@ from tabulate import tabulate
 
 from cli.errors import StepError
 from cli.experiment import experiment_options, read_experiment
-from cli.log import RunLog
+from cli.local import run_pipeline
+from cli.runs import read_experiment as experiment_of
+from cli.runs import read_metadata
 from components.tensorboard.step import command as tensorboard_command
-from trainer.config import ExperimentConfig
-from trainer.errors import ArtifactError, ConfigError
+from trainer.config import ExperimentConfig, from_json, from_mapping, merge
+from trainer.errors import ConfigError
 
 if TYPE_CHECKING:
     from kfp import dsl
 
-_FAILED_TASK = re.compile(r"Inner task failed: '(.+?)'")
 _METRICS = {
     "train_loss": "train loss",
     "val_loss": "validation loss",
@@ -32,46 +28,41 @@ _METRICS = {
     "accuracy": "sign accuracy",
     "epoch_seconds": "seconds an epoch",
 }
+# What the same experiment must give again to the last bit.
+_REPEATABLE = ("train_loss", "val_loss", "mse", "accuracy")
 
 
 @click.command(context_settings={"token_normalize_func": lambda token: token.replace("_", "-")})
-@experiment_options
 @click.option(
     "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs."
 )
-def run(config: str | None, runs: Path, **flags: str | None) -> None:
+@click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Continue the training of this run.")
+@click.option("--repeat", type=click.Path(path_type=Path), metavar="RUN", help="Run this run again and compare.")
+@experiment_options
+def run(runs: Path, resume: Path | None, repeat: Path | None, config: str | None, **flags: str | None) -> None:
     """Run the whole pipeline on this machine: data, training, export, evaluation, TensorBoard."""
-    experiment = read_experiment(config, flags)
-    root = _prepare(runs)
-    with RunLog(root, sys.stdout) as log:
-        outputs = run_pipeline(experiment, root, log)
+    words = [f"--{name.replace('_', '-')}" for name, text in {"config": config, **flags}.items() if text is not None]
+    if sum(map(bool, (resume, repeat, words))) > 1:
+        given = [name for name, value in (("--resume", resume), ("--repeat", repeat)) if value] + words
+        raise ConfigError(
+            f"run: --resume, --repeat and the experiment's words exclude each other. Given: {' '.join(given)}"
+        )
+    if resume:
+        experiment = continued(resume)
+    elif repeat:
+        experiment = from_json(read_metadata(repeat, "export-weights", "model")["experiment"])
+    else:
+        experiment = read_experiment(config, flags)
+    outputs = run_pipeline(experiment, runs)
     click.echo(summary(outputs))
+    if repeat:
+        click.echo(compare(read_metadata(repeat, "evaluate", "metrics"), outputs["metrics"].metadata))
 
 
-def run_pipeline(experiment: ExperimentConfig, root: Path, log: RunLog) -> dict[str, dsl.Artifact]:
-    """Execute the pipeline that is compiled for Kubeflow, each step a process; return its output artifacts.
-
-    Every run makes a folder of its own under `root`.
-
-    Raises:
-        StepError: a step failed; the log says why.
-    """
-    with warnings.catch_warnings():
-        # Kubeflow's SDK warns of its own imports, and of images that are not named python.
-        warnings.simplefilter("ignore")
-        from kfp import local
-
-        from pipelines.qcnn import Outputs, qcnn
-
-        local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(root))
-        try:
-            with contextlib.redirect_stdout(log):
-                outputs = qcnn(**experiment.model_dump()).outputs
-        except RuntimeError as error:
-            if not (failed := _FAILED_TASK.search(click.unstyle(str(error)))):
-                raise
-            raise StepError(f"step {failed[1]} failed, see the lines above. Given: {log.folder}") from None
-    return {name: outputs[name] for name in Outputs._fields}
+def continued(run: Path) -> ExperimentConfig:
+    """Return the experiment of a run, to be continued from that run's checkpoints."""
+    training = str((run / "train" / "training").absolute())
+    return from_mapping(merge(experiment_of(run).model_dump(), {"continue_from": training}))
 
 
 def summary(outputs: dict[str, dsl.Artifact]) -> str:
@@ -84,24 +75,18 @@ def summary(outputs: dict[str, dsl.Artifact]) -> str:
     return tabulate(rows, tablefmt="plain", disable_numparse=True)
 
 
-def _prepare(runs: Path) -> Path:
-    """Create the folder of runs and check that it can be written before any work is done."""
-    root = runs.absolute()
-    if "python3" in str(root):
-        raise ConfigError(
-            "runs: the path must not contain 'python3', which Kubeflow's local runner replaces by the interpreter. "
-            f"Given: {root}"
-        )
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=root):
-            pass
-    except OSError as error:
-        raise ArtifactError(f"runs: the folder cannot be written ({error.strerror}). Given: {runs}") from None
-    return root
+def compare(before: dict[str, float], after: dict[str, float]) -> str:
+    """Say that a repeated run gave the same numbers.
+
+    Raises:
+        StepError: it did not; one line with what differs.
+    """
+    differing = [f"{name} {before[name]!r}, now {after[name]!r}" for name in _REPEATABLE if before[name] != after[name]]
+    if differing:
+        raise StepError(f"the repeated run gave other numbers. Given: {'; '.join(differing)}")
+    return f"the repeated run gave the same numbers: {', '.join(_REPEATABLE)}"
 
 
 def _shown(path: str) -> str:
     """Return a path relative to where the user is, if it lies there."""
-    here = f"{Path.cwd()}{os.sep}"
-    return path.removeprefix(here)
+    return path.removeprefix(f"{Path.cwd()}/")

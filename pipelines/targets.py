@@ -16,8 +16,11 @@ def compile_target(target: str, path: Path, image: str | None = None) -> None:
     spec = type(pipeline.pipeline_spec)()
     spec.CopyFrom(pipeline.pipeline_spec)
     for executor in spec.deployment_spec["executors"].values():
+        container = executor["container"]
         if image:
-            executor["container"]["image"] = image
+            container["image"] = image
+        # Provenance in every artifact names the image.
+        container["env"] = [{"name": "QCNN_IMAGE", "value": container["image"]}]
     compiler.pipeline_spec_builder.write_pipeline_spec_to_file(
         pipeline_spec=spec,
         pipeline_description=pipeline.description,

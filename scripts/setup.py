@@ -5,14 +5,13 @@ needed. Every failure is one line.
 """
 
 import hashlib
+import http.client
 import io
 import os
 import platform
 import re
-import ssl
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 import zipfile
 from pathlib import Path
@@ -20,12 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOG = ROOT / ".uv" / "setup.log"
 _WHEEL = re.compile(r'url = "(?P<url>[^"]+/uv-[^"/]+-(?P<tag>[^"/]+)\.whl)", hash = "sha256:(?P<sha256>\w+)"')
-_PLATFORMS = {
-    ("Linux", "x86_64"): "manylinux_2_17_x86_64",
-    ("Linux", "aarch64"): "manylinux_2_17_aarch64",
-    ("Darwin", "x86_64"): "macosx_10_12_x86_64",
-    ("Darwin", "arm64"): "macosx_11_0_arm64",
-}
+# TensorFlow Quantum is published for no other.
+_PLATFORMS = {("Linux", "x86_64"): "manylinux_2_17_x86_64"}
 
 
 def main() -> None:
@@ -47,7 +42,7 @@ def download(uv: Path) -> None:
     try:
         with urllib.request.urlopen(wheels[0]["url"], timeout=60) as response:
             content = response.read()
-    except (urllib.error.URLError, ssl.SSLError, OSError) as error:
+    except (OSError, http.client.HTTPException) as error:
         stop(f"uv cannot be downloaded; is there a network? Given: {error}")
     if hashlib.sha256(content).hexdigest() != wheels[0]["sha256"]:
         stop(f"the downloaded uv is not the one that uv.lock names. Given: {wheels[0]['url']}")
@@ -86,4 +81,9 @@ def stop(message: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        stop("interrupted")
+    except OSError as error:
+        stop(f"the checkout cannot be written ({error.strerror}). Given: {error.filename}")

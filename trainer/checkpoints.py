@@ -142,7 +142,16 @@ def _load(path: Path) -> Checkpoint:
                 optimizer=_numbered("optimizer", arrays),
                 best_weights=_numbered("best", arrays),
             )
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        EOFError,
+        NotImplementedError,
+        zipfile.BadZipFile,
+    ) as error:
         raise ArtifactError(f"checkpoint: is damaged ({' '.join(str(error).split())}). Given: {path}") from None
 
 

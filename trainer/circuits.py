@@ -124,8 +124,9 @@ def build(model: str, qubits: int) -> Ansatz:
     module, _, function = model.partition(":")
     try:
         ansatz = getattr(importlib.import_module(module), function)(ring(qubits))
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"model: cannot be imported ({error}). Given: {model}") from None
+    except Exception as error:  # The user's code may raise anything; what it says is the one line they need.
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise ConfigError(f"model: cannot be imported or fails ({reason}). Given: {model}") from None
     if not isinstance(ansatz, Ansatz):
         raise ConfigError(f"model: must return trainer.circuits.Ansatz. Given: {type(ansatz).__name__} from {model}")
     _check(ansatz, model, qubits)

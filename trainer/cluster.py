@@ -10,7 +10,7 @@ from trainer.config import ExperimentConfig
 from trainer.errors import ConfigError
 
 ROLES = ("chief", "worker", "ps", "evaluator")
-_ADDRESS = re.compile(r"\S+:\d+")
+_ADDRESS = re.compile(r"\S+:\d{1,5}")
 # Vertex' worker pools by position (its "Distributed training" page); CLUSTER_SPEC speaks of pools only.
 _POOLS = {f"workerpool{position}": role for position, role in enumerate(ROLES)}
 
@@ -55,11 +55,13 @@ def parse_cluster(environment: Mapping[str, str]) -> Cluster | None:
 
 
 def check_workers(config: ExperimentConfig, cluster: Cluster | None) -> None:
-    """Refuse a cluster whose size is not the experiment's.
+    """Refuse a cluster whose size is not the experiment's, and a role that has no part in training.
 
     Raises:
-        ConfigError: `workers` and the number of processes differ.
+        ConfigError: `workers` and the number of processes differ, or this is neither chief nor worker.
     """
+    if cluster and cluster.role not in ("chief", "worker"):
+        raise ConfigError(f"role: strategy {config.strategy} trains on chief and workers only. Given: {cluster.role}")
     processes = cluster.training_workers if cluster else 1
     if config.workers != processes:
         source = (
@@ -72,9 +74,9 @@ def _parse(variable: str, text: str) -> Cluster | None:
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ConfigError(f"{variable}: is not JSON ({error}). Given: {text}") from None
+        raise ConfigError(f"{variable}: is not JSON ({error}). Given: {text!r}") from None
     if not isinstance(content, dict):
-        raise ConfigError(f"{variable}: must be an object with cluster and task. Given: {text}")
+        raise ConfigError(f"{variable}: must be an object with cluster and task. Given: {text!r}")
     if not content.get("cluster") and not content.get("task"):
         return None
     addresses = _addresses(variable, content.get("cluster"))
@@ -82,13 +84,13 @@ def _parse(variable: str, text: str) -> Cluster | None:
     if not isinstance(task, dict) or "type" not in task or "index" not in task:
         raise ConfigError(f"{variable}: task must hold type and index. Given: task={json.dumps(task)}")
     role, index = _role(variable, task["type"]), task["index"]
-    if type(index) is not int:
-        raise ConfigError(f"{variable}: task.index must be an integer. Given: {json.dumps(index)}")
+    if type(index) is not int or index < 0:
+        raise ConfigError(f"{variable}: task.index must be an integer, at least 0. Given: {json.dumps(index)}")
     hosts = addresses.get(role)
     if hosts is None and role == "evaluator":
         # Vertex and TensorFlow itself leave the evaluator out of the cluster.
         return Cluster(addresses, role, index)
-    if hosts is None or not 0 <= index < len(hosts):
+    if hosts is None or index >= len(hosts):
         raise ConfigError(
             f"{variable}: task.index must be below the number of {role} addresses, {len(hosts or ())}. Given: {index}"
         )
@@ -106,13 +108,13 @@ def _addresses(variable: str, cluster: Any) -> dict[str, tuple[str, ...]]:
             raise ConfigError(f"{variable}: cluster.{name} must be a list of host:port. Given: {json.dumps(hosts)}")
         if hosts:
             addresses[role] = tuple(hosts)
+    if len(addresses.get("chief", ())) > 1:
+        raise ConfigError(f"{variable}: there must be one chief. Given: {json.dumps(addresses['chief'])}")
     return addresses
 
 
 def _role(variable: str, name: Any) -> str:
     role = _POOLS.get(name, name) if isinstance(name, str) else name
-    # AI Platform's older name for the chief, still produced for some runtimes.
-    role = "chief" if role == "master" else role
     if role not in ROLES:
         raise ConfigError(
             f"{variable}: roles are {', '.join(ROLES)} (on Vertex also workerpool0 to workerpool3). "

@@ -71,7 +71,9 @@ class ExperimentConfig(_Frozen):
     """One experiment; the fields are the CLI's flags and the pipeline's parameters."""
 
     qubits: Integer = Field(8, ge=4, description="Qubits on the ring.")
-    rounds: Integer = Field(20, ge=1, description="Excitation rounds: rounds x qubits samples are generated.")
+    rounds: Integer = Field(
+        20, ge=1, le=1_000_000, description="Excitation rounds: rounds x qubits samples are generated."
+    )
     seed: Integer = Field(
         0,
         ge=0,
@@ -205,8 +207,18 @@ def from_mapping(values: Mapping[str, Any]) -> ExperimentConfig:
 
 
 def from_json(text: str) -> ExperimentConfig:
-    """Read what `ExperimentConfig.to_json` wrote."""
-    return from_mapping(json.loads(text))
+    """Read what `ExperimentConfig.to_json` wrote.
+
+    Raises:
+        ConfigError: it is not that.
+    """
+    try:
+        values = json.loads(text)
+    except ValueError:
+        values = None
+    if not isinstance(values, dict):
+        raise ConfigError(f"experiment: must be a JSON object of the experiment's words. Given: {text!r}")
+    return from_mapping(values)
 
 
 def _explain(error: ValidationError) -> str:
@@ -224,7 +236,7 @@ def _explain(error: ValidationError) -> str:
 def parse_flag(field: FieldInfo, text: str) -> int | float | str:
     """Read a command-line value as its field's type; what does not fit stays text, for validation to refuse."""
     kind = field_type(field)
-    if kind is str:
+    if kind is str or "_" in text:
         return text
     try:
         return int(text) if kind is int else float(text)
@@ -244,7 +256,7 @@ def read_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"config: no such file. Given: {path}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"config: the file cannot be read ({_one_line(error)}). Given: {path}") from None
-    except YAMLError as error:
+    except (YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"config: the file is not valid YAML ({_one_line(error)}). Given: {path}") from None
     if content is None:
         raise ConfigError(f"config: the file is empty; it must hold keys such as qubits: 8. Given: {path}")

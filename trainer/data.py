@@ -141,7 +141,7 @@ def load(folder: Path) -> Dataset:
             }
     except FileNotFoundError:
         raise ArtifactError(f"dataset: {_ARRAYS} is missing. Given: {folder}") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, AttributeError, TypeError, NotImplementedError, zipfile.BadZipFile) as error:
         raise ArtifactError(f"dataset: {_ARRAYS} is damaged ({' '.join(str(error).split())}). Given: {path}") from None
     for name, samples in splits.items():
         _check(path, name, samples, description)
@@ -190,7 +190,8 @@ def _column(path: Path, arrays: Any, name: str) -> npt.NDArray[Any]:
 
 
 def _check(path: Path, name: str, samples: Samples, description: dict[str, Any]) -> None:
-    expected = description.get("split", {}).get(name)
+    split = description.get("split")
+    expected = split.get(name) if isinstance(split, dict) else None
     if not len(samples.qubit) == len(samples.angle) == len(samples.label) == expected or not expected:
         raise ArtifactError(
             f"dataset: {name} must hold {expected} samples, at least 1, in each column. Given: "

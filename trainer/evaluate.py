@@ -15,7 +15,7 @@ import tf_keras
 from trainer import data, export
 from trainer.config import from_mapping
 from trainer.data import Samples
-from trainer.errors import TrainingError
+from trainer.errors import ArtifactError, TrainingError
 from trainer.folders import new_folder
 
 logger = logging.getLogger("trainer")
@@ -48,6 +48,11 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> Evaluation:
     """
     model, description = export.load(model_folder)
     data.check_fits(dataset, from_mapping(description["experiment"]))
+    if dataset.digest != description["dataset_digest"]:
+        raise ArtifactError(
+            f"dataset: must be the one that the model was trained on ({description['dataset_digest'][:12]}), or its "
+            f"test split is not held out. Given: {dataset.digest[:12]}"
+        )
     predictions = predict(model, dataset.test)
     metrics = {**score(dataset.test, predictions), **_training_metrics(description)}
     for name, value in metrics.items():

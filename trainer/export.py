@@ -1,7 +1,6 @@
 """The model folder: weights, what is needed to rebuild the model, and a servable form of it."""
 
 import hashlib
-import importlib.metadata
 import json
 import math
 from pathlib import Path
@@ -13,15 +12,17 @@ import tf_keras
 from trainer import checkpoints
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError, ConfigError
-from trainer.fit import restore
+from trainer.fit import assign
 from trainer.folders import new_folder
-from trainer.history import epoch_seconds
+from trainer.history import best_epoch, epoch_seconds, is_complete
 from trainer.model import PRECISION, build_model
+from trainer.provenance import provenance
 
 SCHEMA_VERSION = 1
 _WEIGHTS = "qcnn.weights.h5"
+# Beside the best, when both were asked for.
+_LAST_WEIGHTS = "last.weights.h5"
 _DESCRIPTION = "model.json"
-_PACKAGES = ("tensorflow", "tensorflow-quantum", "tf-keras", "cirq-core", "numpy")
 
 
 class ServableModel(tf.Module):
@@ -73,10 +74,19 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
     if checkpoint is None:
         raise ArtifactError(f"training: the folder has no checkpoint. Given: {workdir}")
     config = checkpoint.config
+    if not is_complete(checkpoint.history, config.epochs, config.options.patience):
+        raise ArtifactError(
+            f"training: must be complete, {config.epochs} epochs. Given: {checkpoint.epochs} epochs in {workdir}"
+        )
+    history = checkpoint.history
+    which = "last" if config.options.weights == "last" else "best"
+    epoch = best_epoch(history) if which == "best" else history[-1]
     model = build_model(config)
-    restore(checkpoint, model)
-    last = checkpoint.history[-1]
     with new_folder(folder) as unfinished:
+        if config.options.weights == "both":
+            assign(model.trainable_variables, checkpoint.weights)
+            model.save_weights(unfinished / _LAST_WEIGHTS)
+        assign(model.trainable_variables, checkpoint.best_weights if which == "best" else checkpoint.weights)
         model.save_weights(unfinished / _WEIGHTS)
         servable = ServableModel(model, config.qubits)
         tf.saved_model.save(servable, str(unfinished / "saved_model"), signatures={"serving_default": servable.predict})
@@ -84,16 +94,18 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
             "schema_version": SCHEMA_VERSION,
             "experiment": config.model_dump(),
             "dataset_digest": checkpoint.dataset_digest,
+            "weights": which,
             "training": {
                 "epochs": checkpoint.epochs,
-                "train_loss": last.train_loss,
-                "train_accuracy": last.train_accuracy,
-                "val_loss": last.val_loss,
-                "val_accuracy": last.val_accuracy,
-                "epoch_seconds": epoch_seconds(checkpoint.history),
+                "weights_epoch": epoch.epoch,
+                "train_loss": epoch.train_loss,
+                "train_accuracy": epoch.train_accuracy,
+                "val_loss": epoch.val_loss,
+                "val_accuracy": epoch.val_accuracy,
+                "epoch_seconds": epoch_seconds(history),
             },
             "weights_sha256": _sha256(unfinished / _WEIGHTS),
-            "versions": {package: importlib.metadata.version(package) for package in _PACKAGES},
+            "provenance": provenance(config),
         }
         (unfinished / _DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
     return description
@@ -113,9 +125,11 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
             raise ArtifactError(f"model: schema_version must be {SCHEMA_VERSION}. Given: {version} in {path}")
         config: ExperimentConfig = from_mapping(description["experiment"])
         digest = description["weights_sha256"]
+        if not all(isinstance(value, int | float) for value in description["training"].values()):
+            raise ValueError("training must hold numbers")
     except FileNotFoundError:
         raise ArtifactError(f"model: {_DESCRIPTION} is missing. Given: {folder}") from None
-    except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
         raise ArtifactError(f"model: {_DESCRIPTION} is damaged ({error}). Given: {path}") from None
     weights = folder / _WEIGHTS
     if not weights.is_file():
@@ -125,7 +139,11 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
             f"model: {_WEIGHTS} is damaged or another model's: {_DESCRIPTION} names other weights. Given: {weights}"
         )
     model = build_model(config)
-    model.load_weights(weights)
+    try:
+        model.load_weights(weights)
+    except ValueError as error:
+        reason = " ".join(str(error).split())
+        raise ArtifactError(f"model: {_WEIGHTS} does not fit {_DESCRIPTION} ({reason}). Given: {weights}") from None
     return model, description
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
-import tf_keras
 
 from trainer import checkpoints, data
 from trainer.batches import Shards, shard
@@ -87,7 +86,8 @@ class _Training:
         self.history: list[Epoch] = []
         self.best_weights: tuple[npt.NDArray[np.float64], ...] = ()
         if saved:
-            restore(saved, self.model, self.optimizer)
+            assign(self.model.trainable_variables, saved.weights)
+            assign(self.optimizer.variables, saved.optimizer)
             self.history, self.best_weights = list(saved.history), saved.best_weights
             logger.info("continuing after epoch %d", saved.epochs)
         self._replicas = strategy.num_replicas_in_sync
@@ -141,20 +141,16 @@ def _train_epochs(training: _Training, workdir: Path, events: EventLog, is_chief
         _report(training, epoch, listener)
         events.epoch(epoch, training.steps)
         if complete or time.monotonic() - saved_at >= config.options.checkpoint_seconds:
-            training.save()
+            # In this order: a history that is ahead is written again, one that is behind would stay so.
             save_history(training.history, workdir / "history.csv")
+            training.save()
             saved_at = time.monotonic()
 
 
-def restore(
-    checkpoint: Checkpoint, model: tf_keras.Model, optimizer: tf_keras.optimizers.Optimizer | None = None
-) -> None:
-    """Set weights, and the optimizer's state where one is given, to a checkpoint's."""
-    for variable, value in zip(model.trainable_variables, checkpoint.weights, strict=True):
+def assign(variables: Sequence[tf.Variable], values: Sequence[npt.NDArray[Any]]) -> None:
+    """Set variables to the values of a checkpoint, in order."""
+    for variable, value in zip(variables, values, strict=True):
         variable.assign(value)
-    if optimizer is not None:
-        for variable, value in zip(optimizer.variables, checkpoint.optimizer, strict=True):
-            variable.assign(value)
 
 
 def _mean(measures: Measures, shards: Shards, epoch: int, what: str) -> tuple[float, float]:

@@ -1,6 +1,6 @@
 """The Keras model: quantum layer, and dense layers where there are several readouts.
 
-Everything around the simulator is float64: sums over samples then round to the same number in whatever
+Everything around the simulator is float64: sums over samples then agree to the last bits in whatever
 order and on however many workers they are made, so training does not depend on the number of workers.
 """
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from trainer import data
+from trainer.folders import new_file
 from trainer.startup import load_tensorflow, one_line_errors
 
 
@@ -17,5 +18,6 @@ def evaluate(model: str, dataset: str, predictions: str, metrics: str) -> dict[s
         result = evaluation.evaluate(Path(model), held_out)
         evaluation.report(result)
         evaluation.save_predictions(result, Path(predictions))
-        Path(metrics).write_text(json.dumps(result.metrics, indent=2) + "\n", encoding="utf-8")
+        with new_file(Path(metrics)) as unfinished:
+            unfinished.write_text(json.dumps(result.metrics, indent=2) + "\n", encoding="utf-8")
     return result.metrics

@@ -13,8 +13,6 @@ def export_weights(training: str, model: str) -> dict[str, Any]:
         from trainer.export import export
 
         description = export(Path(training), Path(model))
-    return {
-        "framework": "tensorflow",
-        "dataset_digest": description["dataset_digest"],
-        **description["training"],
-    }
+    words = {name: description[name] for name in ("dataset_digest", "weights")}
+    measured = {"framework": "tensorflow", **words, **description["training"]}
+    return {**measured, **description["provenance"]}

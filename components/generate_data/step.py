@@ -6,6 +6,7 @@ from typing import Any
 
 from trainer import data
 from trainer.config import MODELS, from_mapping
+from trainer.provenance import provenance
 from trainer.startup import one_line_errors
 
 
@@ -21,4 +22,4 @@ def generate_data(words: Mapping[str, Any], folder: str) -> tuple[str, dict[str,
         dataset = data.generate(config)
         data.save(dataset, Path(folder))
     sizes = {name: len(samples) for name, samples in dataset.splits()}
-    return config.to_json(), {"qubits": config.qubits, "seed": config.seed, "digest": dataset.digest, **sizes}
+    return config.to_json(), {"digest": dataset.digest, **sizes, **provenance(config)}

@@ -15,4 +15,4 @@ def train(
     """Train the network on `workers` processes; keep checkpoints, the losses of every epoch and TensorBoard logs."""
     from components.train.step import train as run
 
-    run(experiment, dataset.path, training.path, logs.path)
+    training.metadata = logs.metadata = run(experiment, dataset.path, training.path, logs.path)

@@ -11,6 +11,7 @@ from components.train.job import Job
 from components.train.local import run_processes
 from trainer import checkpoints
 from trainer.config import ExperimentConfig, from_json
+from trainer.provenance import provenance
 from trainer.startup import one_line_errors
 
 # Set by whoever reads this step's output and wants to show its progress: events then stand in it too.
@@ -18,14 +19,15 @@ EVENTS_VARIABLE = "QCNN_EVENTS"
 EVENT_PREFIX = "event "
 
 
-def train(experiment: str, dataset: str, training: str, logs: str) -> None:
-    """Train in the folder `training`, with TensorBoard events in `logs`; end with one line where that fails."""
+def train(experiment: str, dataset: str, training: str, logs: str) -> dict[str, Any]:
+    """Train in the folder `training`, with TensorBoard events in `logs`; return the metadata of both."""
     with one_line_errors():
         config = from_json(experiment)
         if config.options.continue_from:
             checkpoints.copy_latest(Path(config.options.continue_from), Path(training))
         handler = _print_event if os.environ.get(EVENTS_VARIABLE) else _ignore_event
         run_processes(describe_job(config, dataset, training, logs), handler)
+    return provenance(config)
 
 
 def describe_job(config: ExperimentConfig, dataset: str, training: str, logs: str) -> Job:

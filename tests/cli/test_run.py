@@ -104,7 +104,7 @@ def test_a_second_run_has_a_folder_of_its_own_and_a_failing_step_is_one_line(
         (["--qubits", "0"], "error: qubits: must be an integer, at least 4. Given: 0"),
         (["--qubits", "-1"], "error: qubits: must be an integer, at least 4. Given: -1"),
         (["--qubits", "eight"], "error: qubits: must be an integer, at least 4. Given: 'eight'"),
-        (["--rounds", "0"], "error: rounds: must be an integer, at least 1. Given: 0"),
+        (["--rounds", "0"], "error: rounds: must be an integer, at least 1 and at most 1000000. Given: 0"),
         (["--workers", "0"], "error: workers: must be an integer, at least 1. Given: 0"),
         (["--batch-size", "0"], "error: batch_size: must be an integer, at least 1. Given: 0"),
         (["--batch-size", "1"], "error: batch_size: must be at least workers (2)"),
@@ -120,7 +120,6 @@ def test_a_second_run_has_a_folder_of_its_own_and_a_failing_step_is_one_line(
         (["--config", "broken.yaml"], "error: config: the file is not valid YAML"),
         (["--config", "unknown.yaml"], "error: qbits: unknown key"),
         (["--runs", "file/runs"], "error: runs: the folder cannot be written (Not a directory). Given: file/runs"),
-        (["--runs", "my-python3/runs"], "error: runs: the path must not contain 'python3'"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(

@@ -30,7 +30,7 @@ def test_models_of_the_config_are_those_that_can_be_built() -> None:
         ({"qubits": 8.5}, "qubits: must be an integer, at least 4. Given: 8.5"),
         ({"qubits": True}, "qubits: must be an integer, at least 4. Given: True"),
         ({"qubits": 27}, "qubits: must be at most 26 with simulator tfq.* Given: 27"),
-        ({"rounds": 0}, "rounds: must be an integer, at least 1. Given: 0"),
+        ({"rounds": 0}, "rounds: must be an integer, at least 1 and at most 1000000. Given: 0"),
         ({"qubits": 4, "rounds": 1}, "rounds: .* must leave at least one each .*Given: 1 rounds of 4 qubits"),
         ({"workers": 0}, "workers: must be an integer, at least 1. Given: 0"),
         ({"workers": 2, "strategy": "none"}, "workers: must be 1 with strategy none.* Given: 2"),

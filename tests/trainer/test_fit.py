@@ -1,5 +1,9 @@
+import contextlib
 import csv
 import dataclasses
+import logging
+import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,10 +12,13 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from trainer import checkpoints, data
+from tests.trainer.conftest import SMALL
+from trainer import checkpoints, data, export
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError, ConfigError, TrainingError
+from trainer.evaluate import predict
 from trainer.fit import train
+from trainer.folders import only_writer
 from trainer.history import Epoch
 from trainer.model import build_model
 
@@ -181,3 +188,86 @@ def test_refuses_more_workers_than_processes(small_dataset: data.Dataset, tmp_pa
 def _no_graphs_left() -> Iterator[None]:
     yield
     tf_keras.backend.clear_session()
+
+
+def test_early_stopping_and_best_weights(tmp_path: Path) -> None:
+    options = {"patience": 3, "weights": "both"}
+    config = from_mapping({**SMALL, "epochs": 60, "learning_rate": 0.3, "options": options})
+    history = train(config, data.generate(config), tmp_path)
+    losses = [epoch.val_loss for epoch in history]
+    best = losses.index(min(losses))
+    assert len(history) < 60
+    assert len(history) - 1 - best == 3
+    export.export(tmp_path, tmp_path / "model")
+    model, description = export.load(tmp_path / "model")
+    assert description["weights"] == "best"
+    assert description["training"]["weights_epoch"] == best + 1
+    assert description["training"]["val_loss"] == losses[best]
+    split = data.generate(config).validation
+    assert np.mean((predict(model, split) - split.label) ** 2) == pytest.approx(losses[best], rel=1e-6)
+    model.load_weights(tmp_path / "model" / "last.weights.h5")
+    assert np.mean((predict(model, split) - split.label) ** 2) == pytest.approx(losses[-1], rel=1e-6)
+
+
+def test_stopping_early_is_complete_and_changes_nothing_when_started_again(tmp_path: Path) -> None:
+    config = from_mapping({**SMALL, "epochs": 60, "learning_rate": 0.3, "options": {"patience": 2}})
+    dataset = data.generate(config)
+    assert train(config, dataset, tmp_path) == train(config, dataset, tmp_path)
+
+
+def test_a_damaged_checkpoint_is_said_and_the_one_before_is_used(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    with warning_lines() as lines:
+        train(small_config.model_copy(update={"epochs": 2}), small_dataset, tmp_path)
+        newest = tmp_path / "checkpoints" / "epoch-000002.npz"
+        newest.write_bytes(newest.read_bytes()[:-100])
+        history = train(small_config, small_dataset, tmp_path)
+    assert any("epoch-000002.npz; the one before is used" in line for line in lines)
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    assert _losses(history) == _losses(checkpoint.history)
+
+
+def test_one_folder_is_trained_in_by_one_process_at_a_time(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainer.folders._PATIENCE", 0.2)
+    with only_writer(tmp_path), pytest.raises(ArtifactError, match=r"^training: another process trains in this folder"):
+        train(small_config, small_dataset, tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_a_full_disk_is_one_line_and_the_last_checkpoint_stays(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
+) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], check=True)
+    try:
+        train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path, logs=tmp_path.parent / "logs")
+        filler = tmp_path / "filler"
+        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+            while file.write(bytes(1024)):
+                pass
+        with pytest.raises(
+            ArtifactError, match=r"^output: cannot be written \(No space left on device\). Given: "
+        ) as error:
+            train(small_config, small_dataset, tmp_path, logs=tmp_path.parent / "logs")
+        assert "\n" not in str(error.value)
+        assert not list(tmp_path.rglob(".unfinished-*"))
+        filler.unlink()
+        assert len(train(small_config, small_dataset, tmp_path, logs=tmp_path.parent / "logs")) == 3
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+
+
+@contextlib.contextmanager
+def warning_lines() -> Iterator[list[str]]:
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("trainer")
+    logger.addHandler(handler)
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(handler)

@@ -6,6 +6,7 @@ import tensorflow as tf
 import tensorflow_quantum as tfq
 
 from trainer.circuits import Ansatz, cluster_state
+from trainer.errors import ConfigError
 from trainer.simulators.interface import Batch
 
 _ANGLE = sympy.Symbol("excitation_angle")
@@ -15,10 +16,16 @@ class TensorFlowQuantum:
     """The whole circuit of a sample, its angle a symbol, so that the n possible circuits are built once."""
 
     def __init__(self, ansatz: Ansatz, qubits: list[cirq.GridQubit]) -> None:
+        if _ANGLE in ansatz.symbols:
+            raise ConfigError(f"model: a symbol must not be named as the excitation is. Given: {_ANGLE}")
         preparation = cluster_state(qubits)
-        self._circuits = tfq.convert_to_tensor(
-            [preparation + cirq.Circuit(cirq.rx(_ANGLE)(qubit)) + ansatz.circuit for qubit in qubits]
-        )
+        try:
+            self._circuits = tfq.convert_to_tensor(
+                [preparation + cirq.Circuit(cirq.rx(_ANGLE)(qubit)) + ansatz.circuit for qubit in qubits]
+            )
+        except ValueError as error:
+            reason = " ".join(str(error).split())
+            raise ConfigError(f"model: has a gate that TensorFlow Quantum lacks. Given: {reason}") from None
         self._names = tf.constant([_ANGLE.name, *(symbol.name for symbol in ansatz.symbols)])
         self._readouts = tfq.convert_to_tensor([[1.0 * cirq.Z(qubit) for qubit in ansatz.readouts]])
         # The lines above and this one are all that is needed of the library: its layers rebuild

@@ -1,0 +1,59 @@
+"""How a running training looks: a live table in a terminal, plain lines elsewhere."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+_MEASURES = "loss {train_loss:.4f}  val_loss {val_loss:.4f}  {samples_per_second:.0f} samples/s"
+
+
+class TrainingProgress:
+    """Shows the events of a training: epoch, losses, samples a second, time left, and what each worker does."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        self._console = Console(file=terminal, highlight=False)
+        self._states: dict[str, str] = {}
+        self._bar = Progress(
+            TextColumn("    epoch {task.completed:.0f}/{task.total:.0f}"),
+            BarColumn(),
+            TextColumn("{task.description}"),
+            TimeRemainingColumn(),
+            console=self._console,
+        )
+        self._task = self._bar.add_task("", total=None, visible=False)
+        self._live: Live | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a terminal that can be redrawn."""
+        return self._console.is_terminal
+
+    def handle(self, text: str) -> None:
+        """Take one event as JSON."""
+        event: Mapping[str, Any] = json.loads(text)
+        if not self.is_live:
+            return
+        if event["event"] == "state":
+            self._states[event["process"]] = event["state"]
+        elif event["event"] == "epoch":
+            measures = _MEASURES.format(**event)
+            self._bar.update(
+                self._task, completed=event["epoch"], total=event["epochs"], description=measures, visible=True
+            )
+        if self._live is None:
+            self._live = Live(console=self._console, transient=False, auto_refresh=False)
+            self._live.start()
+        workers = "  ".join(f"{name}: {state}" for name, state in sorted(self._states.items()))
+        self._live.update(Group(self._bar, Text(f"    {workers}")), refresh=True)
+
+    def close(self) -> None:
+        """Leave the last picture standing."""
+        if self._live:
+            self._live.stop()
+            self._live = None
+            self._states.clear()
