@@ -26,7 +26,9 @@ def lost_peers(cluster: Cluster | None) -> Iterator[None]:
         if cluster is None:
             raise
         others = [peer for peer in _PEER.findall(error.message) if peer != (cluster.role, str(cluster.index))]
-        name = " ".join(others[0]) if others else "another process"
+        # Without a name it is the process that leads the cluster which did not answer.
+        leader = "chief 0" if "chief" in cluster.addresses else "worker 0"
+        name = " ".join(others[0]) if others else leader
         raise RetryableError(f"lost {name}: {_reason(error.message)}") from None
 
 

@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 from trainer.errors import QcnnError, RetryableError
@@ -37,20 +37,28 @@ def end_now(reason: str, code: int) -> NoReturn:
     os._exit(code)
 
 
-def end_on_signals() -> None:
+def end_on_signals() -> Callable[[], None]:
     """End this process at once on SIGTERM and Ctrl-C, with 128 + the signal's number and one line.
 
-    Call it before any thread is started. The main thread may be inside TensorFlow for as long as a peer
-    lets it wait, where no Python handler runs: a thread of its own waits for the signals.
+    The main thread may be inside TensorFlow for as long as a peer lets it wait, where no Python handler runs;
+    but whichever thread takes the signal, its number goes to a pipe, on which a thread of its own waits.
+    Return a function for the main thread that does the same again: TensorFlow's server takes SIGTERM for itself.
     """
-    signals = {signal.SIGTERM, signal.SIGINT}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    arrived, wakeup = os.pipe()
+    os.set_blocking(wakeup, False)
 
     def wait() -> None:
-        number = signal.sigwait(signals)
+        number = os.read(arrived, 1)[0]
         end_now(f"ended by {signal.Signals(number).name}; the last checkpoint counts", 128 + number)
 
+    def take() -> None:
+        signal.set_wakeup_fd(wakeup)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+
     threading.Thread(target=wait, name="signals", daemon=True).start()
+    take()
+    return take
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 import argparse
 import os
 from pathlib import Path
+from typing import Any
 
 from trainer import config, data
 from trainer.cluster import parse_cluster
@@ -19,8 +20,13 @@ def main() -> None:
     parser.add_argument("--logs", required=True, type=Path, help="folder for TensorBoard events")
     parser.add_argument("--events", type=int, help="file descriptor of the pipe that takes events")
     arguments = parser.parse_args()
-    end_on_signals()
-    listener = ignore if arguments.events is None else to_pipe(arguments.events)
+    take_signals = end_on_signals()
+    send = ignore if arguments.events is None else to_pipe(arguments.events)
+
+    def listener(kind: str, **values: Any) -> None:
+        take_signals()
+        send(kind, **values)
+
     with one_line_errors():
         cluster = parse_cluster(os.environ)
         experiment = config.from_json(arguments.experiment)
