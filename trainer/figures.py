@@ -46,18 +46,26 @@ _STYLE: dict[Any, Any] = {
 
 
 @mpl.rc_context(_STYLE)
-def loss_curves(curves: Mapping[str, Sequence[float]], colors: Sequence[str], floor: Floor | None, name: str) -> str:
-    """Draw mean squared errors, one of each epoch from 1 on; a legend names up to three of them."""
+def loss_curves(
+    curves: Sequence[Sequence[float]],
+    colors: Sequence[str],
+    name: str,
+    *,
+    labels: Sequence[str] = (),
+    floor: Floor | None = None,
+) -> str:
+    """Draw mean squared errors, one of each epoch from 1 on; a legend where there are labels."""
     figure, axes = _figure("epoch", "mean squared error")
     most = max(2, min(_POINTS, _ALL_POINTS // max(1, len(curves))))
-    for (label, losses), color in zip(curves.items(), colors, strict=True):
+    for losses, color in zip(curves, colors, strict=True):
         epoch, loss = _thinned(np.asarray(losses, np.float64), most)
-        axes.plot(epoch, loss, color=color, label=label, marker="o" if len(losses) == 1 else None, markersize=5)
+        axes.plot(epoch, loss, color=color, marker="o" if len(losses) == 1 else None, markersize=5)
+    for line, label in zip(axes.lines, labels, strict=False):
+        line.set_label(label)
     if floor:
         axes.axhline(floor.mse, color=FLOOR, linestyle="--", linewidth=1.2, label=f"floor {floor.mse:.4f}")
-    values = np.concatenate([np.asarray(losses, np.float64) for losses in curves.values()] or [np.zeros(0)])
-    shown = values[np.isfinite(values) & (values > 0)]
-    if len(shown) and shown.max() > _LOG_RANGE * shown.min():
+    values = [loss for losses in curves for loss in losses if 0 < loss < math.inf]
+    if values and max(values) > _LOG_RANGE * min(values):
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -65,7 +73,7 @@ def loss_curves(curves: Mapping[str, Sequence[float]], colors: Sequence[str], fl
     else:
         axes.set_ylim(bottom=0)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
-    if len(curves) <= 3:
+    if labels:
         axes.legend()
     return _svg(figure, name)
 
@@ -79,11 +87,8 @@ def predictions(samples: Samples, predicted: npt.NDArray[np.float64], floor: Flo
     axes.plot(step, [-1, -1, 1, 1, -1, -1], color="#8b95a5", linewidth=1, label="label")
     for label, color, marker in ((1, TRAIN, "o"), (-1, VALIDATION, "s")):
         own = samples.label == label
-        axes.plot(
-            *(samples.angle[own], predicted[own], marker),
-            **{"color": color, "markersize": 4, "alpha": 0.75, "markeredgewidth": 0, "label": f"label {label:+d}"},
-            rasterized=len(samples) > _DOTS,
-        )
+        (marks,) = axes.plot(samples.angle[own], predicted[own], marker, color=color, label=f"label {label:+d}")
+        marks.set(markersize=4, markeredgewidth=0, alpha=0.75, rasterized=len(samples) > _DOTS)
     if floor:
         axes.plot(angle, floor.predict(angle), color=FLOOR, linestyle="--", label="best possible")
     axes.set_xticks(

@@ -29,13 +29,10 @@ def report_page(
     experiment = dict(description["experiment"])
     floor = floor_of(experiment["model"], experiment["hidden_activation"])
     experiment.update(experiment.pop("options"))
-    subtitle = (
-        f"{experiment['model']}, {experiment['qubits']} qubits, seed {experiment['seed']}: {len(history)} epochs, "
-        f"{len(samples)} test samples"
-    )
+    network = f"{experiment['model']}, {experiment['qubits']} qubits, seed {experiment['seed']}"
     return page.document(
         "Quantum convolutional network",
-        subtitle,
+        f"{network}, trained for {len(history)} of {experiment['epochs']} epochs",
         [
             page.tiles(_headline(metrics, floor)),
             page.heading("Figures"),
@@ -74,8 +71,9 @@ def _headline(metrics: Mapping[str, float], floor: Floor | None) -> dict[str, st
 
 
 def _losses(history: Sequence[Epoch], floor: Floor | None) -> Figure:
-    curves = {"training": [epoch.train_loss for epoch in history], "validation": [epoch.val_loss for epoch in history]}
-    svg = figures.loss_curves(curves, (figures.TRAIN, figures.VALIDATION), floor, "Loss")
+    curves = [[epoch.train_loss for epoch in history], [epoch.val_loss for epoch in history]]
+    colors = (figures.TRAIN, figures.VALIDATION)
+    svg = figures.loss_curves(curves, colors, "Loss", labels=("training", "validation"), floor=floor)
     return Figure("Loss", svg, "Mean squared error of every epoch.")
 
 
@@ -83,14 +81,14 @@ def _predictions(samples: Samples, predictions: npt.NDArray[np.float64], floor: 
     title = "Prediction against angle"
     best = f"Best possible: {floor.slope:.4f} cos(angle)." if floor else _NO_FLOOR
     svg = figures.predictions(samples, predictions, floor, title)
-    return Figure(title, svg, f"The test split, one mark a sample. {best}")
+    return Figure(title, svg, f"The {len(samples)} test samples. {best}")
 
 
 def _by_qubit(samples: Samples, predictions: npt.NDArray[np.float64], qubits: int, floor: Floor | None) -> Figure:
     title = "Error by qubit"
     count = np.bincount(samples.qubit, minlength=qubits)
     svg = figures.error_by_qubit(qubit_errors(samples, predictions, qubits), floor, title)
-    return Figure(title, svg, f"Over the test samples that excite the qubit: {count.min()} to {count.max()} a qubit.")
+    return Figure(title, svg, f"Over the test samples that excite it, from {count.min()} to {count.max()} a qubit.")
 
 
 def _beside_floor(metrics: Mapping[str, float], floor: Floor | None) -> Figure:
