@@ -55,7 +55,9 @@ def _open(folder: Path, page: str, width: int, action: str, allowed: str = "") -
     features = ("quic", "background-networking", "component-update", "sync", "gpu")
     command = ["chromium", "--headless", "--no-sandbox", "--no-first-run", "--hide-scrollbars"]
     command += [f"--disable-{name}" for name in features]
-    # The browser's own clock, which stands still while it loads.
+    # The iframe in the wrapper's process: the browser's virtual clock, which stands still while a page loads, knows
+    # nothing of other processes' pages.
+    command += ["--disable-features=IsolateSandboxedIframes", "--disable-site-isolation-trials"]
     command += ["--virtual-time-budget=10000", f"--window-size={width},{HEIGHT}", f"--user-data-dir={folder / 'user'}"]
     command += [action, (folder / "wrapper.html").as_uri()]
     finished = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)

@@ -1,6 +1,7 @@
 """What stands in a report; how it looks in a browser is test_browser.py."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def test_names_every_parameter_with_its_value() -> None:
         ({"model": "deep"}, "0.2268", "1.0000 cos(angle)"),
     ],
 )
-def test_shows_the_error_beside_its_floor(words: dict[str, str], floor: str, curve: str) -> None:
+def test_shows_the_error_beside_its_floor(words: dict[str, Any], floor: str, curve: str) -> None:
     page = report(**words)
     assert f"Floor of the MSE<b>{floor}</b>" in page
     assert curve in page
@@ -40,7 +41,7 @@ def test_shows_the_error_beside_its_floor(words: dict[str, str], floor: str, cur
 
 
 @pytest.mark.parametrize("words", [{"model": "mine:circuit"}, {"hidden_activation": "tanh"}])
-def test_says_where_no_floor_is_claimed(words: dict[str, str]) -> None:
+def test_says_where_no_floor_is_claimed(words: dict[str, Any]) -> None:
     page = report(**words)
     assert "Floor of the MSE<b>not known</b>" in page
     assert "none is claimed" in page
