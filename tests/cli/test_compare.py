@@ -53,7 +53,7 @@ def _log(start: str, end: str, last: str = "Pipeline 'qcnn' finished with status
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     root = tmp_path / "runs"
-    _run_folder(root, SECOND, {"seed": 1}, 0.25, _log("10:00:00.000", "10:00:21.500"))
+    _run_folder(root, SECOND, {"seed": 1, "optimizer": "sgd"}, 0.25, _log("10:00:00.000", "10:00:21.500"))
     _run_folder(root, FIRST, {"learning_rate": 0.5}, 0.5, _log("23:59:50.000", "00:00:10.250"))
     return root
 
@@ -82,10 +82,20 @@ def _rows(compare: Any, *arguments: str) -> dict[str, dict[str, Any]]:
 
 def test_shows_what_differs_the_metrics_and_the_duration_newest_last(compare: Any) -> None:
     header, _, *rows = (re.split(r"  +", line.strip()) for line in compare().splitlines())
-    assert header == ["run", "state", "seed", "learning_rate", "mse", "accuracy", "metrics.epochs", "duration"]
+    assert header == [
+        "run",
+        "state",
+        "seed",
+        "optimizer",
+        "learning_rate",
+        "mse",
+        "accuracy",
+        "metrics.epochs",
+        "duration",
+    ]
     assert rows == [
-        [FIRST, "finished", "0", "0.5", "0.5000", "1", "2", "0:00:20"],
-        [SECOND, "finished", "1", "0.02", "0.2500", "1", "2", "0:00:22"],
+        [FIRST, "finished", "0", "adam", "0.5", "0.5000", "1", "2", "0:00:20"],
+        [SECOND, "finished", "1", "sgd", "0.02", "0.2500", "1", "2", "0:00:22"],
     ]
 
 
@@ -96,7 +106,9 @@ def test_csv_and_json_hold_the_same_unrounded(compare: Any) -> None:
     assert [{name: str(value) for name, value in row.items()} for row in rows.values()] == read
 
 
-@pytest.mark.parametrize(("column", "order"), [("mse", [SECOND, FIRST]), ("seed", [FIRST, SECOND])])
+@pytest.mark.parametrize(
+    ("column", "order"), [("mse", [SECOND, FIRST]), ("seed", [FIRST, SECOND]), ("optimizer", [FIRST, SECOND])]
+)
 def test_sorts_by_a_column_with_blanks_last(runs: Path, compare: Any, column: str, order: list[str]) -> None:
     (runs / "early").mkdir()
     (runs / "early" / "log.txt").touch()

@@ -70,7 +70,8 @@ def test_the_error_of_a_qubit_is_the_mean_over_its_own_samples() -> None:
 
 
 @pytest.mark.parametrize(
-    ("qubits", "rounds", "epochs"), [(4, 1, 1), (8, 3, 2), (1024, 1, 5000), (1024, 3, 5000), (20, 99, 300)]
+    ("qubits", "rounds", "epochs"),
+    [(4, 1, 1), (8, 3, 2), (1024, 1, 5000), (1024, 3, 5000), (20, 99, 300), (8, 3, 50_000)],
 )
 def test_stays_below_a_megabyte(qubits: int, rounds: int, epochs: int) -> None:
     assert len(report(qubits, rounds, epochs).encode()) < 1e6
