@@ -14,16 +14,14 @@ import numpy.typing as npt
 from tabulate import tabulate
 
 from trainer import data
-from trainer.config import from_mapping
+from trainer.config import MODELS, ExperimentConfig, from_mapping
 from trainer.data import Samples
+from trainer.floor import floor_of
 from trainer.startup import load_tensorflow
 
 FRESH_ROUNDS = 1250  # x 8 qubits = 10,000 samples
 FRESH_SEED = 2**31
 SEEDS = range(5)
-# Best mean squared error of a + b cos + c sin of the angle against the label: 1 - 8/pi^2 with b = 4/pi,
-# and 3/2 - 4/pi where |output| <= 1 holds b at 1.
-FLOORS = {"hybrid": 0.1894, "deep": 0.2268}
 
 
 def features(samples: Samples, qubits: int) -> npt.NDArray[np.float64]:
@@ -61,10 +59,12 @@ def main() -> None:
     """Print one row a seed."""
     load_tensorflow()
     rows: list[list[object]] = []
-    for model in sys.argv[1:] or FLOORS:
+    for model in sys.argv[1:] or MODELS:
+        floor = floor_of(model, ExperimentConfig().hidden_activation)
         results = [measure(model, seed) for seed in SEEDS]
-        rows += [[model, seed, FLOORS[model], *result] for seed, result in enumerate(results)]
-        rows.append([model, "median", FLOORS[model], *map(statistics.median, zip(*results, strict=True))])
+        least = floor.mse if floor else None
+        rows += [[model, seed, least, *result] for seed, result in enumerate(results)]
+        rows.append([model, "median", least, *map(statistics.median, zip(*results, strict=True))])
     names = ["model", "seed", "floor", "train loss", "fresh MSE", "sign accuracy", "fit of 3", "fit of 24"]
     print(tabulate(rows, names, floatfmt=".4f"))
 

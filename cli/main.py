@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from cli.compare import compare
 from cli.errors import StepError
 from cli.run import run
 from trainer.errors import QcnnError
@@ -19,6 +20,7 @@ def qcnn() -> None:
 
 
 qcnn.add_command(run)
+qcnn.add_command(compare)
 
 
 def main() -> None:

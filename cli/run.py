@@ -12,8 +12,8 @@ from tabulate import tabulate
 from cli.errors import StepError
 from cli.experiment import experiment_options, read_experiment
 from cli.local import run_pipeline
-from cli.runs import read_experiment as experiment_of
-from cli.runs import read_metadata
+from cli.metadata import read_experiment as experiment_of
+from cli.metadata import read_metadata
 from components.tensorboard.step import command as tensorboard_command
 from trainer.config import ExperimentConfig, from_json, from_mapping, merge
 from trainer.errors import ConfigError

@@ -21,6 +21,7 @@ class Outputs(NamedTuple):
     model: dsl.Model
     predictions: dsl.Artifact
     metrics: dsl.Metrics
+    report: dsl.HTML
     tensorboard: dsl.Markdown
 
 
@@ -72,6 +73,7 @@ def qcnn(
     evaluated = evaluate(
         model=exported.outputs["model"],
         dataset=data.outputs["dataset"],
+        training=trained.outputs["training"],
     ).set_display_name("Evaluate")
 
     return Outputs(
@@ -81,5 +83,6 @@ def qcnn(
         model=exported.outputs["model"],
         predictions=evaluated.outputs["predictions"],
         metrics=evaluated.outputs["metrics"],
+        report=evaluated.outputs["report"],
         tensorboard=link.outputs["link"],
     )

@@ -26,8 +26,9 @@ _SHOWN = 10
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """Predictions beside the samples they are for, and the metrics of the whole experiment."""
+    """Predictions beside the samples they are for, the metrics of the whole experiment, and what model.json holds."""
 
+    description: dict[str, Any]
     samples: Samples
     predictions: npt.NDArray[np.float64]
     metrics: dict[str, float]
@@ -58,7 +59,7 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> Evaluation:
     for name, value in metrics.items():
         if not math.isfinite(value):
             raise TrainingError(f"{name}: must be finite to be published. Given: {value}")
-    return Evaluation(dataset.test, predictions, metrics)
+    return Evaluation(description, dataset.test, predictions, metrics)
 
 
 def predict(model: tf_keras.Model, samples: Samples) -> npt.NDArray[np.float64]:

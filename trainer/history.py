@@ -3,9 +3,11 @@
 import csv
 import dataclasses
 import statistics
+import typing
 from collections.abc import Sequence
 from pathlib import Path
 
+from trainer.errors import ArtifactError
 from trainer.folders import new_file
 
 
@@ -39,6 +41,25 @@ def save_history(history: Sequence[Epoch], path: Path) -> None:
         writer = csv.writer(file)
         writer.writerow(field.name for field in dataclasses.fields(Epoch))
         writer.writerows(dataclasses.astuple(epoch) for epoch in history)
+
+
+def load_history(path: Path) -> tuple[Epoch, ...]:
+    """Read what `save_history` wrote.
+
+    Raises:
+        ArtifactError: the file is missing, damaged or holds no epoch.
+    """
+    kinds = typing.get_type_hints(Epoch)
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [{name: kind(row[name]) for name, kind in kinds.items()} for row in csv.DictReader(file)]
+    except FileNotFoundError:
+        raise ArtifactError(f"training: {path.name} is missing. Given: {path.parent}") from None
+    except (OSError, KeyError, TypeError, ValueError, csv.Error) as error:
+        raise ArtifactError(f"training: {path.name} is damaged ({error}). Given: {path}") from None
+    if not rows:
+        raise ArtifactError(f"training: {path.name} holds no epoch. Given: {path}")
+    return tuple(Epoch(**row) for row in rows)
 
 
 def epoch_seconds(history: Sequence[Epoch]) -> float:

@@ -102,13 +102,19 @@ def test_a_worker_with_a_wrong_cluster_ends_in_one_line(
     assert not list(tmp_path.iterdir())
 
 
-def test_export_and_evaluation_refuse_what_is_missing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_export_and_evaluation_refuse_what_is_missing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], trained_model: Path
+) -> None:
     with pytest.raises(SystemExit):
         export_weights(str(tmp_path / "training"), str(tmp_path / "model"))
     assert _refused(capfd).startswith("error: training: the folder has no checkpoint")
     generate_data({"qubits": 4}, str(tmp_path / "dataset"))
+    outputs = [str(tmp_path / name) for name in ("predictions", "metrics", "report")]
     with pytest.raises(SystemExit):
-        evaluate(*(str(tmp_path / name) for name in ("model", "dataset", "predictions", "metrics")))
+        evaluate(*(str(tmp_path / name) for name in ("model", "dataset", "training")), *outputs)
+    assert _refused(capfd).startswith("error: training: history.csv is missing")
+    with pytest.raises(SystemExit):
+        evaluate(str(tmp_path / "model"), str(tmp_path / "dataset"), str(trained_model.parent / "training"), *outputs)
     assert _refused(capfd).startswith("error: model: model.json is missing")
     assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
 
@@ -118,8 +124,12 @@ def test_the_link_holds_the_exact_command(tmp_path: Path) -> None:
     assert "tensorboard --logdir 'gs://bucket/my run/logs'" in (tmp_path / "link").read_text()
 
 
-def test_metrics_are_plain_json_too(tmp_path: Path, trained_model: Path) -> None:
-    dataset = trained_model.parent / "dataset"
-    metrics = evaluate(str(trained_model), str(dataset), str(tmp_path / "predictions"), str(tmp_path / "metrics"))
+def test_metrics_are_plain_json_too_and_stand_in_the_report(tmp_path: Path, trained_model: Path) -> None:
+    inputs = (trained_model, trained_model.parent / "dataset", trained_model.parent / "training")
+    outputs = (tmp_path / name for name in ("predictions", "metrics", "report.html"))
+    metrics, metadata = evaluate(*map(str, (*inputs, *outputs)))
     assert json.loads((tmp_path / "metrics").read_text()) == metrics
+    assert {"commit", "dirty", "lock_sha256", "image", "seed", "simulator", "tensorflow", "experiment"} <= set(metadata)
+    assert metadata["weights"] == "last"
     assert {"mse", "accuracy", "train_loss", "val_loss", "epochs", "epoch_seconds"} <= set(metrics)
+    assert f"Test MSE<b>{metrics['mse']:.4f}</b>" in (tmp_path / "report.html").read_text()

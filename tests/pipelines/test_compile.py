@@ -68,8 +68,22 @@ def test_steps_are_wired_like_the_diagram(spec: PipelineSpec) -> None:
         },
         "tensorboard": {("logs", "train", "logs")},
         "export-weights": {("training", "train", "training")},
-        "evaluate": {("model", "export-weights", "model"), ("dataset", "generate-data", "dataset")},
+        "evaluate": {
+            ("model", "export-weights", "model"),
+            ("dataset", "generate-data", "dataset"),
+            ("training", "train", "training"),
+        },
     }
+
+
+def test_the_report_is_an_html_artifact_of_the_run(spec: PipelineSpec) -> None:
+    (of_step,) = [
+        component.output_definitions.artifacts["report"]
+        for component in spec.components.values()
+        if component.executor_label == "exec-evaluate"
+    ]
+    for artifact in (of_step, spec.root.output_definitions.artifacts["report"]):
+        assert artifact.artifact_type.schema_title == "system.HTML"
 
 
 def test_the_experiments_words_are_the_typed_parameters(spec: PipelineSpec) -> None:

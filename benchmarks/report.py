@@ -1,0 +1,42 @@
+"""Size of a run's report and the time to make it: python -m benchmarks.report [FILE], which keeps the largest."""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from tabulate import tabulate
+
+from trainer import data
+from trainer.config import ExperimentConfig
+from trainer.floor import Floor
+from trainer.history import Epoch
+from trainer.report import report_page
+
+
+def page(qubits: int, rounds: int, epochs: int) -> str:
+    """Return the report of a training that might have been: the best predictions and losses, with noise."""
+    experiment = {**ExperimentConfig().model_dump(), "qubits": qubits, "rounds": rounds, "epochs": epochs}
+    noise = np.random.default_rng(0)
+    samples = data.draw(qubits, rounds, seed=0)
+    predictions = Floor(1.2).predict(samples.angle) + noise.normal(scale=0.1, size=len(samples))
+    loss = 0.2 + np.exp(-np.arange(epochs) / 50) + noise.uniform(0, 0.02, (2, epochs))
+    history = [Epoch(epoch, train, 0.9, val, 0.9, 1.0) for epoch, (train, val) in enumerate(loss.T.tolist(), start=1)]
+    metrics = {"mse": 0.2, "accuracy": 0.9, "train_loss": history[-1].train_loss, "val_loss": history[-1].val_loss}
+    return report_page({"experiment": experiment}, history, samples, predictions, metrics)
+
+
+def main() -> None:
+    """Print one row a report; the samples are those of the test split."""
+    rows = []
+    for qubits, rounds, epochs in ((8, 3, 50), (16, 100, 500), (1024, 3, 5000), (1024, 100, 5000)):
+        start = time.perf_counter()
+        made = page(qubits, rounds, epochs)
+        rows.append((qubits, qubits * rounds, epochs, len(made.encode()) / 1e3, time.perf_counter() - start))
+    print(tabulate(rows, ["qubits", "samples", "epochs", "size, kB", "seconds"], floatfmt=".2f"))
+    for path in sys.argv[1:]:
+        Path(path).write_text(made, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""qcnn compare: runs side by side."""
+
+import csv
+import datetime
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from tabulate import tabulate
+
+from cli.runs import Run, find_runs, read_run
+from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS
+from trainer.errors import ConfigError
+from trainer.folders import new_file
+
+# What stands in a cell: None where the run has no such value (yet).
+Row = dict[str, object]
+_DURATION = "duration"
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[RUN]...")
+@click.option(
+    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs."
+)
+@click.option("--sort", "column", metavar="COLUMN", help="Column to sort by, blanks last.  [default: as given, or age]")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", show_default=True, help="Output."
+)
+@click.option(
+    "--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write the curves of all runs too."
+)
+def compare(names: tuple[str, ...], runs: Path, column: str | None, form: str, page: Path | None) -> None:
+    """Compare runs: parameters that differ, metrics, duration (seconds in CSV and JSON); all runs, newest last."""
+    found = [read_run(folder) for folder in find_runs(names, runs)]
+    header, rows = tabulated(found)
+    if column:
+        order = sorted(range(len(rows)), key=_key(header, rows, column).__getitem__)
+        found, rows = [found[index] for index in order], [rows[index] for index in order]
+    if page:
+        with new_file(page) as unfinished:
+            unfinished.write_text(_page(found, header, rows), encoding="utf-8")
+    if form == "json":
+        click.echo(json.dumps(rows, indent=2))
+    elif form == "csv":
+        click.echo(_csv(header, rows), nl=False)
+    elif not rows:
+        click.echo(f"no runs in {runs}")
+    else:
+        align = ["left", "left", *["right"] * (len(header) - 2)]
+        click.echo(tabulate(_texts(header, rows), header, "simple", disable_numparse=True, colalign=align))
+
+
+def tabulated(runs: Sequence[Run]) -> tuple[list[str], list[Row]]:
+    """Return the names of the columns and a row for each run.
+
+    A metric that is called like a word of the experiment has `metrics.` before its name.
+    """
+    known = [run.parameters for run in runs if run.parameters]
+    words = dict.fromkeys(name for parameters in known for name in parameters)
+    differing = [name for name in words if len({json.dumps(parameters.get(name)) for parameters in known}) > 1]
+    metrics = dict.fromkeys(name for run in runs for name in run.metrics)
+    columns = {name: f"metrics.{name}" if name in {**EXPERIMENT_FIELDS, **OPTION_FIELDS} else name for name in metrics}
+    rows: list[Row] = [
+        {
+            "run": run.name,
+            "state": run.state,
+            **{name: run.parameters.get(name) for name in differing},
+            **{column: run.metrics.get(name) for name, column in columns.items()},
+            _DURATION: run.duration,
+        }
+        for run in runs
+    ]
+    return ["run", "state", *differing, *columns.values(), _DURATION], rows
+
+
+def _key(header: Sequence[str], rows: Sequence[Row], column: str) -> list[tuple[bool, float, str]]:
+    """Return what each row is sorted by: numbers by size, then text, then blanks."""
+    if column not in header:
+        raise ConfigError(f"sort: must be one of {', '.join(header)}. Given: {column}")
+    values = [row[column] for row in rows]
+    return [
+        (value is None, value if isinstance(value, int | float) else float("inf"), "" if value is None else str(value))
+        for value in values
+    ]
+
+
+def _csv(header: Sequence[str], rows: Sequence[Row]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, header, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _texts(header: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
+    return [[_text(name, row[name]) for name in header] for row in rows]
+
+
+def _text(name: str, value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case float() if name == _DURATION:
+            return str(datetime.timedelta(seconds=round(value)))
+        case float() if name not in OPTION_FIELDS and name not in EXPERIMENT_FIELDS:
+            return f"{value:.0f}" if value.is_integer() else f"{value:.4f}"
+    return str(value)
+
+
+def _page(runs: Sequence[Run], header: Sequence[str], rows: Sequence[Row]) -> str:
+    """Return the loss curves of all runs as one page, the table their legend."""
+    # The plotting library takes longer to start than everything else here.
+    from trainer import figures, page
+
+    colors = figures.distinct_colors(len(runs))
+    curves = {
+        "Training loss": [[epoch.train_loss for epoch in run.history] for run in runs],
+        "Validation loss": [[epoch.val_loss for epoch in run.history] for run in runs],
+    }
+    drawn = [
+        page.Figure(title, figures.loss_curves(losses, colors, title), "Mean squared error of every epoch.")
+        for title, losses in curves.items()
+    ]
+    table = page.table(header, _texts(header, rows), colors)
+    parts = [page.heading("Loss"), page.columns(map(page.figure, drawn)), page.heading("Runs"), table]
+    return page.document("Runs compared", f"{len(runs)} runs", parts)

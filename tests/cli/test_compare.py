@@ -1,0 +1,200 @@
+"""qcnn compare as a user types it, on folders as `qcnn run` leaves them."""
+
+import contextlib
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.main import main
+from trainer.config import ExperimentConfig, from_mapping
+from trainer.history import Epoch, save_history
+
+FIRST, SECOND = "qcnn-2026-11-20-23-59-50-000000", "qcnn-2026-11-21-10-00-00-000000"
+
+
+def _run_folder(
+    root: Path,
+    name: str,
+    words: dict[str, Any],
+    mse: float | None = None,
+    log: str = "",
+) -> Path:
+    """Make what a run leaves; without `mse` it did not come to its end."""
+    folder = root / name
+    (folder / "generate-data").mkdir(parents=True)
+    output = {"parameterValues": {"experiment": from_mapping(words).to_json()}, "artifacts": {}}
+    (folder / "generate-data" / "executor_output.json").write_text(json.dumps(output))
+    (folder / "train" / "training").mkdir(parents=True)
+    epochs = [Epoch(epoch, 1 / epoch, 0.5, 2 / epoch, 0.5, 1.0) for epoch in (1, 2)]
+    save_history(epochs, folder / "train" / "training" / "history.csv")
+    if mse is not None:
+        (folder / "evaluate").mkdir()
+        (folder / "evaluate" / "metrics").write_text(json.dumps({"mse": mse, "accuracy": 1.0, "epochs": 2.0}))
+    if log:
+        (folder / "log.txt").write_text(log)
+    return folder
+
+
+def _log(start: str, end: str, last: str = "Pipeline 'qcnn' finished with status SUCCESS") -> str:
+    lines = [f"{start} - INFO - Running pipeline: 'qcnn'", "    [worker 0] epoch 1/2", f"{end} - INFO - {last}"]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    root = tmp_path / "runs"
+    _run_folder(root, SECOND, {"seed": 1, "optimizer": "sgd"}, 0.25, _log("10:00:00.000", "10:00:21.500"))
+    _run_folder(root, FIRST, {"learning_rate": 0.5}, 0.5, _log("23:59:50.000", "00:00:10.250"))
+    return root
+
+
+@pytest.fixture
+def compare(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Type the command in the folder above the runs; return what it prints on stdout, or its one line on stderr."""
+
+    def typed(*arguments: str) -> str:
+        monkeypatch.chdir(runs.parent)
+        monkeypatch.setattr("sys.argv", ["qcnn", "compare", *arguments])
+        with contextlib.suppress(SystemExit):
+            main()
+        captured = capsys.readouterr()
+        # Either a result, or one line of what is wrong.
+        assert (captured.out == "") == captured.err.startswith("error: ")
+        assert captured.err.count("\n") == (captured.out == "")
+        return captured.out or captured.err
+
+    return typed
+
+
+def _rows(compare: Any, *arguments: str) -> dict[str, dict[str, Any]]:
+    return {row["run"]: row for row in json.loads(compare(*arguments, "--format", "json"))}
+
+
+def test_shows_what_differs_the_metrics_and_the_duration_newest_last(compare: Any) -> None:
+    header, _, *rows = (re.split(r"  +", line.strip()) for line in compare().splitlines())
+    assert header == [
+        "run",
+        "state",
+        "seed",
+        "optimizer",
+        "learning_rate",
+        "mse",
+        "accuracy",
+        "metrics.epochs",
+        "duration",
+    ]
+    assert rows == [
+        [FIRST, "finished", "0", "adam", "0.5", "0.5000", "1", "2", "0:00:20"],
+        [SECOND, "finished", "1", "sgd", "0.02", "0.2500", "1", "2", "0:00:22"],
+    ]
+
+
+def test_csv_and_json_hold_the_same_unrounded(compare: Any) -> None:
+    read = list(csv.DictReader(io.StringIO(compare("--format", "csv"))))
+    rows = _rows(compare)
+    assert rows[FIRST]["duration"] == 20.25
+    assert [{name: str(value) for name, value in row.items()} for row in rows.values()] == read
+
+
+@pytest.mark.parametrize(
+    ("column", "order"), [("mse", [SECOND, FIRST]), ("seed", [FIRST, SECOND]), ("optimizer", [FIRST, SECOND])]
+)
+def test_sorts_by_a_column_with_blanks_last(runs: Path, compare: Any, column: str, order: list[str]) -> None:
+    (runs / "early").mkdir()
+    (runs / "early" / "log.txt").touch()
+    assert list(_rows(compare, "--sort", column)) == [*order, "early"]
+
+
+def test_refuses_a_column_that_is_not_there(compare: Any) -> None:
+    assert re.match(
+        r"error: sort: must be one of run, state, seed, .*duration\. Given: speed\n", compare("--sort", "speed")
+    )
+
+
+def test_picks_runs_by_path_or_name_in_the_order_given(compare: Any) -> None:
+    assert list(_rows(compare, f"runs/{SECOND}/", FIRST)) == [SECOND, FIRST]
+
+
+@pytest.mark.parametrize("name", ["runs/other", "missing"])
+def test_refuses_what_is_no_run(runs: Path, compare: Any, name: str) -> None:
+    (runs / "other").mkdir()
+    assert compare(name).endswith(f"Given: {name}\n")
+    assert list(_rows(compare)) == [FIRST, SECOND]
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_no_runs_are_one_line(runs: Path, compare: Any, exists: bool) -> None:
+    shutil.rmtree(runs)
+    if exists:
+        runs.mkdir()
+    assert compare() == "no runs in runs\n"
+    assert compare("--format", "json") == "[]\n"
+
+
+def test_a_run_that_did_not_end_has_blanks_and_a_word(runs: Path, compare: Any) -> None:
+    _run_folder(runs, "stopped", {}, log=_log("10:00:00.000", "10:00:01.000", "Executing task 'train'"))
+    failed = _log("10:00:00.000", "10:00:01.000", "Task 'train' finished with status FAILURE").replace("INFO", "ERROR")
+    _run_folder(runs, "broken", {}, log=failed)
+    rows = _rows(compare)
+    assert (rows["stopped"]["state"], rows["stopped"]["mse"], rows["stopped"]["duration"]) == ("unfinished", None, None)
+    assert (rows["broken"]["state"], rows["broken"]["mse"], rows["broken"]["duration"]) == ("failed", None, 1.0)
+    assert rows["broken"]["learning_rate"] == ExperimentConfig().learning_rate
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", "null", '{"mse": null}', "\udcff"])
+@pytest.mark.parametrize(
+    "file", ["generate-data/executor_output.json", "evaluate/metrics", "train/training/history.csv", "log.txt"]
+)
+def test_a_damaged_run_is_a_row_of_its_own(runs: Path, compare: Any, file: str, content: str) -> None:
+    (runs / FIRST / file).write_bytes(content.encode("utf-8", "surrogateescape"))
+    rows = _rows(compare)
+    # Any text is a log, though one that does not say how the run ended.
+    assert rows[FIRST]["state"] == ("finished" if file == "log.txt" and content != "\udcff" else "damaged")
+    assert rows[SECOND]["state"] == "finished"
+    assert rows[SECOND]["mse"] == 0.25
+    compare("--html", "curves.html")
+
+
+@pytest.mark.parametrize(("file_time", "days"), [(timedelta(days=3, seconds=21), 3), (timedelta(days=3, hours=5), 0)])
+def test_days_are_counted_unless_the_file_time_is_a_copys(
+    runs: Path, compare: Any, file_time: timedelta, days: int
+) -> None:
+    written = (datetime(2026, 11, 21, 10) + file_time).timestamp()
+    os.utime(runs / SECOND / "log.txt", (written, written))
+    assert _rows(compare)[SECOND]["duration"] == 21.5 + 86400 * days
+
+
+def test_the_page_has_the_curves_of_all_runs(runs: Path, compare: Any) -> None:
+    (runs / "early <b>").mkdir()
+    (runs / "early <b>" / "log.txt").touch()
+    compare("--html", "curves.html")
+    page = (runs.parent / "curves.html").read_text()
+    assert page.count("<svg ") == 2
+    assert "early &lt;b&gt;" in page
+    colors = re.findall(r'class="swatch" style="background:(#\w+)"></span>([^<]*)', page)
+    assert [name for _, name in colors] == ["early &lt;b&gt;", FIRST, SECOND]
+    # Each run's color is that of a line in both figures.
+    assert [page.count(f"stroke: {color}") for color, _ in colors] == [0, 2, 2]
+
+
+def test_a_page_that_cannot_be_written_is_one_line(compare: Any) -> None:
+    assert compare("--html", "runs").startswith("error: output: cannot be written (")
+
+
+def test_starts_without_tensorflow_and_draws_without_it() -> None:
+    program = "import sys; from cli.main import main; import trainer.report, cli.compare; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"tensorflow", "tf_keras", "cirq"} & set(loaded)
+    light = program.replace("import trainer.report, ", "import ")
+    loaded = subprocess.run([sys.executable, "-c", light], capture_output=True, text=True, check=True).stdout.split()
+    assert "matplotlib" not in loaded
