@@ -6,6 +6,7 @@ import click
 
 from cli.errors import StepError
 from cli.run import run
+from cli.tensorboard import tensorboard
 from trainer.errors import QcnnError
 
 _FAILED = 1
@@ -19,6 +20,7 @@ def qcnn() -> None:
 
 
 qcnn.add_command(run)
+qcnn.add_command(tensorboard)
 
 
 def main() -> None:

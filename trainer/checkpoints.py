@@ -20,6 +20,7 @@ _NAME = re.compile(r"epoch-(\d{6,})\.npz")
 _KEPT = 2
 # What may differ between the run that saved and the run that continues: it does not change the sequence.
 _FREE = ("epochs", "workers", "strategy", "simulator")
+_FREE_OPTIONS = ("checkpoint_seconds", "log_every", "profile_batches")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +93,8 @@ def check_continues(checkpoint: Checkpoint, config: ExperimentConfig, dataset_di
 def _sequence(config: ExperimentConfig) -> dict[str, Any]:
     values = config.model_dump(exclude=set(_FREE))
     options = values.pop("options")
-    options.pop("checkpoint_seconds")
+    for name in _FREE_OPTIONS:
+        options.pop(name)
     return {**values, **options}
 
 

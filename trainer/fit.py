@@ -15,6 +15,7 @@ from trainer.config import ExperimentConfig
 from trainer.errors import TrainingError
 from trainer.history import Epoch, save_history
 from trainer.model import build_model, build_optimizer
+from trainer.profiling import batch_profile
 from trainer.steps import Measures, measuring_epoch, training_epoch
 from trainer.strategies import create_strategy
 from trainer.tensorboard import event_log
@@ -66,19 +67,25 @@ def train(
     replicas = strategy.num_replicas_in_sync
     validation = shard(dataset.validation, config.batch_size, replicas)
     last_saved = time.monotonic()
-    with event_log(logs or workdir / "logs", is_chief) as events:
+    logs = logs or workdir / "logs"
+    with (
+        event_log(logs, config, model, optimizer, dataset.validation, is_chief=is_chief) as events,
+        batch_profile(config.options.profiled, logs / "train" if is_chief else None) as profile,
+    ):
         for epoch in range(len(history) + 1, config.epochs + 1):
             start = time.perf_counter()
             order = data.order(config.seed, epoch, len(dataset.train))
             batches = shard(dataset.train.take(order), config.batch_size, replicas)
-            train_loss, train_accuracy = _mean(run_training(batches), batches, epoch, "training")
+            done = (epoch - 1) * len(batches.sizes)
+            measures = profile.run(run_training, batches, done)
+            train_loss, train_accuracy = _mean(measures, batches, epoch, "training")
             val_loss, val_accuracy = _mean(run_validation(validation), validation, epoch, "validation")
             seconds = time.perf_counter() - start
             history.append(Epoch(epoch, train_loss, train_accuracy, val_loss, val_accuracy, seconds))
-            if not is_chief:
+            if events is None:
                 continue
             _report(history[-1], config.epochs)
-            events.epoch(history[-1], epoch * len(batches.sizes))
+            events.epoch(history[-1], measures, done + len(measures))
             due = time.monotonic() - last_saved >= config.options.checkpoint_seconds
             if due or epoch == config.epochs:
                 checkpoints.save(capture(config, digest, history, model, optimizer), folder)
@@ -123,7 +130,7 @@ def _mean(measures: Measures, shards: Shards, epoch: int, what: str) -> tuple[fl
             f"the {what} loss is no longer finite at epoch {epoch}, step {bad[0] + 1}; a smaller learning_rate may "
             f"help. Given: loss {measures[bad[0], 0]}"
         )
-    loss, accuracy = shards.sizes @ measures / shards.sizes.sum()
+    loss, accuracy = shards.sizes @ measures[:, :2] / shards.sizes.sum()
     return float(loss), float(accuracy)
 
 

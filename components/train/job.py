@@ -11,6 +11,8 @@ class Job:
 
     argv: tuple[str, ...]
     replicas: Mapping[str, int]
+    # Flags that take the port of a further server, one of the process' own; its default is for a host of its own.
+    port_flags: tuple[str, ...] = ()
 
     def processes(self) -> list[tuple[str, int]]:
         """Return role and index of every process."""

@@ -28,7 +28,8 @@ def run_processes(job: Job) -> None:
     names = job.processes()
     with contextlib.ExitStack() as stack:
         stack.enter_context(_terminated_as_interrupt())
-        running = [_Process(name, job.argv, env) for name, env in zip(names, _environments(job), strict=True)]
+        starts = zip(names, _arguments(job), _environments(job), strict=True)
+        running = [_Process(name, argv, env) for name, argv, env in starts]
         for process in running:
             stack.callback(process.stop)
         failed = _wait(running)
@@ -91,6 +92,13 @@ def _wait(processes: list[_Process]) -> _Process | None:
                 waiting = [other for other in waiting if other is not process]
                 break
     return None
+
+
+def _arguments(job: Job) -> Iterator[tuple[str, ...]]:
+    """Yield the arguments of every process; all share this host, so each gets ports of its own."""
+    ports = iter(_free_ports(len(job.processes()) * len(job.port_flags)))
+    for _ in job.processes():
+        yield (*job.argv, *(word for flag in job.port_flags for word in (flag, str(next(ports)))))
 
 
 def _environments(job: Job) -> Iterator[dict[str, str]]:

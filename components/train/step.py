@@ -25,4 +25,5 @@ def describe_job(config: ExperimentConfig, dataset: str, training: str, logs: st
             *(word for name, value in arguments.items() for word in (f"--{name}", value)),
         ),
         replicas={"worker": config.workers},
+        port_flags=("--profiler-port",),
     )
