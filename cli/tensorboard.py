@@ -70,7 +70,8 @@ def _check_free(host: str, port: int) -> None:
         with socket.create_server((host, port)):
             pass
     except OSError as error:
-        raise ConfigError(f"port: cannot be used on {host} ({error.strerror}). Given: {port}") from None
+        reason = (error.strerror or str(error)).partition(" (")[0]
+        raise ConfigError(f"port: cannot be used on {host} ({reason}). Given: {port}") from None
 
 
 def _serve(arguments: list[str]) -> None:

@@ -14,10 +14,11 @@ import tensorflow as tf
 import tf_keras
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.histogram.summary_v2 import histogram_pb
-from tensorboard.plugins.hparams import api as hparams
+from tensorboard.plugins.hparams import api_pb2
+from tensorboard.plugins.hparams.summary import experiment_pb, session_start_pb
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 
-from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig
+from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig, field_type
 from trainer.data import Samples
 from trainer.drawing import draw
 from trainer.history import Epoch
@@ -27,6 +28,11 @@ from trainer.steps import Measures
 MAX_READOUTS = 16
 # A histogram of more samples looks the same.
 _MAX_SAMPLES = 64
+_DATA_TYPES = {
+    int: api_pb2.DATA_TYPE_FLOAT64,
+    float: api_pb2.DATA_TYPE_FLOAT64,
+    str: api_pb2.DATA_TYPE_STRING,
+}
 _METRICS = {
     "validation": {"loss": "val_loss", "accuracy": "val_accuracy"},
     "train": {"loss": "train_loss", "accuracy": "train_accuracy"},
@@ -94,17 +100,10 @@ class EventLog:
         # Equal words in two folders are two trials; a training that is continued stays one.
         trial = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()
         with self._writers["."].as_default(step=0):
-            hparams.hparams_config(
-                hparams=[hparams.HParam(name) for name in (*EXPERIMENT_FIELDS, *OPTION_FIELDS)],
-                metrics=[
-                    hparams.Metric(tag, group=run, display_name=name)
-                    for run, tags in _METRICS.items()
-                    for tag, name in tags.items()
-                ],
-            )
-            hparams.hparams(values, trial_id=trial)
-            tf.summary.text("circuit", f"{drawing.title}\n\n```\n{drawing.text}\n```")
-            tf.summary.image("circuit", drawing.image[None], description=drawing.title)
+            tf.summary.experimental.write_raw_pb(_table_of_runs().SerializeToString())
+            tf.summary.experimental.write_raw_pb(session_start_pb(values, group_name=trial).SerializeToString())
+            tf.summary.text("circuit/text", f"{drawing.title}\n\n```\n{drawing.text}\n```")
+            tf.summary.image("circuit/image", drawing.image[None], description=drawing.title)
         inputs = [tf.TensorSpec(given.shape, given.dtype) for given in model.inputs]
         with self._writers["train"].as_default(step=0):
             tf.summary.graph(tf.function(model).get_concrete_function(inputs).graph)
@@ -132,6 +131,19 @@ def event_log(
         yield log
     finally:
         log.close()
+
+
+def _table_of_runs() -> Summary:
+    """Return the columns of the hparams table: every word with its type, and the losses and accuracies."""
+    words = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
+    metrics = [
+        api_pb2.MetricInfo(name=api_pb2.MetricName(group=run, tag=tag), display_name=name)
+        for run, tags in _METRICS.items()
+        for tag, name in tags.items()
+    ]
+    return experiment_pb(
+        [api_pb2.HParamInfo(name=name, type=_DATA_TYPES[field_type(field)]) for name, field in words.items()], metrics
+    )
 
 
 def _scalars(values: dict[str, float]) -> Summary:
