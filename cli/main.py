@@ -7,6 +7,7 @@ import click
 from cli.compare import compare
 from cli.errors import StepError
 from cli.run import run
+from cli.tensorboard import tensorboard
 from trainer.errors import QcnnError
 
 _FAILED = 1
@@ -21,6 +22,7 @@ def qcnn() -> None:
 
 qcnn.add_command(run)
 qcnn.add_command(compare)
+qcnn.add_command(tensorboard)
 
 
 def main() -> None:

@@ -25,7 +25,15 @@ _NAME = re.compile(r"epoch-(\d{6,})\.npz")
 _KEPT = 2
 # What may differ between the run that saved and the run that continues: it does not change the sequence.
 _FREE = ("epochs", "workers", "strategy", "simulator")
-_FREE_OPTIONS = ("checkpoint_seconds", "patience", "continue_from", "restarts", "hang_seconds")
+_FREE_OPTIONS = (
+    "checkpoint_seconds",
+    "patience",
+    "continue_from",
+    "restarts",
+    "hang_seconds",
+    "log_every",
+    "profile_batches",
+)
 
 
 @dataclasses.dataclass(frozen=True)

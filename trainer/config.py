@@ -19,11 +19,26 @@ MODELS = ("hybrid", "deep")
 # Three state vectors of 2^26 complex64 are 1.5 GiB: what one worker can be expected to hold.
 TFQ_MAX_QUBITS = 26
 _CUSTOM_MODEL = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_BATCH_RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
 def _whole(value: object) -> object:
     """Pipeline structs carry every number as a double: 8.0 is the integer 8."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+@dataclasses.dataclass(frozen=True)
+class Allowed:
+    """Says in words what a text field accepts."""
+
+    text: str
+
+
+def _batch_range(value: str) -> str:
+    bounds = _BATCH_RANGE.fullmatch(value)
+    if value and not (bounds and 1 <= int(bounds[1]) <= int(bounds[2])):
+        raise ValueError("no range of batches")
+    return value
 
 
 def _known_model(value: str) -> str:
@@ -33,7 +48,15 @@ def _known_model(value: str) -> str:
 
 
 Integer = Annotated[int, BeforeValidator(_whole)]
-Model = Annotated[str, AfterValidator(_known_model)]
+Model = Annotated[
+    str,
+    AfterValidator(_known_model),
+    Allowed(f"one of {', '.join(MODELS)}, or your own as package.module:function"),
+]
+Folder = Annotated[str, Allowed("a path, or empty for none")]
+BatchRange = Annotated[
+    str, AfterValidator(_batch_range), Allowed("first-last with 1 <= first <= last, such as 10-20, or empty for none")
+]
 
 
 class _Frozen(BaseModel):
@@ -56,15 +79,25 @@ class Options(_Frozen):
     weights: Literal["last", "best", "both"] = Field(
         "last", description="Weights to export and evaluate, best by validation loss; both evaluates the best."
     )
-    continue_from: str = Field(
-        "",
-        description="Training folder of the same experiment whose checkpoints are continued.",
-        json_schema_extra={"allowed": "a path, or nothing"},
+    continue_from: Folder = Field(
+        "", description="Training folder of the same experiment whose checkpoints are continued."
     )
     restarts: Integer = Field(3, ge=0, description="How often workers that were lost are started again.")
     hang_seconds: float = Field(
         60.0, gt=0, description="Time without a sign of life after which a worker counts as lost, in seconds."
     )
+    log_every: Literal["epoch", "batch"] = Field(
+        "epoch", description="How often TensorBoard gets loss, accuracy and gradient norm of training."
+    )
+    profile_batches: BatchRange = Field(
+        "10-20", description="Batches that the chief profiles, counted from 1 over all epochs."
+    )
+
+    @property
+    def profiled(self) -> range:
+        """The batches to profile, counted from 0; empty for none."""
+        bounds = _BATCH_RANGE.fullmatch(self.profile_batches)
+        return range(int(bounds[1]) - 1, int(bounds[2])) if bounds else range(0)
 
 
 class ExperimentConfig(_Frozen):
@@ -80,11 +113,7 @@ class ExperimentConfig(_Frozen):
         le=2**32 - 1,
         description="Seed of the data, the split, the order of samples and the weights.",
     )
-    model: Model = Field(
-        "hybrid",
-        description="Circuit and head of the network.",
-        json_schema_extra={"allowed": f"one of {', '.join(MODELS)}, or your own as package.module:function"},
-    )
+    model: Model = Field("hybrid", description="Circuit and head of the network.")
     simulator: Literal["tfq"] = Field("tfq", description="What computes the expectation values.")
     optimizer: Literal["adam", "sgd", "rmsprop", "adagrad", "adamax", "nadam"] = Field(
         "adam", description="Optimizer, with Keras' defaults but for the learning rate."
@@ -171,11 +200,11 @@ def allowed(field: FieldInfo) -> str:
     """Say in words what a field accepts, from its own annotation."""
     if get_origin(field.annotation) is Literal:
         return "one of " + ", ".join(get_args(field.annotation))
-    if field_type(field) is str:
-        return str(field.json_schema_extra["allowed"]) if isinstance(field.json_schema_extra, dict) else "text"
     bounds = []
     for mark in field.metadata:
         match mark:
+            case Allowed():
+                return mark.text
             case annotated_types.Ge():
                 bounds.append(f"at least {mark.ge}")
             case annotated_types.Gt():

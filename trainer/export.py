@@ -12,11 +12,11 @@ import tf_keras
 from trainer import checkpoints
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError, ConfigError
-from trainer.fit import assign
 from trainer.folders import new_folder
 from trainer.history import best_epoch, epoch_seconds, is_complete
 from trainer.model import PRECISION, build_model
 from trainer.provenance import provenance
+from trainer.training import assign
 
 SCHEMA_VERSION = 1
 _WEIGHTS = "qcnn.weights.h5"

@@ -29,6 +29,7 @@ class QuantumLayer(tf_keras.layers.Layer):
     def __init__(self, ansatz: circuits.Ansatz, simulator: simulators.Simulator, seed: int) -> None:
         # The simulator takes the angle as it is, float32.
         super().__init__(name="quantum", dtype=PRECISION, autocast=False)
+        self.ansatz = ansatz
         self._simulator = simulator
         # The interval of TensorFlow Quantum's PQC layer, whose weights are exponents too.
         self.parameters = self.add_weight(

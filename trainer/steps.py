@@ -1,7 +1,7 @@
 """The compiled part of training: whole epochs in one tf.function, one reduction over all workers a step."""
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +11,24 @@ import tf_keras
 from trainer.batches import Shards
 from trainer.model import PRECISION, same_sign
 
-# float64 (steps, 2): mean squared error and sign accuracy of every global batch.
+# float64 (steps, columns): mean squared error and sign accuracy of every global batch; where it trains,
+# also the Euclidean norm of its gradient.
 Measures: TypeAlias = npt.NDArray[np.float64]
+
+
+class EpochRun(Protocol):
+    """Runs an epoch's shards, or a part of its steps, and returns the measures of each step."""
+
+    def __call__(self, shards: Shards, part: range | None = None) -> Measures:
+        """Return float64 (steps of the part, columns); parts in their order equal the whole, bit for bit.
+
+        Every process must cut an epoch in the same places: a collective is known by its turn in the loop.
+        """
 
 
 def training_epoch(
     strategy: tf.distribute.Strategy, model: tf_keras.Model, optimizer: tf_keras.optimizers.Optimizer
-) -> Callable[[Shards], Measures]:
+) -> EpochRun:
     """Return a function that trains on the shards of one epoch and returns the measures before each update.
 
     Every process passes the same shards; a replica reads its own row.
@@ -36,35 +47,36 @@ def training_epoch(
         *summed, measures = tf.split(_sum_over_replicas(flat), [*sizes, 2])
         reshaped = [tf.reshape(gradient, shape) for gradient, shape in zip(summed, shapes, strict=True)]
         optimizer.apply_gradients(zip(reshaped, variables, strict=True), skip_gradients_aggregation=True)
-        return measures
+        return tf.concat([measures, [tf.linalg.global_norm(reshaped)]], axis=0)
 
-    return _over_steps(strategy, step)
+    return _over_steps(strategy, step, columns=3)
 
 
-def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> Callable[[Shards], Measures]:
+def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> EpochRun:
     """Return a function that measures the model on shards without training it."""
-    return _over_steps(strategy, lambda share: _sum_over_replicas(_measures(model, share)))
+    return _over_steps(strategy, lambda share: _sum_over_replicas(_measures(model, share)), columns=2)
 
 
 def _over_steps(
-    strategy: tf.distribute.Strategy, step: Callable[[list[tf.Tensor]], tf.Tensor]
-) -> Callable[[Shards], Measures]:
+    strategy: tf.distribute.Strategy, step: Callable[[list[tf.Tensor]], tf.Tensor], columns: int
+) -> EpochRun:
     def replica(index: tf.Tensor, arrays: list[tf.Tensor]) -> tf.Tensor:
         row = tf.distribute.get_replica_context().replica_id_in_sync_group
         return step([array[index, row] for array in arrays])
 
     @tf.function(reduce_retracing=True)
-    def epoch(arrays: list[tf.Tensor]) -> tf.Tensor:
-        steps = tf.shape(arrays[0])[0]
-        collected = tf.TensorArray(PRECISION, size=steps, element_shape=(2,))
-        for index in tf.range(steps):
+    def epoch(arrays: list[tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> tf.Tensor:
+        collected = tf.TensorArray(PRECISION, size=stop - start, element_shape=(columns,))
+        for index in tf.range(start, stop):
             measures = strategy.run(replica, args=(index, arrays))
             # Summed over all replicas already: any local one will do.
-            collected = collected.write(index, strategy.experimental_local_results(measures)[0])
+            collected = collected.write(index - start, strategy.experimental_local_results(measures)[0])
         return collected.stack()
 
-    def run(shards: Shards) -> Measures:
-        measures: Measures = epoch([tf.constant(array) for array in shards.arrays]).numpy()
+    def run(shards: Shards, part: range | None = None) -> Measures:
+        steps = range(len(shards.sizes)) if part is None else part
+        arrays = [tf.constant(array) for array in shards.arrays]
+        measures: Measures = epoch(arrays, tf.constant(steps.start), tf.constant(steps.stop)).numpy()
         return measures
 
     return run

@@ -19,6 +19,8 @@ def main() -> None:
     parser.add_argument("--workdir", required=True, type=Path, help="folder for checkpoints, continued if it has any")
     parser.add_argument("--logs", required=True, type=Path, help="folder for TensorBoard events")
     parser.add_argument("--events", type=int, help="file descriptor of the pipe that takes events")
+    parser.add_argument("--profiler-port", type=int, default=2223, help="port of the profiler server; 0 starts none")
+    parser.add_argument("--require-profiler", action="store_true", help="end where that port is taken")
     arguments = parser.parse_args()
     take_signals = end_on_signals()
     send = ignore if arguments.events is None else to_pipe(arguments.events)
@@ -34,7 +36,10 @@ def main() -> None:
         listener("state", state="loading TensorFlow")
         load_tensorflow()
         from trainer.fit import train
+        from trainer.profiling import serve_profiles
 
+        if arguments.profiler_port:
+            serve_profiles(arguments.profiler_port, arguments.require_profiler)
         train(experiment, dataset, arguments.workdir, logs=arguments.logs, cluster=cluster, listener=listener)
 
 

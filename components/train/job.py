@@ -17,6 +17,8 @@ class Job:
     replicas: Mapping[str, int]
     restarts: int
     hang_seconds: float
+    # Flags that take the port of a further server, one of the process' own; its default is for a host of its own.
+    port_flags: tuple[str, ...] = ()
 
     def processes(self) -> list[tuple[str, int]]:
         """Return role and index of every process."""

@@ -49,8 +49,9 @@ def _attempt(job: Job, on_event: EventHandler) -> str | None:
         selector = stack.enter_context(selectors.DefaultSelector())
         running: list[Process] = []
         stack.callback(stop, running)
-        for (role, index), environment in zip(job.processes(), _environments(job), strict=True):
-            process = Process(f"{role} {index}", job.argv, environment)
+        starts = zip(job.processes(), _arguments(job), _environments(job), strict=True)
+        for (role, index), argv, environment in starts:
+            process = Process(f"{role} {index}", argv, environment)
             running.append(process)
             process.watch(selector, on_event)
         while any(process.exit_code != 0 for process in running):
@@ -98,6 +99,13 @@ def _check_reader() -> None:
         poll.register(sys.stdout.fileno(), 0)
         if any(event & select.POLLERR for _, event in poll.poll(0)):
             raise RetryableError("nobody reads the training's output any more; its workers were ended")
+
+
+def _arguments(job: Job) -> Iterator[tuple[str, ...]]:
+    """Yield the arguments of every process; all share this host, so each gets ports of its own."""
+    ports = iter(_free_ports(len(job.processes()) * len(job.port_flags)))
+    for _ in job.processes():
+        yield (*job.argv, *(word for flag in job.port_flags for word in (flag, str(next(ports)))))
 
 
 def _environments(job: Job) -> Iterator[dict[str, str]]:

@@ -43,6 +43,7 @@ def describe_job(config: ExperimentConfig, dataset: str, training: str, logs: st
         replicas={"worker": config.workers},
         restarts=config.options.restarts,
         hang_seconds=config.options.hang_seconds,
+        port_flags=("--profiler-port",),
     )
 
 

@@ -52,6 +52,10 @@ def test_models_of_the_config_are_those_that_can_be_built() -> None:
             {"options": {"train_fraction": 0.9, "validation_fraction": 0.2}},
             "rounds: .* must leave at least one each .*",
         ),
+        ({"options": {"profile_batches": "20-10"}}, "profile_batches: must be first-last .* Given: '20-10'"),
+        ({"options": {"profile_batches": "0-3"}}, "profile_batches: must be first-last .* Given: '0-3'"),
+        ({"options": {"profile_batches": "10"}}, "profile_batches: must be first-last .* Given: '10'"),
+        ({"options": {"log_every": "step"}}, "log_every: must be one of epoch, batch. Given: 'step'"),
         ({"options": 7}, "options: must be a mapping .* Given: 7"),
     ],
 )

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from tests.board import scalars
 from tests.trainer.conftest import SMALL
 from trainer import checkpoints, data, export
 from trainer.config import ExperimentConfig, from_mapping
@@ -118,13 +119,7 @@ def test_keeps_history_and_tensorboard_events(trained: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [row["epoch"] for row in rows] == ["1", "2", "3"]
     for name in ("train", "validation"):
-        (events,) = (trained / "logs" / name).iterdir()
-        losses = {
-            record.step: float(tf.make_ndarray(value.tensor))
-            for record in tf.compat.v1.train.summary_iterator(str(events))
-            for value in record.summary.value
-            if value.tag == "loss"
-        }
+        losses = scalars(trained / "logs" / name)["loss"]
         column = "train_loss" if name == "train" else "val_loss"
         # 28 samples are 4 updates an epoch.
         assert losses == pytest.approx({4 * int(row["epoch"]): float(row[column]) for row in rows}, rel=1e-6)

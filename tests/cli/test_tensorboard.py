@@ -1,0 +1,154 @@
+"""qcnn tensorboard as a user types it, asked over HTTP."""
+
+import shutil
+import socket
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cli.main import main
+from cli.tensorboard import find_logs
+from components.train.local import run_processes
+from components.train.step import describe_job
+from tests.board import opened
+from trainer import checkpoints, data
+from trainer.config import from_mapping
+from trainer.errors import ArtifactError
+
+WORDS = {"qubits": 4, "rounds": 10, "batch_size": 8, "epochs": 3}
+
+
+def _train(folder: Path, **words: object) -> None:
+    """Train as the train step of a run does, in the folder of a run."""
+    config = from_mapping({**WORDS, **words})
+    dataset = folder / "generate-data" / "dataset"
+    if not dataset.exists():
+        data.save(data.generate(config), dataset)
+    job = describe_job(config, str(dataset), str(folder / "train/training"), str(folder / "train/logs"))
+    run_processes(job, lambda name, event: None)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs: one by two workers, one that died after logging epoch 2 and before saving it."""
+    runs = tmp_path_factory.mktemp("user") / "runs"
+    _train(runs / "two-workers", learning_rate=0.05)
+    died = {"strategy": "none", "workers": 1}
+    _train(runs / "died", **died, epochs=2)
+    (runs / "died/train/training/checkpoints/epoch-000002.npz").unlink()
+    _train(runs / "died", **died)
+    return runs
+
+
+def test_tensorboard_serves_every_run_by_its_name(runs: Path) -> None:
+    with opened(folder=runs.parent) as board:
+        tags = board.wait("plugin/scalars/tags", lambda found: len(found) == 4)
+        assert set(tags) == {f"{run}/{split}" for run in ("two-workers", "died") for split in ("train", "validation")}
+        parameters = {f"parameters/s{index}" for index in range(21)}
+        measures = {"loss", "accuracy", "gradient_norm", "learning_rate"}
+        assert set(tags["two-workers/train"]) == parameters | measures
+        # What was logged twice around the crash is shown once.
+        points = board.wait("plugin/scalars/scalars", lambda found: len(found) >= 3, run="died/validation", tag="loss")
+        checkpoint = checkpoints.load_latest(runs / "died/train/training/checkpoints")
+        assert checkpoint
+        assert [step for _, step, _ in points] == [4, 8, 12]
+        assert [loss for *_, loss in points] == pytest.approx([epoch.val_loss for epoch in checkpoint.history])
+        assert len(board.wait("plugin/histograms/tags", lambda found: len(found) == 2)["died/validation"]) == 2
+        for plugin in ("images", "text"):
+            assert set(board.wait(f"plugin/{plugin}/tags", lambda found: len(found) == 2)) == {"two-workers", "died"}
+        assert board.wait("plugin/graphs/info", lambda found: len(found) == 2)["died/train"]["run_graph"]
+
+
+def test_runs_compare_by_words_and_metrics_in_hparams(runs: Path) -> None:
+    with opened("two-workers", "died", folder=runs.parent) as board:
+        board.wait("plugin/scalars/tags", lambda found: len(found) == 4)
+        asked = {"startIndex": 0, "sliceSize": 9, "allowedStatuses": ["STATUS_UNKNOWN"]}
+        board.wait("runs", lambda found: len(found) == 6)
+        groups = board.get("plugin/hparams/session_groups", asked)["sessionGroups"]
+        words = {group["sessions"][0]["name"]: group["hparams"] for group in groups}
+        assert {run: values["learning_rate"] for run, values in words.items()} == {"two-workers": 0.05, "died": 0.02}
+        expected = from_mapping({**WORDS, "learning_rate": 0.05}).model_dump()
+        options = expected.pop("options")
+        assert words["two-workers"] == {**expected, **options}
+        for group in groups:
+            metrics = {(value["name"]["group"], value["name"]["tag"]): value for value in group["metricValues"]}
+            assert len(metrics) == 4
+            assert metrics["validation", "loss"]["trainingStep"] == 12
+
+
+def test_the_chief_alone_writes_and_its_profile_opens(runs: Path) -> None:
+    logs = runs / "two-workers/train/logs"
+    files = [path for path in logs.rglob("*") if path.is_file()]
+    assert len(list(logs.rglob("*.xplane.pb"))) == 1
+    assert len(files) == 4
+    with opened(str(runs / "two-workers"), folder=runs.parent) as board:
+        (run,) = board.wait("plugin/profile/runs", lambda found: len(found) == 1)
+        assert run.startswith("two-workers/train/")
+        (host,) = board.get("plugin/profile/hosts", run=run, tag="framework_op_stats^")
+        table, *_ = board.get("plugin/profile/data", run=run, tag="framework_op_stats^", host=host["hostname"])
+        assert "Tfq" in str(table["rows"])
+
+
+def test_nothing_is_left_when_it_is_ended(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with opened(folder=runs.parent):
+        children = psutil.Process().children(recursive=True)
+        assert len(list(tmp_path.glob("qcnn-tensorboard-*"))) == 1
+    assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ([], "error: runs: the folder holds no run with logs; `qcnn run` makes one. Given: runs"),
+        (["--runs", "missing"], "error: runs: the folder holds no run with logs; `qcnn run` makes one. Given: missing"),
+        (["mine"], "error: run: neither a folder nor a name in runs with train/logs in it. Given: mine"),
+        (["good", "--port", "-1"], "error: Invalid value for '--port': -1 is not in the range 0<=x<=65535."),
+        (["good", "--host", "no.such.invalid", "--port", "1"], "error: port: cannot be used on no.such.invalid ("),
+    ],
+)
+def test_bad_input_is_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    line: str,
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "good/train/logs").mkdir(parents=True)
+    assert _refused(tmp_path, monkeypatch, capsys, arguments).startswith(line)
+
+
+def test_a_taken_port_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "good/train/logs").mkdir(parents=True)
+    with socket.create_server(("localhost", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = _refused(tmp_path, monkeypatch, capsys, ["good", "--port", str(port)])
+    assert line == f"error: port: cannot be used on localhost (Address already in use). Given: {port}"
+
+
+def test_two_runs_of_one_name_are_refused(tmp_path: Path) -> None:
+    for parent in ("a", "b"):
+        (tmp_path / parent / "same/train/logs").mkdir(parents=True)
+    with pytest.raises(ArtifactError, match=r"^run: two different runs have the same name\. Given: same$"):
+        find_logs([str(tmp_path / "a/same"), str(tmp_path / "b/same")], tmp_path)
+    twice = [str(tmp_path / "a/same")] * 2
+    assert list(find_logs(twice, tmp_path)) == ["same"]
+    shutil.rmtree(tmp_path / "b")
+    assert list(find_logs([], tmp_path / "a")) == ["same"]
+
+
+def _refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> str:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("sys.argv", ["qcnn", "tensorboard", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
