@@ -59,6 +59,8 @@ def test_artifacts_lie_where_the_table_says(folder: Path, finished: subprocess.C
     assert sum(squared) / len(squared) == pytest.approx(metrics["mse"], rel=1e-6)
     assert table["test MSE"] == f"{metrics['mse']:.4f}"
     assert table["logs"] in (folder / table["tensorboard"]).read_text()
+    assert table["report"].endswith(".html")
+    assert f"Test MSE<b>{table['test MSE']}</b>" in (folder / table["report"]).read_text()
 
 
 def test_tensorboard_finds_the_losses_with_the_command_shown(
