@@ -46,7 +46,7 @@ class TrainingProgress:
                 self._task, completed=event["epoch"], total=event["epochs"], description=measures, visible=True
             )
         if self._live is None:
-            self._live = Live(console=self._console, transient=False, auto_refresh=False)
+            self._live = Live(console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
             self._live.start()
         workers = "  ".join(f"{name}: {state}" for name, state in sorted(self._states.items()))
         self._live.update(Group(self._bar, Text(f"    {workers}")), refresh=True)

@@ -1,12 +1,19 @@
 """qcnn run as a user types it."""
 
+import contextlib
 import csv
 import json
+import os
+import pty
 import re
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import click
+import psutil
 import pytest
 
 from cli.main import main
@@ -154,3 +161,89 @@ def test_help_names_every_word_with_its_range(
     text = " ".join(capsys.readouterr().out.split())
     assert "--learning-rate VALUE" in text
     assert "An integer, at least 4. [default: 8]" in text
+
+
+def test_a_run_is_repeated_from_its_metadata_alone(folder: Path, finished: subprocess.CompletedProcess[str]) -> None:
+    run = Path(_lines(finished.stdout)["model"]).parents[1]
+    repeated = _run(folder, "--repeat", str(run))
+    assert repeated.returncode == 0, repeated.stdout + repeated.stderr
+    assert "the repeated run gave the same numbers: train_loss, val_loss, mse, accuracy" in repeated.stdout
+    metadata = folder / run / "evaluate" / "executor_output.json"
+    output = json.loads(metadata.read_text())
+    output["artifacts"]["metrics"]["artifacts"][0]["metadata"]["mse"] += 1e-6
+    other = folder / "other"
+    shutil.copytree(folder / run, other)
+    (other / "evaluate" / "executor_output.json").write_text(json.dumps(output))
+    differing = _run(folder, "--repeat", "other")
+    assert differing.returncode == 1
+    assert differing.stderr.startswith("error: the repeated run gave other numbers. Given: mse ")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--resume", "nowhere"], ["--repeat", "nowhere"], ["--resume", "a", "--repeat", "b"]]
+)
+def test_only_a_run_can_be_continued_or_repeated(folder: Path, arguments: list[str]) -> None:
+    refused = _run(folder, *arguments)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: run: ")
+    assert refused.stderr.count("\n") == 1
+
+
+LONG = ("--qubits", "4", "--rounds", "10", "--batch-size", "8", "--epochs", "100000")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_ended_run_leaves_no_process_and_can_be_continued(tmp_path: Path, number: signal.Signals) -> None:
+    with subprocess.Popen(
+        [QCNN, "run", *LONG], cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as running:
+        assert running.stdout
+        while "epoch 3/" not in running.stdout.readline():
+            assert running.poll() is None
+        below = psutil.Process(running.pid).children(recursive=True)
+        assert len(below) >= 3
+        if number == signal.SIGINT:
+            # As a terminal does: to all of the session.
+            os.killpg(running.pid, number)
+        else:
+            running.send_signal(number)
+        running.stdout.close()
+        assert running.wait(60) == (-number if number == signal.SIGKILL else 130)
+    _, alive = psutil.wait_procs(below, timeout=60)
+    assert not alive
+    (run,) = (tmp_path / "runs").iterdir()
+    config = json.loads(
+        json.loads((run / "generate-data" / "executor_output.json").read_text())["parameterValues"]["experiment"]
+    )
+    assert config["epochs"] == 100_000
+    if number == signal.SIGTERM:
+        # Fewer epochs than asked for would take for ever to test: those that are left are cut off.
+        saved = max(int(path.stem[6:]) for path in (run / "train" / "training" / "checkpoints").glob("epoch-*.npz"))
+        output = json.loads((run / "generate-data" / "executor_output.json").read_text())
+        metadata = output["artifacts"]["dataset"]["artifacts"][0]["metadata"]
+        metadata["experiment"] = json.dumps({**config, "epochs": saved + 2})
+        (run / "generate-data" / "executor_output.json").write_text(json.dumps(output))
+        resumed = _run(tmp_path, "--resume", str(run))
+        assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+        assert f"continuing after epoch {saved}" in resumed.stdout
+
+
+def test_a_terminal_shows_progress_of_every_worker(tmp_path: Path) -> None:
+    """A real pseudo terminal: epoch, losses, samples a second and each worker's state in one place."""
+    terminal, other_end = pty.openpty()
+    command = [str(QCNN), "run", "--qubits", "4", "--rounds", "10", "--batch-size", "8", "--epochs", "5"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "160"}
+    with subprocess.Popen(command, cwd=tmp_path, stdout=other_end, stderr=other_end, env=environment) as running:
+        os.close(other_end)
+        shown = b""
+        # Reading fails when nobody holds the other end any more.
+        with contextlib.suppress(OSError):
+            while chunk := os.read(terminal, 65536):
+                shown += chunk
+    os.close(terminal)
+    text = click.unstyle(shown.decode())
+    assert running.returncode == 0, text
+    assert re.search(r"epoch 5/5.*loss 0\.\d{4}  val_loss 0\.\d{4}  \d+ samples/s", text)
+    assert re.search(r"worker 0: training +worker 1: training", text)
+    assert "[worker 0] epoch" not in text
+    assert re.search(r"test MSE +0\.\d{4}", text)
