@@ -29,7 +29,7 @@ compile: .venv/.complete ## compile the pipeline into build/
 	@$(BIN)/python compile.py $(ARGS)
 
 figures: .venv/.complete ## measure what the README quotes (a quarter of an hour)
-	@for name in main_job worker_equality training_quality; do $(BIN)/python -m benchmarks.$$name || exit 1; done
+	@for name in main_job worker_equality training_quality logging_cost; do $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 clean: ## remove the environment and what was compiled; runs/ stays
 	rm -rf .venv .uv build

@@ -37,12 +37,12 @@ class Board:
         # The profile plugin answers so to everyone.
         return json.loads(gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content)
 
-    def wait(self, path: str, enough: Callable[[Any], bool], **query: str) -> Any:
+    def wait(self, path: str, enough: Callable[[Any], object], **query: str) -> Any:
         """Return a page once it has enough: TensorBoard reads events in the background."""
         end = time.monotonic() + 60
         while True:
             with contextlib.suppress(urllib.error.HTTPError):
-                answer = self.get(path, **query)
+                answer = self.get(path, None, **query)
                 if enough(answer):
                     return answer
             assert time.monotonic() < end, f"{path} never had enough"
