@@ -32,7 +32,9 @@ compile: .venv/.complete ## compile the pipeline into build/
 	@$(BIN)/python compile.py $(ARGS)
 
 figures: .venv/.complete ## measure what the README quotes (a quarter of an hour)
-	@for name in main_job worker_equality training_quality report; do $(BIN)/python -m benchmarks.$$name || exit 1; done
+	@for name in main_job worker_equality training_quality report logging_cost restarts; do \
+	  $(BIN)/python -m benchmarks.$$name || exit 1; \
+	done
 
 clean: ## remove the environment and what was compiled; runs/ stays
 	rm -rf .venv .uv build

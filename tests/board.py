@@ -42,7 +42,7 @@ class Board:
         end = time.monotonic() + 60
         while True:
             with contextlib.suppress(urllib.error.HTTPError):
-                answer = self.get(path, **query)
+                answer = self.get(path, None, **query)
                 if enough(answer):
                     return answer
             assert time.monotonic() < end, f"{path} never had enough"

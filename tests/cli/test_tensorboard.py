@@ -96,7 +96,7 @@ def test_nothing_is_left_when_it_is_ended(runs: Path, tmp_path: Path, monkeypatc
         children = psutil.Process().children(recursive=True)
         assert len(list(tmp_path.glob("qcnn-tensorboard-*"))) == 1
     assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("qcnn-tensorboard-*"))
 
 
 @pytest.mark.parametrize(
