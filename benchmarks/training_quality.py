@@ -1,11 +1,10 @@
-"""How close a default training comes to the best possible error: python -m benchmarks.training_quality [MODEL...].
+"""How close training comes to the best possible error: python -m benchmarks.training_quality.
 
 Beside each `hybrid` training stand two least-squares fits of a + b cos + c sin to the same training samples, one for
 all qubits together (3 numbers) and one for each qubit apart (3 x 8): what that few samples tell about fresh ones.
 """
 
 import statistics
-import sys
 import tempfile
 from pathlib import Path
 
@@ -14,7 +13,7 @@ import numpy.typing as npt
 from tabulate import tabulate
 
 from trainer import data
-from trainer.config import MODELS, ExperimentConfig, from_mapping
+from trainer.config import ExperimentConfig, from_mapping
 from trainer.data import Samples
 from trainer.floor import floor_of
 from trainer.startup import load_tensorflow
@@ -22,6 +21,8 @@ from trainer.startup import load_tensorflow
 FRESH_ROUNDS = 1250  # x 8 qubits = 10,000 samples
 FRESH_SEED = 2**31
 SEEDS = range(5)
+# The defaults, and ten times the samples.
+TRAININGS = (("hybrid", 20), ("deep", 20), ("hybrid", 200))
 
 
 def features(samples: Samples, qubits: int) -> npt.NDArray[np.float64]:
@@ -38,12 +39,15 @@ def fitted(train: Samples, fresh: Samples, qubits: int) -> float:
     return float(np.mean((features(fresh, qubits) @ weights - fresh.label) ** 2))
 
 
-def measure(model: str, seed: int) -> list[float]:
-    """Train and export at defaults; return train loss, MSE and accuracy on fresh samples, for hybrid the fits' MSE."""
+def measure(model: str, rounds: int, seed: int) -> list[float]:
+    """Train and export at defaults but for `rounds`.
+
+    Return the train loss, MSE and accuracy on fresh samples, and for hybrid both fits' MSE.
+    """
     from trainer import evaluate, export
     from trainer.fit import train
 
-    config = from_mapping({"model": model, "seed": seed, "strategy": "none", "workers": 1})
+    config = from_mapping({"model": model, "rounds": rounds, "seed": seed, "strategy": "none", "workers": 1})
     dataset, fresh = data.generate(config), data.draw(config.qubits, FRESH_ROUNDS, FRESH_SEED)
     with tempfile.TemporaryDirectory() as folder:
         workdir, exported = Path(folder, "training"), Path(folder, "model")
@@ -59,13 +63,13 @@ def main() -> None:
     """Print one row a seed."""
     load_tensorflow()
     rows: list[list[object]] = []
-    for model in sys.argv[1:] or MODELS:
+    for model, rounds in TRAININGS:
         floor = floor_of(model, ExperimentConfig().hidden_activation)
-        results = [measure(model, seed) for seed in SEEDS]
+        results = [measure(model, rounds, seed) for seed in SEEDS]
         least = floor.mse if floor else None
-        rows += [[model, seed, least, *result] for seed, result in enumerate(results)]
-        rows.append([model, "median", least, *map(statistics.median, zip(*results, strict=True))])
-    names = ["model", "seed", "floor", "train loss", "fresh MSE", "sign accuracy", "fit of 3", "fit of 24"]
+        rows += [[model, rounds, seed, least, *result] for seed, result in enumerate(results)]
+        rows.append([model, rounds, "median", least, *map(statistics.median, zip(*results, strict=True))])
+    names = ["model", "rounds", "seed", "floor", "train loss", "fresh MSE", "sign accuracy", "fit of 3", "fit of 24"]
     print(tabulate(rows, names, floatfmt=".4f"))
 
 

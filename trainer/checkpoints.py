@@ -42,6 +42,7 @@ class Checkpoint:
 
     config: ExperimentConfig
     dataset_digest: str
+    circuit: str
     history: tuple[Epoch, ...]
     weights: tuple[npt.NDArray[np.float64], ...]
     optimizer: tuple[npt.NDArray[Any], ...]
@@ -59,6 +60,7 @@ def save(checkpoint: Checkpoint, folder: Path) -> None:
     description = {
         "config": checkpoint.config.model_dump(),
         "dataset_digest": checkpoint.dataset_digest,
+        "circuit": checkpoint.circuit,
         "history": [dataclasses.astuple(epoch) for epoch in checkpoint.history],
     }
     arrays = {
@@ -103,7 +105,7 @@ def copy_latest(source: Path, target: Path) -> None:
         save(checkpoint, target / FOLDER)
 
 
-def check_continues(checkpoint: Checkpoint, config: ExperimentConfig, dataset_digest: str) -> None:
+def check_continues(checkpoint: Checkpoint, config: ExperimentConfig, dataset_digest: str, circuit: str) -> None:
     """Refuse to continue another experiment.
 
     Raises:
@@ -120,6 +122,10 @@ def check_continues(checkpoint: Checkpoint, config: ExperimentConfig, dataset_di
         raise ArtifactError(
             f"dataset: the folder's checkpoint was trained on other samples (digest {checkpoint.dataset_digest[:12]}). "
             f"Given: {dataset_digest[:12]}"
+        )
+    if checkpoint.circuit != circuit:
+        raise ArtifactError(
+            f"model: the folder's checkpoint was trained with another circuit of that name. Given: {config.model}"
         )
     if checkpoint.epochs > config.epochs:
         raise ArtifactError(
@@ -145,6 +151,7 @@ def _load(path: Path) -> Checkpoint:
             return Checkpoint(
                 config=ExperimentConfig.model_validate(description["config"]),
                 dataset_digest=description["dataset_digest"],
+                circuit=description["circuit"],
                 history=tuple(Epoch(*values) for values in description["history"]),
                 weights=_numbered("weights", arrays),
                 optimizer=_numbered("optimizer", arrays),

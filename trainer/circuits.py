@@ -5,6 +5,7 @@ arXiv:1810.03787), with all 15 parameters of the two-qubit convolution.
 """
 
 import dataclasses
+import hashlib
 import importlib
 import itertools
 from collections.abc import Callable, Sequence
@@ -131,6 +132,15 @@ def build(model: str, qubits: int) -> Ansatz:
         raise ConfigError(f"model: must return trainer.circuits.Ansatz. Given: {type(ansatz).__name__} from {model}")
     _check(ansatz, model, qubits)
     return ansatz
+
+
+def fingerprint(model: str, qubits: int) -> str:
+    """Return a digest of the user's own circuit, by which it is known again; empty for a built-in model."""
+    if model in _BUILT_IN:
+        return ""
+    ansatz = build(model, qubits)
+    parts = cirq.to_json([ansatz.circuit, list(ansatz.symbols), list(ansatz.readouts)])
+    return hashlib.sha256(str(parts).encode()).hexdigest()
 
 
 def _check(ansatz: Ansatz, model: str, qubits: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from trainer import checkpoints
+from trainer import checkpoints, circuits
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError, ConfigError
 from trainer.folders import new_folder
@@ -94,6 +94,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
             "schema_version": SCHEMA_VERSION,
             "experiment": config.model_dump(),
             "dataset_digest": checkpoint.dataset_digest,
+            "circuit": checkpoint.circuit,
             "weights": which,
             "training": {
                 "epochs": checkpoint.epochs,
@@ -124,7 +125,7 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
         if version != SCHEMA_VERSION:
             raise ArtifactError(f"model: schema_version must be {SCHEMA_VERSION}. Given: {version} in {path}")
         config: ExperimentConfig = from_mapping(description["experiment"])
-        digest = description["weights_sha256"]
+        digest, circuit = description["weights_sha256"], description["circuit"]
         if not all(isinstance(value, int | float) for value in description["training"].values()):
             raise ValueError("training must hold numbers")
     except FileNotFoundError:
@@ -138,6 +139,8 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
         raise ArtifactError(
             f"model: {_WEIGHTS} is damaged or another model's: {_DESCRIPTION} names other weights. Given: {weights}"
         )
+    if circuit != circuits.fingerprint(config.model, config.qubits):
+        raise ArtifactError(f"model: was trained with another circuit of that name. Given: {config.model}")
     model = build_model(config)
     try:
         model.load_weights(weights)

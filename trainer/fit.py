@@ -9,11 +9,13 @@ from pathlib import Path
 from trainer import checkpoints, data
 from trainer.cluster import Cluster, check_workers
 from trainer.config import ExperimentConfig
+from trainer.errors import RetryableError
 from trainer.events import Listener, ignore
 from trainer.folders import only_writer
 from trainer.history import Epoch, epoch_seconds, is_complete, save_history
 from trainer.peers import lost_peers, taken_address
 from trainer.profiling import BatchProfile, batch_profile
+from trainer.steps import same_everywhere
 from trainer.strategies import create_strategy
 from trainer.tensorboard import EventLog, event_log
 from trainer.training import Training
@@ -52,6 +54,11 @@ def train(
         with taken_address(cluster), lost_peers(cluster):
             strategy = create_strategy(config, cluster)
         training = Training(config, dataset, workdir / checkpoints.FOLDER, strategy)
+        with lost_peers(cluster):
+            if cluster and not same_everywhere(strategy, len(training.history)):
+                raise RetryableError(
+                    f"the workers read different checkpoints. Given: epoch {len(training.history)} here"
+                )
         if not is_complete(training.history, config.epochs, config.options.patience):
             logs = logs or workdir / "logs"
             events = stack.enter_context(

@@ -57,6 +57,17 @@ def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> 
     return _over_steps(strategy, lambda share: _sum_over_replicas(_measures(model, share)), columns=2)
 
 
+def same_everywhere(strategy: tf.distribute.Strategy, value: int) -> bool:
+    """Whether every process of the training passes the same number; all must call this."""
+
+    @tf.function
+    def total() -> tf.Tensor:
+        summed = strategy.run(lambda: _sum_over_replicas(tf.constant([value], PRECISION)))
+        return strategy.experimental_local_results(summed)[0][0]
+
+    return bool(total() == value * strategy.num_replicas_in_sync)
+
+
 def _over_steps(
     strategy: tf.distribute.Strategy, step: Callable[[list[tf.Tensor]], tf.Tensor], columns: int
 ) -> EpochRun:

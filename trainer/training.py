@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from trainer import checkpoints, data
+from trainer import checkpoints, circuits, data
 from trainer.batches import Shards, shard
 from trainer.checkpoints import Checkpoint
 from trainer.config import ExperimentConfig
@@ -30,9 +30,10 @@ class Training:
         self, config: ExperimentConfig, dataset: data.Dataset, folder: Path, strategy: tf.distribute.Strategy
     ) -> None:
         self.config, self.dataset, self.folder = config, dataset, folder
+        self._circuit = circuits.fingerprint(config.model, config.qubits)
         saved = checkpoints.load_latest(folder)
         if saved:
-            checkpoints.check_continues(saved, config, dataset.digest)
+            checkpoints.check_continues(saved, config, dataset.digest, self._circuit)
         with strategy.scope():
             self.model = build_model(config)
             self.optimizer = build_optimizer(config)
@@ -74,6 +75,7 @@ class Training:
         checkpoint = Checkpoint(
             config=self.config,
             dataset_digest=self.dataset.digest,
+            circuit=self._circuit,
             history=tuple(self.history),
             weights=values_of(self.model.trainable_variables),
             optimizer=values_of(self.optimizer.variables),

@@ -122,7 +122,7 @@ def test_steps_start_offline_from_the_baked_image(spec: PipelineSpec) -> None:
 
 
 def test_another_image_is_used_by_every_step(tmp_path: Path) -> None:
-    image = "europe-docker.pkg.dev/team/qcnn@sha256:" + 64 * "0"
+    image = "registry.example/team/qcnn@sha256:" + 64 * "0"
     document = yaml.safe_load(_compile(tmp_path, "--image", image).read_text())
     containers = _containers(json_format.ParseDict(document, PipelineSpec()))
     assert [container["image"] for container in containers] == 5 * [image]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from trainer import data, export
-from trainer.config import from_mapping
+from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError
 from trainer.evaluate import evaluate, save_predictions, score
 
@@ -46,6 +46,13 @@ def test_accuracy_is_by_sign() -> None:
     scores = score(samples, np.array([0.2, -0.1, -3.0, 0.1]))
     assert scores["accuracy"] == 0.5
     assert scores["mse"] == pytest.approx((0.8**2 + 1.1**2 + 2**2 + 1.1**2) / 4)
+
+
+def test_refuses_a_dataset_whose_test_split_may_have_been_trained_on(
+    model_folder: Path, small_config: ExperimentConfig
+) -> None:
+    with pytest.raises(ArtifactError, match=r"^dataset: must be the one that the model was trained on"):
+        evaluate(model_folder, data.generate(small_config.model_copy(update={"seed": 5})))
 
 
 def test_refuses_a_dataset_of_another_number_of_qubits(model_folder: Path) -> None:

@@ -54,6 +54,23 @@ def test_nothing_is_exported_without_a_checkpoint(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_an_unfinished_training_is_not_exported(
+    small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path: Path
+) -> None:
+    class StopError(Exception):
+        pass
+
+    def stop_after_one(kind: str, **values: object) -> None:
+        if kind == "epoch" and values["epoch"] == 2:
+            raise StopError
+
+    with pytest.raises(StopError):
+        train(small_config, small_dataset, tmp_path / "training", listener=stop_after_one)
+    with pytest.raises(ArtifactError, match=r"^training: must be complete, 3 epochs. Given: 1 epochs"):
+        export.export(tmp_path / "training", tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
 def _edit(**values: object) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
         path = folder / "model.json"

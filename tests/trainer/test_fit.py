@@ -1,9 +1,12 @@
 import contextlib
 import csv
 import dataclasses
+import importlib
 import logging
 import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -156,6 +159,35 @@ def test_refuses_to_continue_another_experiment(
 ) -> None:
     with pytest.raises(ArtifactError, match=f"^{message}"):
         train(small_config.model_copy(update=changes), small_dataset, trained)
+
+
+def test_refuses_to_continue_another_circuit_of_the_same_name(
+    small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "circuit_of_mine.py"
+    program = """
+import cirq, sympy
+from trainer.circuits import Ansatz
+def circuit(qubits):
+    s = sympy.symbols("s0:4")
+    return Ansatz(cirq.Circuit(cirq.{gate}(q) ** x for q, x in zip(qubits, s)), s, tuple(qubits[2:]))
+"""
+    module.write_text(program.format(gate="Y"))
+    monkeypatch.syspath_prepend(tmp_path)
+    config = small_config.model_copy(update={"model": "circuit_of_mine:circuit", "epochs": 1})
+    train(config, small_dataset, tmp_path / "training")
+    export.export(tmp_path / "training", tmp_path / "model")
+    export.load(tmp_path / "model")
+    module.write_text(program.format(gate="X"))
+    # Python may take a file of the same size and second for unchanged.
+    monkeypatch.delitem(sys.modules, "circuit_of_mine")
+    importlib.invalidate_caches()
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
+    with pytest.raises(ArtifactError, match=r"^model: the folder's checkpoint was trained with another circuit"):
+        train(config, small_dataset, tmp_path / "training")
+    with pytest.raises(ArtifactError, match=r"^model: was trained with another circuit"):
+        export.load(tmp_path / "model")
 
 
 def test_refuses_to_continue_on_other_samples(small_config: ExperimentConfig, trained: Path) -> None:
