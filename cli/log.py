@@ -37,7 +37,6 @@ class RunLog(io.TextIOBase):
         # Paths come as they are, or escaped as JSON.
         forms = {str(root), json.dumps(str(root))[1:-1]}
         self._run_name = re.compile(rf"(?:{'|'.join(map(re.escape, forms))})/([^/\"']+)/")
-        self._terminal = terminal
         self._progress = TrainingProgress(terminal)
         self._waiting: list[str] = []
         self._file: TextIO | None = None
@@ -56,8 +55,7 @@ class RunLog(io.TextIOBase):
             if shown := self._for_people(plain):
                 if _STARTED.search(plain):
                     self._progress.close()
-                self._terminal.write(f"{shown}\n")
-                self._terminal.flush()
+                self._progress.show(shown)
         return len(text)
 
     def close(self) -> None:

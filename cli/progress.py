@@ -51,6 +51,14 @@ class TrainingProgress:
         workers = "  ".join(f"{name}: {state}" for name, state in sorted(self._states.items()))
         self._live.update(Group(self._bar, Text(f"    {workers}")), refresh=True)
 
+    def show(self, line: str) -> None:
+        """Print a line, above the live table where there is one."""
+        if self._live:
+            self._console.print(line, markup=False, soft_wrap=True)
+        else:
+            self._console.file.write(f"{line}\n")
+            self._console.file.flush()
+
     def close(self) -> None:
         """Leave the last picture standing."""
         if self._live:

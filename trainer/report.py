@@ -112,4 +112,6 @@ def _rounded(metrics: Mapping[str, float]) -> dict[str, str]:
 def _provenance(description: Mapping[str, Any]) -> dict[str, Any]:
     """Return what tells this run from another with the same parameters."""
     digests = {name: description[name] for name in ("dataset_digest", "weights_sha256") if name in description}
-    return {**description.get("provenance", {}), **digests, **description.get("versions", {})}
+    # The whole experiment stands above, as parameters.
+    source = {name: value for name, value in description.get("provenance", {}).items() if name != "experiment"}
+    return {**source, **digests}

@@ -11,3 +11,4 @@ def tensorboard(logs: dsl.Input[dsl.Artifact], link: dsl.Output[dsl.Markdown]) -
     from components.tensorboard.step import tensorboard as run
 
     run(logs.uri, link.path)
+    link.metadata = logs.metadata
