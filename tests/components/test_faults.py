@@ -215,13 +215,13 @@ def test_a_port_taken_between_choosing_and_binding_is_replaced(tmp_path: Path, u
     import socket, sys
     from components.train import local
     from components.train.step import train
-    choose, taken = local._free_ports, []
-    def choose_then_lose(count):
-        ports = choose(count)
+    write, taken = local.tf_config, []
+    def write_then_lose(addresses, role, index):
         if not taken:
-            taken.append(socket.create_server(("127.0.0.1", ports[0])))
-        return ports
-    local._free_ports = choose_then_lose
+            host, port = addresses["worker"][0].split(":")
+            taken.append(socket.create_server((host, int(port))))
+        return write(addresses, role, index)
+    local.tf_config = write_then_lose
     train(*sys.argv[1:])
     """
     folders = [str(path) for path in (_folder(tmp_path) / "dataset", tmp_path / "training", tmp_path / "logs")]
