@@ -59,6 +59,9 @@ def train(
                 raise RetryableError(
                     f"the workers read different checkpoints. Given: epoch {len(training.history)} here"
                 )
+        if is_chief and training.history:
+            # The folder's own may be behind its checkpoint, or the checkpoint another folder's.
+            save_history(training.history, workdir / "history.csv")
         if not is_complete(training.history, config.epochs, config.options.patience):
             logs = logs or workdir / "logs"
             events = stack.enter_context(
@@ -88,9 +91,8 @@ def _train_epochs(
         _report(training, epoch, listener)
         events.epoch(epoch, measures, training.steps)
         if complete or time.monotonic() - saved_at >= config.options.checkpoint_seconds:
-            # In this order: a history that is ahead is written again, one that is behind would stay so.
-            save_history(training.history, workdir / "history.csv")
             training.save()
+            save_history(training.history, workdir / "history.csv")
             saved_at = time.monotonic()
 
 

@@ -51,9 +51,9 @@ def _attempt(job: Job, on_event: EventHandler) -> str | None:
         stack.callback(stop, running)
         starts = zip(job.processes(), _arguments(job), _environments(job), strict=True)
         for (role, index), argv, environment in starts:
-            process = Process(f"{role} {index}", argv, environment)
+            process = Process(f"{role} {index}", argv, environment, on_event)
             running.append(process)
-            process.watch(selector, on_event)
+            process.watch(selector)
         while any(process.exit_code != 0 for process in running):
             for key, _ in selector.select(_INTERVAL):
                 if not key.data():

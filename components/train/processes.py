@@ -29,8 +29,12 @@ def stop(processes: Sequence["Process"]) -> None:
 class Process:
     """A worker process; its output is passed on line by line with its name before it."""
 
-    def __init__(self, name: str, argv: tuple[str, ...], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, argv: tuple[str, ...], environment: Mapping[str, str], on_event: EventHandler
+    ) -> None:
         self.name = name
+        self._on_event = on_event
+        self._handlers = {"output": self._pass_on, "events": self._hear}
         self.last_line = ""
         self.heard_at = time.monotonic()
         self._parts = {"output": b"", "events": b""}
@@ -59,11 +63,10 @@ class Process:
         """Return the exit code, minus the signal's number where one ended it, None while it runs."""
         return self._popen.poll()
 
-    def watch(self, selector: selectors.BaseSelector, on_event: EventHandler) -> None:
+    def watch(self, selector: selectors.BaseSelector) -> None:
         """Have a selector call back for what this process writes."""
-        handlers = {"output": self._pass_on, "events": lambda line: self._hear(line, on_event)}
         for kind, source in self._sources.items():
-            selector.register(source, selectors.EVENT_READ, lambda kind=kind: self._read(kind, handlers[kind]))
+            selector.register(source, selectors.EVENT_READ, lambda kind=kind: self._read(kind))
 
     def silent_for(self) -> float:
         """Return the seconds since the last sign of life."""
@@ -84,9 +87,10 @@ class Process:
 
     def drain(self) -> None:
         """Pass on what the process wrote before it ended."""
-        self._read("output", self._pass_on)
+        for kind in self._sources:
+            self._read(kind)
 
-    def _read(self, kind: str, handle: Callable[[bytes], None]) -> bool:
+    def _read(self, kind: str) -> bool:
         """Handle what has come; return whether more can."""
         with contextlib.suppress(BlockingIOError, ValueError):
             while True:
@@ -95,7 +99,7 @@ class Process:
                     return False
                 *lines, self._parts[kind] = (self._parts[kind] + chunk).split(b"\n")
                 for line in lines:
-                    handle(line)
+                    self._handlers[kind](line)
         return True
 
     def _pass_on(self, line: bytes) -> None:
@@ -104,8 +108,8 @@ class Process:
         sys.stdout.write(f"[{self.name}] {text}\n")
         sys.stdout.flush()
 
-    def _hear(self, line: bytes, on_event: EventHandler) -> None:
+    def _hear(self, line: bytes) -> None:
         self.heard_at = time.monotonic()
         event = json.loads(line)
         if event["event"] != "alive":
-            on_event(self.name, event)
+            self._on_event(self.name, event)

@@ -107,6 +107,14 @@ def test_finished_training_started_again_changes_nothing(
     assert state() == before
 
 
+def test_a_history_that_was_lost_is_written_again(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(trained / "checkpoints", tmp_path / "checkpoints")
+    train(small_config, small_dataset, tmp_path)
+    assert (tmp_path / "history.csv").read_bytes() == (trained / "history.csv").read_bytes()
+
+
 def test_mirrored_strategy_computes_the_same(
     small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
 ) -> None:
