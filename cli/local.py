@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import sys
 import tempfile
 import warnings
@@ -21,6 +20,7 @@ from cli.log import RunLog
 from components.train.step import EVENTS_VARIABLE
 from trainer.config import ExperimentConfig
 from trainer.errors import ArtifactError
+from trainer.startup import terminated_as_interrupt
 
 if TYPE_CHECKING:
     from kfp import dsl
@@ -50,7 +50,12 @@ def run_pipeline(experiment: ExperimentConfig, runs: Path) -> dict[str, dsl.Arti
         local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(root))
         with RunLog(root, sys.stdout) as log:
             try:
-                with _no_process_left(), _interpreter_by_name(), contextlib.redirect_stdout(log):
+                with (
+                    terminated_as_interrupt(),
+                    _no_process_left(),
+                    _interpreter_by_name(),
+                    contextlib.redirect_stdout(log),
+                ):
                     outputs = qcnn(**experiment.model_dump()).outputs
             except RuntimeError as error:
                 if not (failed := _FAILED_TASK.search(click.unstyle(str(error)))):
@@ -92,12 +97,7 @@ def _interpreter_by_name() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_process_left() -> Iterator[None]:
-    """End the running step on the way out, also on SIGTERM, and wait until it and its workers are gone."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGTERM, interrupt)
+    """End the running step on the way out and wait until it and its workers are gone."""
     try:
         yield
     finally:
@@ -109,4 +109,3 @@ def _no_process_left() -> Iterator[None]:
         for process in alive:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        signal.signal(signal.SIGTERM, previous)

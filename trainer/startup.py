@@ -62,6 +62,20 @@ def end_on_signals() -> Callable[[], None]:
 
 
 @contextlib.contextmanager
+def terminated_as_interrupt() -> Iterator[None]:
+    """Let SIGTERM unwind the main thread like Ctrl-C, so that what was started is ended on the way out."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+@contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
     """End the process with one line on stderr where the cause is known; show log lines on stdout."""
     logger = logging.getLogger("trainer")

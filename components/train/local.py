@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from components.train.job import Job, tf_config
 from components.train.processes import EventHandler, Process, stop
 from trainer.errors import RetryableError, TrainingError
+from trainer.startup import terminated_as_interrupt
 
 logger = logging.getLogger("trainer")
 
@@ -33,7 +34,7 @@ def run_processes(job: Job, on_event: EventHandler) -> None:
         TrainingError: a process failed by its own fault; its last line says why.
         RetryableError: workers were lost more often than `job.restarts`.
     """
-    with _terminated_as_interrupt():
+    with terminated_as_interrupt():
         for restart in range(job.restarts + 1):
             lost = _attempt(job, on_event)
             if lost is None:
@@ -130,17 +131,3 @@ def _free_ports(count: int) -> list[int]:
         for held in sockets:
             held.bind((_LOOPBACK, 0))
         return [held.getsockname()[1] for held in sockets]
-
-
-@contextlib.contextmanager
-def _terminated_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM unwind like Ctrl-C, so that the processes are stopped on the way out."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)

@@ -74,7 +74,7 @@ def _measure(folder: Path, page: str, width: int) -> dict[str, Any]:
 @pytest.mark.parametrize("width", [DESKTOP, PHONE])
 @pytest.mark.parametrize(("qubits", "epochs"), [(8, 1), (1024, 5000)])
 def test_everything_is_there_and_fits(tmp_path: Path, width: int, qubits: int, epochs: int) -> None:
-    digests = {"image": f"europe-docker.pkg.dev/team/qcnn@sha256:{64 * '0'}", "lock": 64 * "f"}
+    digests = {"image": f"registry.example/team/qcnn@sha256:{64 * '0'}", "lock": 64 * "f"}
     measured = _measure(tmp_path, report(qubits, 3, epochs, {"provenance": digests}), width)
     assert measured["width"] == width
     assert measured["needed"] <= width
