@@ -92,8 +92,10 @@ class Launcher:
         """The worker processes by name."""
         found = {}
         for process in psutil.Process(self._popen.pid).children():
-            task = json.loads(process.environ()["TF_CONFIG"])["task"]
-            found[f"{task['type']} {task['index']}"] = process
+            # One that has just been forked, or has just ended, has no such environment.
+            with contextlib.suppress(psutil.Error, KeyError):
+                task = json.loads(process.environ()["TF_CONFIG"])["task"]
+                found[f"{task['type']} {task['index']}"] = process
         return found
 
     def kill(self, victim: str) -> None:
