@@ -17,6 +17,7 @@ import psutil
 
 from cli.errors import StepError
 from cli.log import RunLog
+from components.train.processes import GRACE
 from components.train.step import EVENTS_VARIABLE
 from trainer.config import ExperimentConfig
 from trainer.errors import ArtifactError
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from kfp import dsl
 
 _FAILED_TASK = re.compile(r"Inner task failed: '(.+?)'")
-# The train step gives its workers 3 seconds; it gets a little more, in seconds.
-_GRACE = 4.0
+# The train step needs a little more than it gives its workers, in seconds.
+_GRACE = GRACE + 1.0
 
 
 def run_pipeline(experiment: ExperimentConfig, runs: Path) -> dict[str, dsl.Artifact]:
