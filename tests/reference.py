@@ -44,3 +44,25 @@ def expectations(model: str, n: int, parameters: Floats, qubit: int, angle: floa
         cirq.Circuit(operations), [cirq.Z(q) for q in active], qubit_order=line
     )
     return np.real(np.array(values))
+
+
+def light_cone(n: int, parameters: Floats, qubit: int, angle: float, readout: int) -> float:
+    """One readout of `hybrid` on a ring too long to simulate, from the gates and qubits it depends on alone."""
+    line: list[cirq.Qid] = list(cirq.LineQubit.range(n))
+    layer, active = _layer(line, parameters)
+    target = active[readout]
+    preparation = [cirq.CZ(line[i], line[(i + 1) % n]) for i in range(n)]
+    operations = [*preparation, cirq.rx(angle)(line[qubit]), *layer]
+    cone, kept = {target}, []
+    for operation in reversed(operations):
+        if cone.intersection(operation.qubits):
+            cone.update(operation.qubits)
+            kept.append(operation)
+    # Reversed order also keeps, of the preparation, what only follows another CZ: those commute, so it is harmless
+    # but wide; what does not touch the qubits of the later gates is left out.
+    late = {q for operation in kept if operation.gate != cirq.CZ for q in operation.qubits} | {target}
+    kept = [operation for operation in kept if operation.gate != cirq.CZ or late.intersection(operation.qubits)]
+    used = sorted({q for operation in kept for q in operation.qubits})
+    circuit = cirq.Circuit([cirq.H(q) for q in used], reversed(kept))
+    values = cirq.Simulator(dtype=np.complex128).simulate_expectation_values(circuit, [cirq.Z(target)])
+    return float(np.real(values[0]))

@@ -26,6 +26,8 @@ _KEPT = 2
 # What may differ between the run that saved and the run that continues: it does not change the sequence.
 _FREE = ("epochs", "workers", "strategy", "simulator")
 _FREE_OPTIONS = (
+    "memory_gib",
+    "precision",
     "checkpoint_seconds",
     "patience",
     "continue_from",

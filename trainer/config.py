@@ -70,6 +70,12 @@ class Options(_Frozen):
     validation_fraction: float = Field(
         0.15, gt=0, lt=1, description="Share used for the validation loss; the rest is the test split."
     )
+    memory_gib: float = Field(
+        2.0, gt=0, description="Memory that a worker's states may take, in GiB; batches that need more are split."
+    )
+    precision: Literal["complex64", "complex128"] = Field(
+        "complex64", description="Amplitudes of simulator statevector; window always takes complex128."
+    )
     checkpoint_seconds: float = Field(
         0.0, ge=0, description="Least time between two checkpoints, in seconds; 0 saves after every epoch."
     )
@@ -114,7 +120,9 @@ class ExperimentConfig(_Frozen):
         description="Seed of the data, the split, the order of samples and the weights.",
     )
     model: Model = Field("hybrid", description="Circuit and head of the network.")
-    simulator: Literal["tfq"] = Field("tfq", description="What computes the expectation values.")
+    simulator: Literal["auto", "window", "statevector", "tfq"] = Field(
+        "auto", description="What computes the expectation values; auto takes the cheapest that is exact and fits."
+    )
     optimizer: Literal["adam", "sgd", "rmsprop", "adagrad", "adamax", "nadam"] = Field(
         "adam", description="Optimizer, with Keras' defaults but for the learning rate."
     )

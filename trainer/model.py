@@ -10,7 +10,7 @@ import tf_keras
 
 from trainer import circuits, simulators
 from trainer.config import ExperimentConfig
-from trainer.simulators import Batch
+from trainer.simulators import Batch, Limits
 
 PRECISION = "float64"
 _OPTIMIZERS = {
@@ -53,7 +53,12 @@ def build_model(config: ExperimentConfig) -> tf_keras.Model:
         ConfigError: the user's own circuit cannot be used.
     """
     ansatz = circuits.build(config.model, config.qubits)
-    simulator = simulators.create(config.simulator, ansatz, circuits.ring(config.qubits))
+    limits = Limits(
+        memory=config.options.memory_gib * 2**30,
+        batch=-(-config.batch_size // config.workers),
+        real_bytes={"complex64": 4, "complex128": 8}[config.options.precision],
+    )
+    simulator = simulators.create(config.simulator, ansatz, circuits.ring(config.qubits), limits)
     qubit = tf_keras.Input(shape=(), dtype=tf.int32, name="qubit")
     angle = tf_keras.Input(shape=(), dtype=tf.float32, name="angle")
     outputs = QuantumLayer(ansatz, simulator, config.seed)((qubit, angle))

@@ -122,7 +122,7 @@ def test_a_second_run_has_a_folder_of_its_own_and_a_failing_step_is_one_line(
         (["--learning-rate", "nan"], "error: learning_rate: must be a finite number, greater than 0. Given: nan"),
         (["--learning-rate", "-1"], "error: learning_rate: must be a finite number, greater than 0. Given: -1.0"),
         (["--model", "shallow"], "error: model: must be one of hybrid, deep, or your own"),
-        (["--simulator", "abacus"], "error: simulator: must be one of tfq. Given: 'abacus'"),
+        (["--simulator", "abacus"], "error: simulator: must be one of auto, window, statevector, tfq. Given: 'abacus'"),
         (["--strategy", "alone"], "error: strategy: must be one of multi_worker, mirrored, none. Given: 'alone'"),
         (["--qbits", "8"], "error: No such option '--qbits'"),
         (["--config", "missing.yaml"], "error: config: no such file. Given: missing.yaml"),

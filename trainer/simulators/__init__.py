@@ -1,17 +1,39 @@
 """Simulators behind one interface; `create` imports only the one that is asked for."""
 
-import importlib
+import logging
+from collections.abc import Callable
 
 import cirq
 
 from trainer.circuits import Ansatz
-from trainer.simulators.interface import Batch, Simulator
+from trainer.simulators.interface import Batch, Limits, Simulator
 
-__all__ = ["Batch", "Simulator", "create"]
+logger = logging.getLogger("trainer")
+
+__all__ = ["Batch", "Limits", "Simulator", "create"]
 
 
-def create(simulator: str, ansatz: Ansatz, qubits: list[cirq.GridQubit]) -> Simulator:
-    """Create the simulator of that name, which is also its module's, for an ansatz on a ring of qubits."""
-    module = importlib.import_module(f"trainer.simulators.{simulator}")
-    created: Simulator = module.create(ansatz, qubits)
-    return created
+def create(simulator: str, ansatz: Ansatz, qubits: list[cirq.GridQubit], limits: Limits) -> Simulator:
+    """Create the simulator of that name, or with `auto` the cheapest, for an ansatz on a ring of qubits.
+
+    Raises:
+        ConfigError: it cannot run the circuit, or not in that memory.
+    """
+    if simulator == "tfq":
+        from trainer.simulators import tfq
+
+        return tfq.create(ansatz, qubits)
+    from trainer.simulators import choice, statevector, window
+    from trainer.simulators.gates import Network, read_network
+
+    network = read_network(ansatz, qubits)
+    if simulator == "auto":
+        simulator = choice.cheapest(choice.estimates(network, limits), network, limits).simulator
+        logger.info("simulator: %s, the cheapest that is exact and fits", simulator)
+    if simulator == "tfq":
+        return create(simulator, ansatz, qubits, limits)
+    creators: dict[str, Callable[[Network, Limits], Simulator]] = {
+        "window": window.create,
+        "statevector": statevector.create,
+    }
+    return creators[simulator](network, limits)

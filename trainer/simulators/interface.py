@@ -1,8 +1,18 @@
 """What every simulator offers."""
 
+import dataclasses
 from typing import NamedTuple, Protocol
 
 import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """Bytes that states may take at a time, a worker's samples in a step, and the bytes of a state vector's real."""
+
+    memory: float
+    batch: int
+    real_bytes: int = 4
 
 
 class Batch(NamedTuple):

@@ -1,0 +1,71 @@
+"""Data states: a graph state and what one rotated qubit makes of it.
+
+rx(angle) on a qubit turns the graph state |0> into cos(angle/2)|0> - i sin(angle/2)|flipped>, so whatever is
+measured on it is a + b cos(angle) + c sin(angle), fixed by three rows: the graph state's value, the flipped
+state's, and that of i|0><flipped| - i|flipped><0|.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+# Pairs of qubits joined by CZ.
+Edges: TypeAlias = Sequence[tuple[int, int]]
+
+
+def ring_edges(qubits: int) -> list[tuple[int, int]]:
+    """Return the pairs of neighbours on the ring, the closing pair included."""
+    return [(qubit, (qubit + 1) % qubits) for qubit in range(qubits)]
+
+
+def flip_masks(qubits: int, edges: Edges, flipped: Iterable[int]) -> npt.NDArray[np.int32]:
+    """Return for each qubit the bits whose parity is the sign that X on it gives to the graph state's amplitudes.
+
+    X on a qubit and Z on its neighbours stabilize the graph state (Hein, Eisert and Briegel,
+    arXiv:quant-ph/0307130, equation 4), so X alone acts as Z on the neighbours.
+    """
+    masks = np.zeros(qubits, np.int32)
+    for a, b in edges:
+        masks[a] ^= 1 << (qubits - 1 - b)
+        masks[b] ^= 1 << (qubits - 1 - a)
+    return masks[list(flipped)]
+
+
+def graph_state(qubits: int, edges: Edges, dtype: tf.DType) -> tf.Tensor:
+    """Return the amplitudes of the graph state, all real, (2^qubits,)."""
+    index = tf.range(2**qubits, dtype=tf.int32)
+    joined = tf.zeros_like(index)
+    for a, b in edges:
+        both = 1 << (qubits - 1 - a) | 1 << (qubits - 1 - b)
+        joined ^= tf.cast(tf.equal(index & both, both), tf.int32)
+    return tf.cast(1 - 2 * joined, dtype) / 2.0 ** (qubits / 2)
+
+
+def signs(qubits: int, masks: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """Return the sign of every amplitude, (masks, 2^qubits): -1 to the parity of the mask's bits."""
+    index = tf.range(2**qubits, dtype=tf.int32)
+    ones = tf.cast(tf.raw_ops.PopulationCount(x=index[None, :] & masks[:, None]), tf.int32)
+    return tf.cast(1 - 2 * (ones & 1), dtype)
+
+
+def spanning_states(qubits: int, edges: Edges, masks: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """Return the graph state and the flipped ones, real and imaginary parts, (1 + masks, 2^qubits, 2)."""
+    every = tf.concat([tf.zeros([1], tf.int32), masks], axis=0)
+    real = graph_state(qubits, edges, dtype) * signs(qubits, every, dtype)
+    return tf.stack([real, tf.zeros_like(real)], axis=2)
+
+
+def sample_states(qubits: int, edges: Edges, masks: tf.Tensor, angles: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """Return the data state of every sample, real and imaginary parts, (samples, 2^qubits, 2)."""
+    half = tf.cast(angles, dtype)[:, None] / 2
+    graph = graph_state(qubits, edges, dtype)
+    return tf.stack([graph * tf.cos(half), -graph * signs(qubits, masks, dtype) * tf.sin(half)], axis=2)
+
+
+def shares(angles: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return what the flipped and the mixed row count, float64 (samples,); the graph state's is 1 - flipped."""
+    angle = tf.cast(angles, tf.float64)
+    return (1 - tf.cos(angle)) / 2, tf.sin(angle) / 2

@@ -1,0 +1,171 @@
+"""State vectors in TensorFlow: any circuit, on CPU and GPU.
+
+A batch evolves either its samples or the states that all samples span, the graph state and the one with
+each qubit flipped, whichever are fewer; groups of them where they need more memory than is given.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from trainer.errors import ConfigError
+from trainer.simulators import excitations
+from trainer.simulators.blocks import Matrices, fuse
+from trainer.simulators.cost import Cost, evolution, in_words
+from trainer.simulators.evolution import collect, evolve
+from trainer.simulators.gates import Network
+from trainer.simulators.interface import Batch, Limits
+
+# States that the sweeps hold at a time: the state, its gradient, and what a product makes of them. Measured.
+_COPIES = 6
+# Graph state and a flipped one: without both there is no mixed row.
+_LEAST_COLUMNS = 2
+# Amplitudes are numbered in int32.
+_MOST_QUBITS = 30
+
+
+def estimate(network: Network, limits: Limits) -> Cost:
+    """Return the cost of a training step; its memory is the least that will do."""
+    if network.qubits > _MOST_QUBITS:
+        return Cost(memory=math.inf)
+    column = _column_bytes(network, limits)
+    count = 1 + network.qubits if limits.batch > network.qubits else limits.batch
+    fitting = max(_LEAST_COLUMNS, int(limits.memory // column))
+    cost = evolution(collect(fuse(network.gates)), count * 2.0**network.qubits, limits.real_bytes)
+    if count > fitting:
+        # Every group evolves the graph state again, and all of it once more for the gradient.
+        groups = -(-count // (fitting - 1))
+        cost = cost * (1.25 * (count + groups) / count)
+    return dataclasses.replace(cost, memory=column * max(_LEAST_COLUMNS, min(count, fitting)))
+
+
+def create(network: Network, limits: Limits) -> "StateVector":
+    """Create the simulator.
+
+    Raises:
+        ConfigError: not even a few states fit.
+    """
+    if network.qubits > _MOST_QUBITS:
+        raise ConfigError(
+            f"qubits: must be at most {_MOST_QUBITS} with simulator statevector, which holds 2^qubits amplitudes. "
+            f"Given: {network.qubits}"
+        )
+    column = _column_bytes(network, limits)
+    columns = int(limits.memory // column)
+    if columns < _LEAST_COLUMNS:
+        raise ConfigError(
+            f"qubits: simulator statevector needs {in_words(_LEAST_COLUMNS * column)} for the least it can work "
+            f"with; memory_gib gives it {in_words(limits.memory)}. Given: {network.qubits}"
+        )
+    return StateVector(network, columns, tf.float64 if limits.real_bytes == 8 else tf.float32)
+
+
+def _column_bytes(network: Network, limits: Limits) -> float:
+    return 2.0**network.qubits * 2 * limits.real_bytes * _COPIES
+
+
+class StateVector:
+    """Evolves state vectors through the whole circuit; every readout is then a sum over probabilities."""
+
+    def __init__(self, network: Network, columns: int, dtype: tf.DType) -> None:
+        self._qubits, self._readouts = network.qubits, network.readouts
+        self._columns, self._dtype = columns, dtype
+        blocks = fuse(network.gates)
+        self._matrices = Matrices(blocks, network.parameters)
+        self._groups = collect(blocks)
+        self._edges = excitations.ring_edges(self._qubits)
+        self._masks = excitations.flip_masks(self._qubits, self._edges, range(self._qubits))
+        self._spanning_rows = tf.function(self._measure_spanning, jit_compile=True)
+        self._sample_rows = tf.function(self._measure_samples, jit_compile=True)
+
+    def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
+        """Return Z on the readouts, float32 (batch, readouts)."""
+        size, readouts = batch.qubit.shape[0], len(self._readouts)
+        if size is not None and size <= self._qubits:
+            masks = tf.gather(self._masks, batch.qubit)
+            values = _in_groups(self._sample_rows, parameters, (masks, batch.angle), self._columns, (readouts,))
+            return tf.cast(values, tf.float32)
+        rows = _in_groups(
+            self._spanning_rows, parameters, (tf.constant(self._masks),), self._columns - 1, (3, readouts)
+        )
+        graph, flipped, mixed = rows[0, 0], rows[:, 1], rows[:, 2]
+        flip_share, mix_share = excitations.shares(batch.angle)
+        difference = tf.gather(flipped - graph, batch.qubit) * flip_share[:, None]
+        return tf.cast(graph + difference + tf.gather(mixed, batch.qubit) * mix_share[:, None], tf.float32)
+
+    def _measure_samples(self, parameters: tf.Tensor, masks: tf.Tensor, angles: tf.Tensor) -> tf.Tensor:
+        states = excitations.sample_states(self._qubits, self._edges, masks, angles, self._dtype)
+        final = evolve(self._groups, states, self._matrices, self._matrices(parameters))
+        return self._z(tf.reduce_sum(final**2, axis=2))
+
+    def _measure_spanning(self, parameters: tf.Tensor, masks: tf.Tensor) -> tf.Tensor:
+        """Return the three rows of every flipped qubit, float64 (masks, 3, readouts)."""
+        states = excitations.spanning_states(self._qubits, self._edges, masks, self._dtype)
+        final = evolve(self._groups, states, self._matrices, self._matrices(parameters))
+        own = self._z(tf.reduce_sum(final**2, axis=2))
+        graph, flipped = final[:1], final[1:]
+        mixed = self._z(2 * (graph[..., 0] * flipped[..., 1] - graph[..., 1] * flipped[..., 0]))
+        return tf.stack([tf.repeat(own[:1], masks.shape[0], axis=0), own[1:], mixed], axis=1)
+
+    def _z(self, weights: tf.Tensor) -> tf.Tensor:
+        """Sum the weights of all basis states, (states, 2^qubits), with each readout's sign, in float64."""
+        high = self._qubits // 2
+        halves = tf.reshape(tf.cast(weights, tf.float64), [-1, 2**high, 2 ** (self._qubits - high)])
+        # Every readout needs one of these two only.
+        over_low, over_high = tf.reduce_sum(halves, axis=2), tf.reduce_sum(halves, axis=1)
+        columns = [
+            tf.linalg.matvec(over_low, _bit_signs(readout, high))
+            if readout < high
+            else tf.linalg.matvec(over_high, _bit_signs(readout - high, self._qubits - high))
+            for readout in self._readouts
+        ]
+        return tf.stack(columns, axis=1)
+
+
+def _bit_signs(position: int, bits: int) -> npt.NDArray[np.float64]:
+    return 1.0 - 2 * (np.arange(2**bits) >> (bits - 1 - position) & 1)
+
+
+def _in_groups(
+    rows: Callable[..., tf.Tensor],
+    parameters: tf.Tensor,
+    inputs: tuple[tf.Tensor, ...],
+    size: int,
+    shape: tuple[int, ...],
+) -> tf.Tensor:
+    """Return rows(parameters, *inputs), one of `shape` an entry, from at most `size` entries at a time."""
+    count = inputs[0].shape[0]
+    if count <= size:
+        return rows(parameters, *inputs)
+    groups = -(-count // size)
+    size = -(-count // groups)
+    padded = [tf.pad(values, [[0, groups * size - count]]) for values in inputs]
+    grouped = tuple(tf.reshape(values, [groups, size]) for values in padded)
+
+    @tf.custom_gradient
+    def run(parameters: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        every = tf.map_fn(
+            lambda group: rows(parameters, *group),
+            grouped,
+            parallel_iterations=1,
+            fn_output_signature=tf.TensorSpec((size, *shape), tf.float64),
+        )
+
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            # Evolved once more: to keep the states of all groups is what the memory does not allow.
+            def add(total: tf.Tensor, group: tuple[tuple[tf.Tensor, ...], tf.Tensor]) -> tf.Tensor:
+                with tf.GradientTape() as tape:
+                    tape.watch(parameters)
+                    outputs = rows(parameters, *group[0])
+                return total + tape.gradient(outputs, parameters, group[1])
+
+            return tf.foldl(add, (grouped, upstream), tf.zeros_like(parameters), parallel_iterations=1)
+
+        return every, gradient
+
+    every = run(parameters)
+    return tf.reshape(every, [groups * size, *every.shape[2:]])[:count]

@@ -1,0 +1,188 @@
+"""Windows: readouts of shallow circuits from the few qubits that each depends on, exactly.
+
+A readout's light cone is split where its last gates, taken into the observable, leave independent parts
+(`cones`). Each kind of part is evolved once a step, as the states that its samples span; a sample then only
+picks numbers, and changes no more than the readouts that its qubit can reach.
+"""
+
+import dataclasses
+import string
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from trainer.errors import ConfigError
+from trainer.simulators import cones, excitations
+from trainer.simulators.blocks import Block, Matrices, fuse
+from trainer.simulators.cones import Cone, Split
+from trainer.simulators.cost import Cost, evolution, in_words
+from trainer.simulators.evolution import Group, collect, evolve
+from trainer.simulators.gates import Network
+from trainer.simulators.interface import Batch, Limits
+
+# Parts are small: they are evolved in complex128, whatever state vectors are.
+_REAL_BYTES = 8
+# States that the sweeps hold at a time, and their density matrices. Measured.
+_COPIES = 8
+_Z = np.diag([1.0 + 0j, -1.0])
+
+
+Places: TypeAlias = npt.NDArray[np.int32]
+
+
+@dataclasses.dataclass(frozen=True)
+class Readouts:
+    """Every readout's kind, and what a sample on a qubit changes.
+
+    Values of all kinds stand in one row: kind k's, from `start[k]` on, are its unexcited value, then those with
+    each qubit of its parts flipped, then the mixed ones (`excitations`); last of all a zero.
+    """
+
+    kinds: tuple[Split, ...]
+    unexcited: Places  # int32 (readouts,): the value's place
+    reached: Places  # int32 (qubits, most): readouts that the qubit reaches, filled up with 0
+    flipped: Places  # int32 (qubits, most): the place of the flipped value; the unexcited where filled up
+    mixed: Places  # int32 (qubits, most): the place of the mixed value; that of zero where filled up
+
+
+def find_readouts(network: Network) -> Readouts:
+    """Split every readout of a network; equal ones once."""
+    lattice = cones.Lattice(network.gates, excitations.ring_edges(network.qubits))
+    kinds: dict[tuple[object, ...], Split] = {}
+    starts: dict[tuple[object, ...], int] = {}
+    places: list[list[tuple[int, int, int]]] = [[] for _ in range(network.qubits)]
+    unexcited, end = [], 0
+    for number, readout in enumerate(network.readouts):
+        cone, where = lattice.cone(readout)
+        key = cone.key
+        if key not in kinds:
+            kinds[key], starts[key] = cones.split(cone), end
+            end += 1 + 2 * sum(part.cone.inner for part in kinds[key].parts)
+        unexcited.append(starts[key])
+        reached = [where[label] for part in kinds[key].parts for label in part.labels[: part.cone.inner]]
+        for slot, qubit in enumerate(reached, start=starts[key] + 1):
+            places[qubit].append((number, slot, slot + len(reached)))
+    most = max(map(len, places))
+    filled = [[*place, *[(0, unexcited[0], end)] * (most - len(place))] for place in places]
+    table = np.array(filled, np.int32)
+    return Readouts(tuple(kinds.values()), np.array(unexcited, np.int32), table[..., 0], table[..., 1], table[..., 2])
+
+
+def estimate(network: Network, limits: Limits) -> Cost:
+    """Return the cost of a training step, one sample a reached readout included."""
+    readouts = find_readouts(network)
+    parts = {part.cone.key: part.cone for kind in readouts.kinds for part in kind.parts}.values()
+    total = Cost()
+    for cone in parts:
+        total += evolution(collect(fuse(reversed(cone.gates))), cone.amplitudes, _REAL_BYTES)
+    # Put together: every sample reads what it reaches and writes all readouts; the gradient does so once more.
+    reached, written = readouts.reached.shape[1], len(network.readouts)
+    total += Cost(flops=4.0 * limits.batch * reached * written, traffic=2.0 * 8 * limits.batch * (reached + written))
+    memory = sum(cone.amplitudes * 2.0 * _REAL_BYTES * _COPIES for cone in parts)
+    return dataclasses.replace(total, memory=memory)
+
+
+def create(network: Network, limits: Limits) -> "Window":
+    """Create the simulator.
+
+    Raises:
+        ConfigError: the light cones do not fall into parts that fit.
+    """
+    need = estimate(network, limits).memory
+    if need > limits.memory:
+        raise ConfigError(
+            f"qubits: the light cones of this circuit are too wide for simulator window, which needs "
+            f"{in_words(need)}; memory_gib gives it {in_words(limits.memory)}. Given: {network.qubits}"
+        )
+    return Window(network)
+
+
+class Window:
+    """Evaluates every kind of independent part once, and puts the readouts of samples together from them."""
+
+    def __init__(self, network: Network) -> None:
+        self._readouts = find_readouts(network)
+        self._parts: dict[tuple[object, ...], Cone] = {}
+        for kind in self._readouts.kinds:
+            for part in kind.parts:
+                self._parts.setdefault(part.cone.key, part.cone)
+        blocks = {key: fuse(reversed(cone.gates)) for key, cone in self._parts.items()}
+        self._observables = [Block(tuple(range(kind.targets)), kind.absorbed) for kind in self._readouts.kinds]
+        every = [*(block for evolved in blocks.values() for block in evolved), *self._observables]
+        self._matrices = Matrices(every, network.parameters)
+        self._groups = {key: collect(evolved) for key, evolved in blocks.items()}
+        # Two programs: in one, the compiler would compute values again for every sample that reads them.
+        self._compiled_values = tf.function(self._values, jit_compile=True)
+        self._compiled_assembly = tf.function(self._assemble, jit_compile=True)
+
+    def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
+        """Return Z on the readouts, float32 (batch, readouts)."""
+        # Compiled, the second would be again for every size that comes.
+        assemble = self._assemble if batch.qubit.shape[0] is None else self._compiled_assembly
+        return assemble(self._compiled_values(parameters), batch.qubit, batch.angle)
+
+    def _values(self, parameters: tf.Tensor) -> tf.Tensor:
+        """Return the values of all kinds, float64, as `Readouts` orders them."""
+        matrices = self._matrices(parameters)
+        densities = {
+            key: _densities(cone, self._groups[key], self._matrices, matrices) for key, cone in self._parts.items()
+        }
+        rows = [
+            _kind_values(kind, matrices[self._matrices.index(block)], [densities[p.cone.key] for p in kind.parts])
+            for kind, block in zip(self._readouts.kinds, self._observables, strict=True)
+        ]
+        return tf.concat([*rows, tf.zeros([1], tf.float64)], axis=0)
+
+    def _assemble(self, values: tf.Tensor, qubit: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:
+        unexcited = tf.gather(values, self._readouts.unexcited)
+        reached = tf.gather(self._readouts.reached, qubit)
+        flip_share, mix_share = excitations.shares(angle)
+        flipped = tf.gather(values, tf.gather(self._readouts.flipped, qubit)) - tf.gather(unexcited, reached)
+        mixed = tf.gather(values, tf.gather(self._readouts.mixed, qubit))
+        change = flip_share[:, None] * flipped + mix_share[:, None] * mixed
+        # Compiled, this is one sum over the few readouts that a sample reaches.
+        spread = tf.one_hot(reached, len(self._readouts.unexcited), dtype=tf.float64) * change[:, :, None]
+        return tf.cast(unexcited + tf.reduce_sum(spread, axis=1), tf.float32)
+
+
+def _densities(cone: Cone, groups: Sequence[Group], blocks: Matrices, matrices: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Return the targets' density matrices, complex128 (rows, d, d): unexcited, flipped and mixed for each qubit."""
+    qubits = cone.inner + cone.outer
+    masks = excitations.flip_masks(qubits, cone.edges, range(cone.inner))
+    states = excitations.spanning_states(qubits, cone.edges, tf.constant(masks), tf.float64)
+    final = evolve(groups, states, blocks, matrices)
+    rows = tf.reshape(tf.complex(final[..., 0], final[..., 1]), [1 + cone.inner, 2**cone.targets, -1])
+    own = tf.matmul(rows, rows, adjoint_b=True)
+    across = 1j * tf.matmul(rows[:1], rows[1:], adjoint_b=True)
+    return tf.concat([own, across + tf.linalg.adjoint(across)], axis=0)
+
+
+def _kind_values(kind: Split, unitary: tf.Tensor, densities: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Return a kind's row of values, float64, from the densities of its parts."""
+    z = np.kron(_Z, np.eye(2 ** (kind.targets - 1)))
+    observable = tf.linalg.adjoint(unitary) @ tf.constant(z) @ unitary
+    # The parts' targets together, part by part.
+    order = [target for part in kind.parts for target in part.targets]
+    axes = [*order, *(kind.targets + target for target in order)]
+    sizes = [2 ** len(part.targets) for part in kind.parts]
+    parted = tf.reshape(tf.transpose(tf.reshape(observable, [2] * (2 * kind.targets)), axes), sizes * 2)
+    flipped, mixed = [], []
+    for number, (part, density) in enumerate(zip(kind.parts, densities, strict=True)):
+        values = _expectation(parted, number, [other[0] for other in densities], density)
+        unexcited = values[:1]
+        flipped.append(values[1 : 1 + part.cone.inner])
+        mixed.append(values[1 + part.cone.inner :])
+    return tf.concat([unexcited, *flipped, *mixed], axis=0)
+
+
+def _expectation(observable: tf.Tensor, number: int, unexcited: Sequence[tf.Tensor], density: tf.Tensor) -> tf.Tensor:
+    """Return the expectation, float64 (rows,), with part `number` in each of the rows and the others unexcited."""
+    count = len(unexcited)
+    rows, columns = string.ascii_lowercase[:count], string.ascii_uppercase[:count]
+    inputs = [columns[part] + rows[part] for part in range(count)]
+    inputs[number] = "z" + inputs[number]
+    factors = [density if part == number else unexcited[part] for part in range(count)]
+    return tf.math.real(tf.einsum(f"{rows}{columns},{','.join(inputs)}->z", observable, *factors))
