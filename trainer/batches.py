@@ -13,7 +13,8 @@ class Shards:
     """An epoch's samples, each array (steps, replicas, width), padded with weight 0.
 
     A sample's weight is one over the true size of its global batch, so that the weighted sum over all
-    replicas is the mean over the batch, however uneven the shares. `sizes` (steps,) are those true sizes.
+    replicas is the mean over the batch, however uneven the shares. `sizes` (steps,) are those true sizes. `draw`
+    (steps, replicas, 4) is what sampled readouts are drawn from (`trainer.shots`), None where they are exact.
     """
 
     qubit: npt.NDArray[np.int32]
@@ -21,11 +22,21 @@ class Shards:
     label: npt.NDArray[np.float64]
     weight: npt.NDArray[np.float64]
     sizes: npt.NDArray[np.int64]
+    draw: npt.NDArray[np.int64] | None = None
 
     @property
     def arrays(self) -> tuple[npt.NDArray[np.generic], ...]:
-        """What a training step reads: qubit, angle, label and weight."""
-        return self.qubit, self.angle, self.label, self.weight
+        """What a training step reads: qubit, angle, label and weight, and the draw if there is one."""
+        exact = self.qubit, self.angle, self.label, self.weight
+        return exact if self.draw is None else (*exact, self.draw)
+
+    def sampled(self, shots: int, seeds: npt.NDArray[np.int64]) -> "Shards":
+        """Return these shards with readouts to be estimated from `shots`, by one seed (2 words) a step."""
+        share = (self.weight > 0).sum(axis=2)
+        before = np.cumsum(share, axis=1) - share
+        draw = np.empty((*share.shape, 4), np.int64)
+        draw[..., 0], draw[..., 1], draw[..., 2:] = shots, before, seeds[:, None]
+        return dataclasses.replace(self, draw=draw)
 
 
 def shard(samples: Samples, batch_size: int, replicas: int) -> Shards:

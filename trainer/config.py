@@ -98,6 +98,12 @@ class Options(_Frozen):
     profile_batches: BatchRange = Field(
         "10-20", description="Batches that the chief profiles, counted from 1 over all epochs."
     )
+    shots: Integer = Field(
+        0,
+        ge=0,
+        le=1_000_000_000,
+        description="Measurements that every readout is estimated from; 0 computes expectation values.",
+    )
 
     @property
     def profiled(self) -> range:

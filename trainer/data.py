@@ -22,7 +22,8 @@ _DESCRIPTION = "dataset.json"
 _PI = np.float32(np.pi)
 
 # One stream of random bits per purpose, so that no draw depends on how many another made.
-_ANGLES, _SPLIT, _ORDER = range(3)
+_ANGLES, _SPLIT, _ORDER, _TRAIN_SHOTS, _VALIDATION_SHOTS, _TEST_SHOTS = range(6)
+_SHOTS = {"train": _TRAIN_SHOTS, "validation": _VALIDATION_SHOTS, "test": _TEST_SHOTS}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +95,11 @@ def draw(qubits: int, rounds: int, seed: int) -> Samples:
 def order(seed: int, epoch: int, count: int) -> npt.NDArray[np.int64]:
     """Return the order of the training samples in an epoch: a permutation fixed by seed and epoch alone."""
     return np.argsort(random_bits(_ORDER, seed, count, stream=epoch), kind="stable")
+
+
+def shot_seeds(split: str, seed: int, epoch: int, batches: int) -> npt.NDArray[np.int64]:
+    """Return a seed for the shots of each batch of a split, (batches, 2): fixed by split, seed and epoch alone."""
+    return random_bits(_SHOTS[split], seed, 2 * batches, stream=epoch).view(np.int64).reshape(batches, 2)
 
 
 def generate(config: ExperimentConfig) -> Dataset:

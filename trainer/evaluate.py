@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 import tf_keras
 
 from trainer import data, export
+from trainer.batches import shard
 from trainer.config import from_mapping
 from trainer.data import Samples
 from trainer.errors import ArtifactError, TrainingError
 from trainer.folders import new_folder
+from trainer.shots import sampled_outputs
 
 logger = logging.getLogger("trainer")
 
@@ -43,19 +46,28 @@ class Evaluation:
 def evaluate(model_folder: Path, dataset: data.Dataset) -> Evaluation:
     """Predict the test split with an exported model.
 
+    Where the experiment has shots, predictions, `mse` and `accuracy` are those of sampled readouts, and `exact_mse`
+    and `exact_accuracy` stand beside them.
+
     Raises:
         ArtifactError: model or dataset cannot be used, or do not belong together.
         TrainingError: a metric is not finite, which Kubeflow's Metrics would only notice later.
     """
     model, description = export.load(model_folder)
-    data.check_fits(dataset, from_mapping(description["experiment"]))
+    config = from_mapping(description["experiment"])
+    data.check_fits(dataset, config)
     if dataset.digest != description["dataset_digest"]:
         raise ArtifactError(
             f"dataset: must be the one that the model was trained on ({description['dataset_digest'][:12]}), or its "
             f"test split is not held out. Given: {dataset.digest[:12]}"
         )
     predictions = predict(model, dataset.test)
-    metrics = {**score(dataset.test, predictions), **_training_metrics(description)}
+    metrics = score(dataset.test, predictions)
+    if config.options.shots:
+        predictions = predict_from_shots(model, dataset.test, config.options.shots, config.seed)
+        exact = {f"exact_{name}": value for name, value in metrics.items()}
+        metrics = {**score(dataset.test, predictions), **exact}
+    metrics = {**metrics, **_training_metrics(description)}
     for name, value in metrics.items():
         if not math.isfinite(value):
             raise TrainingError(f"{name}: must be finite to be published. Given: {value}")
@@ -66,6 +78,17 @@ def predict(model: tf_keras.Model, samples: Samples) -> npt.NDArray[np.float64]:
     """Return the prediction for every sample, float64 (samples,)."""
     outputs: npt.NDArray[np.float64] = model.predict((samples.qubit, samples.angle), batch_size=_BATCH, verbose=0)
     return outputs[:, 0]
+
+
+def predict_from_shots(model: tf_keras.Model, samples: Samples, shots: int, seed: int) -> npt.NDArray[np.float64]:
+    """Return the prediction for every sample from sampled readouts, float64 (samples,)."""
+    batches = -(-len(samples) // _BATCH)
+    shards = shard(samples, _BATCH, 1).sampled(shots, data.shot_seeds("test", seed, 0, batches))
+    qubit, angle, _, _, draw = (tf.constant(array[:, 0]) for array in shards.arrays)
+    outputs = tf.function(lambda batch: sampled_outputs(model, qubit[batch], angle[batch], draw[batch])[:, 0])
+    predictions: npt.NDArray[np.float64] = np.concatenate([outputs(batch).numpy() for batch in tf.range(batches)])
+    # The last batch is padded.
+    return predictions[: len(samples)]
 
 
 def score(samples: Samples, predictions: npt.NDArray[np.float64]) -> dict[str, float]:
@@ -92,6 +115,9 @@ def report(evaluation: Evaluation) -> None:
         metrics["accuracy"],
         len(evaluation.samples),
     )
+    if "exact_mse" in metrics:
+        values = metrics["exact_mse"], metrics["exact_accuracy"]
+        logger.info("without the noise of shots: mse %.6f, sign accuracy %.4f", *values)
 
 
 def save_predictions(evaluation: Evaluation, folder: Path) -> None:

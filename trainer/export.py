@@ -14,7 +14,7 @@ from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError, ConfigError
 from trainer.folders import new_folder
 from trainer.history import best_epoch, epoch_seconds, is_complete
-from trainer.model import PRECISION, build_model
+from trainer.model import PRECISION, build_model, dense_layers
 from trainer.provenance import provenance
 from trainer.training import assign
 
@@ -43,7 +43,7 @@ class ServableModel(tf.Module):
         self._constant = tf.constant((at_zero + at_pi) / 2)
         self._cosine = tf.constant((at_zero - at_pi) / 2)
         self._sine = at_half_pi - self._constant
-        self._dense = [layer for layer in model.layers if isinstance(layer, tf_keras.layers.Dense)]
+        self._dense = dense_layers(model)
 
     @tf.function(
         input_signature=[

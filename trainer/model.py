@@ -70,6 +70,11 @@ def build_model(config: ExperimentConfig) -> tf_keras.Model:
     return model
 
 
+def dense_layers(model: tf_keras.Model) -> list[tf_keras.layers.Dense]:
+    """Return what turns readouts into the prediction, in order; none where one readout is the prediction."""
+    return [layer for layer in model.layers if isinstance(layer, tf_keras.layers.Dense)]
+
+
 def build_optimizer(config: ExperimentConfig) -> tf_keras.optimizers.Optimizer:
     """Return the optimizer of an experiment, with Keras' defaults but for the learning rate."""
     return _OPTIMIZERS[config.optimizer](learning_rate=config.learning_rate)

@@ -10,6 +10,7 @@ import tf_keras
 
 from trainer.batches import Shards
 from trainer.model import PRECISION, same_sign
+from trainer.shots import sampled_outputs
 
 # float64 (steps, columns): mean squared error and sign accuracy of every global batch; where it trains,
 # also the Euclidean norm of its gradient.
@@ -94,8 +95,9 @@ def _over_steps(
 
 
 def _measures(model: tf_keras.Model, share: list[tf.Tensor]) -> tf.Tensor:
-    qubit, angle, label, weight = share
-    prediction = model((qubit, angle), training=True)[:, 0]
+    qubit, angle, label, weight, *draw = share
+    outputs = sampled_outputs(model, qubit, angle, *draw) if draw else model((qubit, angle), training=True)
+    prediction = outputs[:, 0]
     squared = tf.math.squared_difference(prediction, label)
     return tf.stack([tf.reduce_sum(weight * squared), tf.reduce_sum(weight * same_sign(label, prediction))])
 

@@ -61,14 +61,22 @@ class Training:
         number = len(self.history) + 1
         order = data.order(self.config.seed, number, len(self.dataset.train))
         batches = shard(self.dataset.train.take(order), self.config.batch_size, self._replicas)
+        batches, validation = self._shots("train", batches, number), self._shots("validation", self._validation, number)
         measures = profile.run(self._train, batches, self.steps)
         train_loss, train_accuracy = _mean(measures, batches, number, "training")
-        val_loss, val_accuracy = _mean(self._validate(self._validation), self._validation, number, "validation")
+        val_loss, val_accuracy = _mean(self._validate(validation), validation, number, "validation")
         seconds = time.perf_counter() - start
         self.history.append(Epoch(number, train_loss, train_accuracy, val_loss, val_accuracy, seconds))
         if self.config.options.weights != "last" and best_epoch(self.history).epoch == number:
             self.best_weights = values_of(self.model.trainable_variables)
         return self.history[-1], measures
+
+    def _shots(self, split: str, shards: Shards, epoch: int) -> Shards:
+        """Return the shards with what their readouts are drawn from in this epoch, if they are sampled."""
+        shots = self.config.options.shots
+        if not shots:
+            return shards
+        return shards.sampled(shots, data.shot_seeds(split, self.config.seed, epoch, len(shards.sizes)))
 
     def save(self) -> None:
         """Write a checkpoint."""

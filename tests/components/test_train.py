@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 
 from components.train.step import train
-from trainer import checkpoints, data
+from trainer import checkpoints, data, fit
 from trainer.config import ExperimentConfig, from_mapping
 
 # The last Z on a pooling source commutes with its CNOT: its gradient is exactly zero, and Adam makes
@@ -55,3 +55,19 @@ def test_a_training_of_two_workers_is_continued_by_one(tmp_path: Path) -> None:
     with (tmp_path / "two" / "training" / "history.csv").open() as file:
         continued = [[float(row["train_loss"]), float(row["val_loss"])] for row in csv.DictReader(file)]
     np.testing.assert_allclose(continued, losses, rtol=1e-4)
+
+
+def test_shots_are_the_same_on_any_number_of_workers(tmp_path: Path) -> None:
+    """Three workers, continued by two, against one; the last of the batches is uneven."""
+    options = {"shots": 20, "train_fraction": 0.625, "profile_batches": ""}
+    one = from_mapping({"qubits": 4, "rounds": 10, "epochs": 4, "batch_size": 8, "workers": 1, "options": options})
+    _train(one.model_copy(update={"workers": 3, "epochs": 2}), tmp_path / "several")
+    names = ("dataset", "training", "logs")
+    two = one.model_copy(update={"workers": 2})
+    train(two.to_json(), *(str(tmp_path / "several" / name) for name in names))
+    several = checkpoints.load_latest(tmp_path / "several" / "training" / "checkpoints")
+    assert several
+    alone = fit.train(one.model_copy(update={"strategy": "none"}), data.generate(one), tmp_path / "one")
+    losses, expected = ([(epoch.train_loss, epoch.val_loss) for epoch in run] for run in (several.history, alone))
+    # One shot more or less would be seen at 1e-4.
+    np.testing.assert_allclose(losses, expected, rtol=1e-9)

@@ -1,0 +1,290 @@
+"""Sampled readouts: without bias, reproducible, and the same on any number of replicas."""
+
+import csv
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tests import reference
+from tests.trainer.conftest import SMALL
+from trainer import checkpoints, data, evaluate, export
+from trainer.batches import shard
+from trainer.config import ExperimentConfig, from_mapping
+from trainer.errors import ArtifactError
+from trainer.fit import train
+from trainer.history import Epoch
+from trainer.model import build_model, dense_layers
+from trainer.shots import sample
+from trainer.training import assign
+
+Floats = npt.NDArray[np.float64]
+
+QUBITS = 4
+# Every qubit, at five angles; fixed seeds throughout, so that bounds of 4 sigma hold always or never.
+EXCITED = np.repeat(np.arange(QUBITS, dtype=np.int32), 5)
+ANGLES = np.random.default_rng(1).uniform(-np.pi, np.pi, len(EXCITED)).astype(np.float32)
+PARAMETERS = np.random.default_rng(2).uniform(0, 2, 21)
+
+
+def _config(shots: int, **words: object) -> ExperimentConfig:
+    return from_mapping({**SMALL, "options": {"shots": shots}, **words})
+
+
+_sample = tf.function(sample, reduce_retracing=True)
+
+
+def _estimates(expectations: Floats, shots: int, seed: npt.NDArray[np.int64]) -> Floats:
+    estimates: Floats = _sample(tf.constant(expectations), tf.constant([shots, 0, *seed], tf.int64)).numpy()
+    return estimates
+
+
+def _predictions(model: tf_keras.Model, samples: data.Samples, shots: int, seed: npt.NDArray[np.int64]) -> Floats:
+    """Predict a whole batch from sampled readouts, by hand."""
+    values = _estimates(model.get_layer("quantum")((samples.qubit, samples.angle)).numpy(), shots, seed)
+    for layer in dense_layers(model):
+        values = values @ layer.kernel.numpy() + layer.bias.numpy()
+    return values[:, 0]
+
+
+def _losses(history: tuple[Epoch, ...]) -> list[tuple[float, ...]]:
+    return [dataclasses.astuple(epoch)[:-1] for epoch in history]
+
+
+@pytest.fixture(scope="module")
+def quantum() -> tf_keras.layers.Layer:
+    layer = build_model(from_mapping({**SMALL, "qubits": QUBITS})).get_layer("quantum")
+    layer.parameters.assign(PARAMETERS)
+    return layer
+
+
+@pytest.fixture(scope="module")
+def exact() -> Floats:
+    """Z on the readouts by cirq, (samples, readouts)."""
+    samples = zip(EXCITED.tolist(), ANGLES.tolist(), strict=True)
+    return np.array([reference.expectations("hybrid", QUBITS, PARAMETERS, q, angle) for q, angle in samples])
+
+
+@pytest.mark.parametrize("shots", [1, 10, 100, 10**4, 10**6])
+def test_mean_and_variance_of_every_readout_are_those_of_its_shots(
+    quantum: tf_keras.layers.Layer, exact: Floats, shots: int
+) -> None:
+    repeated = np.tile(quantum((EXCITED, ANGLES)).numpy(), (100, 1))
+    seeds = data.shot_seeds("train", 0, 1, 50)
+    drawn = np.array([_estimates(repeated, shots, seed).reshape(100, *exact.shape) for seed in seeds])
+    drawn = drawn.reshape(-1, *exact.shape)
+    variance = (1 - exact**2) / shots
+    assert (np.abs(drawn.mean(axis=0) - exact) < 4 * np.sqrt(variance / len(drawn))).all()
+    # The variance of a sample variance, from the binomial's fourth moment.
+    kurtosis = (4 / (1 - exact**2) - 6) / shots
+    spread = np.sqrt((2 + kurtosis) / len(drawn))
+    assert (np.abs(((drawn - exact) ** 2).mean(axis=0) / variance - 1) < 4 * spread).all()
+
+
+def test_readouts_and_samples_are_drawn_independently() -> None:
+    drawn = np.array([_estimates(np.zeros((3, 2)), 100, seed).ravel() for seed in data.shot_seeds("train", 0, 1, 2000)])
+    correlation = np.corrcoef(drawn.T) - np.eye(6)
+    assert np.abs(correlation).max() < 4 / np.sqrt(2000)
+
+
+@pytest.mark.parametrize("shots", [1, 3, 1000, 10**9])
+def test_certain_readouts_are_certain_also_where_float32_is_just_outside(shots: int) -> None:
+    certain = np.array([[1.0, -1.0], [1 + 1e-6, -1 - 1e-6]] * 100)
+    np.testing.assert_allclose(_estimates(certain, shots, np.array([5, 6])), np.sign(certain), rtol=1e-15)
+    near = np.array([[1 - 1e-7, -1 + 1e-7]] * 100)
+    estimates = _estimates(near, shots, np.array([5, 6]))
+    assert (np.abs(estimates) <= 1).all()
+    np.testing.assert_allclose(estimates, near, atol=1e-6)
+
+
+def test_an_estimate_is_a_share_of_the_shots(exact: Floats) -> None:
+    ones = (_estimates(exact, 7, np.array([1, 2])) + 1) * 7 / 2
+    np.testing.assert_allclose(ones, np.round(ones), atol=1e-12)
+    assert len(np.unique(np.round(ones))) > 3
+
+
+def test_gradient_is_that_of_the_exact_readouts(quantum: tf_keras.layers.Layer) -> None:
+    upstream = tf.constant(np.random.default_rng(3).normal(size=(len(EXCITED), 2)))
+    gradients = []
+    for shots in (0, 10):
+        with tf.GradientTape() as tape:
+            readouts = quantum((EXCITED, ANGLES))
+            if shots:
+                readouts = sample(readouts, tf.constant([shots, 0, 1, 2], tf.int64))
+            total = tf.reduce_sum(upstream * readouts)
+        gradients.append(tape.gradient(total, quantum.parameters).numpy())
+    assert np.abs(gradients[0]).max() > 0.1
+    np.testing.assert_allclose(gradients[1], gradients[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("replicas", [2, 3, 5])
+@pytest.mark.parametrize("count", [6, 31, 97])
+def test_a_sample_is_drawn_alike_on_any_number_of_replicas(count: int, replicas: int) -> None:
+    samples = data.draw(count, 1, seed=0)
+    # A function of the sample alone, which its qubit tells.
+    readouts = np.random.default_rng(4).uniform(-1, 1, (count, 3))
+
+    def drawn(replicas: int) -> Floats:
+        result = np.full_like(readouts, np.nan)
+        shards = shard(samples, 32, replicas)
+        seeds = data.shot_seeds("train", 0, 1, len(shards.sizes))
+        for qubit, _, _, weight, draw in zip(
+            *(array.reshape(-1, array.shape[-1]) for array in shards.sampled(50, seeds).arrays), strict=True
+        ):
+            real = weight > 0
+            result[qubit[real]] = sample(tf.constant(readouts[qubit]), tf.constant(draw)).numpy()[real]
+        return result
+
+    np.testing.assert_array_equal(drawn(replicas), drawn(1))
+
+
+def test_seeds_differ_between_splits_seeds_epochs_and_batches() -> None:
+    streams = itertools.product(("train", "validation", "test"), (0, 1), (0, 1, 2))
+    seeds = np.concatenate([data.shot_seeds(split, seed, epoch, 10) for split, seed, epoch in streams])
+    assert len({tuple(seed) for seed in seeds.tolist()}) == 180
+    drawn = {tuple(_estimates(np.zeros((5, 1)), 10**6, seed).ravel()) for seed in seeds[::10]}
+    assert len(drawn) == 18
+    # Of an epoch that is cut short, too: the first ones do not depend on how many follow.
+    np.testing.assert_array_equal(data.shot_seeds("train", 7, 3, 4), data.shot_seeds("train", 7, 3, 9)[:4])
+
+
+def test_losses_are_those_of_sampled_readouts(small_dataset: data.Dataset, tmp_path: Path) -> None:
+    """One update by hand, from the seeds of the training's and the validation's own streams."""
+    config = _config(20, epochs=1, batch_size=len(small_dataset.train), optimizer="sgd", learning_rate=0.1)
+    (epoch,) = train(config, small_dataset, tmp_path)
+    model = build_model(config)
+    samples = small_dataset.train.take(data.order(config.seed, 1, len(small_dataset.train)))
+    for split, batch, loss in (
+        ("train", samples, epoch.train_loss),
+        ("validation", small_dataset.validation, epoch.val_loss),
+    ):
+        predictions = _predictions(model, batch, 20, data.shot_seeds(split, config.seed, 1, 1)[0])
+        assert loss == pytest.approx(np.mean((predictions - batch.label) ** 2), rel=1e-6)
+        checkpoint = checkpoints.load_latest(tmp_path / "checkpoints")
+        assert checkpoint
+        assign(model.trainable_variables, checkpoint.weights)
+
+
+def test_every_epoch_is_drawn_anew(small_dataset: data.Dataset, tmp_path: Path) -> None:
+    """With weights that stay, losses differ by nothing but the draws."""
+    count = len(small_dataset.train)
+    config = _config(20, batch_size=count, optimizer="sgd", learning_rate=1e-300)
+    history = train(config, small_dataset, tmp_path)
+    assert len({epoch.val_loss for epoch in history}) == 3
+    model = build_model(config)
+    for epoch in history:
+        batch = small_dataset.train.take(data.order(config.seed, epoch.epoch, count))
+        predictions = _predictions(model, batch, 20, data.shot_seeds("train", config.seed, epoch.epoch, 1)[0])
+        assert epoch.train_loss == pytest.approx(np.mean((predictions - batch.label) ** 2), rel=1e-6)
+
+
+def test_started_again_continues_the_same_sequence_to_the_bit(small_dataset: data.Dataset, tmp_path: Path) -> None:
+    train(_config(20), small_dataset, tmp_path / "once")
+    train(_config(20, epochs=2), small_dataset, tmp_path / "twice")
+    train(_config(20), small_dataset, tmp_path / "twice")
+    once, twice = (checkpoints.load_latest(tmp_path / name / "checkpoints") for name in ("once", "twice"))
+    assert once
+    assert twice
+    assert _losses(once.history) == _losses(twice.history)
+    for one, other in zip(once.weights + once.optimizer, twice.weights + twice.optimizer, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_many_shots_train_as_expectation_values_do_and_few_do_not(
+    small_dataset: data.Dataset, trained: Path, tmp_path: Path
+) -> None:
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    expected = [epoch.train_loss for epoch in checkpoint.history]
+    # A loss of 28 samples and 2 readouts, each good to 3e-5.
+    many = [epoch.train_loss for epoch in train(_config(10**9), small_dataset, tmp_path / "many")]
+    np.testing.assert_allclose(many, expected, rtol=1e-4)
+    few = [epoch.train_loss for epoch in train(_config(5), small_dataset, tmp_path / "few")]
+    assert np.abs(np.array(few) / expected - 1).max() > 1e-2
+
+
+def test_mirrored_strategy_draws_the_same(small_dataset: data.Dataset, tmp_path: Path) -> None:
+    none, mirrored = (
+        _losses(train(_config(20, strategy=strategy), small_dataset, tmp_path / strategy))
+        for strategy in ("none", "mirrored")
+    )
+    np.testing.assert_allclose(mirrored, none, rtol=1e-9)
+
+
+def test_exact_training_draws_nothing(
+    small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Not a function: any use of it fails.
+    monkeypatch.setattr("trainer.steps.sampled_outputs", None)
+    assert train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
+    assert len(shard(small_dataset.train, 8, 1).arrays) == 4
+
+
+@pytest.mark.parametrize(("trained_with", "given"), [(20, 0), (20, 30), (0, 20)])
+def test_refuses_to_continue_with_other_shots(
+    small_dataset: data.Dataset, tmp_path: Path, trained_with: int, given: int
+) -> None:
+    train(_config(trained_with, epochs=1), small_dataset, tmp_path)
+    message = f"^shots: the folder's checkpoint was trained with {trained_with}; .* Given: {given}$"
+    with pytest.raises(ArtifactError, match=message):
+        train(_config(given), small_dataset, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def measured(small_dataset: data.Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model folder of a training with shots."""
+    folder = tmp_path_factory.mktemp("measured")
+    train(_config(20), small_dataset, folder / "training")
+    export.export(folder / "training", folder / "model")
+    return folder / "model"
+
+
+def test_evaluation_is_of_sampled_readouts_with_the_exact_error_beside_it(
+    measured: Path, small_dataset: data.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Two batches, the second of two samples.
+    monkeypatch.setattr("trainer.evaluate._BATCH", 4)
+    evaluation = evaluate.evaluate(measured, small_dataset)
+    model, description = export.load(measured)
+    split = small_dataset.test
+    parts = (split.take(np.arange(4)), split.take(np.arange(4, len(split))))
+    seeds = data.shot_seeds("test", description["experiment"]["seed"], 0, 2)
+    expected = [_predictions(model, part, 20, seed) for part, seed in zip(parts, seeds, strict=True)]
+    np.testing.assert_allclose(evaluation.predictions, np.concatenate(expected), rtol=1e-9)
+    exact = evaluate.predict(model, split)
+    metrics = evaluation.metrics
+    assert metrics["mse"] == pytest.approx(np.mean((evaluation.predictions - split.label) ** 2))
+    assert metrics["accuracy"] == np.mean((evaluation.predictions >= 0) == (split.label > 0))
+    assert metrics["exact_mse"] == pytest.approx(np.mean((exact - split.label) ** 2))
+    assert metrics["exact_accuracy"] == np.mean((exact >= 0) == (split.label > 0))
+    assert metrics["mse"] != pytest.approx(metrics["exact_mse"], rel=1e-3)
+    assert evaluate.evaluate(measured, small_dataset).metrics == metrics
+    evaluate.save_predictions(evaluation, tmp_path / "predictions")
+    with (tmp_path / "predictions" / "predictions.csv").open() as file:
+        saved = [float(row["prediction"]) for row in csv.DictReader(file)]
+    assert saved == evaluation.predictions.tolist()
+
+
+def test_the_servable_model_stays_exact(measured: Path, small_dataset: data.Dataset) -> None:
+    model, _ = export.load(measured)
+    split = small_dataset.test
+    serve = tf.saved_model.load(str(measured / "saved_model")).signatures["serving_default"]
+    served = serve(qubit=tf.constant(split.qubit), angle=tf.constant(split.angle))["prediction"]
+    np.testing.assert_allclose(served, evaluate.predict(model, split), atol=1e-5)
+
+
+def test_exact_evaluation_has_no_second_error(trained: Path, small_dataset: data.Dataset, tmp_path: Path) -> None:
+    export.export(trained, tmp_path / "model")
+    assert not [name for name in evaluate.evaluate(tmp_path / "model", small_dataset).metrics if "exact" in name]
+
+
+@pytest.fixture(autouse=True)
+def _no_graphs_left() -> Iterator[None]:
+    yield
+    tf_keras.backend.clear_session()
