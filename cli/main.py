@@ -6,6 +6,7 @@ import click
 
 from cli.compare import compare
 from cli.errors import StepError
+from cli.plan import plan
 from cli.run import run
 from cli.tensorboard import tensorboard
 from trainer.errors import QcnnError
@@ -21,6 +22,7 @@ def qcnn() -> None:
 
 
 qcnn.add_command(run)
+qcnn.add_command(plan)
 qcnn.add_command(compare)
 qcnn.add_command(tensorboard)
 

@@ -15,6 +15,7 @@ from trainer.folders import only_writer
 from trainer.history import Epoch, epoch_seconds, is_complete, save_history
 from trainer.peers import lost_peers, taken_address
 from trainer.profiling import BatchProfile, batch_profile
+from trainer.startup import start_compiler
 from trainer.steps import same_everywhere
 from trainer.strategies import create_strategy
 from trainer.tensorboard import EventLog, event_log
@@ -53,6 +54,7 @@ def train(
         listener("state", state="waiting for the others" if cluster else "starting")
         with taken_address(cluster), lost_peers(cluster):
             strategy = create_strategy(config, cluster)
+            start_compiler()
         training = Training(config, dataset, workdir / checkpoints.FOLDER, strategy)
         with lost_peers(cluster):
             if cluster and not same_everywhere(strategy, len(training.history)):

@@ -53,12 +53,21 @@ def build_model(config: ExperimentConfig) -> tf_keras.Model:
         ConfigError: the user's own circuit cannot be used.
     """
     ansatz = circuits.build(config.model, config.qubits)
-    limits = Limits(
+    simulator = simulators.create(config.simulator, ansatz, circuits.ring(config.qubits), limits(config))
+    return assemble(config, ansatz, simulator)
+
+
+def limits(config: ExperimentConfig) -> Limits:
+    """Return what a worker's simulator has to keep to."""
+    return Limits(
         memory=config.options.memory_gib * 2**30,
         batch=-(-config.batch_size // config.workers),
         real_bytes={"complex64": 4, "complex128": 8}[config.options.precision],
     )
-    simulator = simulators.create(config.simulator, ansatz, circuits.ring(config.qubits), limits)
+
+
+def assemble(config: ExperimentConfig, ansatz: circuits.Ansatz, simulator: simulators.Simulator) -> tf_keras.Model:
+    """Build the network around a simulator of the ansatz."""
     qubit = tf_keras.Input(shape=(), dtype=tf.int32, name="qubit")
     angle = tf_keras.Input(shape=(), dtype=tf.float32, name="angle")
     outputs = QuantumLayer(ansatz, simulator, config.seed)((qubit, angle))

@@ -30,6 +30,14 @@ def load_tensorflow() -> None:
         tf.config.list_physical_devices()
 
 
+def start_compiler() -> None:
+    """Compile something, holding back the greetings of TensorFlow's compiler; after a strategy was created."""
+    import tensorflow as tf
+
+    with _stderr_held_back():
+        tf.function(lambda value: value + 1, jit_compile=True)(tf.constant(0.0))
+
+
 def end_now(reason: str, code: int) -> NoReturn:
     """End this process from any thread, whatever the others do; say why if anybody listens."""
     with contextlib.suppress(OSError):

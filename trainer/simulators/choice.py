@@ -6,7 +6,7 @@ import math
 from trainer.config import TFQ_MAX_QUBITS
 from trainer.errors import ConfigError
 from trainer.simulators import statevector, window
-from trainer.simulators.cost import NOMINAL, Cost, Speed, in_words
+from trainer.simulators.cost import NOMINAL, Cost, in_words
 from trainer.simulators.gates import Network
 from trainer.simulators.interface import Limits
 
@@ -33,7 +33,7 @@ def estimates(network: Network, limits: Limits) -> tuple[Estimate, ...]:
     return tuple(Estimate(name, cost, cost.memory <= limits.memory) for name, cost in costs.items())
 
 
-def cheapest(every: tuple[Estimate, ...], network: Network, limits: Limits, speed: Speed = NOMINAL) -> Estimate:
+def cheapest(every: tuple[Estimate, ...], network: Network, limits: Limits) -> Estimate:
     """Return the estimate of the fastest that fits.
 
     Raises:
@@ -46,7 +46,7 @@ def cheapest(every: tuple[Estimate, ...], network: Network, limits: Limits, spee
             f"qubits: no simulator can run this circuit in {in_words(limits.memory)} (memory_gib); {least.simulator} "
             f"needs the least, {in_words(least.cost.memory)}. Given: {network.qubits}"
         )
-    return min(fitting, key=lambda estimate: speed.seconds(estimate.cost))
+    return min(fitting, key=lambda estimate: NOMINAL.seconds(estimate.cost))
 
 
 def _tfq(network: Network, limits: Limits) -> Cost:

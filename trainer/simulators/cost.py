@@ -12,14 +12,14 @@ _SWEEPS = 4
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """Arithmetic and memory traffic of one training step's states, and the memory they take.
+    """Arithmetic and memory traffic (bytes) of one training step's states, and the bytes of memory they take.
 
-    `sweeps` counts passes of one group over its states: what each costs however few the amplitudes are.
+    `kernels` counts the pieces that the compiled programs fall into: what each costs however small it is.
     """
 
     flops: float = 0.0
     traffic: float = 0.0
-    sweeps: float = 0.0
+    kernels: float = 0.0
     memory: float = 0.0
 
     def __add__(self, other: "Cost") -> "Cost":
@@ -27,32 +27,32 @@ class Cost:
         return Cost(
             self.flops + other.flops,
             self.traffic + other.traffic,
-            self.sweeps + other.sweeps,
+            self.kernels + other.kernels,
             max(self.memory, other.memory),
         )
 
     def __mul__(self, times: float) -> "Cost":
         """Return the cost of as many repetitions, one after the other."""
-        return Cost(self.flops * times, self.traffic * times, self.sweeps * times, self.memory)
+        return Cost(self.flops * times, self.traffic * times, self.kernels * times, self.memory)
 
 
 @dataclasses.dataclass(frozen=True)
 class Speed:
-    """What a machine does in a second, and the seconds of a sweep over nothing and of all else in a step."""
+    """What a machine does in a second, and the seconds of one kernel however small."""
 
     flops: float
     traffic: float
-    sweep_seconds: float
-    step_seconds: float
+    kernel_seconds: float
 
     def seconds(self, cost: Cost) -> float:
-        """Return the seconds of a training step."""
-        work = max(cost.flops / self.flops, cost.traffic / self.traffic)
-        return self.step_seconds + cost.sweeps * self.sweep_seconds + work
+        """Return the seconds that the states of a training step take."""
+        return cost.kernels * self.kernel_seconds + max(cost.flops / self.flops, cost.traffic / self.traffic)
 
 
 # Two cores of today. Only for choosing a simulator: all workers must choose alike, whatever machine each is on.
-NOMINAL = Speed(flops=2e10, traffic=1e10, sweep_seconds=5e-6, step_seconds=1e-3)
+NOMINAL = Speed(flops=2e10, traffic=1e10, kernel_seconds=4e-6)
+# Of the matrices of a group's blocks and of what is read from its final states, forward and back. Counted once.
+_KERNELS_AROUND_A_GROUP = 20
 
 
 def evolution(groups: Iterable[Group], amplitudes: float, real_bytes: int) -> Cost:
@@ -65,7 +65,7 @@ def evolution(groups: Iterable[Group], amplitudes: float, real_bytes: int) -> Co
     return Cost(
         flops=_SWEEPS * 8.0 * sum(2**size for size in sizes) * amplitudes * real_bytes / 4,
         traffic=_SWEEPS * 2 * 2.0 * real_bytes * len(sizes) * amplitudes,
-        sweeps=_SWEEPS * len(sizes),
+        kernels=(2 * _SWEEPS + _KERNELS_AROUND_A_GROUP) * len(sizes),
     )
 
 

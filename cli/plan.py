@@ -1,0 +1,81 @@
+"""qcnn plan: what an experiment will cost, before it runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import click
+from tabulate import tabulate
+
+from cli.experiment import experiment_options, read_experiment
+from trainer.startup import load_tensorflow, start_compiler
+
+if TYPE_CHECKING:
+    from trainer.plan import Plan
+
+_COLUMNS = ("simulator", "flops a step", "traffic a step", "memory", "seconds an epoch", "")
+
+
+@click.command(context_settings={"token_normalize_func": lambda token: token.replace("_", "-")})
+@experiment_options
+def plan(config: str | None, **flags: str | None) -> None:
+    """Print what an experiment will cost: circuits, light cones, memory, seconds an epoch, the simulator and why."""
+    experiment = read_experiment(config, flags)
+    # After the words are known to be right: TensorFlow takes seconds to load.
+    load_tensorflow()
+    start_compiler()
+    from trainer.plan import plan as make_plan
+
+    made = make_plan(experiment)
+    click.echo(_counts(made))
+    click.echo(_simulators(made))
+    click.echo(_choice(made, experiment.simulator))
+    click.echo(_workers(made))
+
+
+def _counts(made: Plan) -> str:
+    kinds = Counter(made.cones)
+    cones = ", ".join(" + ".join(f"{qubits} qubits" for qubits in cone) for cone in kinds)
+    return "\n".join(
+        (
+            f"{made.samples} samples; an epoch runs {made.circuits} circuits in {made.train_steps} training and "
+            f"{made.validation_steps} validation steps",
+            f"{made.readouts} readouts of {len(made.cones)} kinds; independent parts of their light cones, with what "
+            f"is traced out: {cones}",
+            "",
+        )
+    )
+
+
+def _simulators(made: Plan) -> str:
+    from trainer.simulators.cost import in_words
+
+    rows = []
+    for prediction in made.predictions:
+        cost, fits = prediction.estimate.cost, prediction.estimate.fits
+        numbers = (
+            f"{cost.flops:.2g}",
+            in_words(cost.traffic),
+            in_words(cost.memory),
+            f"{prediction.epoch_seconds:.3g}",
+        )
+        mark = "chosen" if prediction is made.chosen else "" if fits else "does not fit in memory_gib"
+        rows.append((prediction.estimate.simulator, *(numbers if cost.kernels or fits else ("", "", "", "")), mark))
+    return tabulate(rows, headers=_COLUMNS, tablefmt="simple", disable_numparse=True)
+
+
+def _choice(made: Plan, asked: str) -> str:
+    name = made.chosen.estimate.simulator
+    why = "the cheapest that is exact and fits in memory" if asked == "auto" else "as asked"
+    return (
+        f"\nsimulator {name}, {why}: about {made.chosen.epoch_seconds:.3g} seconds an epoch on this machine, which was "
+        f"measured for {made.probe_seconds:.1f} s"
+    )
+
+
+def _workers(made: Plan) -> str:
+    best = min(made.by_workers, key=lambda workers: made.by_workers[workers])
+    times = ", ".join(f"{workers}: {seconds:.3g} s" for workers, seconds in made.by_workers.items())
+    advice = "more than one worker does not pay" if best == 1 else f"up to {best} workers pay"
+    return f"workers, each on a machine like this, and seconds an epoch: {times}; {advice}"

@@ -1,0 +1,138 @@
+"""What an experiment will cost, before it runs."""
+
+import dataclasses
+import time
+
+import numpy as np
+import tensorflow as tf
+
+from trainer import circuits, data
+from trainer.batches import shard
+from trainer.config import ExperimentConfig
+from trainer.model import assemble, build_optimizer, limits
+from trainer.simulators import choice, window
+from trainer.simulators.choice import Estimate
+from trainer.simulators.cost import Speed
+from trainer.simulators.gates import Network, read_network
+from trainer.simulators.interface import Batch, Limits
+from trainer.simulators.probe import probe
+from trainer.steps import measuring_epoch, training_epoch
+
+# A reduction over workers, each on a machine of its own: two trips through a data centre's network.
+REDUCTION_SECONDS = 1e-3
+_PROBED_STEPS = 50
+# Of a training step's work on states, forward and back, what a step without a gradient does.
+_FORWARD = 0.25
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """Seconds an epoch with one simulator, for an experiment's number of workers."""
+
+    estimate: Estimate
+    epoch_seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What an experiment will cost; `by_workers` holds the seconds an epoch of the chosen simulator."""
+
+    samples: int
+    train_steps: int
+    validation_steps: int
+    circuits: int
+    readouts: int
+    cones: tuple[tuple[int, ...], ...]
+    predictions: tuple[Prediction, ...]
+    chosen: Prediction
+    by_workers: dict[int, float]
+    probe_seconds: float
+
+
+def plan(config: ExperimentConfig) -> Plan:
+    """Count what an experiment does and predict its seconds from a short measurement of this machine.
+
+    Raises:
+        ConfigError: the experiment cannot run.
+    """
+    ansatz = circuits.build(config.model, config.qubits)
+    network = read_network(ansatz, circuits.ring(config.qubits))
+    counts = config.split_counts
+    steps = [-(-count // config.batch_size) for count in (counts.train, counts.validation)]
+    estimates = choice.estimates(network, limits(config))
+    cheapest = choice.cheapest(estimates, network, limits(config)).simulator
+    name = cheapest if config.simulator == "auto" else config.simulator
+    start = time.perf_counter()
+    speed, rest = probe(), _rest_of_an_epoch(config, ansatz)
+    probed = time.perf_counter() - start
+
+    def predict(estimate: Estimate, workers: int) -> float:
+        reductions = sum(steps) * REDUCTION_SECONDS if workers > 1 else 0.0
+        return rest + reductions + _simulation(estimate, speed, steps)
+
+    predictions = tuple(Prediction(estimate, predict(estimate, config.workers)) for estimate in estimates)
+    chosen = next(prediction for prediction in predictions if prediction.estimate.simulator == name)
+    by_workers = {
+        workers: predict(_estimate(network, limits(config), name, -(-config.batch_size // workers)), workers)
+        for workers in (1, 2, 4, 8, 16, 32)
+        if workers <= config.batch_size
+    }
+    return Plan(
+        samples=config.rounds * config.qubits,
+        train_steps=steps[0],
+        validation_steps=steps[1],
+        circuits=counts.train + counts.validation,
+        readouts=len(network.readouts),
+        cones=_cones(network),
+        predictions=predictions,
+        chosen=chosen,
+        by_workers=by_workers,
+        probe_seconds=probed,
+    )
+
+
+def _simulation(estimate: Estimate, speed: Speed, steps: list[int]) -> float:
+    train, validation = steps
+    return (train + _FORWARD * validation) * speed.seconds(estimate.cost)
+
+
+def _estimate(network: Network, given: Limits, simulator: str, batch: int) -> Estimate:
+    estimates = choice.estimates(network, dataclasses.replace(given, batch=batch))
+    return next(estimate for estimate in estimates if estimate.simulator == simulator)
+
+
+def _cones(network: Network) -> tuple[tuple[int, ...], ...]:
+    """Return, for every kind of readout, the qubits of its independent parts, traced out ones included."""
+    kinds = window.find_readouts(network).kinds
+    return tuple(tuple(part.cone.inner + part.cone.outer for part in kind.parts) for kind in kinds)
+
+
+class _Nothing:
+    """A simulator that takes no time: what is left of an epoch is everything else."""
+
+    def __init__(self, readouts: int) -> None:
+        self._readouts = readouts
+
+    def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
+        """Return zeros, float32 (batch, readouts), that depend on the parameters."""
+        nothing = tf.cast(0 * tf.reduce_sum(parameters), tf.float32)
+        return tf.zeros([tf.shape(batch.qubit)[0], self._readouts]) + nothing
+
+
+def _rest_of_an_epoch(config: ExperimentConfig, ansatz: circuits.Ansatz) -> float:
+    """Measure a part of an epoch of one process, without its simulator; return the seconds of the whole."""
+    model = assemble(config, ansatz, _Nothing(len(ansatz.readouts)))
+    optimizer = build_optimizer(config)
+    optimizer.build(model.trainable_variables)
+    strategy = tf.distribute.get_strategy()
+    runs = (training_epoch(strategy, model, optimizer), measuring_epoch(strategy, model))
+    total = 0.0
+    counts = config.split_counts
+    for run, count in zip(runs, (counts.train, counts.validation), strict=True):
+        part = min(count, _PROBED_STEPS * config.batch_size)
+        samples = data.Samples(np.zeros(part, np.int32), np.zeros(part, np.float32), np.ones(part, np.int8))
+        run(shard(samples, config.batch_size, 1))
+        start = time.perf_counter()
+        run(shard(samples, config.batch_size, 1))
+        total += (time.perf_counter() - start) * count / part
+    return total

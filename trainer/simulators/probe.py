@@ -1,0 +1,64 @@
+"""How fast this machine evolves states: measured in about a second, so that predictions hold on any machine."""
+
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from trainer.simulators.blocks import Block, Matrices
+from trainer.simulators.cost import Cost, Speed, evolution
+from trainer.simulators.evolution import Group, evolve
+from trainer.simulators.gates import Exponent, Gate, Spectrum
+
+_REPEATS = 5
+# So few amplitudes that only the number of kernels counts, and as many as do not stay in a processor's caches.
+_SMALL, _LARGE = (8, 1), (18, 8)
+
+
+def probe() -> Speed:
+    """Measure this machine."""
+    small, kernels = _measure(*_SMALL)
+    large, work = _measure(*_LARGE)
+    kernel_seconds = small / kernels.kernels
+    left = max(large - small, 1e-9)
+    # Arithmetic and traffic overlap: whichever is slower tells, so each is bounded by all the time there was.
+    return Speed(flops=work.flops / left, traffic=work.traffic / left, kernel_seconds=kernel_seconds)
+
+
+def _measure(qubits: int, states: int) -> tuple[float, Cost]:
+    """Return the seconds of evolving states forward and back, and what that costs by the same count as a step."""
+    groups = [_group(range(4)), _group(range(qubits - 4, qubits)), _group(range(2, 6))]
+    matrices = Matrices([block for group in groups for block in group.blocks], 1)
+    data = np.full((states, 2**qubits, 2), 2.0 ** (-qubits / 2), np.float32)
+
+    @tf.function(jit_compile=True)
+    def step(parameters: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            tape.watch(parameters)
+            final = evolve(groups, start, matrices, matrices(parameters))
+            value = tf.reduce_sum(final[..., 0] ** 2)
+        return tape.gradient(value, parameters)
+
+    parameters, start = tf.constant([0.3], tf.float64), tf.constant(data)
+    seconds = _typical(lambda: step(parameters, start).numpy())
+    return seconds, evolution(groups, states * 2.0**qubits, real_bytes=4)
+
+
+def _group(qubits: range) -> Group:
+    dimension = 2 ** len(qubits)
+    half = np.diag((np.arange(dimension) % 2).astype(np.complex128))
+    spectrum = Spectrum(np.array([0.0, 1.0]), np.stack([np.eye(dimension) - half, half]))
+    gate = Gate(tuple(qubits), spectrum, Exponent(0.0, ((0, 1.0),)))
+    return Group(gate.qubits, (Block(gate.qubits, (gate,)),))
+
+
+def _typical(run: Callable[[], object]) -> float:
+    run()
+    seconds = []
+    for _ in range(_REPEATS):
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)
