@@ -74,15 +74,20 @@ def evolve(groups: Sequence[Group], states: tf.Tensor, blocks: Matrices, matrice
 
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
             gradients = [tf.zeros_like(unitary) for unitary in unitaries]
+            nothing = tf.zeros([], states.dtype)
             state, adjoint, arranged = final, _moved(upstream, natural, order), order
             for number, (qubits, kind) in enumerate(reversed(steps), start=1):
                 _, state = _bring_last(state, arranged, qubits)
                 arranged, adjoint = _bring_last(adjoint, arranged, qubits)
-                state = tf.matmul(_rows(state, qubits), unitaries[kind])
+                inverse = unitaries[kind] + nothing
+                state = tf.matmul(_rows(state, qubits), inverse)
                 adjoint = _rows(adjoint, qubits)
-                gradients[kind] += tf.matmul(adjoint, state, transpose_a=True)
+                own = tf.matmul(adjoint, state, transpose_a=True)
+                gradients[kind] += own
+                # Or the compiler leaves these products to the end, and keeps the states of all groups for them.
+                nothing = 0 * own[0, 0]
                 if number < len(steps):
-                    adjoint = tf.matmul(adjoint, unitaries[kind])
+                    adjoint = tf.matmul(adjoint, inverse)
             return gradients
 
         return tf.reshape(_moved(final, order, natural), shape), gradient

@@ -21,7 +21,7 @@ from trainer.simulators.gates import Network
 from trainer.simulators.interface import Batch, Limits
 
 # States that the sweeps hold at a time: the state, its gradient, and what a product makes of them. Measured.
-_COPIES = 6
+_COPIES = 10
 # Graph state and a flipped one: without both there is no mixed row.
 _LEAST_COLUMNS = 2
 # Amplitudes are numbered in int32.
@@ -100,13 +100,13 @@ class StateVector:
     def _measure_samples(self, parameters: tf.Tensor, masks: tf.Tensor, angles: tf.Tensor) -> tf.Tensor:
         states = excitations.sample_states(self._qubits, self._edges, masks, angles, self._dtype)
         final = evolve(self._groups, states, self._matrices, self._matrices(parameters))
-        return self._z(tf.reduce_sum(final**2, axis=2))
+        return self._z(tf.reduce_sum(tf.square(final), axis=2))
 
     def _measure_spanning(self, parameters: tf.Tensor, masks: tf.Tensor) -> tf.Tensor:
         """Return the three rows of every flipped qubit, float64 (masks, 3, readouts)."""
         states = excitations.spanning_states(self._qubits, self._edges, masks, self._dtype)
         final = evolve(self._groups, states, self._matrices, self._matrices(parameters))
-        own = self._z(tf.reduce_sum(final**2, axis=2))
+        own = self._z(tf.reduce_sum(tf.square(final), axis=2))
         graph, flipped = final[:1], final[1:]
         mixed = self._z(2 * (graph[..., 0] * flipped[..., 1] - graph[..., 1] * flipped[..., 0]))
         return tf.stack([tf.repeat(own[:1], masks.shape[0], axis=0), own[1:], mixed], axis=1)
