@@ -10,16 +10,13 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from benchmarks.peers import process
-from benchmarks.peers.network import HIDDEN_UNITS, LEARNING_RATE, Batch, Task
+from benchmarks.peers.network import EPOCH_STEPS, HIDDEN_UNITS, LEARNING_RATE, Batch, Task
 from trainer.batches import Shards, shard
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.data import Samples
 from trainer.model import build_model, build_optimizer
 from trainer.steps import training_epoch
 from trainer.training import assign, values_of
-
-# An epoch of 1,000 samples at batch 32 has as many.
-EPOCH_STEPS = 32
 
 
 class Ours:
