@@ -19,7 +19,8 @@ PROCESSES = {
     "ours": [],
     "tutorial": [],
     "tensorcircuit": [],
-    "tensorcircuit, lightcone": ["--lightcone"],
+    "tensorcircuit, blocks": ["--blocks"],
+    "tensorcircuit, lightcone": ["--blocks", "--lightcone"],
     "lightning": [],
 }
 _TOLERANCE = 1e-4

@@ -16,6 +16,7 @@ def launch(module: str, *arguments: str, timeout: float | None = None) -> dict[s
 
     Raises:
         subprocess.TimeoutExpired: it takes longer than `timeout` seconds.
+        subprocess.CalledProcessError: it fails; what it says goes to stderr.
     """
     python = str(_PEERS) if module in _ELSEWHERE else sys.executable
     if not Path(python).exists():
@@ -23,6 +24,7 @@ def launch(module: str, *arguments: str, timeout: float | None = None) -> dict[s
     command = [python, "-m", f"benchmarks.peers.{module}", *arguments]
     finished = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=timeout, check=False)
     if finished.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with exit code {finished.returncode}\n{finished.stderr}")
+        sys.stderr.write(finished.stderr)
+        finished.check_returncode()
     reported: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
     return reported

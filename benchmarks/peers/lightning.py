@@ -43,7 +43,9 @@ class Lightning:
 
     def step(self, prepared: Any) -> float:
         """Train on a batch."""
-        self._weights, loss = self._adam.step_and_cost(self._loss(*prepared), *self._weights)
+        moved, loss = self._adam.step_and_cost(self._loss(*prepared), *self._weights)
+        # Of a single argument it returns no list.
+        self._weights = moved if len(self._weights) > 1 else [moved]
         return float(loss)
 
     def gradients(self, prepared: Any) -> tuple[npt.ArrayLike, Sequence[npt.ArrayLike]]:

@@ -1,7 +1,7 @@
 """tensorcircuit-ng on jax: samples by vmap, the whole step jitted.
 
-The matrix of a convolution, which all pairs share, is computed once and applied as one gate: steps take as long as
-with single gates or less, and compiling a fraction. With --lightcone each readout drops what it does not depend on.
+With --blocks the matrix of a convolution, which all pairs share, is computed once and applied as one gate: a fraction
+of the compiling, steps that may be faster or slower. With --lightcone each readout drops what it does not depend on.
 """
 
 import math
@@ -23,10 +23,10 @@ _BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-7
 class TensorCircuit:
     """The network and the state of Adam."""
 
-    def __init__(self, lightcone: bool, task: Task) -> None:
+    def __init__(self, blocks: bool, lightcone: bool, task: Task) -> None:
         self._weights = [jnp.asarray(values, jnp.float32) for values in task.weights]
         self._state = (jnp.zeros(()), *([jnp.zeros_like(values) for values in self._weights] for _ in range(2)))
-        self._readouts = partial(_readouts, task.circuit, task.qubits, lightcone)
+        self._readouts = partial(_readouts, task.circuit, task.qubits, blocks, lightcone)
         self._step = jax.jit(self._one_step)
 
     def prepare(self, batch: Batch) -> Any:
@@ -67,44 +67,59 @@ class TensorCircuit:
 
 
 def _readouts(
-    circuit: Circuit, qubits: int, lightcone: bool, parameters: jax.Array, qubit: jax.Array, angle: jax.Array
+    circuit: Circuit,
+    qubits: int,
+    blocks: bool,
+    lightcone: bool,
+    parameters: jax.Array,
+    qubit: jax.Array,
+    angle: jax.Array,
 ) -> jax.Array:
     """Return Z on the readouts, (batch, readouts)."""
-    matrices = {gates: _matrix(gates, parameters) for gates in {block.gates for block in circuit.blocks}}
+    kinds = {block.gates for block in circuit.blocks} if blocks else ()
+    matrices = {gates: _matrix(gates, parameters) for gates in kinds}
 
     def sample(qubit: jax.Array, angle: jax.Array) -> jax.Array:
         state = tc.Circuit(qubits)
         for gate in circuit.cluster:
-            _apply(state, gate)
+            _apply(state, gate, parameters)
         # Which qubit is excited differs between samples, the circuit must not: all are rotated, the others by nothing.
         for index in range(qubits):
             state.rx(index, theta=jnp.where(qubit == index, angle, 0.0))
         for block in circuit.blocks:
-            state.unitary(*block.qubits, unitary=matrices[block.gates])
+            if blocks:
+                state.unitary(*block.qubits, unitary=matrices[block.gates])
+            else:
+                for gate in block.placed:
+                    _apply(state, gate, parameters)
         values = [state.expectation_ps(z=[index], enable_lightcone=lightcone) for index in circuit.readouts]
         return jnp.real(jnp.stack(values))
 
     return jax.vmap(sample)(qubit, angle)
 
 
-def _apply(state: Any, gate: Gate) -> None:
-    getattr(state, gate.name.lower())(*gate.qubits)
-
-
 def _matrix(gates: tuple[Gate, ...], parameters: jax.Array) -> jax.Array:
     """Return the product of the gates of a block, (4, 4)."""
     matrix = jnp.eye(4, dtype=jnp.complex64)
     for gate in gates:
-        if gate.parameter < 0:
-            made = getattr(tc.gates, gate.name.lower())()
-        else:
-            theta = gate.sign * math.pi * parameters[gate.parameter]
-            made = getattr(tc.gates, f"r{gate.name.lower()}")(theta=theta)
-        factor = made.tensor.reshape(2 ** len(gate.qubits), -1)
+        name, angles = _called(gate, parameters)
+        factor = getattr(tc.gates, name)(**angles).tensor.reshape(2 ** len(gate.qubits), -1)
         if len(gate.qubits) == 1:
             factor = jnp.kron(factor, jnp.eye(2)) if gate.qubits == (0,) else jnp.kron(jnp.eye(2), factor)
         matrix = factor @ matrix
     return matrix
+
+
+def _apply(state: Any, gate: Gate, parameters: jax.Array) -> None:
+    name, angles = _called(gate, parameters)
+    getattr(state, name)(*gate.qubits, **angles)
+
+
+def _called(gate: Gate, parameters: jax.Array) -> tuple[str, dict[str, jax.Array]]:
+    """Return the library's name of a gate, and its angle if it has one."""
+    if gate.parameter < 0:
+        return gate.name.lower(), {}
+    return f"r{gate.name.lower()}", {"theta": gate.sign * math.pi * parameters[gate.parameter]}
 
 
 def main() -> None:
@@ -112,10 +127,12 @@ def main() -> None:
     tc.set_backend("jax")
     tc.set_dtype("complex64")
     parser = process.parser()
+    parser.add_argument("--blocks", action="store_true", help="apply convolutions and poolings as one gate each")
     parser.add_argument("--lightcone", action="store_true", help="enable_lightcone of expectation_ps")
     arguments = parser.parse_args()
-    name = f"tensorcircuit-ng {tc.__version__}, jax {jax.__version__}" + ", lightcone" * arguments.lightcone
-    process.run(name, arguments, partial(TensorCircuit, arguments.lightcone))
+    name = f"tensorcircuit-ng {tc.__version__}, jax {jax.__version__}"
+    form = ", blocks" * arguments.blocks + ", lightcone" * arguments.lightcone
+    process.run(name + form, arguments, partial(TensorCircuit, arguments.blocks, arguments.lightcone))
 
 
 if __name__ == "__main__":
