@@ -3,7 +3,7 @@ BIN := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-faults lint types compile figures clean
+.PHONY: help setup run test test-faults lint types compile figures peers simulators clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
@@ -36,5 +36,15 @@ figures: .venv/.complete ## measure what the README quotes (a quarter of an hour
 	  $(BIN)/python -m benchmarks.$$name || exit 1; \
 	done
 
-clean: ## remove the environment and what was compiled; runs/ stays
-	rm -rf .venv .uv build
+peers: .venv-peers/.complete ## install what benchmarks/simulators.py compares with into .venv-peers
+
+# Each group in an environment of its own: the two want different releases of NumPy and jax.
+.venv-peers/.complete: .venv/.complete
+	@UV_PROJECT_ENVIRONMENT=.venv-peers UV_PYTHON_DOWNLOADS=never .uv/uv sync --quiet --frozen --only-group peers \
+	  --compile-bytecode --python $(BIN)/python && touch $@
+
+simulators: .venv-peers/.complete ## measure the simulators beside their peers (an hour); ARGS="--rows hybrid-8" measures a part
+	@$(BIN)/python -m benchmarks.simulators $(ARGS)
+
+clean: ## remove the environments and what was compiled; runs/ stays
+	rm -rf .venv .venv-peers .uv build

@@ -1,0 +1,11 @@
+"""What benchmarks.simulators compares with, one module a peer: python -m benchmarks.peers.NAME hybrid 8.
+
+Each is a process of its own, builds the same network, trains it on the same batches from the same weights, and
+prints one JSON line. tensorcircuit and lightning run in .venv-peers, which `make peers` makes; tutorial and ours in
+.venv. `python -m benchmarks.peers.check` compares what they compute with cirq.
+"""
+
+import os
+
+# TensorFlow Quantum 0.7 builds on Keras 2, which TensorFlow hands out only if this is set before its import.
+os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")

@@ -1,0 +1,30 @@
+"""Start a peer's process in its environment."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).parents[2]
+_PEERS = _ROOT / ".venv-peers" / "bin" / "python"
+_ELSEWHERE = ("tensorcircuit", "lightning")
+
+
+def launch(module: str, *arguments: str, timeout: float | None = None) -> dict[str, Any]:
+    """Run benchmarks.peers.MODULE and return what it reports.
+
+    Raises:
+        subprocess.TimeoutExpired: it takes longer than `timeout` seconds.
+        subprocess.CalledProcessError: it fails; what it says goes to stderr.
+    """
+    python = str(_PEERS) if module in _ELSEWHERE else sys.executable
+    if not Path(python).exists():
+        raise SystemExit("The peers' environment is not there: make peers")
+    command = [python, "-m", f"benchmarks.peers.{module}", *arguments]
+    finished = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=timeout, check=False)
+    if finished.returncode:
+        sys.stderr.write(finished.stderr)
+        finished.check_returncode()
+    reported: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
+    return reported

@@ -1,0 +1,89 @@
+"""PennyLane's lightning.qubit with adjoint gradients of the loss itself (device_vjp), samples by broadcasting."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pennylane as qml
+from pennylane import numpy as qnp
+
+from benchmarks.peers import process
+from benchmarks.peers.network import LEARNING_RATE, Batch, Gate, Task
+
+_GATES = {
+    "H": qml.Hadamard,
+    "CZ": qml.CZ,
+    "CNOT": qml.CNOT,
+    "X": qml.RX,
+    "Y": qml.RY,
+    "Z": qml.RZ,
+    "XX": qml.IsingXX,
+    "YY": qml.IsingYY,
+    "ZZ": qml.IsingZZ,
+}
+
+
+class Lightning:
+    """The network and PennyLane's Adam."""
+
+    def __init__(self, task: Task) -> None:
+        self._circuit, self._qubits = task.circuit, task.qubits
+        self._weights = [qnp.array(values, requires_grad=True) for values in task.weights]
+        self._adam = qml.AdamOptimizer(LEARNING_RATE, eps=1e-7)
+        device = qml.device("lightning.qubit", wires=task.qubits, c_dtype=np.complex64)
+        self._node = qml.QNode(self._measure, device, diff_method="adjoint", device_vjp=True)
+
+    def prepare(self, batch: Batch) -> Any:
+        """Return the angle of every qubit in every sample, (qubits, batch), and the labels."""
+        angles = np.zeros((self._qubits, len(batch.qubit)))
+        angles[batch.qubit, np.arange(len(batch.qubit))] = batch.angle
+        return angles, batch.label
+
+    def step(self, prepared: Any) -> float:
+        """Train on a batch."""
+        moved, loss = self._adam.step_and_cost(self._loss(*prepared), *self._weights)
+        # Of a single argument it returns no list.
+        self._weights = moved if len(self._weights) > 1 else [moved]
+        return float(loss)
+
+    def gradients(self, prepared: Any) -> tuple[npt.ArrayLike, Sequence[npt.ArrayLike]]:
+        """Return readouts and gradients."""
+        readouts = np.stack(self._node(self._weights[0], prepared[0]), axis=-1)
+        gradients = qml.grad(self._loss(*prepared))(*self._weights)
+        return readouts, gradients if isinstance(gradients, tuple) else [gradients]
+
+    def _loss(self, angles: npt.NDArray[Any], label: npt.NDArray[Any]) -> Any:
+        def loss(parameters: Any, *dense: Any) -> Any:
+            values = qnp.stack(self._node(parameters, angles)).T
+            for kernel, bias in zip(dense[::2], dense[1::2], strict=True):
+                values = values @ kernel + bias
+            return qnp.mean((values[:, 0] - label) ** 2)
+
+        return loss
+
+    def _measure(self, parameters: Any, angles: npt.NDArray[Any]) -> list[Any]:
+        scaled = math.pi * parameters
+        # Taken apart once, not once a gate: autograd follows every access.
+        values = [scaled[index] for index in range(self._circuit.parameters)]
+        for gate in self._circuit.cluster:
+            _apply(gate, values)
+        # A broadcast circuit is the same for every sample: all qubits are rotated, the others by nothing.
+        for qubit, angle in enumerate(angles):
+            qml.RX(angle, wires=qubit)
+        for block in self._circuit.blocks:
+            for gate in block.placed:
+                _apply(gate, values)
+        return [qml.expval(qml.Z(qubit)) for qubit in self._circuit.readouts]
+
+
+def _apply(gate: Gate, values: Sequence[Any]) -> None:
+    if gate.parameter < 0:
+        _GATES[gate.name](wires=gate.qubits)
+    else:
+        _GATES[gate.name](gate.sign * values[gate.parameter], wires=gate.qubits)
+
+
+if __name__ == "__main__":
+    process.run(f"PennyLane lightning {qml.version()}", process.parser().parse_args(), Lightning)

@@ -1,0 +1,137 @@
+"""The network as plain data, for libraries that know neither cirq nor TensorFlow, and what it is trained on.
+
+The truth is trainer.circuits; tests/benchmarks/test_peers.py compares. NumPy alone is imported, so that it runs in
+either environment.
+"""
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+LEARNING_RATE = 0.02
+HIDDEN_UNITS = 8
+# An epoch of 1,000 samples at batch 32 has as many.
+EPOCH_STEPS = 32
+_CONVOLUTION_PARAMETERS = 15
+_LAYER_PARAMETERS = 21
+
+
+class Gate(NamedTuple):
+    """A gate by its name: H, CZ and CNOT as they are; X, Y, Z, XX, YY and ZZ to the power sign x parameter.
+
+    P to the power t is exp(-i pi t P / 2) but for a phase of the whole state, which no readout sees.
+    """
+
+    name: str
+    qubits: tuple[int, ...]
+    parameter: int = -1
+    sign: int = 1
+
+
+class Block(NamedTuple):
+    """A convolution or a pooling of two qubits; its gates act on qubits 0 and 1 of these two."""
+
+    qubits: tuple[int, int]
+    gates: tuple[Gate, ...]
+
+    @property
+    def placed(self) -> list[Gate]:
+        """The gates on the qubits of the circuit."""
+        return [gate._replace(qubits=tuple(self.qubits[qubit] for qubit in gate.qubits)) for gate in self.gates]
+
+
+class Circuit(NamedTuple):
+    """The cluster state's gates, what acts after the excitation, and the qubits read out in Z."""
+
+    cluster: list[Gate]
+    blocks: list[Block]
+    readouts: list[int]
+    parameters: int
+
+
+class Batch(NamedTuple):
+    """Samples: excited qubit int32 (batch,), angle float32 (batch,) in rad, label float32 (batch,)."""
+
+    qubit: npt.NDArray[np.int32]
+    angle: npt.NDArray[np.float32]
+    label: npt.NDArray[np.float32]
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A network to train: every peer starts from `weights` and sees batch 0, 1, 2, ...
+
+    `weights` are the quantum parameters and, where there are several readouts, kernel and bias of both dense layers.
+    """
+
+    model: str
+    qubits: int
+    batch_size: int
+
+    @property
+    def circuit(self) -> Circuit:
+        """The circuit of the model."""
+        return circuit(self.model, self.qubits)
+
+    @property
+    def weights(self) -> list[Floats]:
+        """Initial weights, drawn as Keras draws them: equal in every process."""
+        random = np.random.default_rng(0)
+        parameters, readouts = self.circuit.parameters, len(self.circuit.readouts)
+        weights = [2 * math.pi * random.random(parameters)]
+        if readouts > 1:
+            for rows, columns in ((readouts, HIDDEN_UNITS), (HIDDEN_UNITS, 1)):
+                limit = math.sqrt(6 / (rows + columns))
+                weights += [limit * (2 * random.random((rows, columns)) - 1), np.zeros(columns)]
+        return weights
+
+    def batch(self, index: int) -> Batch:
+        """Return the samples of a batch: any qubit, any angle."""
+        random = np.random.default_rng([1, index])
+        angle = (math.pi * (2 * random.random(self.batch_size) - 1)).astype(np.float32)
+        qubit = (self.qubits * random.random(self.batch_size)).astype(np.int32)
+        return Batch(qubit, angle, np.where(np.abs(angle) <= math.pi / 2, 1, -1).astype(np.float32))
+
+
+def circuit(model: str, qubits: int) -> Circuit:
+    """Return the gates of `hybrid` or `deep` in the order in which they act."""
+    cluster = [Gate("H", (qubit,)) for qubit in range(qubits)]
+    cluster += [Gate("CZ", (qubit, (qubit + 1) % qubits)) for qubit in range(qubits)]
+    blocks: list[Block] = []
+    active, first = list(range(qubits)), 0
+    while len(active) > 1 and (model == "deep" or not blocks):
+        count = len(active)
+        convolution, pooling = _convolution(first), _pooling(first + _CONVOLUTION_PARAMETERS)
+        for start in (*range(0, count - 1, 2), *range(1, count - 1, 2), count - 1):
+            blocks.append(Block((active[start], active[(start + 1) % count]), convolution))
+        sources, active = active[: count // 2], active[count // 2 :]
+        blocks += [Block(pair, pooling) for pair in zip(sources, active, strict=False)]
+        first += _LAYER_PARAMETERS
+    return Circuit(cluster, blocks, active, first)
+
+
+def _basis(qubit: int, first: int) -> list[Gate]:
+    return [Gate(name, (qubit,), first + index) for index, name in enumerate("XYZ")]
+
+
+def _convolution(first: int) -> tuple[Gate, ...]:
+    entangling = [Gate(name, (0, 1), first + 6 + index) for index, name in enumerate(("ZZ", "YY", "XX"))]
+    return (
+        *_basis(0, first),
+        *_basis(1, first + 3),
+        *entangling,
+        *_basis(0, first + 9),
+        *_basis(1, first + 12),
+    )
+
+
+def _pooling(first: int) -> tuple[Gate, ...]:
+    """Return the pooling of qubit 0 into qubit 1."""
+    basis = _basis(1, first)
+    inverse = [gate._replace(sign=-1) for gate in reversed(basis)]
+    return (*basis, *_basis(0, first + 3), Gate("CNOT", (0, 1)), *inverse)

@@ -1,0 +1,64 @@
+"""TensorFlow Quantum as in its QCNN tutorial: AddCircuit, PQC with its default gradient (adjoint), Dense, Adam."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import cirq
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+import tensorflow_quantum as tfq
+import tf_keras
+
+from benchmarks.peers import process
+from benchmarks.peers.network import HIDDEN_UNITS, LEARNING_RATE, Batch, Task
+from trainer import circuits
+
+
+class Tutorial:
+    """The tutorial's Keras model, trained by a compiled step."""
+
+    def __init__(self, task: Task) -> None:
+        self._qubits = circuits.ring(task.qubits)
+        ansatz = circuits.build(task.model, task.qubits)
+        excitation = tf_keras.Input(shape=(), dtype=tf.string)
+        cluster = tfq.layers.AddCircuit()(excitation, prepend=circuits.cluster_state(self._qubits))
+        outputs = tfq.layers.PQC(ansatz.circuit, [cirq.Z(qubit) for qubit in ansatz.readouts])(cluster)
+        self._readouts = tf_keras.Model(excitation, outputs)
+        if len(ansatz.readouts) > 1:
+            outputs = tf_keras.layers.Dense(1)(tf_keras.layers.Dense(HIDDEN_UNITS)(outputs))
+        self._model = tf_keras.Model(excitation, outputs)
+        # PQC sorts its symbols as text: s0, s1, s10, s11, ...
+        self._order = np.argsort([str(symbol) for symbol in ansatz.symbols])
+        parameters, *dense = task.weights
+        self._model.set_weights([parameters[self._order], *dense])
+        self._adam = tf_keras.optimizers.Adam(learning_rate=LEARNING_RATE)
+        self._step = tf.function(self._one_step)
+
+    def prepare(self, batch: Batch) -> Any:
+        """Return the samples' circuits, as the tutorial's data set holds them, and the labels."""
+        rotations = [cirq.Circuit(cirq.rx(angle)(self._qubits[qubit])) for qubit, angle, _ in zip(*batch, strict=True)]
+        return tfq.convert_to_tensor(rotations), tf.constant(batch.label)
+
+    def step(self, prepared: Any) -> float:
+        """Train on a batch."""
+        return float(self._step(*prepared))
+
+    def gradients(self, prepared: Any) -> tuple[npt.ArrayLike, Sequence[npt.ArrayLike]]:
+        """Return readouts and gradients."""
+        parameters, *dense = (gradient.numpy() for gradient in self._loss_and_gradients(*prepared)[1])
+        return self._readouts(prepared[0]).numpy(), [parameters[np.argsort(self._order)], *dense]
+
+    def _loss_and_gradients(self, samples: tf.Tensor, label: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.math.squared_difference(self._model(samples, training=True)[:, 0], label))
+        return loss, tape.gradient(loss, self._model.trainable_variables)
+
+    def _one_step(self, samples: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
+        loss, gradients = self._loss_and_gradients(samples, label)
+        self._adam.apply_gradients(zip(gradients, self._model.trainable_variables, strict=True))
+        return loss
+
+
+if __name__ == "__main__":
+    process.run(f"TensorFlow Quantum {tfq.__version__}", process.parser().parse_args(), Tutorial)

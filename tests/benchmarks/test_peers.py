@@ -1,0 +1,36 @@
+import cirq
+import numpy as np
+import pytest
+
+from benchmarks.peers import network
+from benchmarks.peers.network import Gate, Task
+from trainer import circuits
+
+_GATES: dict[str, cirq.Gate] = {
+    **{"H": cirq.H, "CZ": cirq.CZ, "CNOT": cirq.CNOT},
+    **{"X": cirq.X, "Y": cirq.Y, "Z": cirq.Z, "XX": cirq.XX, "YY": cirq.YY, "ZZ": cirq.ZZ},
+}
+
+
+def _circuit(gates: list[Gate], parameters: network.Floats, qubits: list[cirq.GridQubit]) -> cirq.Circuit:
+    circuit = cirq.Circuit()
+    for name, acting, parameter, sign in gates:
+        gate = _GATES[name] if parameter < 0 else _GATES[name] ** (sign * parameters[parameter])
+        circuit.append(gate(*(qubits[qubit] for qubit in acting)))
+    return circuit
+
+
+@pytest.mark.parametrize("model", ["hybrid", "deep"])
+@pytest.mark.parametrize("qubits", [4, 5, 6])
+def test_the_network_of_the_peers_is_the_product_s(model: str, qubits: int) -> None:
+    ring, ansatz, given = circuits.ring(qubits), circuits.build(model, qubits), network.circuit(model, qubits)
+    parameters = Task(model, qubits, batch_size=1).weights[0]
+    resolver = dict(zip(ansatz.symbols, parameters, strict=True))
+    expected = cirq.resolve_parameters(ansatz.circuit, resolver)
+    gates = [gate for block in given.blocks for gate in block.placed]
+    unitary = _circuit(gates, parameters, ring).unitary(ring)
+    cirq.testing.assert_allclose_up_to_global_phase(unitary, expected.unitary(ring), atol=1e-9)
+    assert tuple(ring[index] for index in given.readouts) == ansatz.readouts
+    assert given.parameters == len(ansatz.symbols)
+    cluster = _circuit(given.cluster, parameters, ring)
+    np.testing.assert_allclose(cluster.unitary(ring), circuits.cluster_state(ring).unitary(ring), atol=1e-9)
