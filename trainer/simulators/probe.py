@@ -33,7 +33,7 @@ def _measure(qubits: int, states: int) -> tuple[float, Cost]:
     matrices = Matrices([block for group in groups for block in group.blocks], 1)
     data = np.full((states, 2**qubits, 2), 2.0 ** (-qubits / 2), np.float32)
 
-    @tf.function(jit_compile=True)
+    @tf.function(jit_compile=True, autograph=False)
     def step(parameters: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             tape.watch(parameters)

@@ -79,8 +79,8 @@ class StateVector:
         self._groups = collect(blocks)
         self._edges = excitations.ring_edges(self._qubits)
         self._masks = excitations.flip_masks(self._qubits, self._edges, range(self._qubits))
-        self._spanning_rows = tf.function(self._measure_spanning, jit_compile=True)
-        self._sample_rows = tf.function(self._measure_samples, jit_compile=True)
+        self._spanning_rows = tf.function(self._measure_spanning, jit_compile=True, autograph=False)
+        self._sample_rows = tf.function(self._measure_samples, jit_compile=True, autograph=False)
 
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return Z on the readouts, float32 (batch, readouts)."""

@@ -115,8 +115,8 @@ class Window:
         self._matrices = Matrices(every, network.parameters)
         self._groups = {key: collect(evolved) for key, evolved in blocks.items()}
         # Two programs: in one, the compiler would compute values again for every sample that reads them.
-        self._compiled_values = tf.function(self._values, jit_compile=True)
-        self._compiled_assembly = tf.function(self._assemble, jit_compile=True)
+        self._compiled_values = tf.function(self._values, jit_compile=True, autograph=False)
+        self._compiled_assembly = tf.function(self._assemble, jit_compile=True, autograph=False)
 
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return Z on the readouts, float32 (batch, readouts)."""

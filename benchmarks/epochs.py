@@ -1,0 +1,127 @@
+"""Epochs through the real train(): python -m benchmarks.epochs. Prints the tables that the README quotes.
+
+Each process has the machine to itself; an epoch holds training and validation, and is the median of all but the
+first. Memory is what the process takes above TensorFlow itself.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+EPOCHS = 8
+# Name, words of the experiment, seconds that an epoch may take.
+EPOCH_ROWS: tuple[tuple[str, dict[str, Any], float], ...] = (
+    ("23 qubits, 1,000 samples, batch 32", {"qubits": 23, "rounds": 43}, 0.15),
+    ("1,024 qubits, 1,024 samples, batch 32", {"qubits": 1024, "rounds": 1}, 0.2),
+    ("23 qubits, 1,000,000 samples, batch 4,096", {"qubits": 23, "rounds": 43478, "batch_size": 4096}, 3.0),
+)
+PREDICTED: tuple[dict[str, Any], ...] = (
+    {"qubits": 8, "rounds": 125},
+    {"qubits": 12, "rounds": 83},
+    {"qubits": 16, "rounds": 62},
+    {"qubits": 20, "rounds": 50},
+    {"qubits": 23, "rounds": 43},
+    {"qubits": 64, "rounds": 16},
+    {"qubits": 1024, "rounds": 1},
+    {"qubits": 8, "rounds": 125, "model": "deep"},
+    {"qubits": 12, "rounds": 83, "model": "deep"},
+    {"qubits": 16, "rounds": 5, "model": "deep"},
+    {"qubits": 12, "rounds": 83, "simulator": "statevector"},
+    {"qubits": 12, "rounds": 16, "simulator": "tfq"},
+)
+_IMPORTS = ("tensorflow", "tensorflow_quantum")
+
+
+def measure(words: dict[str, Any]) -> dict[str, float]:
+    """Train in a process of its own; return seconds of the first and of a typical epoch, GiB, and the prediction."""
+    command = [sys.executable, "-m", "benchmarks.epochs", "--train", json.dumps(words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    reported: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return reported
+
+
+def train_once(words: dict[str, Any]) -> None:
+    """Train here and print what `measure` returns."""
+    from trainer.startup import load_tensorflow, start_compiler
+
+    load_tensorflow()
+    start_compiler()
+    alone = _peak_megabytes()
+    from trainer import data
+    from trainer.config import from_mapping
+    from trainer.fit import train
+    from trainer.plan import plan
+
+    options = {"checkpoint_seconds": 5.0}
+    config = from_mapping({"workers": 1, "strategy": "none", "epochs": EPOCHS, "options": options, **words})
+    with tempfile.TemporaryDirectory() as folder:
+        history = train(config, data.generate(config), Path(folder))
+    peak = _peak_megabytes()
+    # After the training, so that its memory is the training's alone.
+    predicted = plan(config).chosen.epoch_seconds
+    print(
+        json.dumps(
+            {
+                "first": history[0].seconds,
+                "epoch": statistics.median(epoch.seconds for epoch in history[1:]),
+                "megabytes": peak - alone,
+                "predicted": predicted,
+            }
+        )
+    )
+
+
+def _peak_megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def started(module: str) -> tuple[float, float]:
+    """Return the seconds and MB that a process needs to import a module, median of 5."""
+    code = f"import {module}, resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    seconds, megabytes = [], []
+    for _ in range(5):
+        start = time.perf_counter()
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        seconds.append(time.perf_counter() - start)
+        megabytes.append(int(done.stdout.split()[-1]) / 1e3)
+    return statistics.median(seconds), statistics.median(megabytes)
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description="Measure epochs; prints Markdown.")
+    parser.add_argument("--train", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.train:
+        train_once(json.loads(arguments.train))
+        return
+    rows = []
+    for name, words, allowed in EPOCH_ROWS:
+        found = measure(words)
+        rows.append((name, f"{found['epoch']:.3f}", allowed, f"{found['first']:.1f}", f"{found['megabytes']:.0f}"))
+    columns = ("", "epoch, s", "allowed", "first epoch, s", "MB above TensorFlow")
+    print(tabulate(rows, columns, tablefmt="github"))
+    rows = []
+    for words in PREDICTED:
+        found = measure(words)
+        name = f"{words.get('model', 'hybrid')} n = {words['qubits']}, {words.get('simulator', 'auto')}"
+        ratio = found["predicted"] / found["epoch"]
+        rows.append((name, f"{found['predicted']:.3g}", f"{found['epoch']:.3g}", f"{ratio:.2f}"))
+    print()
+    print(tabulate(rows, ("", "predicted, s", "measured, s", "ratio"), tablefmt="github", disable_numparse=True))
+    rows = [(module, *(f"{value:.3g}" for value in started(module))) for module in _IMPORTS]
+    print()
+    print(tabulate(rows, ("imported", "s", "MB"), tablefmt="github"))
+
+
+if __name__ == "__main__":
+    main()
