@@ -19,9 +19,8 @@ from trainer.errors import ConfigError
 
 Complex = npt.NDArray[np.complex128]
 
-# Of the gates with an eigendecomposition, controls included; any other unitary may act on two qubits.
+# Of a gate, controls included: a block is no smaller.
 _MOST_QUBITS = 4
-_MOST_QUBITS_OF_A_UNITARY = 2
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -119,7 +118,7 @@ class _Reader:
                     raise _unknown(operation, f"acts on more than {_MOST_QUBITS} qubits")
                 phases, projectors, exponent = parts
                 return self._shared(phases, projectors), self._linear(exponent, operation)
-        if cirq.is_parameterized(gate) or cirq.num_qubits(gate) > _MOST_QUBITS_OF_A_UNITARY:
+        if cirq.is_parameterized(gate) or cirq.num_qubits(gate) > _MOST_QUBITS:
             return None
         matrix = cirq.unitary(gate, None)
         if matrix is None:
@@ -165,10 +164,11 @@ def _eigen_components(gate: cirq.Gate) -> tuple[list[float], list[Complex], obje
 def _decomposed(operation: cirq.Operation) -> Iterable[cirq.Operation]:
     try:
         parts = cirq.decompose_once(operation, default=None)
-    except ValueError:  # A circuit as an operation, repeated until a measurement says so.
-        parts = None
+    except ValueError as error:  # A circuit as an operation, repeated until a measurement says so.
+        reason = " ".join(str(error).split())
+        raise _unknown(operation, f"cannot be decomposed ({reason})") from None
     if parts is None:
-        raise _unknown(operation, "has no known unitary of at most two qubits")
+        raise _unknown(operation, f"has no known unitary of at most {_MOST_QUBITS} qubits")
     return parts
 
 
