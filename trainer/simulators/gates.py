@@ -6,7 +6,8 @@ U(t) = sum_k exp(i pi phases[k] t) projectors[k], the form of cirq's EigenGate
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import cirq
 import numpy as np
@@ -18,9 +19,8 @@ from trainer.errors import ConfigError
 
 Complex = npt.NDArray[np.complex128]
 
-# Of the gates with an eigendecomposition, controls included; any other unitary may act on two qubits.
+# Of a gate, controls included: a block is no smaller.
 _MOST_QUBITS = 4
-_MOST_QUBITS_OF_A_UNITARY = 2
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -93,10 +93,7 @@ class _Reader:
         for operation in operations:
             known = self._lookup(operation)
             if known is None:
-                parts = cirq.decompose_once(operation, default=None)
-                if parts is None:
-                    raise _unknown(operation, "has no known unitary of at most two qubits")
-                yield from self.read(parts)
+                yield from self.read(_decomposed(operation))
             else:
                 yield operation.untagged, *known
 
@@ -104,6 +101,8 @@ class _Reader:
         gate = operation.gate
         if gate is None:
             return None
+        if not isinstance(gate, Hashable):
+            return self._spectrum(gate, operation)
         if gate not in self._known:
             self._known[gate] = self._spectrum(gate, operation)
         return self._known[gate]
@@ -119,7 +118,7 @@ class _Reader:
                     raise _unknown(operation, f"acts on more than {_MOST_QUBITS} qubits")
                 phases, projectors, exponent = parts
                 return self._shared(phases, projectors), self._linear(exponent, operation)
-        if cirq.is_parameterized(gate) or cirq.num_qubits(gate) > _MOST_QUBITS_OF_A_UNITARY:
+        if cirq.is_parameterized(gate) or cirq.num_qubits(gate) > _MOST_QUBITS:
             return None
         matrix = cirq.unitary(gate, None)
         if matrix is None:
@@ -134,16 +133,18 @@ class _Reader:
         if not isinstance(exponent, sympy.Basic):
             return Exponent(float(exponent))  # type: ignore[arg-type]
         used = sorted(exponent.free_symbols, key=lambda symbol: self._index[symbol])
-        coefficients = [exponent.diff(symbol) for symbol in used]
-        if any(coefficient.free_symbols for coefficient in coefficients):
-            raise _unknown(operation, "has an exponent that is not linear in the symbols")
-        constant = float(exponent.subs(dict.fromkeys(used, 0)))
+        constant, *coefficients = exponent.subs(dict.fromkeys(used, 0)), *(exponent.diff(symbol) for symbol in used)
+        if any(coefficient.free_symbols or not coefficient.is_real for coefficient in (constant, *coefficients)):
+            raise _unknown(operation, "has an exponent that is not linear in the symbols, with real coefficients")
         pairs = zip(used, coefficients, strict=True)
-        return Exponent(constant, tuple((self._index[symbol], float(value)) for symbol, value in pairs))
+        return Exponent(float(constant), tuple((self._index[symbol], float(value)) for symbol, value in pairs))
 
 
 def _eigen_components(gate: cirq.Gate) -> tuple[list[float], list[Complex], object] | None:
     if isinstance(gate, cirq.EigenGate):
+        if cirq.parameter_names(gate) != cirq.parameter_names(gate.exponent):
+            # The projectors depend on parameters.
+            return None
         components = gate._eigen_components()
         return [phase + gate.global_shift for phase, _ in components], [p for _, p in components], gate.exponent
     if not isinstance(gate, cirq.ControlledGate):
@@ -160,6 +161,17 @@ def _eigen_components(gate: cirq.Gate) -> tuple[list[float], list[Complex], obje
     return [0.0, *phases], [idle, *(np.kron(np.diag(active), projector) for projector in projectors)], exponent
 
 
+def _decomposed(operation: cirq.Operation) -> Iterable[cirq.Operation]:
+    try:
+        parts = cirq.decompose_once(operation, default=None)
+    except ValueError as error:  # A circuit as an operation, repeated until a measurement says so.
+        reason = " ".join(str(error).split())
+        raise _unknown(operation, f"cannot be decomposed ({reason})") from None
+    if parts is None:
+        raise _unknown(operation, f"has no known unitary of at most {_MOST_QUBITS} qubits")
+    return parts
+
+
 def _unknown(operation: cirq.Operation, what: str) -> ConfigError:
-    text = " ".join(str(operation).split())
+    text = textwrap.shorten(str(operation), 200, placeholder=" ...")
     return ConfigError(f"model: an operation {what}; the simulators cannot run it. Given: {text}")

@@ -1,0 +1,111 @@
+"""State vectors under a memory limit, and in double precision."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import reference
+from tests.trainer.simulators.drawn import Floats
+from tests.trainer.simulators.test_window import run
+from trainer import circuits
+from trainer.errors import ConfigError
+from trainer.simulators import Batch, Limits, statevector
+from trainer.simulators.evolution import evolve
+from trainer.simulators.gates import Network, read_network
+
+QUBITS = 5
+# As many bytes as the sweeps take for a state vector of complex64.
+COLUMN = statevector._column_bytes(Network(QUBITS, 0, (), (0,)), Limits(memory=0, batch=1))
+RANDOM = np.random.default_rng(0)
+PARAMETERS = RANDOM.uniform(0, 2, 21)
+# No more samples than qubits are evolved themselves, more through what they span.
+BATCHES = {
+    size: Batch(
+        tf.constant(RANDOM.integers(0, QUBITS, size), tf.int32), tf.constant(RANDOM.uniform(-3, 3, size), tf.float32)
+    )
+    for size in (5, 40)
+}
+
+
+def network_of(qubits: int, model: str = "hybrid") -> Network:
+    return read_network(circuits.build(model, qubits), circuits.ring(qubits))
+
+
+def weights_of(size: int) -> Floats:
+    return np.random.default_rng(size).normal(size=(size, 3))
+
+
+@pytest.fixture(scope="module")
+def whole() -> statevector.StateVector:
+    return statevector.create(network_of(QUBITS), Limits(memory=2**31, batch=32))
+
+
+@pytest.mark.parametrize("columns", [2, 4])
+@pytest.mark.parametrize("size", [5, 40])
+def test_little_memory_splits_a_batch_and_changes_nothing(
+    whole: statevector.StateVector, monkeypatch: pytest.MonkeyPatch, size: int, columns: int
+) -> None:
+    held = []
+
+    def evolve_and_count(*args: object) -> tf.Tensor:
+        held.append(args[1].shape[0])  # type: ignore[attr-defined]
+        return evolve(*args)  # type: ignore[arg-type]
+
+    expected_readouts, expected_gradient = run(whole, PARAMETERS, BATCHES[size], weights_of(size))
+    monkeypatch.setattr(statevector, "evolve", evolve_and_count)
+    limits = Limits(memory=columns * COLUMN + 1, batch=32)
+    network = network_of(QUBITS)
+    simulator = statevector.create(network, limits)
+    readouts, gradient = run(simulator, PARAMETERS, BATCHES[size], weights_of(size))
+    assert 0 < max(held) <= columns
+    np.testing.assert_allclose(readouts, expected_readouts, atol=1e-6)
+    np.testing.assert_allclose(gradient, expected_gradient, atol=1e-5 * np.abs(expected_gradient).max())
+    assert statevector.estimate(network, limits).memory <= limits.memory
+
+
+def test_split_batches_cost_more_and_memory_stays_within_its_limit() -> None:
+    network = network_of(12)
+    free, bound = (statevector.estimate(network, Limits(memory=memory, batch=32)) for memory in (2**31, 2**20))
+    assert bound.memory <= 2**20 < free.memory
+    assert bound.flops > 1.25 * free.flops
+
+
+def test_two_states_must_fit() -> None:
+    network = network_of(QUBITS)
+    with pytest.raises(ConfigError, match=r"^qubits: .*statevector needs 3 KiB .*memory_gib gives it 3 KiB. Given: 5$"):
+        statevector.create(network, Limits(memory=2 * COLUMN - 1, batch=32))
+    # Twice the bytes for numbers of twice the digits.
+    statevector.create(network, Limits(memory=2 * COLUMN, batch=32))
+    with pytest.raises(ConfigError, match=r"needs 6 KiB"):
+        statevector.create(network, Limits(memory=2 * COLUMN, batch=32, real_bytes=8))
+
+
+def test_more_amplitudes_than_can_be_numbered_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^qubits: must be at most 30 with simulator statevector.* Given: 31$"):
+        statevector.create(network_of(31), Limits(memory=2.0**60, batch=32))
+
+
+def test_complex128_is_closer_than_complex64() -> None:
+    """In the gradient: readouts are float32 either way."""
+    batch, weights = BATCHES[5], np.ones((5, 3))
+    step = 1e-4
+
+    def loss(values: Floats) -> float:
+        samples = zip(batch.qubit.numpy(), batch.angle.numpy().astype(np.float64), strict=True)
+        return sum(float(reference.expectations("hybrid", QUBITS, values, q, a).sum()) for q, a in samples)
+
+    chosen = [0, 7, 17]
+    shifts = step * np.eye(21)[chosen]
+    # Of fourth order, so that the differences are better than either.
+    slopes = [
+        (8 * (loss(PARAMETERS + s) - loss(PARAMETERS - s)) - loss(PARAMETERS + 2 * s) + loss(PARAMETERS - 2 * s))
+        / (12 * step)
+        for s in shifts
+    ]
+    errors = {}
+    for real_bytes in (4, 8):
+        simulator = statevector.create(network_of(QUBITS), Limits(memory=2**31, batch=32, real_bytes=real_bytes))
+        _, gradient = run(simulator, PARAMETERS, batch, weights)
+        errors[real_bytes] = np.abs(gradient[chosen] - slopes).max()
+    assert errors[8] < 1e-9
+    assert 1e-8 < errors[4] < 1e-4

@@ -1,0 +1,133 @@
+"""Windows against cirq where no built-in circuit leads: gates across windows, any circuit, few readouts."""
+
+import cirq
+import numpy as np
+import pytest
+import sympy
+import tensorflow as tf
+from hypothesis import given, settings
+
+from tests.trainer.simulators import drawn
+from tests.trainer.simulators.drawn import Floats, ansatzes, repeatable
+from tests.trainer.simulators.test_cones import bridged
+from trainer import circuits, simulators
+from trainer.circuits import Ansatz
+from trainer.errors import ConfigError
+from trainer.simulators import Batch, Limits, Simulator, window
+from trainer.simulators.gates import read_network
+
+LIMITS = Limits(memory=2**31, batch=32)
+
+
+def run(simulator: Simulator, values: Floats, batch: Batch, weights: Floats) -> tuple[Floats, Floats]:
+    """Return the readouts and the gradient of their weighted sum."""
+    parameters = tf.constant(values, tf.float64)
+    with tf.GradientTape() as tape:
+        tape.watch(parameters)
+        readouts = simulator.expectations(parameters, batch)
+        loss = tf.reduce_sum(readouts * tf.constant(weights, tf.float32))
+    return readouts.numpy(), tape.gradient(loss, parameters, unconnected_gradients="zero").numpy()
+
+
+def assert_equals_cirq(name: str, ansatz: Ansatz, qubits: int) -> None:
+    """Compare readouts with an excitation on every qubit, and the gradient of a sum over two of the samples."""
+    random = np.random.default_rng(qubits)
+    simulator = simulators.create(name, ansatz, circuits.ring(qubits), LIMITS)
+    values = random.uniform(-2, 2, len(ansatz.symbols))
+    excited = [*range(qubits), 1]
+    angles = random.uniform(-np.pi, np.pi, len(excited)).astype(np.float32)
+    expected = [drawn.expectations(ansatz, qubits, values, q, float(a)) for q, a in zip(excited, angles, strict=True)]
+    weights = np.zeros((len(excited), len(ansatz.readouts)))
+    weights[[0, qubits - 1]] = random.normal(size=(2, weights.shape[1]))
+    batch = Batch(tf.constant(excited, tf.int32), tf.constant(angles))
+    readouts, gradient = run(simulator, values, batch, weights)
+    np.testing.assert_allclose(readouts, expected, atol=1e-5)
+
+    def loss(values: Floats) -> float:
+        return sum(
+            float(weights[s] @ drawn.expectations(ansatz, qubits, values, excited[s], float(angles[s])))
+            for s in (0, qubits - 1)
+        )
+
+    step = 1e-4
+    slopes = [(loss(values + shift) - loss(values - shift)) / (2 * step) for shift in step * np.eye(len(values))]
+    # Where all slopes are nothing, float32 leaves 1e-6 of them.
+    np.testing.assert_allclose(gradient, slopes, atol=max(1e-5, 1e-4 * np.abs(gradient).max(initial=0)))
+
+
+@given(ansatzes())
+@settings(repeatable, max_examples=12)
+def test_whatever_is_chosen_equals_cirq(drawn: tuple[Ansatz, int]) -> None:
+    assert_equals_cirq("auto", *drawn)
+
+
+@pytest.mark.parametrize("name", ["window", "statevector"])
+def test_both_equal_cirq_for_more_circuits(name: str) -> None:
+    @given(ansatzes())
+    @settings(repeatable, max_examples=25)
+    def check(drawn: tuple[Ansatz, int]) -> None:
+        assert_equals_cirq(name, *drawn)
+
+    # Compiling takes most of the time, and is tested with `auto`.
+    tf.config.run_functions_eagerly(True)
+    try:
+        check()
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
+@pytest.mark.parametrize("layer", [0, 1])
+def test_a_gate_across_two_windows_equals_cirq(layer: int) -> None:
+    qubits = 16
+    ansatz = bridged(qubits, 3, 11, layer)
+    random = np.random.default_rng(layer)
+    # Small turns: readouts of deep random circuits all come close to 0.
+    values = np.append(random.uniform(0, 0.4, len(ansatz.symbols) - 1), 0.9)
+    simulator = simulators.create("window", ansatz, circuits.ring(qubits), LIMITS)
+    excited, angles = [3, 12], [0.75, -2.0]
+    readouts, _ = run(
+        simulator, values, Batch(tf.constant(excited), tf.constant(angles)), np.ones((2, len(ansatz.readouts)))
+    )
+    expected = [drawn.expectations(ansatz, qubits, values, q, a) for q, a in zip(excited, angles, strict=True)]
+    np.testing.assert_allclose(readouts, expected, atol=1e-5)
+    # The gate matters: what a product of windows would say is elsewhere.
+    without = drawn.expectations(ansatz, qubits, np.append(values[:-1], 0.0), 3, 0.75)
+    assert np.abs(without - expected[0]).max() > 1e-2
+
+
+@pytest.mark.parametrize("name", ["window", "statevector", "tfq", "auto"])
+def test_a_circuit_without_parameters_is_one_too(name: str) -> None:
+    """A fixed circuit may stand in front of layers that are trained."""
+    ring = circuits.ring(5)
+    ansatz = Ansatz(cirq.Circuit(cirq.ry(0.3)(ring[1]), cirq.CNOT(ring[1], ring[4])), (), (ring[4], ring[0], ring[1]))
+    simulator = simulators.create(name, ansatz, ring, LIMITS)
+    batch = Batch(tf.constant([1, 0], tf.int32), tf.constant([0.4, -1.0]))
+    expected = [drawn.expectations(ansatz, 5, np.zeros(0), 1, 0.4), drawn.expectations(ansatz, 5, np.zeros(0), 0, -1.0)]
+    readouts = simulator.expectations(tf.zeros([0], tf.float64), batch).numpy()
+    np.testing.assert_allclose(readouts, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("qubits", "kinds"), [(24, 2), (64, 2), (1024, 2), (23, 5), (203, 5)])
+def test_kinds_of_readouts_do_not_grow_with_the_ring(qubits: int, kinds: int) -> None:
+    readouts = window.find_readouts(read_network(circuits.build("hybrid", qubits), circuits.ring(qubits)))
+    assert len(readouts.kinds) == kinds
+    # Of a sample, a few readouts change.
+    assert readouts.reached.shape == (qubits, 4 if kinds == 2 else 5)
+
+
+def test_light_cones_that_are_too_wide_are_refused() -> None:
+    network = read_network(circuits.build("deep", 32), circuits.ring(32))
+    with pytest.raises(ConfigError, match=r"^qubits: .*too wide.*window.*TiB; memory_gib gives it 2 GiB. Given: 32$"):
+        window.create(network, LIMITS)
+
+
+def test_readouts_that_are_data_alone_need_no_gate() -> None:
+    """Z on a qubit of a cluster state is 0, whatever is rotated."""
+    ring, t = circuits.ring(6), sympy.Symbol("t")
+    ansatz = Ansatz(cirq.Circuit(cirq.X(ring[0]) ** t), (t,), (ring[3],))
+    simulator = simulators.create("window", ansatz, ring, LIMITS)
+    readouts, gradient = run(
+        simulator, np.array([0.3]), Batch(tf.constant([3], tf.int32), tf.constant([0.7])), np.ones((1, 1))
+    )
+    np.testing.assert_allclose(readouts, [[0.0]], atol=1e-7)
+    np.testing.assert_allclose(gradient, [0.0], atol=1e-7)
