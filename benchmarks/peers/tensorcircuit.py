@@ -43,20 +43,20 @@ class TensorCircuit:
 
     def gradients(self, prepared: Any) -> tuple[npt.ArrayLike, Sequence[npt.ArrayLike]]:
         """Return readouts and gradients."""
-        qubit, angle, _ = prepared
-        readouts = jax.jit(self._readouts)(self._weights[0], qubit, angle)
-        return readouts, jax.jit(jax.grad(self._loss))(self._weights, prepared)
+        (_, readouts), gradients = jax.jit(jax.value_and_grad(self._loss, has_aux=True))(self._weights, prepared)
+        return readouts, gradients
 
-    def _loss(self, weights: list[jax.Array], batch: tuple[jax.Array, ...]) -> jax.Array:
+    def _loss(self, weights: list[jax.Array], batch: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+        """Return the loss, and the readouts that it comes from."""
         parameters, *dense = weights
         qubit, angle, label = batch
-        values = self._readouts(parameters, qubit, angle)
+        values = readouts = self._readouts(parameters, qubit, angle)
         for kernel, bias in zip(dense[::2], dense[1::2], strict=True):
             values = values @ kernel + bias
-        return jnp.mean((values[:, 0] - label) ** 2)
+        return jnp.mean((values[:, 0] - label) ** 2), readouts
 
     def _one_step(self, weights: list[jax.Array], state: Any, batch: tuple[jax.Array, ...]) -> Any:
-        loss, gradients = jax.value_and_grad(self._loss)(weights, batch)
+        (loss, _), gradients = jax.value_and_grad(self._loss, has_aux=True)(weights, batch)
         count, first, second = state
         count += 1
         rate = LEARNING_RATE * jnp.sqrt(1 - _BETA2**count) / (1 - _BETA1**count)
