@@ -187,3 +187,9 @@ def test_what_no_simulator_can_run_is_named_in_one_line(operation: cirq.Operatio
         read([cirq.X(Q[0]) ** A, operation])
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 400
+
+
+def test_symbols_known_to_be_real_are_refused_alike() -> None:
+    a, b = sympy.symbols("a b", real=True)
+    with pytest.raises(ConfigError, match="not linear"):
+        read_network(Ansatz(cirq.Circuit(cirq.X(Q[0]) ** (a * b)), (a, b), (Q[0],)), Q)
