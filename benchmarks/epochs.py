@@ -110,17 +110,17 @@ def main() -> None:
         rows.append((name, f"{found['epoch']:.3f}", allowed, f"{found['first']:.1f}", f"{found['megabytes']:.0f}"))
     columns = ("", "epoch, s", "allowed", "first epoch, s", "MB above TensorFlow")
     print(tabulate(rows, columns, tablefmt="github"))
-    rows = []
+    predicted = []
     for words in PREDICTED:
         found = measure(words)
         name = f"{words.get('model', 'hybrid')} n = {words['qubits']}, {words.get('simulator', 'auto')}"
         ratio = found["predicted"] / found["epoch"]
-        rows.append((name, f"{found['predicted']:.3g}", f"{found['epoch']:.3g}", f"{ratio:.2f}"))
+        predicted.append((name, f"{found['predicted']:.3g}", f"{found['epoch']:.3g}", f"{ratio:.2f}"))
     print()
-    print(tabulate(rows, ("", "predicted, s", "measured, s", "ratio"), tablefmt="github", disable_numparse=True))
-    rows = [(module, *(f"{value:.3g}" for value in started(module))) for module in _IMPORTS]
+    print(tabulate(predicted, ("", "predicted, s", "measured, s", "ratio"), tablefmt="github", disable_numparse=True))
+    starts = [(module, *(f"{value:.3g}" for value in started(module))) for module in _IMPORTS]
     print()
-    print(tabulate(rows, ("imported", "s", "MB"), tablefmt="github"))
+    print(tabulate(starts, ("imported", "s", "MB"), tablefmt="github"))
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ class Options(_Frozen):
         2.0, gt=0, description="Memory that a worker's states may take, in GiB; batches that need more are split."
     )
     precision: Literal["complex64", "complex128"] = Field(
-        "complex64", description="Amplitudes of simulator statevector; window always takes complex128."
+        "complex64", description="Amplitudes of simulator statevector above 11 qubits; all else takes complex128."
     )
     checkpoint_seconds: float = Field(
         0.0, ge=0, description="Least time between two checkpoints, in seconds; 0 saves after every epoch."

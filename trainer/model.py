@@ -86,7 +86,8 @@ def dense_layers(model: tf_keras.Model) -> list[tf_keras.layers.Dense]:
 
 def build_optimizer(config: ExperimentConfig) -> tf_keras.optimizers.Optimizer:
     """Return the optimizer of an experiment, with Keras' defaults but for the learning rate."""
-    return _OPTIMIZERS[config.optimizer](learning_rate=config.learning_rate)
+    # Not compiled: to enter a compiled program for each variable takes longer than its update.
+    return _OPTIMIZERS[config.optimizer](learning_rate=config.learning_rate, jit_compile=False)
 
 
 def same_sign(label: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import cirq
 
 from trainer.circuits import Ansatz
+from trainer.errors import ConfigError
 from trainer.simulators.interface import Batch, Limits, Simulator
 
 logger = logging.getLogger("trainer")
@@ -20,7 +21,10 @@ def create(simulator: str, ansatz: Ansatz, qubits: list[cirq.GridQubit], limits:
         ConfigError: it cannot run the circuit, or not in that memory.
     """
     if simulator == "tfq":
-        from trainer.simulators import tfq
+        try:
+            from trainer.simulators import tfq
+        except ImportError as error:
+            raise ConfigError(f"simulator: TensorFlow Quantum is not installed here ({error}). Given: tfq") from None
 
         return tfq.create(ansatz, qubits)
     from trainer.simulators import choice, statevector, window

@@ -53,11 +53,11 @@ class Matrices:
 
     def __init__(self, blocks: Iterable[Block], parameters: int) -> None:
         kinds = {block.key: block for block in blocks}
-        by_size: dict[int, list[Block]] = {}
+        alike: dict[tuple[int, int], list[Block]] = {}
         for block in kinds.values():
-            by_size.setdefault(len(block.qubits), []).append(block)
-        self._groups = [_Group(same_size, parameters) for same_size in by_size.values()]
-        ordered = [block.key for same_size in by_size.values() for block in same_size]
+            alike.setdefault((len(block.qubits), _padded(len(block.gates))), []).append(block)
+        self._groups = [_Group(same_shape, parameters) for same_shape in alike.values()]
+        ordered = [block.key for same_shape in alike.values() for block in same_shape]
         self._index = {key: number for number, key in enumerate(ordered)}
 
     def index(self, block: Block) -> int:
@@ -70,12 +70,11 @@ class Matrices:
 
 
 class _Group:
-    """Blocks of one size, d x d, padded to the same number of gates and of components."""
+    """Blocks of one size, d x d, padded to one number of gates and of components."""
 
     def __init__(self, blocks: Sequence[Block], parameters: int) -> None:
         dimension = 2 ** len(blocks[0].qubits)
-        # A power of two, for a product by pairs.
-        depth = 1 << max(0, *(len(block.gates) - 1 for block in blocks)).bit_length()
+        depth = _padded(len(blocks[0].gates))
         components = max((len(gate.spectrum.phases) for block in blocks for gate in block.gates), default=1)
         shape = (len(blocks), depth)
         self._phases = np.zeros((*shape, components))
@@ -103,6 +102,11 @@ class _Group:
         while product.shape[1] > 1:
             product = tf.matmul(product[:, 1::2], product[:, 0::2])
         return product[:, 0]
+
+
+def _padded(gates: int) -> int:
+    """Return the next power of two, for a product by pairs."""
+    return 1 << max(0, gates - 1).bit_length()
 
 
 def _on_block(spectrum: Spectrum, qubits: tuple[int, ...], block: tuple[int, ...]) -> Complex:

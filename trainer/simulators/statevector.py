@@ -15,6 +15,7 @@ import tensorflow as tf
 from trainer.errors import ConfigError
 from trainer.simulators import excitations
 from trainer.simulators.blocks import Matrices, fuse
+from trainer.simulators.compiled import compiled, compiled_twice
 from trainer.simulators.cost import Cost, evolution, in_words
 from trainer.simulators.evolution import collect, evolve
 from trainer.simulators.gates import Network
@@ -24,6 +25,8 @@ from trainer.simulators.interface import Batch, Limits
 _COPIES = 10
 # Graph state and a flipped one: without both there is no mixed row.
 _LEAST_COLUMNS = 2
+# Up to here, to evolve the states once more takes less time than to hand them on, and complex128 no longer.
+_FEW_AMPLITUDES = 2**15
 # Amplitudes are numbered in int32.
 _MOST_QUBITS = 30
 
@@ -35,7 +38,7 @@ def estimate(network: Network, limits: Limits) -> Cost:
     column = _column_bytes(network, limits)
     count = 1 + network.qubits if limits.batch > network.qubits else limits.batch
     fitting = max(_LEAST_COLUMNS, int(limits.memory // column))
-    cost = evolution(collect(fuse(network.gates)), count * 2.0**network.qubits, limits.real_bytes)
+    cost = evolution(collect(fuse(network.gates)), count * 2.0**network.qubits, _real_bytes(network, limits))
     if count > fitting:
         # Every group evolves the graph state again, and all of it once more for the gradient.
         groups = -(-count // (fitting - 1))
@@ -61,11 +64,19 @@ def create(network: Network, limits: Limits) -> "StateVector":
             f"qubits: simulator statevector needs {in_words(_LEAST_COLUMNS * column)} for the least it can work "
             f"with; memory_gib gives it {in_words(limits.memory)}. Given: {network.qubits}"
         )
-    return StateVector(network, columns, tf.float64 if limits.real_bytes == 8 else tf.float32)
+    return StateVector(network, columns, tf.float64 if _real_bytes(network, limits) == 8 else tf.float32)
+
+
+def _few_amplitudes(qubits: int) -> bool:
+    return (1 + qubits) << qubits <= _FEW_AMPLITUDES
+
+
+def _real_bytes(network: Network, limits: Limits) -> int:
+    return 8 if _few_amplitudes(network.qubits) else limits.real_bytes
 
 
 def _column_bytes(network: Network, limits: Limits) -> float:
-    return 2.0**network.qubits * 2 * limits.real_bytes * _COPIES
+    return 2.0**network.qubits * 2 * _real_bytes(network, limits) * _COPIES
 
 
 class StateVector:
@@ -79,8 +90,9 @@ class StateVector:
         self._groups = collect(blocks)
         self._edges = excitations.ring_edges(self._qubits)
         self._masks = excitations.flip_masks(self._qubits, self._edges, range(self._qubits))
-        self._spanning_rows = tf.function(self._measure_spanning, jit_compile=True, autograph=False)
-        self._sample_rows = tf.function(self._measure_samples, jit_compile=True, autograph=False)
+        compile_rows = compiled_twice if _few_amplitudes(self._qubits) else compiled
+        self._spanning_rows = compile_rows(self._measure_spanning)
+        self._sample_rows = compile_rows(self._measure_samples)
 
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return Z on the readouts, float32 (batch, readouts)."""

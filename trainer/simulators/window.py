@@ -17,6 +17,7 @@ import tensorflow as tf
 from trainer.errors import ConfigError
 from trainer.simulators import cones, excitations
 from trainer.simulators.blocks import Block, Matrices, fuse
+from trainer.simulators.compiled import compiled, compiled_twice
 from trainer.simulators.cones import Cone, Split
 from trainer.simulators.cost import Cost, evolution, in_words
 from trainer.simulators.evolution import Group, collect, evolve
@@ -27,6 +28,8 @@ from trainer.simulators.interface import Batch, Limits
 _REAL_BYTES = 8
 # States that the sweeps hold at a time, and their density matrices. Measured.
 _COPIES = 8
+# Of its observable and of putting its parts together, forward and back. Counted once.
+_KERNELS_OF_A_KIND = 40
 _Z = np.diag([1.0 + 0j, -1.0])
 
 
@@ -75,7 +78,7 @@ def estimate(network: Network, limits: Limits) -> Cost:
     """Return the cost of a training step, one sample a reached readout included."""
     readouts = find_readouts(network)
     parts = {part.cone.key: part.cone for kind in readouts.kinds for part in kind.parts}.values()
-    total = Cost()
+    total = Cost(kernels=_KERNELS_OF_A_KIND * len(readouts.kinds))
     for cone in parts:
         total += evolution(collect(fuse(reversed(cone.gates))), cone.amplitudes, _REAL_BYTES)
     # Put together: every sample reads what it reaches and writes all readouts; the gradient does so once more.
@@ -115,8 +118,8 @@ class Window:
         self._matrices = Matrices(every, network.parameters)
         self._groups = {key: collect(evolved) for key, evolved in blocks.items()}
         # Two programs: in one, the compiler would compute values again for every sample that reads them.
-        self._compiled_values = tf.function(self._values, jit_compile=True, autograph=False)
-        self._compiled_assembly = tf.function(self._assemble, jit_compile=True, autograph=False)
+        self._compiled_values = compiled_twice(self._values)
+        self._compiled_assembly = compiled(self._assemble)
 
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return Z on the readouts, float32 (batch, readouts)."""

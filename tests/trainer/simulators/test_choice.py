@@ -68,14 +68,14 @@ def test_a_simulator_that_does_not_fit_is_not_taken() -> None:
 def test_windows_cost_no_more_on_a_longer_ring() -> None:
     costs = [window.estimate(network_of("hybrid", qubits), LIMITS) for qubits in (24, 64, 256)]
     assert costs[0].memory == costs[1].memory == costs[2].memory
-    assert costs[0].sweeps == costs[1].sweeps == costs[2].sweeps
+    assert costs[0].kernels == costs[1].kernels == costs[2].kernels
     # Only samples are put together from more readouts.
     assert NOMINAL.seconds(costs[2]) < 1.05 * NOMINAL.seconds(costs[0])
 
 
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
 def test_state_vectors_cost_twice_as_much_with_every_qubit(model: str) -> None:
-    limits = Limits(memory=2.0**60, batch=1000)
+    limits = Limits(memory=2.0**60, batch=1000, real_bytes=8)
     costs = [statevector.estimate(network_of(model, qubits), limits) for qubits in range(6, 26)]
     for fewer, more in itertools.pairwise(costs):
         assert more.memory > 2 * fewer.memory
