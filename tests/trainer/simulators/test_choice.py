@@ -68,7 +68,6 @@ def test_a_simulator_that_does_not_fit_is_not_taken() -> None:
 def test_windows_cost_no_more_on_a_longer_ring() -> None:
     costs = [window.estimate(network_of("hybrid", qubits), LIMITS) for qubits in (24, 64, 256)]
     assert costs[0].memory == costs[1].memory == costs[2].memory
-    assert costs[0].sweeps == costs[1].sweeps == costs[2].sweeps
     # Only samples are put together from more readouts.
     assert NOMINAL.seconds(costs[2]) < 1.05 * NOMINAL.seconds(costs[0])
 
