@@ -1,7 +1,7 @@
 """Epochs through the real train(): python -m benchmarks.epochs. Prints the tables that the README quotes.
 
 Each process has the machine to itself; an epoch holds training and validation, and is the median of all but the
-first. Memory is what the process takes above TensorFlow itself.
+first, without a profile. Memory is what the process takes above TensorFlow itself.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def train_once(words: dict[str, Any]) -> None:
     from trainer.fit import train
     from trainer.plan import plan
 
-    options = {"checkpoint_seconds": 5.0}
+    options = {"checkpoint_seconds": 5.0, "profile_batches": ""}
     config = from_mapping({"workers": 1, "strategy": "none", "epochs": EPOCHS, "options": options, **words})
     with tempfile.TemporaryDirectory() as folder:
         history = train(config, data.generate(config), Path(folder))

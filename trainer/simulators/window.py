@@ -17,7 +17,7 @@ import tensorflow as tf
 from trainer.errors import ConfigError
 from trainer.simulators import cones, excitations
 from trainer.simulators.blocks import Block, Matrices, fuse
-from trainer.simulators.compiled import compiled, compiled_twice
+from trainer.simulators.compiled import compiled_twice
 from trainer.simulators.cones import Cone, Split
 from trainer.simulators.cost import Cost, evolution, in_words
 from trainer.simulators.evolution import Group, collect, evolve
@@ -117,15 +117,13 @@ class Window:
         every = [*(block for evolved in blocks.values() for block in evolved), *self._observables]
         self._matrices = Matrices(every, network.parameters)
         self._groups = {key: collect(evolved) for key, evolved in blocks.items()}
-        # Two programs: in one, the compiler would compute values again for every sample that reads them.
         self._compiled_values = compiled_twice(self._values)
-        self._compiled_assembly = compiled(self._assemble)
 
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return Z on the readouts, float32 (batch, readouts)."""
-        # Compiled, the second would be again for every size that comes.
-        assemble = self._assemble if batch.qubit.shape[0] is None else self._compiled_assembly
-        return assemble(self._compiled_values(parameters), batch.qubit, batch.angle)
+        # Put together outside the compiled program: it would be another for every size of batch, and adds up what
+        # samples share one by one.
+        return self._assemble(self._compiled_values(parameters), batch.qubit, batch.angle)
 
     def _values(self, parameters: tf.Tensor) -> tf.Tensor:
         """Return the values of all kinds, float64, as `Readouts` orders them."""
@@ -141,14 +139,18 @@ class Window:
 
     def _assemble(self, values: tf.Tensor, qubit: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:
         unexcited = tf.gather(values, self._readouts.unexcited)
-        reached = tf.gather(self._readouts.reached, qubit)
+        # Of every qubit first: samples then add up a row each, not a number each.
+        reached = self._readouts.reached
+        flipped = tf.gather(values, self._readouts.flipped) - tf.gather(unexcited, reached)
+        rows = tf.gather(tf.concat([flipped, tf.gather(values, self._readouts.mixed)], axis=1), qubit)
         flip_share, mix_share = excitations.shares(angle)
-        flipped = tf.gather(values, tf.gather(self._readouts.flipped, qubit)) - tf.gather(unexcited, reached)
-        mixed = tf.gather(values, tf.gather(self._readouts.mixed, qubit))
-        change = flip_share[:, None] * flipped + mix_share[:, None] * mixed
-        # Compiled, this is one sum over the few readouts that a sample reaches.
-        spread = tf.one_hot(reached, len(self._readouts.unexcited), dtype=tf.float64) * change[:, :, None]
-        return tf.cast(unexcited + tf.reduce_sum(spread, axis=1), tf.float32)
+        most = reached.shape[1]
+        change = flip_share[:, None] * rows[:, :most] + mix_share[:, None] * rows[:, most:]
+        size = tf.shape(qubit)[0]
+        sample = tf.broadcast_to(tf.range(size)[:, None], [size, most])
+        everywhere = tf.broadcast_to(unexcited, [size, len(self._readouts.unexcited)])
+        places = tf.stack([sample, tf.gather(reached, qubit)], axis=2)
+        return tf.cast(tf.tensor_scatter_nd_add(everywhere, places, change), tf.float32)
 
 
 def _densities(cone: Cone, groups: Sequence[Group], blocks: Matrices, matrices: Sequence[tf.Tensor]) -> tf.Tensor:
