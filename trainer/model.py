@@ -30,7 +30,9 @@ class QuantumLayer(tf_keras.layers.Layer):
         # The simulator takes the angle as it is, float32.
         super().__init__(name="quantum", dtype=PRECISION, autocast=False)
         self.ansatz = ansatz
-        self._simulator = simulator
+        self.compiles = simulator.compiles
+        # AutoGraph would take seconds to read the simulators' code, in which it finds nothing to rewrite.
+        self._expectations = tf.autograph.experimental.do_not_convert(simulator.expectations)
         # The interval of TensorFlow Quantum's PQC layer, whose weights are exponents too.
         self.parameters = self.add_weight(
             name="parameters",
@@ -41,7 +43,7 @@ class QuantumLayer(tf_keras.layers.Layer):
     def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         """Return Z on the readouts, float64 (batch, readouts)."""
         qubit, angle = inputs
-        return tf.cast(self._simulator.expectations(self.parameters, Batch(qubit, angle)), self.dtype)
+        return tf.cast(self._expectations(self.parameters, Batch(qubit, angle)), self.dtype)
 
 
 def build_model(config: ExperimentConfig) -> tf_keras.Model:

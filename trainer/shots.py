@@ -35,7 +35,10 @@ def sample(expectations: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
 
 def sampled_outputs(model: tf_keras.Model, qubit: tf.Tensor, angle: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
     """Return what the model predicts, float64 (samples, 1), from sampled readouts."""
-    values = sample(model.get_layer("quantum")((qubit, angle)), draw)
+    quantum = model.get_layer("quantum")
+    # By itself: drawing does not compile.
+    readouts = tf.function(quantum, jit_compile=True, autograph=False) if quantum.compiles else quantum
+    values = sample(readouts((qubit, angle)), draw)
     for layer in dense_layers(model):
         values = layer(values)
     return values

@@ -38,24 +38,26 @@ def training_epoch(
     shapes = [variable.shape for variable in variables]
     sizes = [shape.num_elements() for shape in shapes]
 
-    def step(share: list[tf.Tensor]) -> tf.Tensor:
+    def of_share(*share: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
-            measures = _measures(model, share)
+            measures = _measures(model, *share)
             loss = measures[0]
         gradients = tape.gradient(loss, variables)
         # Gradients and measures travel together: a reduction costs a round trip, whatever its size.
-        flat = tf.concat([*(tf.reshape(gradient, [-1]) for gradient in gradients), measures], axis=0)
-        *summed, measures = tf.split(_sum_over_replicas(flat), [*sizes, 2])
+        return tf.concat([*(tf.reshape(gradient, [-1]) for gradient in gradients), measures], axis=0)
+
+    def of_sum(flat: tf.Tensor) -> tf.Tensor:
+        *summed, measures = tf.split(flat, [*sizes, 2])
         reshaped = [tf.reshape(gradient, shape) for gradient, shape in zip(summed, shapes, strict=True)]
         optimizer.apply_gradients(zip(reshaped, variables, strict=True), skip_gradients_aggregation=True)
         return tf.concat([measures, [tf.linalg.global_norm(reshaped)]], axis=0)
 
-    return _over_steps(strategy, step, columns=3)
+    return _over_steps(strategy, model, of_share, of_sum, columns=3)
 
 
 def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> EpochRun:
     """Return a function that measures the model on shards without training it."""
-    return _over_steps(strategy, lambda share: _sum_over_replicas(_measures(model, share)), columns=2)
+    return _over_steps(strategy, model, lambda *share: _measures(model, *share), lambda measures: measures, columns=2)
 
 
 def same_everywhere(strategy: tf.distribute.Strategy, value: int) -> bool:
@@ -70,32 +72,55 @@ def same_everywhere(strategy: tf.distribute.Strategy, value: int) -> bool:
 
 
 def _over_steps(
-    strategy: tf.distribute.Strategy, step: Callable[[list[tf.Tensor]], tf.Tensor], columns: int
+    strategy: tf.distribute.Strategy,
+    model: tf_keras.Model,
+    of_share: Callable[..., tf.Tensor],
+    of_sum: Callable[[tf.Tensor], tf.Tensor],
+    columns: int,
 ) -> EpochRun:
-    def replica(index: tf.Tensor, arrays: list[tf.Tensor]) -> tf.Tensor:
-        row = tf.distribute.get_replica_context().replica_id_in_sync_group
-        return step([array[index, row] for array in arrays])
-
-    @tf.function(reduce_retracing=True)
-    def epoch(arrays: list[tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> tf.Tensor:
-        collected = tf.TensorArray(PRECISION, size=stop - start, element_shape=(columns,))
-        for index in tf.range(start, stop):
-            measures = strategy.run(replica, args=(index, arrays))
-            # Summed over all replicas already: any local one will do.
-            collected = collected.write(index - start, strategy.experimental_local_results(measures)[0])
-        return collected.stack()
+    """Return a run of an epoch whose steps are `of_sum` of the sum over all replicas of `of_share`."""
+    compiles = model.get_layer("quantum").compiles
+    alone = strategy.num_replicas_in_sync == 1
 
     def run(shards: Shards, part: range | None = None) -> Measures:
         steps = range(len(shards.sizes)) if part is None else part
         arrays = [tf.constant(array) for array in shards.arrays]
+        # What readouts are sampled from cannot be compiled.
+        epoch = compiled_epoch if compiles and shards.draw is None else plain_epoch
         measures: Measures = epoch(arrays, tf.constant(steps.start), tf.constant(steps.stop)).numpy()
-        return measures
+        return measures[steps.start : steps.stop]
 
+    def epoch_of(of_share: Callable[..., tf.Tensor], jit_compile: bool | None = None) -> Callable[..., tf.Tensor]:
+        def replica(index: tf.Tensor, arrays: list[tf.Tensor]) -> tf.Tensor:
+            row = tf.distribute.get_replica_context().replica_id_in_sync_group
+            summed = of_share(*(array[index, row] for array in arrays))
+            return of_sum(summed if alone else _sum_over_replicas(summed))
+
+        def epoch(arrays: list[tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> tf.Tensor:
+            def body(index: tf.Tensor, collected: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+                measures = strategy.run(replica, args=(index, arrays))
+                # Summed over all replicas already: any local one will do.
+                return index + 1, collected.write(index, strategy.experimental_local_results(measures)[0])
+
+            collected = tf.TensorArray(PRECISION, size=arrays[0].shape[0], element_shape=(columns,))
+            return tf.while_loop(lambda index, _: index < stop, body, (start, collected))[1].stack()
+
+        compiled: Callable[..., tf.Tensor] = tf.function(epoch, autograph=False, jit_compile=jit_compile)
+        return compiled
+
+    plain_epoch = epoch_of(of_share)
+    # A replica by itself compiles the whole loop. Between replicas is a reduction, which does not compile.
+    compiled_epoch = (
+        epoch_of(of_share, jit_compile=True)
+        if alone
+        else epoch_of(tf.function(of_share, jit_compile=True, autograph=False))
+    )
     return run
 
 
-def _measures(model: tf_keras.Model, share: list[tf.Tensor]) -> tf.Tensor:
-    qubit, angle, label, weight, *draw = share
+def _measures(
+    model: tf_keras.Model, qubit: tf.Tensor, angle: tf.Tensor, label: tf.Tensor, weight: tf.Tensor, *draw: tf.Tensor
+) -> tf.Tensor:
     outputs = sampled_outputs(model, qubit, angle, *draw) if draw else model((qubit, angle), training=True)
     prediction = outputs[:, 0]
     squared = tf.math.squared_difference(prediction, label)

@@ -87,7 +87,7 @@ def test_the_chief_alone_writes_and_its_profile_opens(runs: Path) -> None:
         assert run.startswith("two-workers/train/")
         (host,) = board.get("plugin/profile/hosts", run=run, tag="framework_op_stats^")
         table, *_ = board.get("plugin/profile/data", run=run, tag="framework_op_stats^", host=host["hostname"])
-        assert "Tfq" in str(table["rows"])
+        assert "qcnn/quantum/" in str(table["rows"])
 
 
 def test_nothing_is_left_when_it_is_ended(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,33 @@
 """Small trainings that several test files look at."""
 
+import dataclasses
+from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from trainer import data
+from trainer import checkpoints, data
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.fit import train
+from trainer.history import Epoch
 
 SMALL = {"qubits": 4, "rounds": 10, "epochs": 3, "batch_size": 8, "strategy": "none", "workers": 1}
+
+
+def outcomes(history: Iterable[Epoch]) -> list[tuple[float, ...]]:
+    """Return all that is known of every epoch but its seconds."""
+    return [dataclasses.astuple(epoch)[:-1] for epoch in history]
+
+
+def assert_same_training(one: Path, other: Path) -> None:
+    """Two folders hold the same training: losses, weights and optimizer, to the bit."""
+    first, second = (checkpoints.load_latest(folder / "checkpoints") for folder in (one, other))
+    assert first
+    assert second
+    assert outcomes(first.history) == outcomes(second.history)
+    for mine, its in zip(first.weights + first.optimizer, second.weights + second.optimizer, strict=True):
+        assert np.array_equal(mine, its)
 
 
 @pytest.fixture(scope="session")

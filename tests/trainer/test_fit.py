@@ -1,6 +1,5 @@
 import contextlib
 import csv
-import dataclasses
 import importlib
 import logging
 import os
@@ -16,19 +15,14 @@ import tensorflow as tf
 import tf_keras
 
 from tests.board import scalars
-from tests.trainer.conftest import SMALL
+from tests.trainer.conftest import SMALL, assert_same_training, outcomes
 from trainer import checkpoints, data, export
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError, ConfigError, TrainingError
 from trainer.evaluate import predict
 from trainer.fit import train
 from trainer.folders import only_writer
-from trainer.history import Epoch
 from trainer.model import build_model
-
-
-def _losses(history: tuple[Epoch, ...]) -> list[tuple[float, ...]]:
-    return [dataclasses.astuple(epoch)[:-1] for epoch in history]
 
 
 def test_equals_plain_gradient_descent_on_each_true_batch(
@@ -73,13 +67,13 @@ def test_validation_loss_is_keras_own(
     assert checkpoint.history[-1].val_accuracy == pytest.approx(accuracy)
 
 
-def test_twice_gives_identical_losses(
+def test_twice_gives_identicaloutcomes(
     small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
 ) -> None:
     again = train(small_config, small_dataset, tmp_path)
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
     assert checkpoint
-    assert _losses(again) == _losses(checkpoint.history)
+    assert outcomes(again) == outcomes(checkpoint.history)
 
 
 def test_started_again_continues_to_the_same_weights(
@@ -87,12 +81,7 @@ def test_started_again_continues_to_the_same_weights(
 ) -> None:
     train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
     train(small_config, small_dataset, tmp_path)
-    once, twice = (checkpoints.load_latest(folder / "checkpoints") for folder in (trained, tmp_path))
-    assert once
-    assert twice
-    assert _losses(once.history) == _losses(twice.history)
-    for one, other in zip(once.weights + once.optimizer, twice.weights + twice.optimizer, strict=True):
-        assert np.array_equal(one, other)
+    assert_same_training(trained, tmp_path)
 
 
 def test_finished_training_started_again_changes_nothing(
@@ -122,7 +111,7 @@ def test_mirrored_strategy_computes_the_same(
     history = train(config, small_dataset, tmp_path)
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
     assert checkpoint
-    np.testing.assert_allclose(_losses(history), _losses(checkpoint.history), rtol=1e-5)
+    np.testing.assert_allclose(outcomes(history), outcomes(checkpoint.history), rtol=1e-5)
 
 
 def test_keeps_history_and_tensorboard_events(trained: Path) -> None:
@@ -261,7 +250,7 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_is_used(
     assert any("epoch-000002.npz; the one before is used" in line for line in lines)
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
     assert checkpoint
-    assert _losses(history) == _losses(checkpoint.history)
+    assert outcomes(history) == outcomes(checkpoint.history)
 
 
 def test_one_folder_is_trained_in_by_one_process_at_a_time(

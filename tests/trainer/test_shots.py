@@ -1,7 +1,6 @@
 """Sampled readouts: without bias, reproducible, and the same on any number of replicas."""
 
 import csv
-import dataclasses
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,13 +12,12 @@ import tensorflow as tf
 import tf_keras
 
 from tests import reference
-from tests.trainer.conftest import SMALL
+from tests.trainer.conftest import SMALL, assert_same_training, outcomes
 from trainer import checkpoints, data, evaluate, export
 from trainer.batches import shard
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError
 from trainer.fit import train
-from trainer.history import Epoch
 from trainer.model import build_model, dense_layers
 from trainer.shots import sample
 from trainer.training import assign
@@ -51,10 +49,6 @@ def _predictions(model: tf_keras.Model, samples: data.Samples, shots: int, seed:
     for layer in dense_layers(model):
         values = values @ layer.kernel.numpy() + layer.bias.numpy()
     return values[:, 0]
-
-
-def _losses(history: tuple[Epoch, ...]) -> list[tuple[float, ...]]:
-    return [dataclasses.astuple(epoch)[:-1] for epoch in history]
 
 
 @pytest.fixture(scope="module")
@@ -188,12 +182,7 @@ def test_started_again_continues_the_same_sequence_to_the_bit(small_dataset: dat
     train(_config(20), small_dataset, tmp_path / "once")
     train(_config(20, epochs=2), small_dataset, tmp_path / "twice")
     train(_config(20), small_dataset, tmp_path / "twice")
-    once, twice = (checkpoints.load_latest(tmp_path / name / "checkpoints") for name in ("once", "twice"))
-    assert once
-    assert twice
-    assert _losses(once.history) == _losses(twice.history)
-    for one, other in zip(once.weights + once.optimizer, twice.weights + twice.optimizer, strict=True):
-        assert np.array_equal(one, other)
+    assert_same_training(tmp_path / "once", tmp_path / "twice")
 
 
 def test_many_shots_train_as_expectation_values_do_and_few_do_not(
@@ -211,7 +200,7 @@ def test_many_shots_train_as_expectation_values_do_and_few_do_not(
 
 def test_mirrored_strategy_draws_the_same(small_dataset: data.Dataset, tmp_path: Path) -> None:
     none, mirrored = (
-        _losses(train(_config(20, strategy=strategy), small_dataset, tmp_path / strategy))
+        outcomes(train(_config(20, strategy=strategy), small_dataset, tmp_path / strategy))
         for strategy in ("none", "mirrored")
     )
     np.testing.assert_allclose(mirrored, none, rtol=1e-9)

@@ -92,10 +92,10 @@ def evolve(groups: Sequence[Group], states: tf.Tensor, blocks: Matrices, matrice
 
         return tf.reshape(_moved(final, order, natural), shape), gradient
 
-    return run(*(_real(_unitary(of_kind[kind], blocks, matrices), states.dtype) for kind in kinds))
+    return run(*(_real(unitary(of_kind[kind], blocks, matrices), states.dtype) for kind in kinds))
 
 
-def _unitary(group: Group, blocks: Matrices, matrices: Sequence[tf.Tensor]) -> tf.Tensor:
+def unitary(group: Group, blocks: Matrices, matrices: Sequence[tf.Tensor]) -> tf.Tensor:
     """Return a group's matrix, complex (d, d): its blocks act on the columns of the identity."""
     count = len(group.qubits)
     columns = tf.eye(2**count, dtype=tf.complex128)

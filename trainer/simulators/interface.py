@@ -25,6 +25,10 @@ class Batch(NamedTuple):
 class Simulator(Protocol):
     """Exact expectation values of an ansatz on excited cluster states."""
 
+    @property
+    def compiles(self) -> bool:
+        """Whether it consists of TensorFlow's own operations, to be compiled with whatever is around it."""
+
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return Z on the readouts, float32 (batch, readouts).
 

@@ -12,7 +12,7 @@ from trainer.simulators.cost import Cost, Speed, evolution
 from trainer.simulators.evolution import Group, evolve
 from trainer.simulators.gates import Exponent, Gate, Spectrum
 
-_REPEATS = 5
+_REPEATS, _STEPS = 5, 5
 # So few amplitudes that only the number of kernels counts, and as many as do not stay in a processor's caches.
 _SMALL, _LARGE = (8, 1), (18, 8)
 
@@ -33,16 +33,22 @@ def _measure(qubits: int, states: int) -> tuple[float, Cost]:
     matrices = Matrices([block for group in groups for block in group.blocks], 1)
     data = np.full((states, 2**qubits, 2), 2.0 ** (-qubits / 2), np.float32)
 
-    @tf.function(jit_compile=True, autograph=False)
-    def step(parameters: tf.Tensor, start: tf.Tensor) -> tf.Tensor:
+    def step(parameters: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             tape.watch(parameters)
-            final = evolve(groups, start, matrices, matrices(parameters))
+            final = evolve(groups, tf.constant(data), matrices, matrices(parameters))
             value = tf.reduce_sum(final[..., 0] ** 2)
-        return tape.gradient(value, parameters)
+        return parameters - 1e-3 * tape.gradient(value, parameters)
 
-    parameters, start = tf.constant([0.3], tf.float64), tf.constant(data)
-    seconds = _typical(lambda: step(parameters, start).numpy())
+    # Many to a call, as in an epoch: to enter a compiled program takes longer than a small step.
+    @tf.function(jit_compile=True, autograph=False)
+    def steps(parameters: tf.Tensor) -> tf.Tensor:
+        return tf.while_loop(
+            lambda index, _: index < _STEPS, lambda index, last: (index + 1, step(last)), (0, parameters)
+        )[1]
+
+    parameters = tf.constant([0.3], tf.float64)
+    seconds = _typical(lambda: steps(parameters).numpy()) / _STEPS
     return seconds, evolution(groups, states * 2.0**qubits, real_bytes=4)
 
 

@@ -15,17 +15,17 @@ import tensorflow as tf
 from trainer.errors import ConfigError
 from trainer.simulators import excitations
 from trainer.simulators.blocks import Matrices, fuse
-from trainer.simulators.compiled import compiled, compiled_twice
 from trainer.simulators.cost import Cost, evolution, in_words
 from trainer.simulators.evolution import collect, evolve
 from trainer.simulators.gates import Network
 from trainer.simulators.interface import Batch, Limits
+from trainer.simulators.rows import rows_at
 
 # States that the sweeps hold at a time: the state, its gradient, and what a product makes of them. Measured.
 _COPIES = 10
 # Graph state and a flipped one: without both there is no mixed row.
 _LEAST_COLUMNS = 2
-# Up to here, to evolve the states once more takes less time than to hand them on, and complex128 no longer.
+# Up to here complex128 takes no longer.
 _FEW_AMPLITUDES = 2**15
 # Amplitudes are numbered in int32.
 _MOST_QUBITS = 30
@@ -82,6 +82,8 @@ def _column_bytes(network: Network, limits: Limits) -> float:
 class StateVector:
     """Evolves state vectors through the whole circuit; every readout is then a sum over probabilities."""
 
+    compiles = True
+
     def __init__(self, network: Network, columns: int, dtype: tf.DType) -> None:
         self._qubits, self._readouts = network.qubits, network.readouts
         self._columns, self._dtype = columns, dtype
@@ -90,24 +92,21 @@ class StateVector:
         self._groups = collect(blocks)
         self._edges = excitations.ring_edges(self._qubits)
         self._masks = excitations.flip_masks(self._qubits, self._edges, range(self._qubits))
-        compile_rows = compiled_twice if _few_amplitudes(self._qubits) else compiled
-        self._spanning_rows = compile_rows(self._measure_spanning)
-        self._sample_rows = compile_rows(self._measure_samples)
 
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return Z on the readouts, float32 (batch, readouts)."""
         size, readouts = batch.qubit.shape[0], len(self._readouts)
         if size is not None and size <= self._qubits:
             masks = tf.gather(self._masks, batch.qubit)
-            values = _in_groups(self._sample_rows, parameters, (masks, batch.angle), self._columns, (readouts,))
+            values = _in_groups(self._measure_samples, parameters, (masks, batch.angle), self._columns, (readouts,))
             return tf.cast(values, tf.float32)
         rows = _in_groups(
-            self._spanning_rows, parameters, (tf.constant(self._masks),), self._columns - 1, (3, readouts)
+            self._measure_spanning, parameters, (tf.constant(self._masks),), self._columns - 1, (3, readouts)
         )
         graph, flipped, mixed = rows[0, 0], rows[:, 1], rows[:, 2]
         flip_share, mix_share = excitations.shares(batch.angle)
-        difference = tf.gather(flipped - graph, batch.qubit) * flip_share[:, None]
-        return tf.cast(graph + difference + tf.gather(mixed, batch.qubit) * mix_share[:, None], tf.float32)
+        difference = rows_at(flipped - graph, batch.qubit) * flip_share[:, None]
+        return tf.cast(graph + difference + rows_at(mixed, batch.qubit) * mix_share[:, None], tf.float32)
 
     def _measure_samples(self, parameters: tf.Tensor, masks: tf.Tensor, angles: tf.Tensor) -> tf.Tensor:
         states = excitations.sample_states(self._qubits, self._edges, masks, angles, self._dtype)
@@ -121,7 +120,7 @@ class StateVector:
         own = self._z(tf.reduce_sum(tf.square(final), axis=2))
         graph, flipped = final[:1], final[1:]
         mixed = self._z(2 * (graph[..., 0] * flipped[..., 1] - graph[..., 1] * flipped[..., 0]))
-        return tf.stack([tf.repeat(own[:1], masks.shape[0], axis=0), own[1:], mixed], axis=1)
+        return tf.stack([tf.broadcast_to(own[:1], mixed.shape), own[1:], mixed], axis=1)
 
     def _z(self, weights: tf.Tensor) -> tf.Tensor:
         """Sum the weights of all basis states, (states, 2^qubits), with each readout's sign, in float64."""

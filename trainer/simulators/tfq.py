@@ -15,6 +15,8 @@ _ANGLE = sympy.Symbol("excitation_angle")
 class TensorFlowQuantum:
     """The whole circuit of a sample, its angle a symbol, so that the n possible circuits are built once."""
 
+    compiles = False
+
     def __init__(self, ansatz: Ansatz, qubits: list[cirq.GridQubit]) -> None:
         if _ANGLE in ansatz.symbols:
             raise ConfigError(f"model: a symbol must not be named as the excitation is. Given: {_ANGLE}")

@@ -6,6 +6,7 @@ picks numbers, and changes no more than the readouts that its qubit can reach.
 """
 
 import dataclasses
+import itertools
 import string
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -16,13 +17,13 @@ import tensorflow as tf
 
 from trainer.errors import ConfigError
 from trainer.simulators import cones, excitations
-from trainer.simulators.blocks import Block, Matrices, fuse
-from trainer.simulators.compiled import compiled_twice
+from trainer.simulators.blocks import Matrices, fuse
 from trainer.simulators.cones import Cone, Split
 from trainer.simulators.cost import Cost, evolution, in_words
-from trainer.simulators.evolution import Group, collect, evolve
+from trainer.simulators.evolution import Group, collect, evolve, unitary
 from trainer.simulators.gates import Network
 from trainer.simulators.interface import Batch, Limits
+from trainer.simulators.rows import rows_at
 
 # Parts are small: they are evolved in complex128, whatever state vectors are.
 _REAL_BYTES = 8
@@ -106,6 +107,8 @@ def create(network: Network, limits: Limits) -> "Window":
 class Window:
     """Evaluates every kind of independent part once, and puts the readouts of samples together from them."""
 
+    compiles = True
+
     def __init__(self, network: Network) -> None:
         self._readouts = find_readouts(network)
         self._parts: dict[tuple[object, ...], Cone] = {}
@@ -113,17 +116,16 @@ class Window:
             for part in kind.parts:
                 self._parts.setdefault(part.cone.key, part.cone)
         blocks = {key: fuse(reversed(cone.gates)) for key, cone in self._parts.items()}
-        self._observables = [Block(tuple(range(kind.targets)), kind.absorbed) for kind in self._readouts.kinds]
-        every = [*(block for evolved in blocks.values() for block in evolved), *self._observables]
-        self._matrices = Matrices(every, network.parameters)
+        self._absorbed = [
+            Group(tuple(range(kind.targets)), tuple(fuse(kind.absorbed))) for kind in self._readouts.kinds
+        ]
+        absorbed = (block for group in self._absorbed for block in group.blocks)
+        self._matrices = Matrices([*itertools.chain(*blocks.values()), *absorbed], network.parameters)
         self._groups = {key: collect(evolved) for key, evolved in blocks.items()}
-        self._compiled_values = compiled_twice(self._values)
 
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return Z on the readouts, float32 (batch, readouts)."""
-        # Put together outside the compiled program: it would be another for every size of batch, and adds up what
-        # samples share one by one.
-        return self._assemble(self._compiled_values(parameters), batch.qubit, batch.angle)
+        return self._assemble(self._values(parameters), batch.qubit, batch.angle)
 
     def _values(self, parameters: tf.Tensor) -> tf.Tensor:
         """Return the values of all kinds, float64, as `Readouts` orders them."""
@@ -132,25 +134,26 @@ class Window:
             key: _densities(cone, self._groups[key], self._matrices, matrices) for key, cone in self._parts.items()
         }
         rows = [
-            _kind_values(kind, matrices[self._matrices.index(block)], [densities[p.cone.key] for p in kind.parts])
-            for kind, block in zip(self._readouts.kinds, self._observables, strict=True)
+            _kind_values(kind, unitary(absorbed, self._matrices, matrices), [densities[p.cone.key] for p in kind.parts])
+            for kind, absorbed in zip(self._readouts.kinds, self._absorbed, strict=True)
         ]
         return tf.concat([*rows, tf.zeros([1], tf.float64)], axis=0)
 
     def _assemble(self, values: tf.Tensor, qubit: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:
-        unexcited = tf.gather(values, self._readouts.unexcited)
+        table = self._readouts
+        readouts, (qubits, most) = len(table.unexcited), table.reached.shape
+        places = np.concatenate([table.unexcited, table.flipped.ravel(), table.mixed.ravel()])
+        unexcited, flipped, mixed = tf.split(
+            rows_at(values[:, None], places)[:, 0], [readouts, qubits * most, qubits * most]
+        )
+        before = rows_at(unexcited[:, None], table.reached.ravel())[:, 0]
+        changes = tf.concat([tf.reshape(row, [qubits, most]) for row in (flipped - before, mixed)], axis=1)
         # Of every qubit first: samples then add up a row each, not a number each.
-        reached = self._readouts.reached
-        flipped = tf.gather(values, self._readouts.flipped) - tf.gather(unexcited, reached)
-        rows = tf.gather(tf.concat([flipped, tf.gather(values, self._readouts.mixed)], axis=1), qubit)
+        rows = rows_at(changes, qubit)
         flip_share, mix_share = excitations.shares(angle)
-        most = reached.shape[1]
         change = flip_share[:, None] * rows[:, :most] + mix_share[:, None] * rows[:, most:]
-        size = tf.shape(qubit)[0]
-        sample = tf.broadcast_to(tf.range(size)[:, None], [size, most])
-        everywhere = tf.broadcast_to(unexcited, [size, len(self._readouts.unexcited)])
-        places = tf.stack([sample, tf.gather(reached, qubit)], axis=2)
-        return tf.cast(tf.tensor_scatter_nd_add(everywhere, places, change), tf.float32)
+        where = tf.one_hot(tf.gather(table.reached, qubit), readouts, dtype=change.dtype)
+        return tf.cast(unexcited + tf.reduce_sum(change[:, :, None] * where, axis=1), tf.float32)
 
 
 def _densities(cone: Cone, groups: Sequence[Group], blocks: Matrices, matrices: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -165,10 +168,10 @@ def _densities(cone: Cone, groups: Sequence[Group], blocks: Matrices, matrices: 
     return tf.concat([own, across + tf.linalg.adjoint(across)], axis=0)
 
 
-def _kind_values(kind: Split, unitary: tf.Tensor, densities: Sequence[tf.Tensor]) -> tf.Tensor:
+def _kind_values(kind: Split, absorbed: tf.Tensor, densities: Sequence[tf.Tensor]) -> tf.Tensor:
     """Return a kind's row of values, float64, from the densities of its parts."""
     z = np.kron(_Z, np.eye(2 ** (kind.targets - 1)))
-    observable = tf.linalg.adjoint(unitary) @ tf.constant(z) @ unitary
+    observable = tf.linalg.adjoint(absorbed) @ tf.constant(z) @ absorbed
     # The parts' targets together, part by part.
     order = [target for part in kind.parts for target in part.targets]
     axes = [*order, *(kind.targets + target for target in order)]

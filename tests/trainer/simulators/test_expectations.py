@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tests import reference
+from tests.trainer.simulators.step import step
 from trainer import circuits, simulators
 from trainer.simulators import Batch, Limits, Simulator
 
@@ -16,22 +17,6 @@ def create(name: str, model: str, qubits: int, memory: float = 2**31, real_bytes
     ansatz = circuits.build(model, qubits)
     limits = Limits(memory=memory, batch=32, real_bytes=real_bytes)
     return simulators.create(name, ansatz, circuits.ring(qubits), limits), len(ansatz.symbols)
-
-
-def run(simulator: Simulator, parameters: Floats, batch: Batch, weights: Floats) -> tuple[Floats, Floats]:
-    """Return the readouts and the gradient of their weighted sum, as a training step computes them."""
-
-    @tf.function
-    def step(parameters: tf.Tensor, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
-        with tf.GradientTape() as tape:
-            tape.watch(parameters)
-            readouts = simulator.expectations(parameters, batch)
-            loss = tf.reduce_sum(readouts * tf.constant(weights, tf.float32))
-        return readouts, tape.gradient(loss, parameters)
-
-    readouts, gradient = step(tf.constant(parameters), batch)
-    assert readouts.dtype == tf.float32
-    return readouts.numpy(), gradient.numpy()
 
 
 def every_qubit(qubits: int, random: np.random.Generator) -> tuple[list[int], Floats]:
@@ -55,7 +40,8 @@ def test_readouts_and_gradient_equal_cirq(name: str, model: str, qubits: int) ->
     weighed = [0, qubits - 1]
     weights[weighed] = random.normal(size=(2, weights.shape[1]))
     batch = Batch(tf.constant(excited, tf.int32), tf.constant(angles, tf.float32))
-    readouts, gradient = run(simulator, parameters, batch, weights)
+    # As training runs it, for odd and even rings below and above the switch to complex64.
+    readouts, gradient = step(simulator, parameters, batch, weights, compiled=qubits in (5, 8, 12))
     np.testing.assert_allclose(readouts, expected, atol=1e-5)
 
     def loss(values: Floats) -> float:
@@ -63,10 +49,10 @@ def test_readouts_and_gradient_equal_cirq(name: str, model: str, qubits: int) ->
             float(weights[s] @ reference.expectations(model, qubits, values, excited[s], angles[s])) for s in weighed
         )
 
-    step = 1e-4
+    shift = 1e-4
     chosen = range(count) if qubits < 6 else random.choice(count, 4, replace=False)
     slopes = [
-        (loss(parameters + shift) - loss(parameters - shift)) / (2 * step) for shift in step * np.eye(count)[chosen]
+        (loss(parameters + along) - loss(parameters - along)) / (2 * shift) for along in shift * np.eye(count)[chosen]
     ]
     # TensorFlow Quantum differentiates gates numerically, in float32.
     tolerance = 1e-3 if name == "tfq" else 1e-4 * np.abs(gradient).max()
@@ -82,10 +68,10 @@ def test_larger_rings_equal_cirq(name: str, qubits: int, sample: int) -> None:
     expected = reference.expectations("hybrid", qubits, parameters, sample, 0.75)
     batch = Batch(tf.constant([sample], tf.int32), tf.constant([0.75], tf.float32))
     weights = random.normal(size=(1, len(expected)))
-    readouts, gradient = run(simulator, parameters, batch, weights)
+    readouts, gradient = step(simulator, parameters, batch, weights)
     np.testing.assert_allclose(readouts[0], expected, atol=1e-5)
     other, _ = create("statevector" if name == "window" else "window", "hybrid", qubits)
-    other_readouts, other_gradient = run(other, parameters, batch, weights)
+    other_readouts, other_gradient = step(other, parameters, batch, weights)
     np.testing.assert_allclose(readouts, other_readouts, atol=1e-5)
     np.testing.assert_allclose(gradient, other_gradient, atol=1e-4 * np.abs(gradient).max())
 
@@ -133,8 +119,8 @@ def test_double_precision_is_exact_to_its_last_digits() -> None:
     simulator, count = create("statevector", "deep", 6, real_bytes=8)
     parameters = np.random.default_rng(1).uniform(0, 2, count)
     batch = Batch(tf.constant([2], tf.int32), tf.constant([0.5], tf.float32))
-    _, gradient = run(simulator, parameters, batch, np.ones((1, 1)))
-    step = 1e-5
-    shift = step * np.eye(count)[7]
-    above, below = (reference.expectations("deep", 6, parameters + s * shift, 2, 0.5)[0] for s in (1, -1))
-    assert gradient[7] == pytest.approx((above - below) / (2 * step), abs=1e-7)
+    _, gradient = step(simulator, parameters, batch, np.ones((1, 1)))
+    shift = 1e-5
+    along = shift * np.eye(count)[7]
+    above, below = (reference.expectations("deep", 6, parameters + s * along, 2, 0.5)[0] for s in (1, -1))
+    assert gradient[7] == pytest.approx((above - below) / (2 * shift), abs=1e-7)

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tests import reference
 from tests.trainer.simulators.drawn import Floats
-from tests.trainer.simulators.test_window import run
+from tests.trainer.simulators.step import step
 from trainer import circuits
 from trainer.errors import ConfigError
 from trainer.simulators import Batch, Limits, statevector
@@ -53,12 +53,12 @@ def test_little_memory_splits_a_batch_and_changes_nothing(
         return evolve(*args)  # type: ignore[arg-type]
 
     whole = statevector.create(network_of(QUBITS), Limits(memory=2**31, batch=32))
-    expected_readouts, expected_gradient = run(whole, PARAMETERS, BATCHES[size], weights_of(size))
+    expected_readouts, expected_gradient = step(whole, PARAMETERS, BATCHES[size], weights_of(size))
     monkeypatch.setattr(statevector, "evolve", evolve_and_count)
     limits = Limits(memory=columns * COLUMN + 1, batch=32)
     network = network_of(QUBITS)
     simulator = statevector.create(network, limits)
-    readouts, gradient = run(simulator, PARAMETERS, BATCHES[size], weights_of(size))
+    readouts, gradient = step(simulator, PARAMETERS, BATCHES[size], weights_of(size))
     assert 0 < max(held) <= columns
     np.testing.assert_allclose(readouts, expected_readouts, atol=1e-6)
     np.testing.assert_allclose(gradient, expected_gradient, atol=1e-5 * np.abs(expected_gradient).max())
@@ -92,29 +92,29 @@ def test_complex128_is_closer_than_complex64_and_taken_where_it_costs_nothing(
 ) -> None:
     """In the gradient: readouts are float32 either way."""
     batch, weights = BATCHES[5], np.ones((5, 3))
-    step = 1e-4
+    shift = 1e-4
 
     def loss(values: Floats) -> float:
         samples = zip(batch.qubit.numpy(), batch.angle.numpy().astype(np.float64), strict=True)
         return sum(float(reference.expectations("hybrid", QUBITS, values, q, a).sum()) for q, a in samples)
 
     chosen = [0, 7, 17]
-    shifts = step * np.eye(21)[chosen]
+    shifts = shift * np.eye(21)[chosen]
     # Of fourth order, so that the differences are better than either.
     slopes = [
         (8 * (loss(PARAMETERS + s) - loss(PARAMETERS - s)) - loss(PARAMETERS + 2 * s) + loss(PARAMETERS - 2 * s))
-        / (12 * step)
+        / (12 * shift)
         for s in shifts
     ]
     errors = {}
     for real_bytes in (4, 8):
         simulator = statevector.create(network_of(QUBITS), Limits(memory=2**31, batch=32, real_bytes=real_bytes))
-        _, gradient = run(simulator, PARAMETERS, batch, weights)
+        _, gradient = step(simulator, PARAMETERS, batch, weights)
         errors[real_bytes] = np.abs(gradient[chosen] - slopes).max()
     assert errors[8] < 1e-9
     assert 1e-8 < errors[4] < 1e-4
     monkeypatch.undo()
-    _, gradient = run(
+    _, gradient = step(
         statevector.create(network_of(QUBITS), Limits(memory=2**31, batch=32)), PARAMETERS, batch, weights
     )
     assert np.abs(gradient[chosen] - slopes).max() < 1e-9

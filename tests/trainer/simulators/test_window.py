@@ -9,27 +9,18 @@ from hypothesis import given, settings
 
 from tests.trainer.simulators import drawn
 from tests.trainer.simulators.drawn import Floats, ansatzes, repeatable
+from tests.trainer.simulators.step import step
 from tests.trainer.simulators.test_cones import bridged
 from trainer import circuits, simulators
 from trainer.circuits import Ansatz
 from trainer.errors import ConfigError
-from trainer.simulators import Batch, Limits, Simulator, window
+from trainer.simulators import Batch, Limits, window
 from trainer.simulators.gates import read_network
 
 LIMITS = Limits(memory=2**31, batch=32)
 
 
-def run(simulator: Simulator, values: Floats, batch: Batch, weights: Floats) -> tuple[Floats, Floats]:
-    """Return the readouts and the gradient of their weighted sum."""
-    parameters = tf.constant(values, tf.float64)
-    with tf.GradientTape() as tape:
-        tape.watch(parameters)
-        readouts = simulator.expectations(parameters, batch)
-        loss = tf.reduce_sum(readouts * tf.constant(weights, tf.float32))
-    return readouts.numpy(), tape.gradient(loss, parameters, unconnected_gradients="zero").numpy()
-
-
-def assert_equals_cirq(name: str, ansatz: Ansatz, qubits: int) -> None:
+def assert_equals_cirq(name: str, ansatz: Ansatz, qubits: int, *, compiled: bool = False) -> None:
     """Compare readouts with an excitation on every qubit, and the gradient of a sum over two of the samples."""
     random = np.random.default_rng(qubits)
     simulator = simulators.create(name, ansatz, circuits.ring(qubits), LIMITS)
@@ -40,7 +31,7 @@ def assert_equals_cirq(name: str, ansatz: Ansatz, qubits: int) -> None:
     weights = np.zeros((len(excited), len(ansatz.readouts)))
     weights[[0, qubits - 1]] = random.normal(size=(2, weights.shape[1]))
     batch = Batch(tf.constant(excited, tf.int32), tf.constant(angles))
-    readouts, gradient = run(simulator, values, batch, weights)
+    readouts, gradient = step(simulator, values, batch, weights, compiled=compiled)
     np.testing.assert_allclose(readouts, expected, atol=1e-5)
 
     def loss(values: Floats) -> float:
@@ -49,8 +40,8 @@ def assert_equals_cirq(name: str, ansatz: Ansatz, qubits: int) -> None:
             for s in (0, qubits - 1)
         )
 
-    step = 1e-4
-    slopes = [(loss(values + shift) - loss(values - shift)) / (2 * step) for shift in step * np.eye(len(values))]
+    shift = 1e-4
+    slopes = [(loss(values + along) - loss(values - along)) / (2 * shift) for along in shift * np.eye(len(values))]
     # Where all slopes are nothing, float32 leaves 1e-6 of them.
     np.testing.assert_allclose(gradient, slopes, atol=max(1e-5, 1e-4 * np.abs(gradient).max(initial=0)))
 
@@ -58,7 +49,7 @@ def assert_equals_cirq(name: str, ansatz: Ansatz, qubits: int) -> None:
 @given(ansatzes())
 @settings(repeatable, max_examples=12)
 def test_whatever_is_chosen_equals_cirq(drawn: tuple[Ansatz, int]) -> None:
-    assert_equals_cirq("auto", *drawn)
+    assert_equals_cirq("auto", *drawn, compiled=True)
 
 
 @pytest.mark.parametrize("name", ["window", "statevector"])
@@ -68,12 +59,7 @@ def test_both_equal_cirq_for_more_circuits(name: str) -> None:
     def check(drawn: tuple[Ansatz, int]) -> None:
         assert_equals_cirq(name, *drawn)
 
-    # Compiling takes most of the time, and is tested with `auto`.
-    tf.config.run_functions_eagerly(True)
-    try:
-        check()
-    finally:
-        tf.config.run_functions_eagerly(False)
+    check()
 
 
 @pytest.mark.parametrize("layer", [0, 1])
@@ -85,7 +71,7 @@ def test_a_gate_across_two_windows_equals_cirq(layer: int) -> None:
     values = np.append(random.uniform(0, 0.4, len(ansatz.symbols) - 1), 0.9)
     simulator = simulators.create("window", ansatz, circuits.ring(qubits), LIMITS)
     excited, angles = [3, 12], [0.75, -2.0]
-    readouts, _ = run(
+    readouts, _ = step(
         simulator, values, Batch(tf.constant(excited), tf.constant(angles)), np.ones((2, len(ansatz.readouts)))
     )
     expected = [drawn.expectations(ansatz, qubits, values, q, a) for q, a in zip(excited, angles, strict=True)]
@@ -126,7 +112,7 @@ def test_readouts_that_are_data_alone_need_no_gate() -> None:
     ring, t = circuits.ring(6), sympy.Symbol("t")
     ansatz = Ansatz(cirq.Circuit(cirq.X(ring[0]) ** t), (t,), (ring[3],))
     simulator = simulators.create("window", ansatz, ring, LIMITS)
-    readouts, gradient = run(
+    readouts, gradient = step(
         simulator, np.array([0.3]), Batch(tf.constant([3], tf.int32), tf.constant([0.7])), np.ones((1, 1))
     )
     np.testing.assert_allclose(readouts, [[0.0]], atol=1e-7)
