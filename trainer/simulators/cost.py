@@ -50,7 +50,7 @@ class Speed:
 
 
 # Two cores of today. Only for choosing a simulator: all workers must choose alike, whatever machine each is on.
-NOMINAL = Speed(flops=2e10, traffic=1e10, kernel_seconds=4e-6)
+NOMINAL = Speed(flops=5e10, traffic=1e10, kernel_seconds=2e-6)
 # Of the matrices of a group's blocks and of what is read from its final states, forward and back. Counted once.
 _KERNELS_AROUND_A_GROUP = 20
 

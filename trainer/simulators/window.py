@@ -85,6 +85,9 @@ def estimate(network: Network, limits: Limits) -> Cost:
     # Put together: every sample reads what it reaches and writes all readouts; the gradient does so once more.
     reached, written = readouts.reached.shape[1], len(network.readouts)
     total += Cost(flops=4.0 * limits.batch * reached * written, traffic=2.0 * 8 * limits.batch * (reached + written))
+    # The gradient adds up over all qubits what one value of a kind did: a product with a matrix of ones and zeros.
+    ones = float(readouts.mixed.max()) * readouts.mixed.size
+    total += Cost(flops=3 * 2 * ones, traffic=3 * 2 * 8 * ones)
     memory = sum(cone.amplitudes * 2.0 * _REAL_BYTES * _COPIES for cone in parts)
     return dataclasses.replace(total, memory=memory)
 
@@ -142,12 +145,11 @@ class Window:
     def _assemble(self, values: tf.Tensor, qubit: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:
         table = self._readouts
         readouts, (qubits, most) = len(table.unexcited), table.reached.shape
-        places = np.concatenate([table.unexcited, table.flipped.ravel(), table.mixed.ravel()])
-        unexcited, flipped, mixed = tf.split(
-            rows_at(values[:, None], places)[:, 0], [readouts, qubits * most, qubits * most]
-        )
-        before = rows_at(unexcited[:, None], table.reached.ravel())[:, 0]
-        changes = tf.concat([tf.reshape(row, [qubits, most]) for row in (flipped - before, mixed)], axis=1)
+        per_qubit = table.flipped, table.unexcited[table.reached], table.mixed
+        places = np.concatenate([table.unexcited, *(part.ravel() for part in per_qubit)])
+        unexcited, *parts = tf.split(rows_at(values[:, None], places)[:, 0], [readouts, *[qubits * most] * 3])
+        flipped, before, mixed = (tf.reshape(part, [qubits, most]) for part in parts)
+        changes = tf.concat([flipped - before, mixed], axis=1)
         # Of every qubit first: samples then add up a row each, not a number each.
         rows = rows_at(changes, qubit)
         flip_share, mix_share = excitations.shares(angle)

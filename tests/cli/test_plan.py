@@ -1,0 +1,55 @@
+"""qcnn plan as a user types it."""
+
+import contextlib
+import re
+from collections.abc import Callable
+
+import pytest
+
+from cli.main import main
+
+WORDS = ["--qubits", "12", "--rounds", "10", "--batch-size", "16", "--workers", "1", "--strategy", "none"]
+
+
+def _table(text: str) -> dict[str, list[str]]:
+    """Return the cells behind every simulator's name."""
+    rows = [re.split(r" {2,}", line.strip()) for line in text.splitlines()]
+    return {row[0]: row[1:] for row in rows if row[0] in ("window", "statevector", "tfq")}
+
+
+@pytest.fixture
+def plan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Type the command; return what it prints on stdout, or on stderr where it fails."""
+
+    def typed(*arguments: str) -> str:
+        monkeypatch.setattr("sys.argv", ["qcnn", "plan", *arguments])
+        with contextlib.suppress(SystemExit):
+            main()
+        captured = capsys.readouterr()
+        return captured.out or captured.err
+
+    return typed
+
+
+def test_counts_what_an_epoch_runs_and_names_the_cheapest(plan: Callable[..., str]) -> None:
+    """120 samples are split 0.7, 0.15 and 0.15; a readout's cone is two parts of 4 qubits with 2 traced out."""
+    text = plan(*WORDS)
+    assert "120 samples; an epoch runs 102 circuits in 6 training and 2 validation steps" in text
+    assert re.search(r"6 readouts of \d kinds; independent parts .* traced out: 6 qubits \+ 6 qubits", text)
+    assert re.search(r"simulator window, the cheapest .*: about [\d.e-]+ seconds an epoch on this machine", text)
+    table = _table(text)
+    assert [name for name, cells in table.items() if cells[-1] == "chosen"] == ["window"]
+    seconds = {name: float(cells[3]) for name, cells in table.items()}
+    assert seconds["window"] < seconds["statevector"] < seconds["tfq"]
+    assert "more than one worker does not pay" in text
+
+
+def test_tells_what_does_not_fit(plan: Callable[..., str]) -> None:
+    text = plan(*WORDS, "--memory-gib", "0.0005", "--simulator", "window")
+    assert "simulator window, as asked: about" in text
+    assert _table(text)["statevector"][-1] == "does not fit in memory_gib"
+
+
+def test_refuses_what_no_simulator_can_run_in_one_line(plan: Callable[..., str]) -> None:
+    text = plan("--model", "deep", "--qubits", "64", "--rounds", "1")
+    assert re.fullmatch(r"error: qubits: no simulator can run this .* Given: 64\n", text)
