@@ -85,8 +85,13 @@ def predict_from_shots(model: tf_keras.Model, samples: Samples, shots: int, seed
     batches = -(-len(samples) // _BATCH)
     shards = shard(samples, _BATCH, 1).sampled(shots, data.shot_seeds("test", seed, 0, batches))
     qubit, angle, _, _, draw = (tf.constant(array[:, 0]) for array in shards.arrays)
-    outputs = tf.function(lambda batch: sampled_outputs(model, qubit[batch], angle[batch], draw[batch])[:, 0])
-    predictions: npt.NDArray[np.float64] = np.concatenate([outputs(batch).numpy() for batch in tf.range(batches)])
+    quantum = model.get_layer("quantum")
+
+    def outputs(batch: tf.Tensor) -> tf.Tensor:
+        return sampled_outputs(model, quantum((qubit[batch], angle[batch])), draw[batch])[:, 0]
+
+    compiled = tf.function(outputs)
+    predictions: npt.NDArray[np.float64] = np.concatenate([compiled(batch).numpy() for batch in tf.range(batches)])
     # The last batch is padded.
     return predictions[: len(samples)]
 

@@ -33,12 +33,9 @@ def sample(expectations: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
     return expectations + tf.stop_gradient(estimates - expectations)
 
 
-def sampled_outputs(model: tf_keras.Model, qubit: tf.Tensor, angle: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
-    """Return what the model predicts, float64 (samples, 1), from sampled readouts."""
-    quantum = model.get_layer("quantum")
-    # By itself: drawing does not compile.
-    readouts = tf.function(quantum, jit_compile=True, autograph=False) if quantum.compiles else quantum
-    values = sample(readouts((qubit, angle)), draw)
+def sampled_outputs(model: tf_keras.Model, expectations: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
+    """Return what the model predicts, float64 (samples, 1), from readouts that are sampled."""
+    values = sample(expectations, draw)
     for layer in dense_layers(model):
         values = layer(values)
     return values

@@ -85,7 +85,7 @@ def _over_steps(
     def run(shards: Shards, part: range | None = None) -> Measures:
         steps = range(len(shards.sizes)) if part is None else part
         arrays = [tf.constant(array) for array in shards.arrays]
-        # What readouts are sampled from cannot be compiled.
+        # Drawing does not compile.
         epoch = compiled_epoch if compiles and shards.draw is None else plain_epoch
         measures: Measures = epoch(arrays, tf.constant(steps.start), tf.constant(steps.stop)).numpy()
         return measures[steps.start : steps.stop]
@@ -121,7 +121,13 @@ def _over_steps(
 def _measures(
     model: tf_keras.Model, qubit: tf.Tensor, angle: tf.Tensor, label: tf.Tensor, weight: tf.Tensor, *draw: tf.Tensor
 ) -> tf.Tensor:
-    outputs = sampled_outputs(model, qubit, angle, *draw) if draw else model((qubit, angle), training=True)
+    if draw:
+        quantum = model.get_layer("quantum")
+        # Without what draws from it, which does not compile.
+        expectations = tf.function(quantum, jit_compile=True, autograph=False) if quantum.compiles else quantum
+        outputs = sampled_outputs(model, expectations((qubit, angle)), *draw)
+    else:
+        outputs = model((qubit, angle), training=True)
     prediction = outputs[:, 0]
     squared = tf.math.squared_difference(prediction, label)
     return tf.stack([tf.reduce_sum(weight * squared), tf.reduce_sum(weight * same_sign(label, prediction))])

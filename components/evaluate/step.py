@@ -7,7 +7,7 @@ from typing import Any
 from trainer import data
 from trainer.folders import new_file
 from trainer.history import load_history
-from trainer.startup import load_tensorflow, one_line_errors, start_compiler
+from trainer.startup import load_tensorflow, one_line_errors
 
 
 def evaluate(
@@ -21,7 +21,6 @@ def evaluate(
         held_out = data.load(Path(dataset))
         history = load_history(Path(training) / "history.csv")
         load_tensorflow()
-        start_compiler()
         from trainer import evaluate as evaluation
         from trainer.report import report_page
 

@@ -3,14 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from trainer.startup import load_tensorflow, one_line_errors, start_compiler
+from trainer.startup import load_tensorflow, one_line_errors
 
 
 def export_weights(training: str, model: str) -> dict[str, Any]:
     """Write the model folder; return its metadata."""
     with one_line_errors():
         load_tensorflow()
-        start_compiler()
         from trainer.export import export
 
         description = export(Path(training), Path(model))

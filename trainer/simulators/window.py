@@ -87,7 +87,7 @@ def estimate(network: Network, limits: Limits) -> Cost:
     total += Cost(flops=4.0 * limits.batch * reached * written, traffic=2.0 * 8 * limits.batch * (reached + written))
     # The gradient adds up over all qubits what one value of a kind did: a product with a matrix of ones and zeros.
     ones = float(readouts.mixed.max()) * readouts.mixed.size
-    total += Cost(flops=3 * 2 * ones, traffic=3 * 2 * 8 * ones)
+    total += Cost(flops=3 * 2 * ones, traffic=3 * 8 * ones)
     memory = sum(cone.amplitudes * 2.0 * _REAL_BYTES * _COPIES for cone in parts)
     return dataclasses.replace(total, memory=memory)
 
