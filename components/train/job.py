@@ -3,6 +3,28 @@
 import dataclasses
 import json
 from collections.abc import Mapping
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Pod:
+    """What each process of a job is given on a cluster; quantities (`cpu`, `memory`) are Kubernetes' own, as "2Gi".
+
+    `volumes` maps the path a volume is mounted at to its source, as in a pod's spec: {"hostPath": {"path": ...}}.
+    """
+
+    image: str
+    pull_policy: str = "IfNotPresent"
+    pull_secrets: tuple[str, ...] = ()
+    service_account: str = "default"
+    cpu: str = "1"
+    memory: str = "2Gi"
+    gpus: int = 0
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    volumes: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    node_selector: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +41,8 @@ class Job:
     hang_seconds: float
     # Flags that take the port of a further server, one of the process' own; its default is for a host of its own.
     port_flags: tuple[str, ...] = ()
+    # Where and how the processes run on a cluster; on one machine nothing of it counts.
+    pod: Pod | None = None
 
     def processes(self) -> list[tuple[str, int]]:
         """Return role and index of every process."""
