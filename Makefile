@@ -3,7 +3,7 @@ BIN := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-faults lint types compile figures peers simulators clean
+.PHONY: help setup run test test-faults test-cluster lint types compile figures peers simulators clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
@@ -21,6 +21,9 @@ test: .venv/.complete ## run the tests; ARGS="tests/trainer -k order" picks some
 
 test-faults: .venv/.complete ## kill the training at 24 random moments (ten minutes)
 	@$(BIN)/pytest tests/components/test_faults.py -m "faults or not faults" $(ARGS)
+
+test-cluster: .venv/.complete ## run the tests on the cluster of KUBECONFIG, which must have the image qcnn:latest
+	@$(BIN)/pytest tests/cluster -m cluster $(ARGS)
 
 lint: .venv/.complete ## check style and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

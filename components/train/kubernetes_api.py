@@ -1,0 +1,342 @@
+"""The API of a Kubernetes cluster: requests that outlive its faults, watches that go on, errors of one line."""
+
+import contextlib
+import dataclasses
+import datetime
+import email.utils
+import json
+import logging
+import random
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import kubernetes.client
+import kubernetes.config
+import tenacity
+import urllib3
+
+from trainer.errors import ConfigError, RetryableError
+
+logger = logging.getLogger("trainer")
+
+Object = dict[str, Any]
+
+# A server that never answered is probably named wrongly; one that did will come back. In seconds.
+FIRST_PATIENCE = 20.0
+PATIENCE = 600.0
+_CONNECT_SECONDS, _READ_SECONDS = 5.0, 30.0
+# A watch ends by itself before its connection counts as dead, so a silent one is never waited for longer.
+_WATCH_SECONDS = 50
+# A process may be silent for long; a connection that is silent for longer is opened again.
+_LOG_SECONDS = 300.0
+_GONE, _CONFLICT, _NOT_FOUND = 410, 409, 404
+_PASSING = (429, 500, 502, 503, 504)
+_TRIES_BEFORE_A_WORD = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Resource:
+    """A kind of object of the API, all of them in a namespace."""
+
+    prefix: str
+    plural: str
+
+
+TFJOBS = Resource("/apis/kubeflow.org/v1", "tfjobs")
+PODS = Resource("/api/v1", "pods")
+EVENTS = Resource("/api/v1", "events")
+SERVICES = Resource("/api/v1", "services")
+LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
+
+
+class Api:
+    """One namespace of the cluster that this process runs in, or that KUBECONFIG names.
+
+    Every request is tried again with backoff and jitter while the server is busy (429), broken (5xx) or gone, until
+    `patience` seconds have passed: a few at first, many once it has answered.
+
+    Raises (by every method):
+        ConfigError: the server refuses; one line that says what is missing.
+        RetryableError: it did not answer for as long as that.
+    """
+
+    def __init__(self, namespace: str, patience: float | None = None) -> None:
+        self.namespace = namespace
+        self._fixed_patience = patience
+        self._answered = False
+        self._granted = set[tuple[str, Resource]]()
+        self._clock_difference = 0.0
+        configuration = _configuration()
+        # Retrying is ours: the library's would neither end at once nor say what it does.
+        configuration.retries = False
+        self._client = kubernetes.client.ApiClient(configuration)
+
+    def now(self) -> datetime.datetime:
+        """Return the time by the server's clock, which all who look at a Lease share."""
+        return datetime.datetime.fromtimestamp(time.time() + self._clock_difference, datetime.timezone.utc)
+
+    def get(self, resource: Resource, name: str) -> Object | None:
+        """Return an object, None if there is none."""
+        return self._found("GET", "get", resource, name)
+
+    def find(self, resource: Resource, **selectors: str) -> list[Object]:
+        """Return the objects that match `labelSelector` and `fieldSelector`."""
+        return list(self._json("GET", "list", resource, query=selectors)["items"])
+
+    def create(self, resource: Resource, manifest: Mapping[str, Any]) -> Object | None:
+        """Create an object and return it, None if there is one of that name."""
+        try:
+            return self._json("POST", "create", resource, body=manifest)
+        except _RefusedError as error:
+            if error.status == _CONFLICT:
+                return None
+            raise
+
+    def apply(self, resource: Resource, manifest: Mapping[str, Any]) -> None:
+        """Create an object or bring it to what the manifest says."""
+        query = {"fieldManager": "qcnn", "force": "true"}
+        name = manifest["metadata"]["name"]
+        content = "application/apply-patch+yaml"
+        self._json("PATCH", "patch", resource, name, query=query, body=manifest, content=content)
+
+    def delete(self, resource: Resource, name: str, *, uid: str | None = None, dependents_first: bool = False) -> bool:
+        """Delete an object, of this uid if one is given, and what it owns; return whether it was there."""
+        body: Object = {"propagationPolicy": "Foreground" if dependents_first else "Background"}
+        if uid:
+            body["preconditions"] = {"uid": uid}
+        try:
+            return self._found("DELETE", "delete", resource, name, body=body) is not None
+        except _RefusedError as error:
+            if error.status == _CONFLICT:
+                # Another one of this name.
+                return False
+            raise
+
+    def log(self, pod: str, container: str, since: str, *, follow: bool) -> Iterator[str]:
+        """Yield the lines of a container's log, each with its time before it, from a time of RFC 3339 on, if any."""
+        query = {"container": container, "timestamps": "true", "follow": "true" if follow else "false"}
+        if since:
+            query["sinceTime"] = since
+        read_seconds = _LOG_SECONDS if follow else _READ_SECONDS
+        yield from self._lines(self._request("GET", "get", PODS, pod, "log", query, read_seconds=read_seconds))
+
+    def watch(self, resource: Resource, **selectors: str) -> Iterator[dict[str, Object]]:
+        """Yield the matching objects by name, at first and after each change, for ever.
+
+        What is deleted is yielded once more in its last state. A watch that breaks is taken up where it was; one that
+        the server no longer remembers (410) begins with a new list.
+        """
+        version, objects = "", dict[str, Object]()
+        while True:
+            if not version:
+                listing = self._json("GET", "list", resource, query=selectors)
+                version = listing["metadata"]["resourceVersion"]
+                objects = {item["metadata"]["name"]: item for item in listing["items"]}
+                yield dict(objects)
+            began = time.monotonic()
+            for event in self._events(resource, selectors, version):
+                if event["type"] == "ERROR":
+                    version = "" if event["object"].get("code") == _GONE else version
+                    break
+                version = event["object"]["metadata"]["resourceVersion"]
+                if event["type"] == "BOOKMARK":
+                    continue
+                name = event["object"]["metadata"]["name"]
+                objects[name] = event["object"]
+                yield dict(objects)
+                if event["type"] == "DELETED":
+                    del objects[name]
+                    yield dict(objects)
+            if time.monotonic() - began < 1:
+                time.sleep(random.uniform(0.5, 1.5))
+
+    def _events(self, resource: Resource, selectors: Mapping[str, str], version: str) -> Iterator[Object]:
+        query = {
+            **selectors,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(_WATCH_SECONDS),
+        }
+        try:
+            response = self._request("GET", "watch", resource, query=query, read_seconds=_WATCH_SECONDS + 10.0)
+        except _RefusedError as error:
+            if error.status != _GONE:
+                raise
+            yield {"type": "ERROR", "object": {"code": _GONE}}
+            return
+        yield from map(json.loads, self._lines(response))
+
+    def _lines(self, response: urllib3.BaseHTTPResponse) -> Iterator[str]:
+        """Yield the lines of a response; where its connection breaks it ends, without the rest of a line."""
+        rest = b""
+        with contextlib.closing(response), contextlib.suppress(urllib3.exceptions.HTTPError, OSError):
+            for chunk in response.stream(None, decode_content=False):
+                *lines, rest = (rest + chunk).split(b"\n")
+                yield from (line.decode(errors="replace") for line in lines)
+            if rest:
+                yield rest.decode(errors="replace")
+
+    def _found(
+        self, method: str, verb: str, resource: Resource, name: str, body: Mapping[str, Any] | None = None
+    ) -> Object | None:
+        try:
+            return self._json(method, verb, resource, name, body=body)
+        except _RefusedError as error:
+            if error.status == _NOT_FOUND:
+                return None
+            raise
+
+    def _json(
+        self,
+        method: str,
+        verb: str,
+        resource: Resource,
+        name: str = "",
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content: str = "application/json",
+    ) -> Object:
+        response = self._request(method, verb, resource, name, query=query, body=body, content=content)
+        return dict(json.loads(response.data))
+
+    def _request(
+        self,
+        method: str,
+        verb: str,
+        resource: Resource,
+        name: str = "",
+        subresource: str = "",
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content: str = "application/json",
+        read_seconds: float = _READ_SECONDS,
+    ) -> urllib3.BaseHTTPResponse:
+        path = "/".join(
+            filter(None, (resource.prefix, "namespaces", self.namespace, resource.plural, name, subresource))
+        )
+        streamed = subresource == "log" or verb == "watch"
+
+        def once() -> urllib3.BaseHTTPResponse:
+            response: urllib3.BaseHTTPResponse = self._client.call_api(
+                path,
+                method,
+                query_params=list((query or {}).items()),
+                header_params={"Content-Type": content, "Accept": "application/json"},
+                body=body,
+                auth_settings=["BearerToken"],
+                _preload_content=False,
+                _return_http_data_only=True,
+                _request_timeout=(_CONNECT_SECONDS, read_seconds),
+            )
+            self._hear(response)
+            self._granted.add((verb, resource))
+            if not streamed:
+                # Read here, so that a connection that breaks in the middle is tried again.
+                assert isinstance(response.data, bytes)
+            return response
+
+        # A server that is just starting refuses what it has not read the rights for yet.
+        passing = (*_PASSING, 401, 403) if (verb, resource) in self._granted else _PASSING
+        patience = self._fixed_patience or (PATIENCE if self._answered else FIRST_PATIENCE)
+        try:
+            return tenacity.Retrying(
+                retry=tenacity.retry_if_exception(lambda error: _is_passing(error, passing)),
+                wait=_wait,
+                stop=tenacity.stop_before_delay(patience),
+                before_sleep=_say,
+                reraise=True,
+            )(once)
+        except kubernetes.client.ApiException as error:
+            if error.status in _PASSING:
+                raise RetryableError(f"the API server fails ({_reason(error)}). Given: {self._host}") from None
+            raise _refused(error, f"{verb} {resource.plural}{'/' * bool(subresource)}{subresource}", self) from None
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise RetryableError(f"the API server cannot be reached ({_cause(error)}). Given: {self._host}") from None
+
+    def _hear(self, response: urllib3.BaseHTTPResponse) -> None:
+        self._answered = True
+        if date := response.headers.get("Date"):
+            self._clock_difference = email.utils.parsedate_to_datetime(date).timestamp() - time.time()
+
+    @property
+    def _host(self) -> str:
+        return str(self._client.configuration.host)
+
+
+class _RefusedError(ConfigError):
+    """What the server says no to, with the status of its answer."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def _configuration() -> kubernetes.client.Configuration:
+    configuration = kubernetes.client.Configuration()
+    try:
+        try:
+            kubernetes.config.load_incluster_config(client_configuration=configuration)
+        except kubernetes.config.ConfigException:
+            kubernetes.config.load_kube_config(client_configuration=configuration)
+    except kubernetes.config.ConfigException as error:
+        raise ConfigError(f"cluster: no access to any; set KUBECONFIG. Given: {error}") from None
+    return configuration
+
+
+def _is_passing(error: BaseException, statuses: tuple[int, ...]) -> bool:
+    if isinstance(error, kubernetes.client.ApiException):
+        return error.status in statuses
+    return isinstance(error, urllib3.exceptions.HTTPError | OSError)
+
+
+def _say(state: tenacity.RetryCallState) -> None:
+    """Say once for a request that it is tried again; what passes at the second try is not worth a line."""
+    error = state.outcome.exception() if state.outcome else None
+    if error and state.attempt_number == _TRIES_BEFORE_A_WORD:
+        reason = _reason(error) if isinstance(error, kubernetes.client.ApiException) else _cause(error)
+        logger.warning("the API server does not answer as it should (%s); trying again", reason)
+
+
+def _wait(state: tenacity.RetryCallState) -> float:
+    """Return the seconds to the next try, at least those that the server asks for."""
+    wait = tenacity.wait_random_exponential(multiplier=0.5, max=10)(state)
+    error = state.outcome.exception() if state.outcome else None
+    asked = error.headers.get("Retry-After", "") if isinstance(error, kubernetes.client.ApiException) else ""
+    return max(wait, float(asked)) if asked.isdigit() else wait
+
+
+def _refused(error: kubernetes.client.ApiException, action: str, api: Api) -> _RefusedError:
+    """Return an error of one line for an answer that another try would not change."""
+    status, reason = int(error.status or 0), _reason(error)
+    where = f"namespace {api.namespace}"
+    if status == 401:
+        message = f"credentials: the API server does not accept them; {action} was refused. Given: {where}"
+    elif status == 403 and "exceeded quota" in reason:
+        message = f"quota: {where} has none left. Given: {reason}"
+    elif status == 403 and "forbidden: User" in reason:
+        message = (
+            f"permission: {action} in {where} is missing (deploy/rbac.yaml grants it), or there is no such namespace. "
+            f"Given: {reason}"
+        )
+    elif status == _NOT_FOUND and "namespaces" in reason:
+        message = f"namespace: does not exist. Given: {api.namespace}"
+    elif status == _NOT_FOUND and "page not found" in reason:
+        message = f"cluster: it does not know TFJobs; is the training operator installed? Given: {action} in {where}"
+    else:
+        message = f"{action} in {where}: the API server refuses. Given: {reason}"
+    return _RefusedError(message, status)
+
+
+def _reason(error: kubernetes.client.ApiException) -> str:
+    """Return the message of the Status object in an answer, in one line."""
+    body = error.body.decode(errors="replace") if isinstance(error.body, bytes) else str(error.body or "")
+    with contextlib.suppress(ValueError, AttributeError, TypeError):
+        body = str(json.loads(body)["message"])
+    return " ".join((body or str(error.reason)).split())
+
+
+def _cause(error: BaseException) -> str:
+    return " ".join(str(error).split()).rpartition(">: ")[2]

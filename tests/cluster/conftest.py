@@ -1,0 +1,88 @@
+"""A namespace of its own on the cluster that KUBECONFIG names, and launchers with no more rights than deploy/ gives."""
+
+import contextlib
+import os
+import secrets
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+import kubernetes.client
+import kubernetes.config
+import kubernetes.utils
+import pytest
+import yaml
+
+from tests.cluster.launchers import Launchers
+
+RBAC = Path(__file__).parents[2] / "deploy" / "rbac.yaml"
+# What a test may take, on a busy machine too.
+_SECONDS = 240
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.cluster)
+
+
+@pytest.fixture(autouse=True)
+def _in_time() -> Iterator[None]:
+    """Fail where a condition that is waited for never comes."""
+
+    def expire(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"not done after {_SECONDS} s")
+
+    previous = signal.signal(signal.SIGALRM, expire)
+    signal.alarm(_SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+@pytest.fixture(scope="session")
+def namespace() -> Iterator[str]:
+    if not os.environ.get("KUBECONFIG"):
+        pytest.skip("KUBECONFIG is not set: no cluster")
+    kubernetes.config.load_kube_config()
+    core = kubernetes.client.CoreV1Api()
+    name = f"qcnn-test-{secrets.token_hex(4)}"
+    core.create_namespace({"metadata": {"name": name}})
+    try:
+        client = kubernetes.client.ApiClient()
+        for manifest in yaml.safe_load_all(RBAC.read_text()):
+            kubernetes.utils.create_from_dict(client, manifest, namespace=name)
+        yield name
+    finally:
+        core.delete_namespace(name)
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Access to the cluster as the launcher's service account."""
+    configuration = kubernetes.client.Configuration.get_default_copy()
+    request = {"spec": {"expirationSeconds": 7200}}
+    core = kubernetes.client.CoreV1Api()
+    token = core.create_namespaced_service_account_token("qcnn-launcher", namespace, request).status.token
+    cluster = {"server": configuration.host, "certificate-authority": configuration.ssl_ca_cert}
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "launcher",
+        "clusters": [{"name": "cluster", "cluster": cluster}],
+        "contexts": [{"name": "launcher", "context": {"cluster": "cluster", "user": "launcher"}}],
+        "users": [{"name": "launcher", "user": {"token": token}}],
+    }
+    path = tmp_path_factory.mktemp("access") / "kubeconfig"
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+@pytest.fixture
+def launchers(namespace: str, kubeconfig: Path, request: pytest.FixtureRequest) -> Iterator[Launchers]:
+    """Starts launchers of one run; what is left of the run afterwards is deleted."""
+    with contextlib.closing(Launchers(namespace, kubeconfig, request.node.name)) as launchers:
+        yield launchers

@@ -1,0 +1,134 @@
+"""Launchers as processes of their own, and what they leave on the cluster."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from components.image import IMAGE
+from components.train.job import Job, Pod
+from components.train.kubernetes_api import LEASES, PODS, SERVICES, TFJOBS, Api, Resource
+from components.train.tfjob import Identity, Policy, tfjob
+
+_PROGRAM = """
+import json, sys
+from components.train.job import Job, Pod
+from components.train.launcher import launch
+from components.train.tfjob import Identity, Policy
+from trainer.startup import one_line_errors
+
+given = json.loads(sys.argv[1])
+job = Job(**{**given["job"], "pod": Pod(**given["job"]["pod"])})
+with one_line_errors():
+    launch(job, Identity(**given["identity"]), given["namespace"], Policy(**given["policy"]),
+           pending_seconds=given["pending_seconds"])
+"""
+
+
+def job(program: str, *, restarts: int = 0, replicas: dict[str, int] | None = None, **pod: Any) -> Job:
+    """Return a job of which every process runs a Python program."""
+    described = {"image": IMAGE, "service_account": "qcnn-worker", "cpu": "100m", "memory": "128Mi", **pod}
+    return Job(
+        argv=("python", "-c", program),
+        replicas=replicas or {"worker": 2},
+        restarts=restarts,
+        hang_seconds=60,
+        pod=Pod(**described),
+    )
+
+
+class Launcher:
+    """A launcher that runs; what it prints is read as far as is asked for."""
+
+    def __init__(self, kubeconfig: Path, description: dict[str, Any]) -> None:
+        self.output = ""
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, json.dumps(description)],
+            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def says(self, pattern: str) -> str:
+        """Wait for a line and return it."""
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self.output += line
+            if re.search(pattern, line):
+                return line
+        raise AssertionError(f"it never said {pattern!r}:\\n{self.output}")
+
+    def ends(self) -> int:
+        """Wait for its end and return the exit code."""
+        assert self.process.stdout
+        self.output += self.process.stdout.read()
+        return self.process.wait()
+
+    @property
+    def errors(self) -> list[str]:
+        """The lines it ended with."""
+        assert "Traceback" not in self.output, self.output
+        return [line for line in self.output.splitlines() if line.startswith("error: ")]
+
+
+class Launchers:
+    """Starts launchers of one run, with the rights of the launcher; looks at the cluster with all rights."""
+
+    def __init__(self, namespace: str, kubeconfig: Path, run: str) -> None:
+        self.namespace = namespace
+        self.identity = Identity(run, "train")
+        self.api = Api(namespace)
+        self._kubeconfig = kubeconfig
+        self._started: list[Launcher] = []
+        self._names: set[str] = set()
+
+    def start(
+        self, job: Job, policy: Policy | None = None, *, pending_seconds: float = 60, namespace: str = ""
+    ) -> Launcher:
+        policy = policy or Policy()
+        self._names.add(self.name(job, policy))
+        launcher = Launcher(
+            self._kubeconfig,
+            {
+                "job": dataclasses.asdict(job),
+                "identity": dataclasses.asdict(self.identity),
+                "policy": dataclasses.asdict(policy),
+                "namespace": namespace or self.namespace,
+                "pending_seconds": pending_seconds,
+            },
+        )
+        self._started.append(launcher)
+        return launcher
+
+    def name(self, job: Job, policy: Policy | None = None) -> str:
+        """Return the name of the TFJob of a job."""
+        return str(tfjob(job, self.identity, policy or Policy())["metadata"]["name"])
+
+    def until(self, resource: Resource, condition: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
+        """Wait until the run's objects of a kind fulfil a condition, and return them."""
+        run = tfjob(job(""), self.identity, Policy())["metadata"]["labels"]["app.kubernetes.io/instance"]
+        for objects in self.api.watch(resource, labelSelector=f"app.kubernetes.io/instance={run}"):
+            if condition(list(objects.values())):
+                return list(objects.values())
+        raise AssertionError("a watch goes on for ever")
+
+    def until_nothing_is_left(self) -> None:
+        for resource in (TFJOBS, PODS, SERVICES, LEASES):
+            self.until(resource, lambda objects: not objects)
+
+    def close(self) -> None:
+        for launcher in self._started:
+            launcher.process.kill()
+            launcher.process.wait()
+            if launcher.process.stdout:
+                launcher.process.stdout.close()
+        for name in self._names:
+            with contextlib.suppress(Exception):
+                self.api.delete(TFJOBS, name)

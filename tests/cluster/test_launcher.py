@@ -1,0 +1,189 @@
+"""Launchers and the jobs they start, with processes that only pretend to train."""
+
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from components.train.kubernetes_api import LEASES, PODS, TFJOBS
+from components.train.tfjob import HASH_ANNOTATION, Policy, condition
+from tests.cluster.launchers import Launchers, job
+
+# Trains for ever.
+WAITER = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(143)); print('up', flush=True); signal.pause()"
+COUNTER = "import time\nfor second in range({0}): print('second', second, flush=True); time.sleep(1)"
+OWN_FAULT, RETRYABLE = 2, 138
+
+
+def test_a_launcher_that_is_killed_and_run_again_follows_the_same_job(launchers: Launchers) -> None:
+    counting = job(COUNTER.format(15))
+    first = launchers.start(counting)
+    first.says("is created")
+    first.process.kill()
+    second = launchers.start(counting)
+    second.says("is adopted")
+    second.says(r"\[worker 1\] second 3")
+    second.process.kill()
+    third = launchers.start(counting)
+    assert third.ends() == 0, third.output
+    for line in (f"[worker {index}] second {second}" for index in (0, 1) for second in (0, 14)):
+        assert third.output.splitlines().count(line) == 1, third.output
+    (found,) = launchers.until(TFJOBS, bool)
+    assert condition(found, "Succeeded")
+    created = first.output + second.output + third.output
+    assert created.count("is created") == 1
+
+
+def test_a_launcher_that_is_killed_before_it_creates_anything_leaves_nothing_in_the_way(launchers: Launchers) -> None:
+    quick = job("")
+    launchers.start(quick).process.kill()
+    again = launchers.start(quick)
+    assert again.ends() == 0, again.output
+    assert len(launchers.until(TFJOBS, bool)) == 1
+
+
+def test_after_success_a_launcher_returns_at_once(launchers: Launchers) -> None:
+    quick = job("print('done')")
+    assert launchers.start(quick).ends() == 0
+    pods = {pod["metadata"]["uid"] for pod in launchers.until(PODS, bool)}
+    again = launchers.start(quick)
+    assert again.ends() == 0
+    assert "has already succeeded" in again.output
+    assert {pod["metadata"]["uid"] for pod in launchers.until(PODS, bool)} == pods
+
+
+def test_every_line_of_every_process_is_shown_once_with_its_name(launchers: Launchers) -> None:
+    launcher = launchers.start(job("for line in range(2000): print(line)", replicas={"chief": 1, "worker": 2}))
+    assert launcher.ends() == 0, launcher.output
+    for name in ("chief 0", "worker 1"):
+        lines = [line for line in launcher.output.splitlines() if line.startswith(f"[{name}]")]
+        assert lines == [f"[{name}] {number}" for number in range(2000)]
+
+
+def test_a_process_that_fails_by_its_own_fault_fails_the_job(launchers: Launchers) -> None:
+    program = f"""
+import json, os
+if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 1:
+    print("before the end")
+    raise SystemExit("out of luck")
+{WAITER}"""
+    failing = job(program, restarts=3)
+    launcher = launchers.start(failing)
+    assert launcher.ends() == OWN_FAULT, launcher.output
+    (error,) = launcher.errors
+    assert error.startswith("error: worker 1 ended with exit code 1: out of luck. Given: ")
+    shown = launcher.output.partition("last lines of worker 1:\n")[2].splitlines()
+    assert [line.strip() for line in shown[:2]] == ["before the end", "out of luck"]
+    (failed,) = launchers.until(TFJOBS, bool)
+    assert condition(failed, "Failed")
+    again = launchers.start(failing)
+    again.says("it is replaced")
+    assert again.ends() == OWN_FAULT, again.output
+    (replaced,) = launchers.until(TFJOBS, bool)
+    assert replaced["metadata"]["uid"] != failed["metadata"]["uid"]
+
+
+def test_a_process_that_is_lost_is_started_again_but_not_for_ever(launchers: Launchers) -> None:
+    launcher = launchers.start(job("print('peer lost'); raise SystemExit(138)", restarts=2, replicas={"worker": 1}))
+    assert launcher.ends() == RETRYABLE, launcher.output
+    (error,) = launcher.errors
+    assert error.startswith("error: worker 0 ended with exit code 138, after 2 restarts: peer lost. Given: ")
+    assert launcher.output.count("[worker 0] peer lost") == 3
+    assert launcher.output.count("worker 0 was lost and is started again") == 2
+    launchers.until_nothing_is_left()
+
+
+def test_a_process_that_needs_too_much_memory_is_not_started_again(launchers: Launchers) -> None:
+    program = "print('greedy', flush=True); hoard = bytearray(10**9)"
+    launcher = launchers.start(job(program, restarts=3, replicas={"worker": 1}, memory="64Mi"))
+    assert launcher.ends() == OWN_FAULT, launcher.output
+    (error,) = launcher.errors
+    assert error.startswith("error: worker 0 used more memory than its limit: greedy. Given: ")
+    launchers.until_nothing_is_left()
+
+
+def test_a_job_of_this_name_that_is_another_is_refused(launchers: Launchers) -> None:
+    waiting = job(WAITER)
+    launcher = launchers.start(waiting)
+    launcher.says("up")
+    launcher.process.kill()
+    patch = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": launchers.name(waiting)}}
+    patch["metadata"]["annotations"] = {HASH_ANNOTATION: "another"}  # type: ignore[index]
+    launchers.api.apply(TFJOBS, patch)
+    again = launchers.start(waiting)
+    assert again.ends() == OWN_FAULT
+    (error,) = again.errors
+    assert error.startswith("error: TFJob: one of this name was made from another description. Given: ")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_launcher_that_is_told_to_end_leaves_nothing(launchers: Launchers, number: signal.Signals) -> None:
+    launcher = launchers.start(job(WAITER))
+    launcher.says(r"\[worker 0\] up")
+    launcher.process.send_signal(number)
+    # Kubeflow kills it after that.
+    assert launcher.process.wait(0.7) == 128 + number
+    began = time.monotonic()
+    launchers.until_nothing_is_left()
+    assert time.monotonic() - began < 30
+
+
+def test_without_a_launcher_a_job_ends_for_good(launchers: Launchers) -> None:
+    policy = Policy(keep_seconds=5, switch_seconds=10)
+    launcher = launchers.start(job(WAITER, restarts=3), policy)
+    launcher.says("up")
+    launcher.process.kill()
+    began = time.monotonic()
+    launchers.until(TFJOBS, lambda jobs: any(condition(found, "Failed") for found in jobs))
+    assert 8 < time.monotonic() - began < 40
+    launchers.until_nothing_is_left()
+
+
+def test_a_job_goes_on_while_any_launcher_renews_its_lease(launchers: Launchers) -> None:
+    policy = Policy(switch_seconds=6)
+    counting = job(COUNTER.format(25), restarts=0)
+    launcher = launchers.start(counting, policy)
+    launcher.says("second 9$")
+    launcher.process.kill()
+    adopting = launchers.start(counting, policy)
+    assert adopting.ends() == 0, adopting.output
+    assert "is adopted" in adopting.output
+
+
+def test_a_job_without_a_switch_needs_no_launcher(launchers: Launchers) -> None:
+    launcher = launchers.start(job(COUNTER.format(3)), Policy(switch_seconds=None))
+    launcher.says("is created")
+    launcher.process.kill()
+    launchers.until(TFJOBS, lambda jobs: any(condition(found, "Succeeded") for found in jobs))
+    assert not launchers.api.find(LEASES)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"cpu": "100"}, r"worker 0 cannot be scheduled: .*Insufficient cpu"),
+        ({"image": "localhost/none:1"}, r"worker 0 cannot start, (ErrImagePull|ImagePullBackOff): .*localhost/none:1"),
+        ({"service_account": "none"}, r"worker 0 cannot start, FailedCreatePod: .*serviceaccount \"none\" not found"),
+    ],
+    ids=["unschedulable", "image", "service account"],
+)
+def test_why_a_job_cannot_start_is_said_soon_and_waited_for_no_longer(
+    launchers: Launchers, given: dict[str, Any], said: str
+) -> None:
+    began = time.monotonic()
+    launcher = launchers.start(job("", replicas={"worker": 1}, **given), pending_seconds=20)
+    launcher.says(said)
+    assert time.monotonic() - began < 30
+    assert launcher.ends() == OWN_FAULT
+    (error,) = launcher.errors
+    assert error.startswith("error: not started after 20 s: worker 0 cannot ")
+    launchers.until_nothing_is_left()
+
+
+def test_a_namespace_that_does_not_exist_is_said_at_once(launchers: Launchers) -> None:
+    launcher = launchers.start(job(""), namespace="no-such-namespace")
+    assert launcher.ends() == OWN_FAULT
+    (error,) = launcher.errors
+    assert error.startswith("error: permission: get tfjobs in namespace no-such-namespace is missing")
+    assert "or there is no such namespace" in error

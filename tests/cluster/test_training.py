@@ -1,0 +1,44 @@
+"""Real training on a cluster."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from components.generate_data.step import generate_data
+from components.image import IMAGE
+from components.train.job import Job, Pod
+from components.train.step import describe_job, train
+from tests.cluster.launchers import Launchers
+from trainer.config import from_json
+from trainer.history import load_history
+
+WORDS = {"qubits": 4, "rounds": 10, "epochs": 5}
+# Every pod makes the dataset itself, which is the same to the bit everywhere, and so needs no storage.
+_PROGRAM = f"""
+import runpy
+from components.generate_data.step import generate_data
+generate_data({WORDS!r}, "/tmp/dataset")
+runpy.run_module("trainer.worker", run_name="__main__", alter_sys=True)
+"""
+_EPOCH = re.compile(r"\[worker 0\] epoch (\d+)/5: train_loss (\S+), val_loss (\S+),")
+
+
+def test_two_workers_train_as_on_one_machine(launchers: Launchers, tmp_path: Path) -> None:
+    experiment, _ = generate_data(WORDS, str(tmp_path / "dataset"))
+    train(experiment, *(str(tmp_path / name) for name in ("dataset", "training", "logs")))
+    local = describe_job(from_json(experiment), *(f"/tmp/{name}" for name in ("dataset", "training", "logs")))
+    (_, _, _, *arguments) = local.argv
+    job = Job(
+        argv=("python", "-c", _PROGRAM, *arguments),
+        replicas=local.replicas,
+        restarts=local.restarts,
+        hang_seconds=local.hang_seconds,
+        pod=Pod(image=IMAGE, service_account="qcnn-worker", cpu="500m", memory="3Gi"),
+    )
+    launcher = launchers.start(job)
+    assert launcher.ends() == 0, launcher.output
+    epochs = [tuple(map(float, found)) for found in _EPOCH.findall(launcher.output)]
+    history = load_history(tmp_path / "training" / "history.csv")
+    expected = [(epoch.epoch, epoch.train_loss, epoch.val_loss) for epoch in history]
+    assert epochs == [pytest.approx(epoch, abs=1e-4) for epoch in expected]
