@@ -17,7 +17,7 @@ from components.train.pod_logs import PodLog
 from components.train.pods import Process
 from components.train.starting import Start
 from components.train.tfjob import JOB_NAME_LABEL, condition
-from trainer.errors import QcnnError, RetryableError, TrainingError
+from trainer.errors import RetryableError, TrainingError
 
 logger = logging.getLogger("trainer")
 
@@ -45,7 +45,7 @@ class Following:
         self._logs: dict[str, PodLog] = {}
         self._lives: collections.defaultdict[str, list[str]] = collections.defaultdict(list)
 
-    def fail(self, error: QcnnError) -> None:
+    def fail(self, error: Exception) -> None:
         """Have `run` raise an error of another thread."""
 
         def raise_it() -> NoReturn:
@@ -83,7 +83,7 @@ class Following:
             try:
                 for objects in changes:
                     self._news.put(functools.partial(handler, objects))
-            except QcnnError as error:
+            except Exception as error:  # Whatever it is: without this thread, `run` would wait for ever.
                 self.fail(error)
 
         threading.Thread(target=pass_on, name=f"watch of {self._name}", daemon=True).start()

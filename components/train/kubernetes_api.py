@@ -8,7 +8,7 @@ import json
 import logging
 import random
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import kubernetes.client
@@ -31,8 +31,10 @@ _WATCH_SECONDS = 50
 # A process may be silent for long; a connection that is silent for longer is opened again.
 _LOG_SECONDS = 300.0
 _GONE, _CONFLICT, _NOT_FOUND = 410, 409, 404
-_PASSING = (429, 500, 502, 503, 504)
+# 0 is what the client library makes of a connection that breaks under TLS.
+_PASSING = (0, 429, 500, 502, 503, 504)
 _TRIES_BEFORE_A_WORD = 3
+_NO_ANSWER = "the API server does not answer as it should"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +73,11 @@ class Api:
         # Retrying is ours: the library's would neither end at once nor say what it does.
         configuration.retries = False
         self._client = kubernetes.client.ApiClient(configuration)
+
+    def close(self) -> None:
+        """Close the connections that nothing uses."""
+        self._client.rest_client.pool_manager.clear()
+        self._client.close()
 
     def now(self) -> datetime.datetime:
         """Return the time by the server's clock, which all who look at a Lease share."""
@@ -121,7 +128,7 @@ class Api:
         read_seconds = _LOG_SECONDS if follow else _READ_SECONDS
         yield from self._lines(self._request("GET", "get", PODS, pod, "log", query, read_seconds=read_seconds))
 
-    def watch(self, resource: Resource, **selectors: str) -> Iterator[dict[str, Object]]:
+    def watch(self, resource: Resource, **selectors: str) -> Generator[dict[str, Object], None, None]:
         """Yield the matching objects by name, at first and after each change, for ever.
 
         What is deleted is yielded once more in its last state. A watch that breaks is taken up where it was; one that
@@ -135,23 +142,24 @@ class Api:
                 objects = {item["metadata"]["name"]: item for item in listing["items"]}
                 yield dict(objects)
             began = time.monotonic()
-            for event in self._events(resource, selectors, version):
-                if event["type"] == "ERROR":
-                    version = "" if event["object"].get("code") == _GONE else version
-                    break
-                version = event["object"]["metadata"]["resourceVersion"]
-                if event["type"] == "BOOKMARK":
-                    continue
-                name = event["object"]["metadata"]["name"]
-                objects[name] = event["object"]
-                yield dict(objects)
-                if event["type"] == "DELETED":
-                    del objects[name]
+            with contextlib.closing(self._events(resource, selectors, version)) as events:
+                for event in events:
+                    if event["type"] == "ERROR":
+                        version = "" if event["object"].get("code") == _GONE else version
+                        break
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    if event["type"] == "BOOKMARK":
+                        continue
+                    name = event["object"]["metadata"]["name"]
+                    objects[name] = event["object"]
                     yield dict(objects)
+                    if event["type"] == "DELETED":
+                        del objects[name]
+                        yield dict(objects)
             if time.monotonic() - began < 1:
                 time.sleep(random.uniform(0.5, 1.5))
 
-    def _events(self, resource: Resource, selectors: Mapping[str, str], version: str) -> Iterator[Object]:
+    def _events(self, resource: Resource, selectors: Mapping[str, str], version: str) -> Generator[Object, None, None]:
         query = {
             **selectors,
             "watch": "true",
@@ -166,9 +174,10 @@ class Api:
                 raise
             yield {"type": "ERROR", "object": {"code": _GONE}}
             return
-        yield from map(json.loads, self._lines(response))
+        with contextlib.closing(self._lines(response)) as lines:
+            yield from map(json.loads, lines)
 
-    def _lines(self, response: urllib3.BaseHTTPResponse) -> Iterator[str]:
+    def _lines(self, response: urllib3.BaseHTTPResponse) -> Generator[str, None, None]:
         """Yield the lines of a response; where its connection breaks it ends, without the rest of a line."""
         rest = b""
         with contextlib.closing(response), contextlib.suppress(urllib3.exceptions.HTTPError, OSError):
@@ -251,10 +260,10 @@ class Api:
             )(once)
         except kubernetes.client.ApiException as error:
             if error.status in _PASSING:
-                raise RetryableError(f"the API server fails ({_reason(error)}). Given: {self._host}") from None
+                raise RetryableError(f"{_NO_ANSWER} ({_reason(error)}). Given: {self._host}") from None
             raise _refused(error, f"{verb} {resource.plural}{'/' * bool(subresource)}{subresource}", self) from None
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise RetryableError(f"the API server cannot be reached ({_cause(error)}). Given: {self._host}") from None
+            raise RetryableError(f"{_NO_ANSWER} ({_cause(error)}). Given: {self._host}") from None
 
     def _hear(self, response: urllib3.BaseHTTPResponse) -> None:
         self._answered = True
@@ -297,14 +306,15 @@ def _say(state: tenacity.RetryCallState) -> None:
     error = state.outcome.exception() if state.outcome else None
     if error and state.attempt_number == _TRIES_BEFORE_A_WORD:
         reason = _reason(error) if isinstance(error, kubernetes.client.ApiException) else _cause(error)
-        logger.warning("the API server does not answer as it should (%s); trying again", reason)
+        logger.warning("%s (%s); trying again", _NO_ANSWER, reason)
 
 
 def _wait(state: tenacity.RetryCallState) -> float:
     """Return the seconds to the next try, at least those that the server asks for."""
     wait = tenacity.wait_random_exponential(multiplier=0.5, max=10)(state)
     error = state.outcome.exception() if state.outcome else None
-    asked = error.headers.get("Retry-After", "") if isinstance(error, kubernetes.client.ApiException) else ""
+    headers = error.headers if isinstance(error, kubernetes.client.ApiException) else None
+    asked = headers.get("Retry-After", "") if headers else ""
     return max(wait, float(asked)) if asked.isdigit() else wait
 
 

@@ -41,9 +41,10 @@ def launch(
     policy = policy or Policy()
     manifest = tfjob(job, identity, policy, owner)
     name = manifest["metadata"]["name"]
-    api, urgent = Api(namespace), Api(namespace, patience=GRACE)
-    termination = Termination(urgent, name)
-    with termination.installed(), contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
+        api = stack.enter_context(contextlib.closing(Api(namespace)))
+        urgent = stack.enter_context(contextlib.closing(Api(namespace, patience=GRACE)))
+        termination = stack.enter_context(Termination(urgent, name).installed())
         running = _create_or_adopt(api, manifest, termination)
         if running is None:
             logger.info("TFJob %s has already succeeded", name)
@@ -97,6 +98,5 @@ def _replace(api: Api, found: dict[str, Any]) -> None:
     name, uid = found["metadata"]["name"], found["metadata"]["uid"]
     if "deletionTimestamp" not in found["metadata"]:
         api.delete(TFJOBS, name, uid=uid, dependents_first=True)
-    for jobs in api.watch(TFJOBS, fieldSelector=f"metadata.name={name}"):
-        if name not in jobs or jobs[name]["metadata"]["uid"] != uid:
-            return
+    with contextlib.closing(api.watch(TFJOBS, fieldSelector=f"metadata.name={name}")) as watch:
+        next(jobs for jobs in watch if name not in jobs or jobs[name]["metadata"]["uid"] != uid)

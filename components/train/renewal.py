@@ -8,7 +8,7 @@ from typing import Any
 
 from components.train.kubernetes_api import LEASES, Api
 from components.train.tfjob import lease
-from trainer.errors import QcnnError, RetryableError
+from trainer.errors import RetryableError
 
 logger = logging.getLogger("trainer")
 
@@ -25,7 +25,7 @@ class Renewal:
     again; what it refuses is given to `on_error`.
     """
 
-    def __init__(self, api: Api, job: dict[str, Any], seconds: int, on_error: Callable[[QcnnError], None]) -> None:
+    def __init__(self, api: Api, job: dict[str, Any], seconds: int, on_error: Callable[[Exception], None]) -> None:
         self._api = api
         self._job = job
         self._seconds = seconds
@@ -44,7 +44,7 @@ class Renewal:
                 self._renew()
             except RetryableError:
                 continue
-            except QcnnError as error:
+            except Exception as error:  # Whatever it is: without this thread, the workers would end the job.
                 self._on_error(error)
                 return
 

@@ -26,14 +26,14 @@ class Termination:
         self._creating = False
 
     @contextlib.contextmanager
-    def installed(self) -> Iterator[None]:
+    def installed(self) -> Iterator["Termination"]:
         """Take the signals for this block; only the main thread can."""
         if threading.current_thread() is not threading.main_thread():
-            yield
+            yield self
             return
         previous = {number: signal.signal(number, self._end) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
-            yield
+            yield self
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)

@@ -4,6 +4,7 @@ import contextlib
 import os
 import secrets
 import signal
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -15,6 +16,7 @@ import pytest
 import yaml
 
 from tests.cluster.launchers import Launchers
+from tests.cluster.proxy import Proxy
 
 RBAC = Path(__file__).parents[2] / "deploy" / "rbac.yaml"
 # What a test may take, on a busy machine too.
@@ -61,13 +63,30 @@ def namespace() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def kubeconfig(namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Access to the cluster as the launcher's service account."""
-    configuration = kubernetes.client.Configuration.get_default_copy()
+def token(namespace: str) -> str:
+    """What shows the API server that one is the launcher's service account."""
     request = {"spec": {"expirationSeconds": 7200}}
     core = kubernetes.client.CoreV1Api()
-    token = core.create_namespaced_service_account_token("qcnn-launcher", namespace, request).status.token
-    cluster = {"server": configuration.host, "certificate-authority": configuration.ssl_ca_cert}
+    return str(core.create_namespaced_service_account_token("qcnn-launcher", namespace, request).status.token)
+
+
+@pytest.fixture
+def proxy(namespace: str) -> Iterator[Proxy]:
+    """A way to the API server that can be cut."""
+    server = urllib.parse.urlsplit(kubernetes.client.Configuration.get_default_copy().host)
+    with contextlib.closing(Proxy((str(server.hostname), server.port or 443))) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def kubeconfig(token: str, proxy: Proxy, tmp_path: Path) -> Path:
+    """Access to the cluster as the launcher's service account, through the proxy."""
+    configuration = kubernetes.client.Configuration.get_default_copy()
+    cluster = {
+        "server": f"https://127.0.0.1:{proxy.port}",
+        "tls-server-name": str(urllib.parse.urlsplit(configuration.host).hostname),
+        "certificate-authority": configuration.ssl_ca_cert,
+    }
     content = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -76,7 +95,7 @@ def kubeconfig(namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Path
         "contexts": [{"name": "launcher", "context": {"cluster": "cluster", "user": "launcher"}}],
         "users": [{"name": "launcher", "user": {"token": token}}],
     }
-    path = tmp_path_factory.mktemp("access") / "kubeconfig"
+    path = tmp_path / "kubeconfig"
     path.write_text(yaml.safe_dump(content))
     return path
 

@@ -114,10 +114,8 @@ class Launchers:
     def until(self, resource: Resource, condition: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
         """Wait until the run's objects of a kind fulfil a condition, and return them."""
         run = tfjob(job(""), self.identity, Policy())["metadata"]["labels"]["app.kubernetes.io/instance"]
-        for objects in self.api.watch(resource, labelSelector=f"app.kubernetes.io/instance={run}"):
-            if condition(list(objects.values())):
-                return list(objects.values())
-        raise AssertionError("a watch goes on for ever")
+        with contextlib.closing(self.api.watch(resource, labelSelector=f"app.kubernetes.io/instance={run}")) as watch:
+            return next(list(objects.values()) for objects in watch if condition(list(objects.values())))
 
     def until_nothing_is_left(self) -> None:
         for resource in (TFJOBS, PODS, SERVICES, LEASES):
@@ -130,5 +128,5 @@ class Launchers:
             if launcher.process.stdout:
                 launcher.process.stdout.close()
         for name in self._names:
-            with contextlib.suppress(Exception):
-                self.api.delete(TFJOBS, name)
+            self.api.delete(TFJOBS, name)
+        self.api.close()

@@ -9,6 +9,7 @@ import pytest
 from components.train.kubernetes_api import LEASES, PODS, TFJOBS
 from components.train.tfjob import HASH_ANNOTATION, Policy, condition
 from tests.cluster.launchers import Launchers, job
+from tests.cluster.proxy import Proxy
 
 # Trains for ever.
 WAITER = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(143)); print('up', flush=True); signal.pause()"
@@ -59,6 +60,25 @@ def test_every_line_of_every_process_is_shown_once_with_its_name(launchers: Laun
     for name in ("chief 0", "worker 1"):
         lines = [line for line in launcher.output.splitlines() if line.startswith(f"[{name}]")]
         assert lines == [f"[{name}] {number}" for number in range(2000)]
+
+
+def test_a_launcher_that_loses_every_connection_goes_on_when_it_can(launchers: Launchers, proxy: Proxy) -> None:
+    launcher = launchers.start(job(COUNTER.format(20)))
+    launcher.says(r"\[worker 1\] second 2$")
+    proxy.cut()
+    launcher.says("the API server does not answer as it should .*; trying again")
+    proxy.mend()
+    assert launcher.ends() == 0, launcher.output
+    for line in (f"[worker {index}] second {second}" for index in (0, 1) for second in range(20)):
+        assert launcher.output.splitlines().count(line) == 1, launcher.output
+
+
+def test_a_server_that_never_answers_is_not_waited_for_for_long(launchers: Launchers, proxy: Proxy) -> None:
+    proxy.cut()
+    launcher = launchers.start(job(""))
+    assert launcher.ends() == RETRYABLE
+    (error,) = launcher.errors
+    assert error.startswith("error: the API server does not answer as it should (")
 
 
 def test_a_process_that_fails_by_its_own_fault_fails_the_job(launchers: Launchers) -> None:
