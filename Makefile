@@ -3,7 +3,7 @@ BIN := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-faults test-cluster lint types compile figures peers simulators clean
+.PHONY: help setup run test test-faults test-cluster lint types compile image figures peers simulators clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
@@ -33,6 +33,10 @@ types: .venv/.complete ## check types
 
 compile: .venv/.complete ## compile the pipeline into build/
 	@$(BIN)/python compile.py $(ARGS)
+
+image: ## build the image of every step as qcnn:latest; ARGS="--build-arg BASE_IMAGE=..." changes its base
+	docker build --tag qcnn:latest --build-arg QCNN_COMMIT="$$(git rev-parse HEAD)" \
+	  --build-arg QCNN_DIRTY="$$(test -z "$$(git status --porcelain --untracked-files=no)" && echo no || echo yes)" $(ARGS) .
 
 figures: .venv/.complete ## measure what the README quotes (a quarter of an hour)
 	@for name in main_job worker_equality training_quality report logging_cost restarts; do \

@@ -1,0 +1,38 @@
+# One image for every step of the pipeline: docker build -t qcnn .
+ARG BASE_IMAGE=python:3.11-slim
+
+# What is to be installed, as files whose content decides whether the next stage runs again.
+FROM ${BASE_IMAGE} AS requirements
+WORKDIR /build
+COPY pyproject.toml uv.lock ./
+RUN pip install --no-cache-dir --root-user-action ignore "$(sed -n 's/^bootstrap = \["\(.*\)"\]$/\1/p' pyproject.toml)"
+# Left out is what no code of ours or theirs imports: 0.5 GB that only the package index knows a reason for.
+RUN uv export --quiet --frozen --no-default-groups --group train --no-emit-project \
+      --no-emit-package jax --no-emit-package jaxlib --no-emit-package libclang --output-file requirements.txt \
+ && uv export --quiet --frozen --only-group sdk | sed -n '/^kfp==/,/[^\\]$/p' > kfp.txt
+
+FROM ${BASE_IMAGE} AS dependencies
+COPY --from=requirements /build/requirements.txt /build/kfp.txt /build/
+# Of kfp the image runs the executor, which needs nothing else. TensorFlow's headers are for compilers.
+RUN python -m venv --without-pip /opt/venv \
+ && pip --python /opt/venv/bin/python install --no-cache-dir --no-deps --require-hashes \
+      -r /build/requirements.txt -r /build/kfp.txt \
+ && rm -rf /opt/venv/lib/python3*/site-packages/tensorflow/include
+
+FROM ${BASE_IMAGE} AS project
+RUN pip install --no-cache-dir --root-user-action ignore hatchling
+WORKDIR /build
+COPY . .
+RUN pip install --no-cache-dir --root-user-action ignore --no-deps --no-build-isolation --target /opt/qcnn . \
+ && cp uv.lock /opt/qcnn/
+
+FROM ${BASE_IMAGE}
+COPY --from=dependencies /opt/venv /opt/venv
+COPY --from=project /opt/qcnn /opt/qcnn
+# Nothing is written but below /tmp.
+ENV PATH=/opt/venv/bin:$PATH PYTHONPATH=/opt/qcnn PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
+WORKDIR /opt/qcnn
+USER 10001:10001
+ARG QCNN_COMMIT=unknown
+ARG QCNN_DIRTY=unknown
+ENV QCNN_COMMIT=${QCNN_COMMIT} QCNN_DIRTY=${QCNN_DIRTY}
