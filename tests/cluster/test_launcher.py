@@ -2,9 +2,11 @@
 
 import signal
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from kubernetes.client import CoreV1Api, RbacAuthorizationV1Api
 
 from components.train.kubernetes_api import LEASES, PODS, TFJOBS
 from components.train.tfjob import HASH_ANNOTATION, Policy, condition
@@ -149,6 +151,14 @@ def test_a_launcher_that_is_told_to_end_leaves_nothing(launchers: Launchers, num
     assert time.monotonic() - began < 30
 
 
+def test_a_launcher_that_is_told_to_end_while_it_creates_leaves_nothing(launchers: Launchers) -> None:
+    launcher = launchers.start(job(WAITER))
+    launcher.says("is created")
+    launcher.process.terminate()
+    assert launcher.process.wait(0.7) == 128 + signal.SIGTERM
+    launchers.until_nothing_is_left()
+
+
 def test_without_a_launcher_a_job_ends_for_good(launchers: Launchers) -> None:
     policy = Policy(keep_seconds=5, switch_seconds=10)
     launcher = launchers.start(job(WAITER, restarts=3), policy)
@@ -176,7 +186,7 @@ def test_a_job_without_a_switch_needs_no_launcher(launchers: Launchers) -> None:
     launcher.says("is created")
     launcher.process.kill()
     launchers.until(TFJOBS, lambda jobs: any(condition(found, "Succeeded") for found in jobs))
-    assert not launchers.api.find(LEASES)
+    assert not launchers.until(LEASES, lambda leases: True)
 
 
 @pytest.mark.parametrize(
@@ -198,6 +208,43 @@ def test_why_a_job_cannot_start_is_said_soon_and_waited_for_no_longer(
     assert launcher.ends() == OWN_FAULT
     (error,) = launcher.errors
     assert error.startswith("error: not started after 20 s: worker 0 cannot ")
+    launchers.until_nothing_is_left()
+
+
+@pytest.fixture
+def quota(namespace: str) -> Iterator[None]:
+    """No pods in the namespace, as long as it stands."""
+    core = CoreV1Api()
+    core.create_namespaced_resource_quota(namespace, {"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}})
+    yield
+    core.delete_namespaced_resource_quota("none", namespace)
+
+
+@pytest.mark.usefixtures("quota")
+def test_a_quota_that_is_used_up_is_said(launchers: Launchers) -> None:
+    launcher = launchers.start(job("", replicas={"worker": 1}), pending_seconds=15)
+    launcher.says("worker 0 cannot start, FailedCreatePod: .*exceeded quota")
+    assert launcher.ends() == OWN_FAULT
+    assert len(launcher.errors) == 1
+
+
+@pytest.fixture
+def no_right_to_leases(namespace: str) -> Iterator[None]:
+    """Take a right from the launcher's role for a while."""
+    roles = RbacAuthorizationV1Api()
+    role = roles.read_namespaced_role("qcnn-launcher", namespace)
+    others = [rule for rule in role.rules if rule.resources != ["leases"]]
+    roles.patch_namespaced_role("qcnn-launcher", namespace, {"rules": others})
+    yield
+    roles.patch_namespaced_role("qcnn-launcher", namespace, {"rules": role.rules})
+
+
+@pytest.mark.usefixtures("no_right_to_leases")
+def test_a_right_that_is_missing_is_named_and_nothing_stays(launchers: Launchers) -> None:
+    launcher = launchers.start(job(WAITER))
+    assert launcher.ends() == OWN_FAULT
+    (error,) = launcher.errors
+    assert error.startswith("error: permission: patch leases in namespace ")
     launchers.until_nothing_is_left()
 
 
