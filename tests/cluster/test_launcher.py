@@ -122,6 +122,7 @@ def test_a_process_that_needs_too_much_memory_is_not_started_again(launchers: La
     assert launcher.ends() == OWN_FAULT, launcher.output
     (error,) = launcher.errors
     assert error.startswith("error: worker 0 used more memory than its limit: greedy. Given: ")
+    assert "is started again" not in launcher.output
     launchers.until_nothing_is_left()
 
 
