@@ -13,14 +13,14 @@ from typing import Any
 
 from components.image import IMAGE
 from components.train.job import Job, Pod
-from components.train.kubernetes_api import LEASES, PODS, SERVICES, TFJOBS, Api, Resource
-from components.train.tfjob import Identity, Policy, tfjob
+from components.train.tfjobs.api import LEASES, PODS, SERVICES, TFJOBS, Api, Resource
+from components.train.tfjobs.manifest import Identity, Policy, tfjob
 
 _PROGRAM = """
 import json, sys
 from components.train.job import Job, Pod
-from components.train.launcher import launch
-from components.train.tfjob import Identity, Policy
+from components.train.tfjobs.launcher import launch
+from components.train.tfjobs.manifest import Identity, Policy
 from trainer.startup import one_line_errors
 
 given = json.loads(sys.argv[1])

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from kubernetes.client import CoreV1Api, RbacAuthorizationV1Api
 
-from components.train.kubernetes_api import LEASES, PODS, TFJOBS
-from components.train.tfjob import HASH_ANNOTATION, Policy, condition
+from components.train.tfjobs.api import LEASES, PODS, TFJOBS
+from components.train.tfjobs.manifest import HASH_ANNOTATION, Policy, condition
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.proxy import Proxy
 

@@ -4,7 +4,7 @@ import pytest
 from kubernetes.client import CustomObjectsApi
 
 from components.train.job import Job, Pod
-from components.train.tfjob import Identity, Policy, tfjob
+from components.train.tfjobs.manifest import Identity, Policy, tfjob
 
 SHAPES = [{"worker": 1}, {"worker": 2}, {"chief": 1, "worker": 1}, {"chief": 1, "worker": 2, "ps": 2}]
 

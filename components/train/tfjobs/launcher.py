@@ -5,12 +5,12 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from components.train.following import Following
 from components.train.job import Job
-from components.train.kubernetes_api import SERVICES, TFJOBS, Api
-from components.train.renewal import Renewal
-from components.train.termination import GRACE, Termination
-from components.train.tfjob import HASH_ANNOTATION, Identity, Policy, condition, profiler_service, tfjob
+from components.train.tfjobs.api import SERVICES, TFJOBS, Api
+from components.train.tfjobs.following import Following
+from components.train.tfjobs.manifest import HASH_ANNOTATION, Identity, Policy, condition, profiler_service, tfjob
+from components.train.tfjobs.renewal import Renewal
+from components.train.tfjobs.termination import GRACE, Termination
 from trainer.errors import ConfigError, QcnnError
 
 logger = logging.getLogger("trainer")

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from components.train import pods
 from components.train.job import Job
-from components.train.kubernetes_api import PODS, TFJOBS, Api
-from components.train.pod_logs import PodLog
-from components.train.pods import Process
-from components.train.starting import Start
-from components.train.tfjob import JOB_NAME_LABEL, condition
+from components.train.tfjobs import pods
+from components.train.tfjobs.api import PODS, TFJOBS, Api
+from components.train.tfjobs.manifest import JOB_NAME_LABEL, condition
+from components.train.tfjobs.pod_logs import PodLog
+from components.train.tfjobs.pods import Process
+from components.train.tfjobs.starting import Start
 from trainer.errors import RetryableError, TrainingError
 
 logger = logging.getLogger("trainer")

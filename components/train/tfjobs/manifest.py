@@ -33,7 +33,7 @@ _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _LABEL_LENGTH = 63
 # A worker ends at once when it is told to; what cannot any more need not be waited for.
 _GRACE_SECONDS = 10
-_SWITCH = ("python", "-m", "components.train.switch")
+_SWITCH = ("python", "-m", "components.train.tfjobs.switch")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,7 @@ import kubernetes.config
 import tenacity
 import urllib3
 
+from components.train.tfjobs.answers import NOT_FOUND, RefusedError, cause_of, reason_of, refused
 from trainer.errors import ConfigError, RetryableError
 
 logger = logging.getLogger("trainer")
@@ -30,7 +31,7 @@ _CONNECT_SECONDS, _READ_SECONDS = 5.0, 30.0
 _WATCH_SECONDS = 50
 # A process may be silent for long; a connection that is silent for longer is opened again.
 _LOG_SECONDS = 300.0
-_GONE, _CONFLICT, _NOT_FOUND = 410, 409, 404
+_GONE, _CONFLICT = 410, 409
 # 0 is what the client library makes of a connection that breaks under TLS.
 _PASSING = (0, 429, 500, 502, 503, 504)
 _TRIES_BEFORE_A_WORD = 3
@@ -95,7 +96,7 @@ class Api:
         """Create an object and return it, None if there is one of that name."""
         try:
             return self._json("POST", "create", resource, body=manifest)
-        except _RefusedError as error:
+        except RefusedError as error:
             if error.status == _CONFLICT:
                 return None
             raise
@@ -114,7 +115,7 @@ class Api:
             body["preconditions"] = {"uid": uid}
         try:
             return self._found("DELETE", "delete", resource, name, body=body) is not None
-        except _RefusedError as error:
+        except RefusedError as error:
             if error.status == _CONFLICT:
                 # Another one of this name.
                 return False
@@ -169,7 +170,7 @@ class Api:
         }
         try:
             response = self._request("GET", "watch", resource, query=query, read_seconds=_WATCH_SECONDS + 10.0)
-        except _RefusedError as error:
+        except RefusedError as error:
             if error.status != _GONE:
                 raise
             yield {"type": "ERROR", "object": {"code": _GONE}}
@@ -192,8 +193,8 @@ class Api:
     ) -> Object | None:
         try:
             return self._json(method, verb, resource, name, body=body)
-        except _RefusedError as error:
-            if error.status == _NOT_FOUND:
+        except RefusedError as error:
+            if error.status == NOT_FOUND:
                 return None
             raise
 
@@ -260,10 +261,12 @@ class Api:
             )(once)
         except kubernetes.client.ApiException as error:
             if error.status in _PASSING:
-                raise RetryableError(f"{_NO_ANSWER} ({_reason(error)}). Given: {self._host}") from None
-            raise _refused(error, f"{verb} {resource.plural}{'/' * bool(subresource)}{subresource}", self) from None
+                raise RetryableError(f"{_NO_ANSWER} ({reason_of(error)}). Given: {self._host}") from None
+            raise refused(
+                error, f"{verb} {resource.plural}{'/' * bool(subresource)}{subresource}", self.namespace
+            ) from None
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise RetryableError(f"{_NO_ANSWER} ({_cause(error)}). Given: {self._host}") from None
+            raise RetryableError(f"{_NO_ANSWER} ({cause_of(error)}). Given: {self._host}") from None
 
     def _hear(self, response: urllib3.BaseHTTPResponse) -> None:
         self._answered = True
@@ -273,14 +276,6 @@ class Api:
     @property
     def _host(self) -> str:
         return str(self._client.configuration.host)
-
-
-class _RefusedError(ConfigError):
-    """What the server says no to, with the status of its answer."""
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 def _configuration() -> kubernetes.client.Configuration:
@@ -305,7 +300,7 @@ def _say(state: tenacity.RetryCallState) -> None:
     """Say once for a request that it is tried again; what passes at the second try is not worth a line."""
     error = state.outcome.exception() if state.outcome else None
     if error and state.attempt_number == _TRIES_BEFORE_A_WORD:
-        reason = _reason(error) if isinstance(error, kubernetes.client.ApiException) else _cause(error)
+        reason = reason_of(error) if isinstance(error, kubernetes.client.ApiException) else cause_of(error)
         logger.warning("%s (%s); trying again", _NO_ANSWER, reason)
 
 
@@ -316,37 +311,3 @@ def _wait(state: tenacity.RetryCallState) -> float:
     headers = error.headers if isinstance(error, kubernetes.client.ApiException) else None
     asked = headers.get("Retry-After", "") if headers else ""
     return max(wait, float(asked)) if asked.isdigit() else wait
-
-
-def _refused(error: kubernetes.client.ApiException, action: str, api: Api) -> _RefusedError:
-    """Return an error of one line for an answer that another try would not change."""
-    status, reason = int(error.status or 0), _reason(error)
-    where = f"namespace {api.namespace}"
-    if status == 401:
-        message = f"credentials: the API server does not accept them; {action} was refused. Given: {where}"
-    elif status == 403 and "exceeded quota" in reason:
-        message = f"quota: {where} has none left. Given: {reason}"
-    elif status == 403 and "forbidden: User" in reason:
-        message = (
-            f"permission: {action} in {where} is missing (deploy/rbac.yaml grants it), or there is no such namespace. "
-            f"Given: {reason}"
-        )
-    elif status == _NOT_FOUND and "namespaces" in reason:
-        message = f"namespace: does not exist. Given: {api.namespace}"
-    elif status == _NOT_FOUND and "page not found" in reason:
-        message = f"cluster: it does not know TFJobs; is the training operator installed? Given: {action} in {where}"
-    else:
-        message = f"{action} in {where}: the API server refuses. Given: {reason}"
-    return _RefusedError(message, status)
-
-
-def _reason(error: kubernetes.client.ApiException) -> str:
-    """Return the message of the Status object in an answer, in one line."""
-    body = error.body.decode(errors="replace") if isinstance(error.body, bytes) else str(error.body or "")
-    with contextlib.suppress(ValueError, AttributeError, TypeError):
-        body = str(json.loads(body)["message"])
-    return " ".join((body or str(error.reason)).split())
-
-
-def _cause(error: BaseException) -> str:
-    return " ".join(str(error).split()).rpartition(">: ")[2]

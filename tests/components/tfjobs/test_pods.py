@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from components.train.pods import most_to_blame, read
+from components.train.tfjobs.pods import most_to_blame, read
 
 
 def _pod(index: int = 0, state: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:

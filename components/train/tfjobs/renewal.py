@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from components.train.kubernetes_api import LEASES, Api
-from components.train.tfjob import lease
+from components.train.tfjobs.api import LEASES, Api
+from components.train.tfjobs.manifest import lease
 from trainer.errors import RetryableError
 
 logger = logging.getLogger("trainer")

@@ -8,9 +8,16 @@ import pytest
 
 from trainer.startup import OWN_FAULT
 
+SWITCH = [sys.executable, "-m", "components.train.tfjobs.switch", "--lease", "mine"]
+
 
 def _start(program: str, seconds: float = 60) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "components.train.switch", "--lease", "mine", "--seconds", str(seconds), "--"]
+    command = [
+        *SWITCH,
+        "--seconds",
+        str(seconds),
+        "--",
+    ]
     return subprocess.Popen(
         [*command, sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
@@ -54,7 +61,13 @@ def test_a_command_that_does_not_end_when_told_to_is_killed() -> None:
 
 
 def test_a_command_that_cannot_be_run_is_said_in_one_line() -> None:
-    command = [sys.executable, "-m", "components.train.switch", "--lease", "mine", "--seconds", "60", "--", "no-such"]
+    command = [
+        *SWITCH,
+        "--seconds",
+        "60",
+        "--",
+        "no-such",
+    ]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     assert finished.returncode == OWN_FAULT
     assert finished.stderr == "error: command: cannot be run (No such file or directory). Given: no-such\n"

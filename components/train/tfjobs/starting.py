@@ -5,8 +5,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from components.train.kubernetes_api import EVENTS, Api
-from components.train.pods import Process
+from components.train.tfjobs.api import EVENTS, Api
+from components.train.tfjobs.pods import Process
 from trainer.errors import ConfigError
 
 logger = logging.getLogger("trainer")

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from components.train.kubernetes_api import TFJOBS, Api
+from components.train.tfjobs.api import TFJOBS, Api
 from trainer.errors import QcnnError
 from trainer.startup import end_now
 

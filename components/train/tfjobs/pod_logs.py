@@ -4,9 +4,9 @@ import collections
 import sys
 import threading
 
-from components.train.kubernetes_api import Api
-from components.train.pods import Process
-from components.train.tfjob import CONTAINER
+from components.train.tfjobs.api import Api
+from components.train.tfjobs.manifest import CONTAINER
+from components.train.tfjobs.pods import Process
 from trainer.errors import QcnnError
 
 # Lines of a process that are kept to be shown once more when it has failed.

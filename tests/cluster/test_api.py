@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from components.train.kubernetes_api import LEASES, Api
+from components.train.tfjobs.api import LEASES, Api
 from trainer.errors import ConfigError
 
 

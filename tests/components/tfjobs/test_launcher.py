@@ -7,7 +7,7 @@ import sys
 def test_a_launcher_loads_nothing_that_trains() -> None:
     program = """
 import sys
-import components.train.launcher
+import components.train.tfjobs.launcher
 print([name for name in ("tensorflow", "cirq", "matplotlib", "kfp") if name in sys.modules])
 """
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""The pod's half of the dead man's switch: python -m components.train.switch --lease NAME --seconds N -- COMMAND.
+"""The pod's half of the dead man's switch: python -m ... --lease NAME --seconds N -- COMMAND.
 
 Runs COMMAND, and ends it for good when the Lease that its launcher renews is stale. A process of its own, so that
 nothing that the training does, or hangs in, stands in its way.

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from components.train.tfjob import CONTAINER, INDEX_LABEL, ROLE_LABEL
+from components.train.tfjobs.manifest import CONTAINER, INDEX_LABEL, ROLE_LABEL
 from trainer.startup import RETRYABLE
 
 # A container that is on its way; every other reason to wait is a trouble.
