@@ -17,7 +17,7 @@ from trainer.tensorboard import event_log
 from trainer.training import Training
 
 # On one process an epoch of these takes about a second on two cores.
-EXPERIMENT = {"qubits": 12, "rounds": 20, "epochs": 10, "strategy": "none", "workers": 1}
+EXPERIMENT = {"qubits": 16, "rounds": 20, "epochs": 10, "simulator": "statevector", "strategy": "none", "workers": 1}
 REPEATS = 50
 
 

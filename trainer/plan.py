@@ -111,6 +111,7 @@ class _Nothing:
     """A simulator that takes no time: what is left of an epoch is everything else."""
 
     compiles = True
+    large = False
 
     def __init__(self, readouts: int) -> None:
         self._readouts = readouts

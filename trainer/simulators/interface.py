@@ -29,6 +29,10 @@ class Simulator(Protocol):
     def compiles(self) -> bool:
         """Whether it consists of TensorFlow's own operations, to be compiled with whatever is around it."""
 
+    @property
+    def large(self) -> bool:
+        """Whether to compile it pays even for a few calls."""
+
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return Z on the readouts, float32 (batch, readouts).
 

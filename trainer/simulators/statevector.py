@@ -88,6 +88,7 @@ class StateVector:
     def __init__(self, network: Network, columns: int, dtype: tf.DType) -> None:
         self._qubits, self._readouts = network.qubits, network.readouts
         self._columns, self._dtype = columns, dtype
+        self.large = not _few_amplitudes(network.qubits)
         blocks = fuse(network.gates)
         self._matrices = Matrices(blocks, network.parameters)
         self._groups = collect(blocks)

@@ -16,6 +16,7 @@ class TensorFlowQuantum:
     """The whole circuit of a sample, its angle a symbol, so that the n possible circuits are built once."""
 
     compiles = False
+    large = False
 
     def __init__(self, ansatz: Ansatz, qubits: list[cirq.GridQubit]) -> None:
         if _ANGLE in ansatz.symbols:

@@ -111,6 +111,7 @@ class Window:
     """Evaluates every kind of independent part once, and puts the readouts of samples together from them."""
 
     compiles = True
+    large = False
 
     def __init__(self, network: Network) -> None:
         self._readouts = find_readouts(network)
