@@ -6,6 +6,7 @@ Each point is a process of its own: the median of a step of at least 5 epochs, a
 import sys
 from pathlib import Path
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from tabulate import tabulate
 
@@ -42,7 +43,7 @@ def plot(by_qubits: dict[str, list[tuple[int, float]]], by_batch: list[tuple[int
     left.legend(fontsize="small")
     for axes in (left, right):
         axes.set(xscale="log", yscale="log")
-        axes.grid(alpha=0.3, which="both")
+        axes.grid(alpha=0.3)
     return figure
 
 
@@ -56,7 +57,8 @@ def main() -> None:
     for name, points in (*by_qubits.items(), (f"hybrid, window, {LONG_RING} qubits, by batch", by_batch)):
         cells = [[f"{value:.3g}" for _, value in points]]
         print(f"{name}, ms a step:\n\n{tabulate(cells, [str(n) for n, _ in points], tablefmt='github')}\n")
-    plot(by_qubits, by_batch).savefig(_OUTPUT, metadata={"Date": None})
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "qcnn"}):
+        plot(by_qubits, by_batch).savefig(_OUTPUT, metadata={"Date": None})
     print(f"drawn: {_OUTPUT.name}")
 
 

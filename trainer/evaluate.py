@@ -87,11 +87,11 @@ def predict_from_shots(model: tf_keras.Model, samples: Samples, shots: int, seed
     qubit, angle, _, _, draw = (tf.constant(array[:, 0]) for array in shards.arrays)
     quantum = model.get_layer("quantum")
 
+    @tf.function
     def outputs(batch: tf.Tensor) -> tf.Tensor:
         return sampled_outputs(model, quantum((qubit[batch], angle[batch])), draw[batch])[:, 0]
 
-    compiled = tf.function(outputs)
-    predictions: npt.NDArray[np.float64] = np.concatenate([compiled(batch).numpy() for batch in tf.range(batches)])
+    predictions: npt.NDArray[np.float64] = np.concatenate([outputs(batch).numpy() for batch in tf.range(batches)])
     # The last batch is padded.
     return predictions[: len(samples)]
 

@@ -16,6 +16,12 @@ from trainer.errors import QcnnError, RetryableError
 # leaves to users for that (training-operator, "ExitCode").
 OWN_FAULT = 2
 RETRYABLE = 138
+_LAST_PERMANENT = 127
+
+
+def is_own_fault(code: int) -> bool:
+    """Whether a process that ended with this exit code must not be tried again."""
+    return 0 < code <= _LAST_PERMANENT
 
 
 def load_tensorflow() -> None:

@@ -79,22 +79,13 @@ def _over_steps(
     columns: int,
 ) -> EpochRun:
     """Return a run of an epoch whose steps are `of_sum` of the sum over all replicas of `of_share`."""
-    compiles = model.get_layer("quantum").compiles
     alone = strategy.num_replicas_in_sync == 1
 
-    def run(shards: Shards, part: range | None = None) -> Measures:
-        steps = range(len(shards.sizes)) if part is None else part
-        arrays = [tf.constant(array) for array in shards.arrays]
-        # Drawing does not compile.
-        epoch = compiled_epoch if compiles and shards.draw is None else plain_epoch
-        measures: Measures = epoch(arrays, tf.constant(steps.start), tf.constant(steps.stop)).numpy()
-        return measures[steps.start : steps.stop]
-
-    def epoch_of(of_share: Callable[..., tf.Tensor], jit_compile: bool | None = None) -> Callable[..., tf.Tensor]:
+    def epoch_of(of_share: Callable[..., tf.Tensor], *, jit_compile: bool) -> Callable[..., tf.Tensor]:
         def replica(index: tf.Tensor, arrays: list[tf.Tensor]) -> tf.Tensor:
             row = tf.distribute.get_replica_context().replica_id_in_sync_group
-            summed = of_share(*(array[index, row] for array in arrays))
-            return of_sum(summed if alone else _sum_over_replicas(summed))
+            own = of_share(*(array[index, row] for array in arrays))
+            return of_sum(own if alone else _sum_over_replicas(own))
 
         def epoch(arrays: list[tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> tf.Tensor:
             def body(index: tf.Tensor, collected: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
@@ -105,16 +96,26 @@ def _over_steps(
             collected = tf.TensorArray(PRECISION, size=arrays[0].shape[0], element_shape=(columns,))
             return tf.while_loop(lambda index, _: index < stop, body, (start, collected))[1].stack()
 
-        compiled: Callable[..., tf.Tensor] = tf.function(epoch, autograph=False, jit_compile=jit_compile)
-        return compiled
+        traced: Callable[..., tf.Tensor] = tf.function(epoch, autograph=False, jit_compile=jit_compile)
+        return traced
 
-    plain_epoch = epoch_of(of_share)
-    # A replica by itself compiles the whole loop. Between replicas is a reduction, which does not compile.
-    compiled_epoch = (
-        epoch_of(of_share, jit_compile=True)
-        if alone
-        else epoch_of(tf.function(of_share, jit_compile=True, autograph=False))
-    )
+    plain = epoch_of(of_share, jit_compile=False)
+    if not model.get_layer("quantum").compiles:
+        compiled = plain
+    elif alone:
+        compiled = epoch_of(of_share, jit_compile=True)
+    else:
+        # Between replicas is a reduction, which does not compile.
+        compiled = epoch_of(tf.function(of_share, jit_compile=True, autograph=False), jit_compile=False)
+
+    def run(shards: Shards, part: range | None = None) -> Measures:
+        steps = range(len(shards.sizes)) if part is None else part
+        arrays = [tf.constant(array) for array in shards.arrays]
+        # Nor does drawing.
+        epoch = compiled if shards.draw is None else plain
+        measures: Measures = epoch(arrays, tf.constant(steps.start), tf.constant(steps.stop)).numpy()
+        return measures[steps.start : steps.stop]
+
     return run
 
 

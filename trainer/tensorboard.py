@@ -56,7 +56,7 @@ class EventLog:
         self._quantum = model.get_layer("quantum")
         self._samples = validation.take(np.arange(min(len(validation), config.batch_size, _MAX_SAMPLES)))
         # The layer by itself, of this process: nothing here may wait for another worker.
-        self._readouts = tf.function(self._quantum, jit_compile=True if self._quantum.large else None, autograph=False)
+        self._readouts = tf.function(self._quantum, jit_compile=self._quantum.large, autograph=False)
         self._describe(folder, model)
 
     def epoch(self, epoch: Epoch, measures: Measures, step: int) -> None:

@@ -13,13 +13,11 @@ from collections.abc import Iterator
 from components.train.job import Job, tf_config
 from components.train.processes import EventHandler, Process, stop
 from trainer.errors import RetryableError, TrainingError
-from trainer.startup import terminated_as_interrupt
+from trainer.startup import is_own_fault, terminated_as_interrupt
 
 logger = logging.getLogger("trainer")
 
 _LOOPBACK = "127.0.0.1"
-# Exit codes above this are worth a retry, like a signal; 1 to this are the process' own fault.
-_LAST_PERMANENT = 127
 # How often the processes are looked at, in seconds.
 _INTERVAL = 0.1
 
@@ -74,7 +72,7 @@ def _attempt(job: Job, on_event: EventHandler) -> str | None:
 def _blame(process: Process) -> int:
     """Order the failed of one moment: own faults first, then the killed, then those who only lost a peer."""
     code = process.exit_code or 0
-    if 0 < code <= _LAST_PERMANENT:
+    if is_own_fault(code):
         return 0
     return 1 if code < 0 else 2
 
@@ -82,7 +80,7 @@ def _blame(process: Process) -> int:
 def _explain(process: Process) -> str:
     process.drain()
     code = process.exit_code or 0
-    if 0 < code <= _LAST_PERMANENT:
+    if is_own_fault(code):
         raise TrainingError(f"{process.name} ended with exit code {code}: {process.last_line or 'it printed nothing'}")
     if code < 0:
         return f"{process.name} was killed by {signal.Signals(-code).name}"

@@ -54,3 +54,7 @@ def test_a_profile_is_captured_from_each_of_two_running_workers(tmp_path: Path) 
                 opens[name.rpartition("_")[2]] = set(re.findall("Collective", str(table["rows"])))
         # The collective shows that this is a worker in step with its peer.
         assert opens == {port: {"Collective"} for port in ports.values()}
+    # What is compiled shows below this name only.
+    traces = list(Path(folders[2]).rglob("*.xplane.pb"))
+    assert len(traces) == len(ports)
+    assert all(b"ThunkExecutor::Execute" in trace.read_bytes() for trace in traces)

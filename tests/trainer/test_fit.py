@@ -67,7 +67,7 @@ def test_validation_loss_is_keras_own(
     assert checkpoint.history[-1].val_accuracy == pytest.approx(accuracy)
 
 
-def test_twice_gives_identicaloutcomes(
+def test_twice_gives_identical_losses(
     small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
 ) -> None:
     again = train(small_config, small_dataset, tmp_path)

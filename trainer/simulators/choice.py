@@ -54,8 +54,9 @@ def _tfq(network: Network, limits: Limits) -> Cost:
     if network.qubits > TFQ_MAX_QUBITS:
         return Cost(memory=math.inf)
     amplitudes = 2.0**network.qubits
-    circuit = sum(
-        (Cost(8.0 * 2 ** len(gate.qubits) * amplitudes, kernels=_TFQ_KERNELS_OF_A_GATE) for gate in network.gates),
-        Cost(),
+    circuit = Cost(
+        flops=sum(8.0 * 2 ** len(gate.qubits) for gate in network.gates) * amplitudes,
+        kernels=_TFQ_KERNELS_OF_A_GATE * len(network.gates),
+        memory=3 * 8 * amplitudes,
     )
-    return dataclasses.replace(circuit * (4 * limits.batch), memory=3 * 8 * amplitudes)
+    return circuit * (4 * limits.batch)

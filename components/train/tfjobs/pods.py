@@ -5,11 +5,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from components.train.tfjobs.manifest import CONTAINER, INDEX_LABEL, ROLE_LABEL
-from trainer.startup import RETRYABLE
+from trainer.startup import RETRYABLE, is_own_fault
 
 # A container that is on its way; every other reason to wait is a trouble.
 _ON_ITS_WAY = ("ContainerCreating", "PodInitializing")
-_LAST_PERMANENT = 127
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,12 +37,12 @@ class Process:
     @property
     def own_fault(self) -> bool:
         """Whether it ended by a fault of its own, which the operator does not try again."""
-        return self.exit_code is not None and 0 < self.exit_code <= _LAST_PERMANENT
+        return self.exit_code is not None and is_own_fault(self.exit_code)
 
     @property
     def lost(self) -> bool:
         """Whether it ended by something else than its own fault or anybody's wish."""
-        return self.exit_code is not None and self.exit_code > _LAST_PERMANENT and not self.told_to_end
+        return bool(self.exit_code) and not self.own_fault and not self.told_to_end
 
 
 def read(pod: dict[str, Any]) -> Process:

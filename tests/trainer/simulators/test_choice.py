@@ -69,8 +69,9 @@ def test_windows_cost_no_more_on_a_longer_ring() -> None:
     costs = [window.estimate(network_of("hybrid", qubits), LIMITS) for qubits in (24, 64, 256)]
     assert costs[0].memory == costs[1].memory == costs[2].memory
     assert costs[0].kernels == costs[1].kernels == costs[2].kernels
-    # Only samples are put together from more readouts: ten times the ring takes less than twice as long.
-    assert NOMINAL.seconds(costs[2]) < 2 * NOMINAL.seconds(costs[0])
+    # Only samples are put together from more readouts.
+    assert NOMINAL.seconds(costs[1]) < 1.05 * NOMINAL.seconds(costs[0])
+    assert NOMINAL.seconds(costs[2]) < 1.3 * NOMINAL.seconds(costs[0])
 
 
 @pytest.mark.parametrize("model", ["hybrid", "deep"])

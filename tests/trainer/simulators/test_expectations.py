@@ -68,10 +68,10 @@ def test_larger_rings_equal_cirq(name: str, qubits: int, sample: int) -> None:
     expected = reference.expectations("hybrid", qubits, parameters, sample, 0.75)
     batch = Batch(tf.constant([sample], tf.int32), tf.constant([0.75], tf.float32))
     weights = random.normal(size=(1, len(expected)))
-    readouts, gradient = step(simulator, parameters, batch, weights)
+    readouts, gradient = step(simulator, parameters, batch, weights, compiled=True)
     np.testing.assert_allclose(readouts[0], expected, atol=1e-5)
     other, _ = create("statevector" if name == "window" else "window", "hybrid", qubits)
-    other_readouts, other_gradient = step(other, parameters, batch, weights)
+    other_readouts, other_gradient = step(other, parameters, batch, weights, compiled=True)
     np.testing.assert_allclose(readouts, other_readouts, atol=1e-5)
     np.testing.assert_allclose(gradient, other_gradient, atol=1e-4 * np.abs(gradient).max())
 
@@ -85,7 +85,7 @@ def test_long_rings_equal_an_independent_light_cone(qubits: int) -> None:
     excited = [0, 1, qubits - 1, qubits - 2, qubits // 2, qubits // 2 - 1, int(random.integers(qubits))]
     angles = random.uniform(-np.pi, np.pi, len(excited)).astype(np.float32)
     batch = Batch(tf.constant(excited, tf.int32), tf.constant(angles))
-    readouts = simulator.expectations(tf.constant(parameters), batch).numpy()
+    readouts, _ = step(simulator, parameters, batch, np.ones((len(excited), 1)), compiled=True)
     count = readouts.shape[1]
     sources = qubits // 2
     for sample, (qubit, angle) in enumerate(zip(excited, angles, strict=True)):

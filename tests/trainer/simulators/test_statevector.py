@@ -37,7 +37,7 @@ def weights_of(size: int) -> Floats:
 
 @pytest.fixture(autouse=True)
 def as_with_many_qubits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few qubits take what only more do otherwise: complex64, and programs that hand their states on."""
+    """Few qubits take what only more do otherwise: complex64."""
     monkeypatch.setattr(statevector, "_FEW_AMPLITUDES", 0)
 
 
@@ -58,7 +58,7 @@ def test_little_memory_splits_a_batch_and_changes_nothing(
     limits = Limits(memory=columns * COLUMN + 1, batch=32)
     network = network_of(QUBITS)
     simulator = statevector.create(network, limits)
-    readouts, gradient = step(simulator, PARAMETERS, BATCHES[size], weights_of(size))
+    readouts, gradient = step(simulator, PARAMETERS, BATCHES[size], weights_of(size), compiled=True)
     assert 0 < max(held) <= columns
     np.testing.assert_allclose(readouts, expected_readouts, atol=1e-6)
     np.testing.assert_allclose(gradient, expected_gradient, atol=1e-5 * np.abs(expected_gradient).max())

@@ -53,13 +53,10 @@ def test_whatever_is_chosen_equals_cirq(drawn: tuple[Ansatz, int]) -> None:
 
 
 @pytest.mark.parametrize("name", ["window", "statevector"])
-def test_both_equal_cirq_for_more_circuits(name: str) -> None:
-    @given(ansatzes())
-    @settings(repeatable, max_examples=25)
-    def check(drawn: tuple[Ansatz, int]) -> None:
-        assert_equals_cirq(name, *drawn)
-
-    check()
+@given(drawn=ansatzes())
+@settings(repeatable, max_examples=25)
+def test_both_equal_cirq_for_more_circuits(name: str, drawn: tuple[Ansatz, int]) -> None:
+    assert_equals_cirq(name, *drawn)
 
 
 @pytest.mark.parametrize("layer", [0, 1])
