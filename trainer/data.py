@@ -14,6 +14,7 @@ import numpy.typing as npt
 from trainer.config import ExperimentConfig
 from trainer.errors import ArtifactError
 from trainer.folders import new_folder
+from trainer.storage.copies import local_copy
 
 SCHEMA_VERSION = 1
 SPLITS = ("train", "validation", "test")
@@ -153,6 +154,14 @@ def load(folder: Path) -> Dataset:
         _check(path, name, samples, description)
     train, validation, test = (splits[name] for name in SPLITS)
     return Dataset(train, validation, test, *(description[key] for key in ("qubits", "rounds", "seed")))
+
+
+def obtain(address: str | None, config: ExperimentConfig) -> Dataset:
+    """Return the dataset at an address, or without one that of an experiment, which is the same wherever it is made."""
+    if not address:
+        return generate(config)
+    with local_copy(address) as folder:
+        return load(folder)
 
 
 def check_fits(dataset: Dataset, config: ExperimentConfig) -> None:

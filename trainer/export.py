@@ -16,6 +16,7 @@ from trainer.folders import new_folder
 from trainer.history import best_epoch, epoch_seconds, is_complete
 from trainer.model import PRECISION, build_model, dense_layers
 from trainer.provenance import provenance
+from trainer.storage.copies import is_whole, new_copy
 from trainer.training import assign
 
 SCHEMA_VERSION = 1
@@ -112,11 +113,23 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
     return description
 
 
-def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
-    """Rebuild a model from its folder; return it with the content of model.json.
+def export_to(workdir: Path, address: str) -> None:
+    """Write the model folder to an address unless it is there already, as after an export that was cut off at its end.
 
     Raises:
-        ArtifactError: a file is missing or damaged, or the weights are another model's.
+        ArtifactError: as `export` does.
+    """
+    if is_whole(address, _DESCRIPTION):
+        return
+    with new_copy(address, _DESCRIPTION) as folder:
+        export(workdir, folder)
+
+
+def describe(folder: Path) -> tuple[dict[str, Any], ExperimentConfig]:
+    """Return the content of model.json, and the experiment in it.
+
+    Raises:
+        ArtifactError: it is missing or damaged.
     """
     path = folder / _DESCRIPTION
     try:
@@ -125,21 +138,33 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
         if version != SCHEMA_VERSION:
             raise ArtifactError(f"model: schema_version must be {SCHEMA_VERSION}. Given: {version} in {path}")
         config: ExperimentConfig = from_mapping(description["experiment"])
-        digest, circuit = description["weights_sha256"], description["circuit"]
+        missing = {"dataset_digest", "weights_sha256", "circuit"} - description.keys()
+        if missing:
+            raise KeyError(*sorted(missing))
         if not all(isinstance(value, int | float) for value in description["training"].values()):
             raise ValueError("training must hold numbers")
     except FileNotFoundError:
         raise ArtifactError(f"model: {_DESCRIPTION} is missing. Given: {folder}") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
         raise ArtifactError(f"model: {_DESCRIPTION} is damaged ({error}). Given: {path}") from None
+    return description, config
+
+
+def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
+    """Rebuild a model from its folder; return it with the content of model.json.
+
+    Raises:
+        ArtifactError: a file is missing or damaged, or the weights are another model's.
+    """
+    description, config = describe(folder)
     weights = folder / _WEIGHTS
     if not weights.is_file():
         raise ArtifactError(f"model: {_WEIGHTS} is missing. Given: {folder}")
-    if _sha256(weights) != digest:
+    if _sha256(weights) != description["weights_sha256"]:
         raise ArtifactError(
             f"model: {_WEIGHTS} is damaged or another model's: {_DESCRIPTION} names other weights. Given: {weights}"
         )
-    if circuit != circuits.fingerprint(config.model, config.qubits):
+    if description["circuit"] != circuits.fingerprint(config.model, config.qubits):
         raise ArtifactError(f"model: was trained with another circuit of that name. Given: {config.model}")
     model = build_model(config)
     try:

@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from trainer import checkpoints, data
@@ -19,7 +20,7 @@ from trainer.startup import start_compiler
 from trainer.steps import same_everywhere
 from trainer.strategies import create_strategy
 from trainer.tensorboard import EventLog, event_log
-from trainer.training import Training
+from trainer.training import Training, load_saved
 
 logger = logging.getLogger("trainer")
 
@@ -32,11 +33,13 @@ def train(
     logs: Path | None = None,
     cluster: Cluster | None = None,
     listener: Listener = ignore,
+    publish: Callable[[], None] = lambda: None,
 ) -> tuple[Epoch, ...]:
     """Train to `config.epochs` and return every epoch's losses; a folder with a checkpoint is continued.
 
     The chief alone writes: `checkpoints/` and `history.csv` in `workdir`, TensorBoard events in `logs`
     (default `workdir/logs`). Other workers read the chief's checkpoint from the same folder and write nothing.
+    When all is written the chief calls `publish`, and no process ends before that has returned.
 
     Raises:
         ArtifactError: the folder holds another experiment's checkpoint, is in use, or cannot be written.
@@ -47,15 +50,23 @@ def train(
     check_workers(config, cluster)
     data.check_fits(dataset, config)
     is_chief = cluster is None or cluster.is_chief
+    folder, history = workdir / checkpoints.FOLDER, workdir / "history.csv"
     with contextlib.ExitStack() as stack:
         if is_chief:
             # Before the others can join: they must not read a checkpoint that an older chief still replaces.
             stack.enter_context(only_writer(workdir))
+        saved = load_saved(config, dataset, folder)
+        if saved and is_complete(saved.history, config.epochs, config.options.patience):
+            # Nobody is waited for: they may have ended before this process was lost.
+            if is_chief:
+                save_history(saved.history, history)
+            listener("state", state="done")
+            return saved.history
         listener("state", state="waiting for the others" if cluster else "starting")
         with taken_address(cluster), lost_peers(cluster):
             strategy = create_strategy(config, cluster)
             start_compiler()
-        training = Training(config, dataset, workdir / checkpoints.FOLDER, strategy)
+        training = Training(config, dataset, folder, strategy)
         with lost_peers(cluster):
             if cluster and not same_everywhere(strategy, len(training.history)):
                 raise RetryableError(
@@ -63,22 +74,28 @@ def train(
                 )
         if is_chief and training.history:
             # The folder's own may be behind its checkpoint, or the checkpoint another folder's.
-            save_history(training.history, workdir / "history.csv")
-        if not is_complete(training.history, config.epochs, config.options.patience):
-            logs = logs or workdir / "logs"
-            events = stack.enter_context(
-                event_log(logs, config, training.model, training.optimizer, dataset.validation, is_chief=is_chief)
-            )
-            folder = logs / "train" if is_chief else None
-            profile = stack.enter_context(batch_profile(config.options.profiled, folder))
-            with lost_peers(cluster):
-                _train_epochs(training, workdir, events, profile, listener)
+            save_history(training.history, history)
+        logs = logs or workdir / "logs"
+        with (
+            event_log(
+                logs, config, training.model, training.optimizer, dataset.validation, is_chief=is_chief
+            ) as events,
+            batch_profile(config.options.profiled, logs / "train" if is_chief else None) as profile,
+            lost_peers(cluster),
+        ):
+            _train_epochs(training, history, events, profile, listener)
+        if is_chief:
+            publish()
+        with lost_peers(cluster):
+            if cluster:
+                # Who ended now could not be joined again by a chief that is lost before all is published.
+                same_everywhere(strategy, len(training.history))
         listener("state", state="done")
     return tuple(training.history)
 
 
 def _train_epochs(
-    training: Training, workdir: Path, events: EventLog | None, profile: BatchProfile, listener: Listener
+    training: Training, history: Path, events: EventLog | None, profile: BatchProfile, listener: Listener
 ) -> None:
     config = training.config
     listener("state", state="compiling")
@@ -94,7 +111,7 @@ def _train_epochs(
         events.epoch(epoch, measures, training.steps)
         if complete or time.monotonic() - saved_at >= config.options.checkpoint_seconds:
             training.save()
-            save_history(training.history, workdir / "history.csv")
+            save_history(training.history, history)
             saved_at = time.monotonic()
 
 

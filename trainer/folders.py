@@ -83,6 +83,12 @@ def only_writer(folder: Path) -> Iterator[None]:
         os.close(held)
 
 
+def whole_files(folder: Path) -> list[str]:
+    """Return the names of all files below a folder that are not being written, with "/" between parts."""
+    paths = (path for path in folder.rglob("*") if not path.name.startswith(_UNFINISHED))
+    return [path.relative_to(folder).as_posix() for path in paths if path.is_file()]
+
+
 def _locked(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

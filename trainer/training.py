@@ -31,9 +31,7 @@ class Training:
     ) -> None:
         self.config, self.dataset, self.folder = config, dataset, folder
         self._circuit = circuits.fingerprint(config.model, config.qubits)
-        saved = checkpoints.load_latest(folder)
-        if saved:
-            checkpoints.check_continues(saved, config, dataset.digest, self._circuit)
+        saved = load_saved(config, dataset, folder)
         with strategy.scope():
             self.model = build_model(config)
             self.optimizer = build_optimizer(config)
@@ -90,6 +88,18 @@ class Training:
             best_weights=self.best_weights,
         )
         checkpoints.save(checkpoint, self.folder)
+
+
+def load_saved(config: ExperimentConfig, dataset: data.Dataset, folder: Path) -> Checkpoint | None:
+    """Return the checkpoint that a training in a folder continues from, if any.
+
+    Raises:
+        ArtifactError: it is another experiment's, or damaged.
+    """
+    saved = checkpoints.load_latest(folder)
+    if saved:
+        checkpoints.check_continues(saved, config, dataset.digest, circuits.fingerprint(config.model, config.qubits))
+    return saved
 
 
 def assign(variables: Sequence[tf.Variable], values: Sequence[npt.NDArray[Any]]) -> None:

@@ -1,38 +1,52 @@
 """One training process of any role: python -m trainer.worker --help."""
 
 import argparse
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
 
-from trainer import config, data
+from trainer import checkpoints, config, data
 from trainer.cluster import parse_cluster
 from trainer.events import ignore, to_pipe
 from trainer.startup import end_on_signals, load_tensorflow, one_line_errors
+from trainer.storage.copies import local_copy, working_copy
+from trainer.storage.stores import in_bucket
 
 
 def main() -> None:
     """Train as the process that TF_CONFIG or CLUSTER_SPEC says this is."""
-    parser = argparse.ArgumentParser(description="One training process.")
+    parser = argparse.ArgumentParser(description="One training process. An ADDRESS is a local folder or in a bucket.")
     parser.add_argument("--experiment", required=True, help="the experiment as JSON")
-    parser.add_argument("--dataset", required=True, type=Path, help="folder of the dataset")
-    parser.add_argument("--workdir", required=True, type=Path, help="folder for checkpoints, continued if it has any")
-    parser.add_argument("--logs", required=True, type=Path, help="folder for TensorBoard events")
+    parser.add_argument("--dataset", metavar="ADDRESS", help="of the dataset; made here if not given")
+    parser.add_argument("--workdir", metavar="ADDRESS", required=True, help="for checkpoints, continued if it has any")
+    parser.add_argument("--logs", metavar="ADDRESS", required=True, help="for TensorBoard events")
+    parser.add_argument("--model", metavar="ADDRESS", help="for the trained model; exported by the chief if given")
     parser.add_argument("--events", type=int, help="file descriptor of the pipe that takes events")
     parser.add_argument("--profiler-port", type=int, default=2223, help="port of the profiler server; 0 starts none")
     parser.add_argument("--require-profiler", action="store_true", help="end where that port is taken")
     arguments = parser.parse_args()
     take_signals = end_on_signals()
     send = ignore if arguments.events is None else to_pipe(arguments.events)
-
-    def listener(kind: str, **values: Any) -> None:
-        take_signals()
-        send(kind, **values)
-
-    with one_line_errors():
+    with one_line_errors(), contextlib.ExitStack() as stack:
         cluster = parse_cluster(os.environ)
         experiment = config.from_json(arguments.experiment)
-        dataset = data.load(arguments.dataset)
+        dataset = data.obtain(arguments.dataset, experiment)
+        is_chief = cluster is None or cluster.is_chief
+        workdir = stack.enter_context(working_copy(arguments.workdir, filled=True, written=is_chief))
+        logs = stack.enter_context(working_copy(arguments.logs, written=is_chief))
+        start_from(experiment, arguments.workdir, workdir.folder)
+
+        def listener(kind: str, **values: Any) -> None:
+            take_signals()
+            workdir.check()
+            logs.check()
+            send(kind, **values)
+
+        def publish() -> None:
+            workdir.flush()
+            logs.flush()
+
         listener("state", state="loading TensorFlow")
         load_tensorflow()
         from trainer.fit import train
@@ -40,7 +54,23 @@ def main() -> None:
 
         if arguments.profiler_port:
             serve_profiles(arguments.profiler_port, arguments.require_profiler)
-        train(experiment, dataset, arguments.workdir, logs=arguments.logs, cluster=cluster, listener=listener)
+        folders = {"workdir": workdir.folder, "logs": logs.folder}
+        train(experiment, dataset, **folders, cluster=cluster, listener=listener, publish=publish)
+        if arguments.model and is_chief:
+            from trainer.export import export_to
+
+            export_to(workdir.folder, arguments.model)
+
+
+def start_from(experiment: config.ExperimentConfig, address: str, folder: Path) -> None:
+    """Let a training begin where `continue_from` says, unless it has checkpoints of its own.
+
+    On one machine whoever starts the processes does that, before any of them can look.
+    """
+    source = experiment.options.continue_from
+    if source and in_bucket(address):
+        with local_copy(source) as checkpoint:
+            checkpoints.copy_latest(checkpoint, folder)
 
 
 if __name__ == "__main__":

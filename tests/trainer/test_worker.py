@@ -1,45 +1,56 @@
 """Workers without a launcher around them: how they end, and what they say."""
 
+import contextlib
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from trainer import data
-from trainer.config import from_mapping
+from trainer.config import ExperimentConfig, from_mapping
 
-CONFIG = from_mapping({"qubits": 4, "epochs": 100_000})
+ENDLESS = from_mapping({"qubits": 4, "epochs": 100_000})
+SHORT = from_mapping({"qubits": 4, "epochs": 2})
 RETRYABLE = 138
+WORKER = ("-m", "trainer.worker")
+# Is killed when everything is written, but not yet known to be where others find it.
+LOST_WHILE_PUBLISHING = """
+import os, signal
+from trainer import worker
+from trainer.storage.copies import WorkingCopy
+WorkingCopy.flush = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+worker.main()
+"""
 
 
 class Pair:
-    """Two workers of one training that would go on for ever."""
+    """Two workers of one training, without a dataset: each makes its own."""
 
-    def __init__(self, folder: Path) -> None:
-        data.save(data.generate(CONFIG), folder / "dataset")
+    def __init__(self, folder: Path, config: ExperimentConfig, chief: Sequence[str] = WORKER) -> None:
+        self._folder, self._config = folder, config
         self._logs = [folder / f"worker-{index}.log" for index in (0, 1)]
         held = [socket.create_server(("127.0.0.1", 0)) for _ in self._logs]
-        addresses = [f"127.0.0.1:{server.getsockname()[1]}" for server in held]
+        self._addresses = [f"127.0.0.1:{server.getsockname()[1]}" for server in held]
         for server in held:
             server.close()
-        self.processes = []
-        for index, log in enumerate(self._logs):
-            cluster = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-            folders = [word for name in ("dataset", "workdir", "logs") for word in (f"--{name}", str(folder / name))]
-            with log.open("w") as file:
-                process = subprocess.Popen(
-                    [sys.executable, "-m", "trainer.worker", "--experiment", CONFIG.to_json(), *folders],
-                    env={**os.environ, "TF_CONFIG": json.dumps(cluster)},
-                    stdout=file,
-                    stderr=subprocess.STDOUT,
-                )
-            self.processes.append(process)
+        self.processes = [self.start(0, chief), self.start(1)]
+
+    def start(self, index: int, program: Sequence[str] = WORKER) -> subprocess.Popen[bytes]:
+        """Start a worker."""
+        cluster = {"cluster": {"worker": self._addresses}, "task": {"type": "worker", "index": index}}
+        folders = [word for name in ("workdir", "logs", "model") for word in (f"--{name}", str(self._folder / name))]
+        with self._logs[index].open("w") as file:
+            return subprocess.Popen(
+                [sys.executable, *program, "--experiment", self._config.to_json(), *folders],
+                env={**os.environ, "TF_CONFIG": json.dumps(cluster)},
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
 
     def wait_until_training(self) -> None:
         while "epoch 3/" not in self._logs[0].read_text():
@@ -48,17 +59,20 @@ class Pair:
     def said(self, index: int) -> str:
         return self._logs[index].read_text()
 
+    def close(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Pair]:
-    pair = Pair(tmp_path)
+    pair = Pair(tmp_path, ENDLESS)
     try:
         pair.wait_until_training()
         yield pair
     finally:
-        for process in pair.processes:
-            process.kill()
-            process.wait()
+        pair.close()
 
 
 @pytest.mark.parametrize("lost", [0, 1])
@@ -81,3 +95,19 @@ def test_a_worker_that_is_told_to_end_does_so_at_once(pair: Pair, number: signal
     assert pair.processes[1].wait(10) == 128 + number
     assert f"ended by {number.name}; the last checkpoint counts" in pair.said(1)
     assert pair.processes[0].wait(90) == RETRYABLE
+
+
+def test_no_worker_ends_before_the_chief_has_published_and_a_chief_alone_finishes_what_is_trained(
+    tmp_path: Path,
+) -> None:
+    with contextlib.closing(Pair(tmp_path, SHORT, ("-c", LOST_WHILE_PUBLISHING))) as pair:
+        assert pair.processes[0].wait(120) == -signal.SIGKILL
+        assert pair.processes[1].wait(90) == RETRYABLE, pair.said(1)
+        # As where the other has ended well, and is not started again.
+        pair.processes[0] = pair.start(0)
+        assert pair.processes[0].wait(120) == 0, pair.said(0)
+        description = json.loads((tmp_path / "model" / "model.json").read_text())
+        assert description["experiment"] == SHORT.model_dump()
+        # Lost once more when its model was written.
+        pair.processes[0] = pair.start(0)
+        assert pair.processes[0].wait(120) == 0, pair.said(0)

@@ -28,6 +28,9 @@ JOB_NAME_LABEL = "training.kubeflow.org/job-name"
 ROLE_LABEL = "training.kubeflow.org/replica-type"
 INDEX_LABEL = "training.kubeflow.org/replica-index"
 
+# Holds the TFJob's name in every container; Kubernetes puts it in for $(QCNN_JOB) in a job's argv.
+JOB_VARIABLE = "QCNN_JOB"
+
 _REPLICA_TYPES = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": "Evaluator"}
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _LABEL_LENGTH = 63
@@ -208,6 +211,7 @@ def _template(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str)
 
 def _container(job: Job, pod: Pod, policy: Policy, name: str, mounts: list[str]) -> Manifest:
     gpus = {"nvidia.com/gpu": str(pod.gpus)} if pod.gpus else {}
+    environment = {**pod.environment, "QCNN_IMAGE": pod.image, JOB_VARIABLE: name}
     command = list(job.argv)
     if policy.switch_seconds is not None:
         command = [*_SWITCH, "--lease", name, "--seconds", str(policy.switch_seconds), "--", *command]
@@ -216,7 +220,7 @@ def _container(job: Job, pod: Pod, policy: Policy, name: str, mounts: list[str])
         "image": pod.image,
         "imagePullPolicy": pod.pull_policy,
         "command": command,
-        "env": [{"name": key, "value": value} for key, value in {**pod.environment, "QCNN_IMAGE": pod.image}.items()],
+        "env": [{"name": key, "value": value} for key, value in environment.items()],
         "ports": [
             {"name": "tfjob-port", "containerPort": CLUSTER_PORT},
             {"name": "profiler", "containerPort": PROFILER_PORT},

@@ -1,0 +1,131 @@
+"""Addresses, and what a folder in a bucket does whoever keeps it."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.trainer.storage.faults import FaultyProxy
+from trainer.errors import ConfigError, RetryableError
+from trainer.storage import google, s3
+from trainer.storage.stores import Store, in_bucket
+
+# Sent in one request, and in several.
+SMALL, LARGE = (bytes(range(256)) * 1024 * count for count in (8, 48))
+
+
+@pytest.mark.parametrize("local", ["runs/a", "/runs/a", ".", "gs:/bucket", "C:\\runs"])
+def test_a_path_is_no_bucket(local: str) -> None:
+    assert in_bucket(local) is None
+
+
+@pytest.mark.parametrize("address", ["gs://", "gs:///folder", "http://bucket/folder", "S3://bucket", "://bucket"])
+def test_other_addresses_are_refused_in_one_line(address: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^address: must be a local folder or gs://BUCKET.* Given: {address}$"):
+        in_bucket(address)
+
+
+@pytest.mark.parametrize("folder", ["", "/", "/a", "/a/b/"])
+def test_files_come_back_as_they_were_written(
+    opens: Callable[[str], Store], bucket: str, folder: str, tmp_path: Path
+) -> None:
+    store = opens(bucket + folder)
+    assert store.names() == []
+    contents = {"empty": b"", "a file.txt": b"text", "sub/sub/large.bin": LARGE}
+    for name, content in contents.items():
+        path = tmp_path / "written"
+        path.write_bytes(content)
+        store.write(path, name)
+    assert sorted(store.names()) == sorted(contents)
+    for name, content in contents.items():
+        store.read(name, tmp_path / "read")
+        assert (tmp_path / "read").read_bytes() == content
+    store.delete("empty")
+    store.delete("never there")
+    assert "empty" not in store.names()
+
+
+def test_the_store_of_kubeflow_is_one_more_that_speaks_like_s3(
+    opens: Callable[[str], Store], bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not bucket.startswith("s3:"):
+        pytest.skip("is for S3 alone")
+    (tmp_path / "file").write_bytes(b"text")
+    opens(f"{bucket}/folder").write(tmp_path / "file", "file")
+    same = bucket.replace("s3:", "minio:")
+    assert opens(f"{same}/folder").names() == ["file"]
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    monkeypatch.setattr(s3, "_TRIES", 1)
+    with pytest.raises(RetryableError, match=r"http://minio-service\.kubeflow:9000"):
+        opens(same).names()
+
+
+def test_folders_whose_names_begin_alike_are_apart(opens: Callable[[str], Store], bucket: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    opens(f"{bucket}/run-10").write(tmp_path / "file", "file")
+    assert opens(f"{bucket}/run-1").names() == []
+
+
+# Google's client leaves a connection that broke while it sent to the garbage collector.
+@pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    ("fault", "content"),
+    [
+        ("503", LARGE),
+        ("slow", SMALL),
+        ("cut-request", LARGE),
+        # The server at hand forgets an upload of several requests with its last answer; Google's own does not.
+        ("cut-answer", SMALL),
+    ],
+)
+def test_passing_faults_are_outlived(
+    opens: Callable[[str], Store], bucket: str, proxy: FaultyProxy, fault: str, content: bytes, tmp_path: Path
+) -> None:
+    store = opens(f"{bucket}/folder")
+    (tmp_path / "written").write_bytes(content)
+    for method in ("GET", "POST", "PUT", "DELETE"):
+        proxy.next_faults(method, [fault])
+    store.write(tmp_path / "written", "large.bin")
+    assert store.names() == ["large.bin"]
+    proxy.next_faults("GET", [fault])
+    store.read("large.bin", tmp_path / "read")
+    assert (tmp_path / "read").read_bytes() == content
+    store.delete("large.bin")
+    assert store.names() == []
+    assert proxy.suffered.count(fault) >= 3
+
+
+def test_a_bucket_that_is_not_there_is_one_line(opens: Callable[[str], Store], bucket: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"text")
+    store = opens(f"{bucket}-other/folder")
+    for action in (store.names, lambda: store.write(tmp_path / "file", "file")):
+        with pytest.raises(ConfigError, match=rf"^bucket: [^\n]* does not exist[^\n]* Given: {bucket}-other/folder$"):
+            action()
+
+
+def test_a_server_that_is_gone_is_one_line(
+    opens: Callable[[str], Store], bucket: str, proxy: FaultyProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3, "_TRIES", 1)
+    monkeypatch.setattr(google, "_RETRY", google._RETRY.with_timeout(0.1))
+    store = opens(bucket)
+    (tmp_path / "file").write_bytes(b"text")
+    proxy.close()
+    for action in (store.names, lambda: store.write(tmp_path / "file", "file")):
+        with pytest.raises(RetryableError) as raised:
+            action()
+        assert re.fullmatch(rf"bucket: does not answer as it should \(.*\)\. Given: {bucket}", str(raised.value))
+
+
+def test_missing_credentials_are_one_line(
+    opens: Callable[[str], Store], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "STORAGE_EMULATOR_HOST"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    for address in ("s3://bucket/folder", "gs://bucket/folder"):
+        with pytest.raises(ConfigError, match=rf"^bucket: no .*credentials are found; .* Given: {address}$"):
+            opens(address).names()

@@ -1,0 +1,117 @@
+"""Local copies of folders in buckets: to read from, to write a result into, to work in."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from trainer.errors import ArtifactError
+from trainer.folders import whole_files
+from trainer.storage.mirror import Mirror
+from trainer.storage.stores import Store, in_bucket, open_store
+
+
+class WorkingCopy:
+    """A local folder that is worked in; where it stands for one in a bucket, that follows."""
+
+    def __init__(self, folder: Path, mirror: Mirror | None) -> None:
+        self.folder = folder
+        self._mirror = mirror
+
+    def flush(self) -> None:
+        """Return when the bucket has all that is in the folder.
+
+        Raises:
+            ConfigError: it refuses.
+            RetryableError: it does not answer.
+        """
+        if self._mirror:
+            self._mirror.flush()
+
+    def check(self) -> None:
+        """Raise what ended the following.
+
+        Raises:
+            ConfigError: the bucket refuses.
+        """
+        if self._mirror:
+            self._mirror.check()
+
+
+@contextlib.contextmanager
+def local_copy(address: str) -> Iterator[Path]:
+    """Yield a local folder with all that is at an address: the folder itself, or a temporary copy."""
+    if not (place := in_bucket(address)):
+        yield Path(address)
+        return
+    with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
+        folder = Path(temporary) / (PurePosixPath(place.folder).name or place.bucket)
+        folder.mkdir()
+        with contextlib.closing(open_store(place)) as store:
+            download(store, folder)
+        yield folder
+
+
+@contextlib.contextmanager
+def new_copy(address: str, last: str) -> Iterator[Path]:
+    """Yield a local folder, not there yet, whose files go to an address when the block ends well.
+
+    In a bucket the file `last` is written last of all: who finds it there finds the whole.
+    """
+    if not (place := in_bucket(address)):
+        yield Path(address)
+        return
+    with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
+        folder = Path(temporary) / "new"
+        yield folder
+        with contextlib.closing(open_store(place)) as store:
+            for name in sorted(whole_files(folder), key=lambda name: (name == last, name)):
+                store.write(folder / name, name)
+
+
+def is_whole(address: str, last: str) -> bool:
+    """Whether what `new_copy` writes is at an address."""
+    if not (place := in_bucket(address)):
+        return (Path(address) / last).is_file()
+    with contextlib.closing(open_store(place)) as store:
+        return last in store.names()
+
+
+@contextlib.contextmanager
+def working_copy(address: str, *, filled: bool = False, written: bool = False) -> Iterator[WorkingCopy]:
+    """Yield a local folder that stands for an address while it is worked in.
+
+    Of a folder in a bucket it holds what is there if `filled`, else nothing at first; the bucket follows, within
+    seconds and at the end of the block, if it is `written`.
+    """
+    if not (place := in_bucket(address)):
+        yield WorkingCopy(Path(address), None)
+        return
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="qcnn-")))
+        store = stack.enter_context(contextlib.closing(open_store(place)))
+        if filled:
+            download(store, folder)
+        if not written:
+            yield WorkingCopy(folder, None)
+            return
+        mirror = stack.enter_context(contextlib.closing(Mirror(folder, store)))
+        yield WorkingCopy(folder, mirror)
+        mirror.flush()
+
+
+def download(store: Store, folder: Path) -> None:
+    """Copy all files of a store into a local folder.
+
+    Raises:
+        ArtifactError: a file's name leads out of the folder.
+    """
+    for name in store.names():
+        path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise ArtifactError(f"bucket: a file's name leads out of its folder. Given: {name}")
+        # Consoles mark folders by empty files of their names.
+        if not name or name.endswith("/"):
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        store.read(name, path)

@@ -1,0 +1,107 @@
+"""Google Cloud Storage, or a server that speaks like it where STORAGE_EMULATOR_HOST names one."""
+
+import contextlib
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import requests
+
+with warnings.catch_warnings():
+    # It warns of the Python releases that it will leave some day.
+    warnings.simplefilter("ignore", FutureWarning)
+    from google.api_core import exceptions
+    from google.auth import exceptions as auth_exceptions
+    from google.cloud import storage
+    from google.cloud.storage.retry import DEFAULT_RETRY
+
+from trainer.errors import ConfigError, RetryableError
+from trainer.storage.stores import Address
+
+_EMULATOR = "STORAGE_EMULATOR_HOST"
+_RETRY = DEFAULT_RETRY.with_timeout(120.0)
+# To connect, and between two packets.
+_TIMEOUT = (10.0, 60.0)
+
+
+class GoogleStore:
+    """A folder of a Cloud Storage bucket."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        with self._one_line():
+            self._client = storage.Client(client_options=_client_options())
+        self._bucket = self._client.bucket(address.bucket)
+
+    def names(self) -> list[str]:
+        """Return the names of all files."""
+        with self._one_line():
+            blobs = self._bucket.list_blobs(prefix=self._address.prefix, timeout=_TIMEOUT, retry=_RETRY)
+            return [blob.name.removeprefix(self._address.prefix) for blob in blobs]
+
+    def read(self, name: str, path: Path) -> None:
+        """Copy a file to a local path."""
+        with self._one_line():
+            self._blob(name).download_to_filename(str(path), timeout=_TIMEOUT, retry=_RETRY)
+
+    def write(self, path: Path, name: str) -> None:
+        """Copy a local file; a reader sees the whole, or what was there before."""
+        # As it is now: a file of events grows.
+        content = path.read_bytes()
+        with self._one_line():
+            self._blob(name).upload_from_string(
+                content, content_type="application/octet-stream", timeout=_TIMEOUT, retry=_RETRY
+            )
+
+    def delete(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        with self._one_line(), contextlib.suppress(exceptions.NotFound):
+            self._blob(name).delete(timeout=_TIMEOUT, retry=_RETRY)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _blob(self, name: str) -> storage.Blob:
+        return self._bucket.blob(self._address.prefix + name)
+
+    @contextlib.contextmanager
+    def _one_line(self) -> Iterator[None]:
+        try:
+            yield
+        except exceptions.NotFound:
+            raise ConfigError(
+                f"bucket: it, or what is asked for in it, does not exist. Given: {self._address}"
+            ) from None
+        except (exceptions.Forbidden, exceptions.Unauthorized) as error:
+            raise ConfigError(
+                f"bucket: access is refused ({_first_line(error.message)}). Given: {self._address}"
+            ) from None
+        except auth_exceptions.DefaultCredentialsError:
+            raise ConfigError(
+                "bucket: no Google credentials are found; log in (gcloud auth application-default login), or run as a "
+                f"service account that has some. Given: {self._address}"
+            ) from None
+        except exceptions.ClientError as error:
+            raise ConfigError(f"bucket: refuses ({_first_line(error.message)}). Given: {self._address}") from None
+        except (
+            exceptions.GoogleAPIError,
+            auth_exceptions.GoogleAuthError,
+            requests.RequestException,
+            ConnectionError,
+        ) as error:
+            reason = _first_line(str(error))
+            raise RetryableError(f"bucket: does not answer as it should ({reason}). Given: {self._address}") from None
+
+
+def _client_options() -> dict[str, str] | None:
+    """Kubeflow's own programs want the server's name without http://, this library with it."""
+    host = os.environ.get(_EMULATOR, "")
+    if not host:
+        return None
+    return {"api_endpoint": host if "://" in host else f"http://{host}"}
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0][:200]

@@ -1,0 +1,112 @@
+"""A bucket's folder that follows a local one while that is written: TensorFlow itself writes to few buckets."""
+
+import dataclasses
+import logging
+import threading
+import time
+from pathlib import Path
+
+from trainer.errors import RetryableError
+from trainer.folders import whole_files
+from trainer.storage.stores import Store
+
+logger = logging.getLogger("trainer")
+
+# The folder is looked at this often, in seconds; what is new in it is copied at once.
+_LOOK_SECONDS = 0.5
+# A file that changes is copied again after this time at least (Cloud Storage takes one change of a name a second),
+# and after this many times what the copy took.
+_LEAST_SECONDS, _SHARE = 5.0, 10.0
+# The copy under way gets this long to end when nobody waits for it any more, in seconds.
+_GRACE = 5.0
+
+# Size and time of change.
+_State = tuple[int, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Copy:
+    state: _State
+    # Not before this moment of time.monotonic().
+    again: float
+
+
+class Mirror:
+    """Copies what is written, and removes what is removed; what was there at first is in the bucket already."""
+
+    def __init__(self, folder: Path, store: Store) -> None:
+        self._folder = folder
+        self._store = store
+        self._copies = {name: _Copy(state, 0.0) for name, state in self._found().items()}
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._fault: Exception | None = None
+        self._thread = threading.Thread(target=self._follow, name=f"mirror of {folder}", daemon=True)
+        self._thread.start()
+
+    def flush(self) -> None:
+        """Copy all that is not yet copied.
+
+        Raises:
+            ConfigError: the bucket refuses.
+            RetryableError: it does not answer.
+        """
+        self._copy(everything=True)
+
+    def check(self) -> None:
+        """Raise what ended the copying.
+
+        Raises:
+            ConfigError: the bucket refuses.
+        """
+        if self._fault:
+            raise self._fault
+
+    def close(self) -> None:
+        """End; what is not yet copied is not."""
+        self._ended.set()
+        self._thread.join(_GRACE)
+
+    def _follow(self) -> None:
+        answers = True
+        while not self._ended.wait(_LOOK_SECONDS):
+            try:
+                self._copy(everything=False)
+                answers = True
+            except RetryableError as error:
+                if answers:
+                    logger.warning("%s; training goes on, and it is tried again", error)
+                answers = False
+            except Exception as error:  # Whatever it is: nobody else would hear of it.
+                self._fault = error
+                return
+
+    def _copy(self, *, everything: bool) -> None:
+        with self._lock:
+            found = self._found()
+            for name, state in found.items():
+                copy = self._copies.get(name)
+                if copy and (copy.state == state or not (everything or time.monotonic() >= copy.again)):
+                    continue
+                began = time.monotonic()
+                try:
+                    self._store.write(self._folder / name, name)
+                except FileNotFoundError:
+                    # Replaced by a newer one meanwhile.
+                    continue
+                ended = time.monotonic()
+                self._copies[name] = _Copy(state, ended + max(_LEAST_SECONDS, _SHARE * (ended - began)))
+            for name in self._copies.keys() - found.keys():
+                self._store.delete(name)
+                del self._copies[name]
+
+    def _found(self) -> dict[str, _State]:
+        """Return the state of every whole file by its name, the oldest first."""
+        states = {}
+        for name in whole_files(self._folder):
+            try:
+                status = (self._folder / name).stat()
+            except FileNotFoundError:
+                continue
+            states[name] = (status.st_size, status.st_mtime_ns)
+        return dict(sorted(states.items(), key=lambda item: item[1][1]))

@@ -1,0 +1,101 @@
+"""S3 and what speaks like it, such as Kubeflow's own store (minio://); credentials are found as boto3 finds them."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+from boto3.exceptions import Boto3Error
+from boto3.s3.transfer import TransferConfig
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
+
+from trainer.errors import ConfigError, RetryableError
+from trainer.storage.stores import Address
+
+# Where Kubeflow Pipelines keeps artifacts in a cluster unless it is told otherwise.
+_KUBEFLOW_ENDPOINT = "http://minio-service.kubeflow:9000"
+# By which boto3 is told of a server that is not Amazon's; the first counts.
+_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_TRIES = 10
+_LAST_REFUSAL = 499
+
+
+class S3Store:
+    """A folder of an S3 bucket."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        endpoint = next(filter(None, map(os.environ.get, _ENDPOINTS)), None)
+        if address.scheme == "minio":
+            endpoint = endpoint or _KUBEFLOW_ENDPOINT
+        options: dict[str, Any] = {}
+        if endpoint:
+            # Not all that speak like S3 know its newer checksums, or buckets as names of hosts.
+            options = {
+                "request_checksum_calculation": "when_required",
+                "response_checksum_validation": "when_required",
+                "s3": {"addressing_style": "path"},
+            }
+        config = Config(
+            connect_timeout=10, read_timeout=60, retries={"mode": "standard", "max_attempts": _TRIES}, **options
+        )
+        with self._one_line():
+            self._client = boto3.session.Session().client("s3", endpoint_url=endpoint, config=config)
+
+    def names(self) -> list[str]:
+        """Return the names of all files."""
+        prefix = self._address.prefix
+        with self._one_line():
+            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._address.bucket, Prefix=prefix)
+            return [item["Key"].removeprefix(prefix) for page in pages for item in page.get("Contents", ())]
+
+    def read(self, name: str, path: Path) -> None:
+        """Copy a file to a local path."""
+        with self._one_line():
+            self._client.download_file(
+                self._address.bucket, self._key(name), str(path), Config=TransferConfig(use_threads=False)
+            )
+
+    def write(self, path: Path, name: str) -> None:
+        """Copy a local file; a reader sees the whole, or what was there before."""
+        # As it is now: a file of events grows.
+        content = path.read_bytes()
+        with self._one_line():
+            self._client.put_object(Bucket=self._address.bucket, Key=self._key(name), Body=content)
+
+    def delete(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        with self._one_line():
+            self._client.delete_object(Bucket=self._address.bucket, Key=self._key(name))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _key(self, name: str) -> str:
+        return self._address.prefix + name
+
+    @contextlib.contextmanager
+    def _one_line(self) -> Iterator[None]:
+        try:
+            yield
+        except (NoCredentialsError, PartialCredentialsError):
+            raise ConfigError(
+                "bucket: no credentials are found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run as a "
+                f"service account that has some. Given: {self._address}"
+            ) from None
+        except ClientError as error:
+            status = error.response["ResponseMetadata"]["HTTPStatusCode"]
+            if status > _LAST_REFUSAL:
+                raise self._silent(error) from None
+            words = error.response["Error"]
+            reason = words.get("Message") or words.get("Code")
+            raise ConfigError(f"bucket: refuses ({reason}). Given: {self._address}") from None
+        except (BotoCoreError, Boto3Error) as error:
+            raise self._silent(error) from None
+
+    def _silent(self, error: Exception) -> RetryableError:
+        return RetryableError(f"bucket: does not answer as it should ({error}). Given: {self._address}")
