@@ -287,8 +287,8 @@ def parse_flag(field: FieldInfo, text: str) -> int | float | str:
         return text
 
 
-def read_file(path: Path) -> dict[str, Any]:
-    """Read a YAML (or JSON) experiment file into a mapping, not yet validated.
+def read_file(path: Path, name: str = "config") -> dict[str, Any]:
+    """Read a YAML (or JSON) file into a mapping, not yet validated; errors call it by a name.
 
     Raises:
         ConfigError: the file is missing, empty, not parseable, or not a mapping.
@@ -296,15 +296,15 @@ def read_file(path: Path) -> dict[str, Any]:
     try:
         content = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ConfigError(f"config: no such file. Given: {path}") from None
+        raise ConfigError(f"{name}: no such file. Given: {path}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"config: the file cannot be read ({_one_line(error)}). Given: {path}") from None
+        raise ConfigError(f"{name}: the file cannot be read ({_one_line(error)}). Given: {path}") from None
     except (YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"config: the file is not valid YAML ({_one_line(error)}). Given: {path}") from None
+        raise ConfigError(f"{name}: the file is not valid YAML ({_one_line(error)}). Given: {path}") from None
     if content is None:
-        raise ConfigError(f"config: the file is empty; it must hold keys such as qubits: 8. Given: {path}")
+        raise ConfigError(f"{name}: the file is empty; it must hold keys and values. Given: {path}")
     if not isinstance(content, dict):
-        raise ConfigError(f"config: the file must be a mapping of keys to values. Given: {path}")
+        raise ConfigError(f"{name}: the file must be a mapping of keys to values. Given: {path}")
     return {str(key): value for key, value in content.items()}
 
 

@@ -3,24 +3,43 @@
 import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import pydantic
+
+# apimachinery, pkg/api/resource/quantity.go.
+_QUANTITY = r"^\d+(\.\d+)?([KMGTPE]i|[numkMGTPE]|[eE]\d+)?$"
+
+
+def _number_as_text(value: object) -> object:
+    """In YAML, two CPUs are a number."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Quantity = Annotated[str, pydantic.StringConstraints(pattern=_QUANTITY), pydantic.BeforeValidator(_number_as_text)]
+SecretKey = Annotated[str, pydantic.StringConstraints(pattern=r"^[^/]+/[^/]+$")]
 
 
 @dataclasses.dataclass(frozen=True)
 class Pod:
     """What each process of a job is given on a cluster; quantities (`cpu`, `memory`) are Kubernetes' own, as "2Gi".
 
+    `secrets` maps environment variables to the secrets and keys that they are taken from, as "SECRET/KEY".
     `volumes` maps the path a volume is mounted at to its source, as in a pod's spec: {"hostPath": {"path": ...}}.
     """
 
+    # Read by components.train.tfjobs.settings.
+    __pydantic_config__ = pydantic.ConfigDict(extra="forbid")
+
     image: str
-    pull_policy: str = "IfNotPresent"
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     pull_secrets: tuple[str, ...] = ()
     service_account: str = "default"
-    cpu: str = "1"
-    memory: str = "2Gi"
-    gpus: int = 0
+    cpu: Quantity = "1"
+    memory: Quantity = "2Gi"
+    gpus: Annotated[int, pydantic.Field(ge=0, strict=True)] = 0
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    secrets: Mapping[str, SecretKey] = dataclasses.field(default_factory=dict)
     volumes: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     node_selector: Mapping[str, str] = dataclasses.field(default_factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tests.cluster.launchers import Launchers
+from tests.cluster.programs import Qcnn
 from tests.cluster.proxy import Proxy
 
 RBAC = Path(__file__).parents[2] / "deploy" / "rbac.yaml"
@@ -63,12 +64,28 @@ def namespace() -> Iterator[str]:
         core.delete_namespace(name)
 
 
-@pytest.fixture(scope="session")
-def token(namespace: str) -> str:
-    """What shows the API server that one is the launcher's service account."""
+def _token(namespace: str, account: str) -> str:
+    """Return what shows the API server that one is a service account."""
     request = {"spec": {"expirationSeconds": 7200}}
     core = kubernetes.client.CoreV1Api()
-    return str(core.create_namespaced_service_account_token("qcnn-launcher", namespace, request).status.token)
+    return str(core.create_namespaced_service_account_token(account, namespace, request).status.token)
+
+
+@pytest.fixture(scope="session")
+def token(namespace: str) -> str:
+    return _token(namespace, "qcnn-launcher")
+
+
+@pytest.fixture(scope="session")
+def user_token(namespace: str) -> str:
+    """A service account that has the role of a person."""
+    name = "qcnn-user"
+    kubernetes.client.CoreV1Api().create_namespaced_service_account(namespace, {"metadata": {"name": name}})
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+    subjects = [{"kind": "ServiceAccount", "name": name}]
+    binding = {"metadata": {"name": name}, "roleRef": role, "subjects": subjects}
+    kubernetes.client.RbacAuthorizationV1Api().create_namespaced_role_binding(namespace, binding)
+    return _token(namespace, name)
 
 
 @pytest.fixture
@@ -79,26 +96,30 @@ def proxy(namespace: str) -> Iterator[Proxy]:
         yield proxy
 
 
-@pytest.fixture
-def kubeconfig(token: str, proxy: Proxy, tmp_path: Path) -> Path:
-    """Access to the cluster as the launcher's service account, through the proxy."""
+def _write_kubeconfig(path: Path, token: str, port: int, namespace: str | None = None) -> Path:
     configuration = kubernetes.client.Configuration.get_default_copy()
     cluster = {
-        "server": f"https://127.0.0.1:{proxy.port}",
+        "server": f"https://127.0.0.1:{port}",
         "tls-server-name": str(urllib.parse.urlsplit(configuration.host).hostname),
         "certificate-authority": configuration.ssl_ca_cert,
     }
+    context = {"cluster": "cluster", "user": "user", **({"namespace": namespace} if namespace else {})}
     content = {
         "apiVersion": "v1",
         "kind": "Config",
-        "current-context": "launcher",
+        "current-context": "test",
         "clusters": [{"name": "cluster", "cluster": cluster}],
-        "contexts": [{"name": "launcher", "context": {"cluster": "cluster", "user": "launcher"}}],
-        "users": [{"name": "launcher", "user": {"token": token}}],
+        "contexts": [{"name": "test", "context": context}],
+        "users": [{"name": "user", "user": {"token": token}}],
     }
-    path = tmp_path / "kubeconfig"
     path.write_text(yaml.safe_dump(content))
     return path
+
+
+@pytest.fixture
+def kubeconfig(token: str, proxy: Proxy, tmp_path: Path) -> Path:
+    """Access to the cluster as the launcher's service account, through the proxy."""
+    return _write_kubeconfig(tmp_path / "kubeconfig", token, proxy.port)
 
 
 @pytest.fixture
@@ -106,3 +127,11 @@ def launchers(namespace: str, kubeconfig: Path, request: pytest.FixtureRequest) 
     """Starts launchers of one run; what is left of the run afterwards is deleted."""
     with contextlib.closing(Launchers(namespace, kubeconfig, request.node.name)) as launchers:
         yield launchers
+
+
+@pytest.fixture
+def qcnn(user_token: str, namespace: str, proxy: Proxy, tmp_path: Path) -> Iterator[Qcnn]:
+    """Types commands with the rights of a person; the namespace is that of the kubeconfig's context."""
+    kubeconfig = _write_kubeconfig(tmp_path / "kubeconfig-user", user_token, proxy.port, namespace)
+    with contextlib.closing(Qcnn(kubeconfig)) as qcnn:
+        yield qcnn

@@ -3,9 +3,6 @@
 import contextlib
 import dataclasses
 import json
-import os
-import re
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,13 +11,16 @@ from typing import Any
 from components.image import IMAGE
 from components.train.job import Job, Pod
 from components.train.tfjobs.api import LEASES, PODS, SERVICES, TFJOBS, Api, Resource
-from components.train.tfjobs.manifest import Identity, Policy, tfjob
+from components.train.tfjobs.identity import Identity
+from components.train.tfjobs.manifest import Policy, tfjob
+from tests.cluster.programs import Program
 
 _PROGRAM = """
 import json, sys
 from components.train.job import Job, Pod
 from components.train.tfjobs.launcher import launch
-from components.train.tfjobs.manifest import Identity, Policy
+from components.train.tfjobs.identity import Identity
+from components.train.tfjobs.manifest import Policy
 from trainer.startup import one_line_errors
 
 given = json.loads(sys.argv[1])
@@ -43,41 +43,6 @@ def job(program: str, *, restarts: int = 0, replicas: dict[str, int] | None = No
     )
 
 
-class Launcher:
-    """A launcher that runs; what it prints is read as far as is asked for."""
-
-    def __init__(self, kubeconfig: Path, description: dict[str, Any]) -> None:
-        self.output = ""
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, json.dumps(description)],
-            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def says(self, pattern: str) -> str:
-        """Wait for a line and return it."""
-        assert self.process.stdout
-        for line in self.process.stdout:
-            self.output += line
-            if re.search(pattern, line):
-                return line
-        raise AssertionError(f"it never said {pattern!r}:\\n{self.output}")
-
-    def ends(self) -> int:
-        """Wait for its end and return the exit code."""
-        assert self.process.stdout
-        self.output += self.process.stdout.read()
-        return self.process.wait()
-
-    @property
-    def errors(self) -> list[str]:
-        """The lines it ended with."""
-        assert "Traceback" not in self.output, self.output
-        return [line for line in self.output.splitlines() if line.startswith("error: ")]
-
-
 class Launchers:
     """Starts launchers of one run, with the rights of the launcher; looks at the cluster with all rights."""
 
@@ -86,26 +51,32 @@ class Launchers:
         self.identity = Identity(run, "train")
         self.api = Api(namespace)
         self._kubeconfig = kubeconfig
-        self._started: list[Launcher] = []
+        self._started: list[Program] = []
         self._names: set[str] = set()
 
     def start(
         self, job: Job, policy: Policy | None = None, *, pending_seconds: float = 60, namespace: str = ""
-    ) -> Launcher:
+    ) -> Program:
         policy = policy or Policy()
         self._names.add(self.name(job, policy))
-        launcher = Launcher(
-            self._kubeconfig,
-            {
-                "job": dataclasses.asdict(job),
-                "identity": dataclasses.asdict(self.identity),
-                "policy": dataclasses.asdict(policy),
-                "namespace": namespace or self.namespace,
-                "pending_seconds": pending_seconds,
-            },
-        )
+        description = {
+            "job": dataclasses.asdict(job),
+            "identity": dataclasses.asdict(self.identity),
+            "policy": dataclasses.asdict(policy),
+            "namespace": namespace or self.namespace,
+            "pending_seconds": pending_seconds,
+        }
+        launcher = Program(self._kubeconfig, [sys.executable, "-c", _PROGRAM, json.dumps(description)])
         self._started.append(launcher)
         return launcher
+
+    def create(self, job: Job, policy: Policy | None = None) -> dict[str, Any]:
+        """Create the TFJob of a job that nobody launches, and return it."""
+        manifest = tfjob(job, self.identity, policy or Policy(switch_seconds=None))
+        self._names.add(manifest["metadata"]["name"])
+        created = self.api.create(TFJOBS, manifest)
+        assert created
+        return created
 
     def name(self, job: Job, policy: Policy | None = None) -> str:
         """Return the name of the TFJob of a job."""
@@ -123,10 +94,7 @@ class Launchers:
 
     def close(self) -> None:
         for launcher in self._started:
-            launcher.process.kill()
-            launcher.process.wait()
-            if launcher.process.stdout:
-                launcher.process.stdout.close()
+            launcher.close()
         for name in self._names:
             self.api.delete(TFJOBS, name)
         self.api.close()

@@ -12,12 +12,12 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import kubernetes.client
-import kubernetes.config
 import tenacity
 import urllib3
 
+from components.train.tfjobs.access import configuration
 from components.train.tfjobs.answers import NOT_FOUND, RefusedError, cause_of, reason_of, refused
-from trainer.errors import ConfigError, RetryableError
+from trainer.errors import RetryableError
 
 logger = logging.getLogger("trainer")
 
@@ -51,6 +51,7 @@ PODS = Resource("/api/v1", "pods")
 EVENTS = Resource("/api/v1", "events")
 SERVICES = Resource("/api/v1", "services")
 LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
+JOBS = Resource("/apis/batch/v1", "jobs")
 
 
 class Api:
@@ -70,10 +71,10 @@ class Api:
         self._answered = False
         self._granted = set[tuple[str, Resource]]()
         self._clock_difference = 0.0
-        configuration = _configuration()
+        access = configuration()
         # Retrying is ours: the library's would neither end at once nor say what it does.
-        configuration.retries = False
-        self._client = kubernetes.client.ApiClient(configuration)
+        access.retries = False
+        self._client = kubernetes.client.ApiClient(access)
 
     def close(self) -> None:
         """Close the connections that nothing uses."""
@@ -276,18 +277,6 @@ class Api:
     @property
     def _host(self) -> str:
         return str(self._client.configuration.host)
-
-
-def _configuration() -> kubernetes.client.Configuration:
-    configuration = kubernetes.client.Configuration()
-    try:
-        try:
-            kubernetes.config.load_incluster_config(client_configuration=configuration)
-        except kubernetes.config.ConfigException:
-            kubernetes.config.load_kube_config(client_configuration=configuration)
-    except kubernetes.config.ConfigException as error:
-        raise ConfigError(f"cluster: no access to any; set KUBECONFIG. Given: {error}") from None
-    return configuration
 
 
 def _is_passing(error: BaseException, statuses: tuple[int, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""A TFJob from its creation to its end: its processes' output, how often they were lost, how they ended."""
+"""A job from its creation to its end: its processes' output, how often they were lost, how they ended."""
 
 import collections
 import contextlib
@@ -7,13 +7,13 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from components.train.job import Job
 from components.train.tfjobs import pods
-from components.train.tfjobs.api import PODS, TFJOBS, Api
-from components.train.tfjobs.manifest import JOB_NAME_LABEL, condition
+from components.train.tfjobs.api import PODS, Api
+from components.train.tfjobs.kinds import Kind
+from components.train.tfjobs.manifest import condition
 from components.train.tfjobs.pod_logs import PodLog
 from components.train.tfjobs.pods import Process
 from components.train.tfjobs.starting import Start
@@ -32,17 +32,32 @@ _LOG_SECONDS = 10.0
 
 
 class Following:
-    """Follows one TFJob, as the API returned it, to its end."""
+    """Follows one job, as the API returned it, to its end.
 
-    def __init__(self, api: Api, job: dict[str, Any], description: Job, pending_seconds: float) -> None:
+    `processes` are role and index of all that it is made of. Without `restarts` it only looks on, however often
+    processes are lost.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        kind: Kind,
+        job: dict[str, Any],
+        processes: Sequence[tuple[str, int]],
+        restarts: int | None,
+        pending_seconds: float,
+    ) -> None:
         self._api = api
+        self._kind = kind
         self._job = job
         self._name, self._uid = job["metadata"]["name"], job["metadata"]["uid"]
-        self._restarts = description.restarts
-        self._start = Start(api, job, description.processes(), pending_seconds)
+        self._restarts = restarts
+        self._start = Start(api, job, processes, pending_seconds)
         self._news: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._processes: list[Process] = []
+        self._pods_are_known = False
         self._logs: dict[str, PodLog] = {}
+        self._too_big: set[str] = set()
         self._lives: collections.defaultdict[str, list[str]] = collections.defaultdict(list)
 
     def fail(self, error: Exception) -> None:
@@ -62,9 +77,9 @@ class Following:
             RetryableError: processes were lost too often, the job was deleted, or the API server is gone.
         """
         own = f"metadata.name={self._name}"
-        self._watch(self._api.watch(TFJOBS, fieldSelector=own), self._see_job)
-        self._watch(self._api.watch(PODS, labelSelector=f"{JOB_NAME_LABEL}={self._name}"), self._see_pods)
-        while not (condition(self._job, "Succeeded") or condition(self._job, "Failed")):
+        self._watch(self._api.watch(self._kind.resource, fieldSelector=own), self._see_job)
+        self._watch(self._api.watch(PODS, labelSelector=f"{self._kind.pod_label}={self._name}"), self._see_pods)
+        while not self._pods_are_known or not self._has_ended:
             self._hear(_LOOK_SECONDS if self._start.is_pending else None)
             self._start.check()
         failure = condition(self._job, "Failed")
@@ -74,7 +89,17 @@ class Following:
         self._end_logs()
         if failure:
             self._raise(pods.most_to_blame(self._processes), failure)
-        logger.info("TFJob %s has succeeded", self._name)
+        logger.info("%s %s has succeeded", self._kind.name, self._name)
+
+    @property
+    def exit_code(self) -> int | None:
+        """That of the process to blame, None where none has failed."""
+        process = pods.most_to_blame(self._processes)
+        return process.exit_code if process else None
+
+    @property
+    def _has_ended(self) -> bool:
+        return bool(condition(self._job, self._kind.succeeded) or condition(self._job, "Failed"))
 
     def _watch(self, changes: Iterator[Objects], handler: Callable[[Objects], None]) -> None:
         """Let a thread of its own wait for what a watch yields; it is handled where `run` is."""
@@ -95,14 +120,16 @@ class Following:
     def _see_job(self, jobs: Objects) -> None:
         job = jobs.get(self._name)
         if job is None or job["metadata"]["uid"] != self._uid or "deletionTimestamp" in job["metadata"]:
-            raise RetryableError(f"TFJob: it was deleted while its launcher followed it. Given: {self._name}")
+            raise RetryableError(f"{self._kind.name}: it was deleted while it was followed. Given: {self._name}")
         self._job = job
 
     def _see_pods(self, found: Objects) -> None:
+        self._pods_are_known = True
         self._processes = [pods.read(pod) for pod in found.values()]
         for process in self._processes:
             if process.started and process.uid not in self._logs:
-                self._logs[process.uid] = PodLog(self._api, process)
+                prefix = f"[{process.name}] " if self._kind.many else ""
+                self._logs[process.uid] = PodLog(self._api, process, prefix)
         running = {process.uid for process in self._processes if process.exit_code is None}
         for uid in self._logs.keys() - running:
             self._logs[uid].ended()
@@ -116,10 +143,15 @@ class Following:
         if process.uid not in lives:
             lives.append(process.uid)
             if len(lives) > 1:
-                count = f"{len(lives) - 1} of {self._restarts}"
+                count = len(lives) - 1 if self._restarts is None else f"{len(lives) - 1} of {self._restarts}"
                 logger.warning("%s was lost and is started again (%s)", process.name, count)
+        if self._restarts is None:
+            if process.out_of_memory and process.uid not in self._too_big:
+                self._too_big.add(process.uid)
+                logger.warning("%s used more memory than its limit", process.name)
+            return
         if process.out_of_memory or len(lives) - 1 + process.lost > self._restarts:
-            self._api.delete(TFJOBS, self._name, uid=self._uid)
+            self._api.delete(self._kind.resource, self._name, uid=self._uid)
             self._end_logs()
             self._raise(process, "")
 
@@ -133,15 +165,16 @@ class Following:
     def _raise(self, process: Process | None, failure: str) -> NoReturn:
         """Show the last lines of a process and say how it ended; without one, the operator's words count."""
         if process is None:
-            raise TrainingError(f"TFJob: {failure} Given: {self._name}")
+            raise TrainingError(f"{self._kind.name}: {failure} Given: {self._name}")
         lines = self._logs[process.uid].last_lines if process.uid in self._logs else ()
-        logger.info("last lines of %s:", process.name)
-        for line in lines:
-            logger.info("    %s", line)
+        if self._kind.many:
+            logger.info("last lines of %s:", process.name)
+            for line in lines:
+                logger.info("    %s", line)
         how = "was lost" if process.exit_code is None else f"ended with exit code {process.exit_code}"
         if process.out_of_memory:
             how = "used more memory than its limit"
         elif not process.own_fault:
-            how += f", after {self._restarts} restarts"
+            how += f", after {len(self._lives[process.name]) - 1} restarts"
         kind = TrainingError if process.out_of_memory or process.own_fault else RetryableError
         raise kind(f"{process.name} {how}: {lines[-1] if lines else 'it printed nothing'}. Given: {self._name}")

@@ -3,12 +3,14 @@
 import contextlib
 import logging
 from collections.abc import Mapping
-from typing import Any
 
 from components.train.job import Job
+from components.train.tfjobs.adoption import How, create_or_adopt
 from components.train.tfjobs.api import SERVICES, TFJOBS, Api
 from components.train.tfjobs.following import Following
-from components.train.tfjobs.manifest import HASH_ANNOTATION, Identity, Policy, condition, profiler_service, tfjob
+from components.train.tfjobs.identity import Identity
+from components.train.tfjobs.kinds import TFJOB
+from components.train.tfjobs.manifest import Policy, profiler_service, tfjob
 from components.train.tfjobs.renewal import Renewal
 from components.train.tfjobs.termination import GRACE, Termination
 from trainer.errors import ConfigError, QcnnError
@@ -45,11 +47,11 @@ def launch(
         api = stack.enter_context(contextlib.closing(Api(namespace)))
         urgent = stack.enter_context(contextlib.closing(Api(namespace, patience=GRACE)))
         termination = stack.enter_context(Termination(urgent, name).installed())
-        running = _create_or_adopt(api, manifest, termination)
-        if running is None:
-            logger.info("TFJob %s has already succeeded", name)
+        running, how = create_or_adopt(api, TFJOB, manifest, termination.creating)
+        logger.info("TFJob %s %s", name, how.value)
+        if how is How.SUCCEEDED:
             return
-        following = Following(api, running, job, pending_seconds)
+        following = Following(api, TFJOB, running, job.processes(), job.restarts, pending_seconds)
         try:
             if policy.switch_seconds is not None:
                 renewal = Renewal(urgent, running, policy.switch_seconds, following.fail)
@@ -61,42 +63,3 @@ def launch(
             with contextlib.suppress(QcnnError):
                 api.delete(TFJOBS, name, uid=running["metadata"]["uid"])
             raise
-
-
-def _create_or_adopt(api: Api, manifest: dict[str, Any], termination: Termination) -> dict[str, Any] | None:
-    """Return the TFJob that runs, None if it has succeeded.
-
-    Raises:
-        ConfigError: a job of this name was made from something else.
-    """
-    name = manifest["metadata"]["name"]
-    while True:
-        found = api.get(TFJOBS, name)
-        if found is None:
-            with termination.creating():
-                found = api.create(TFJOBS, manifest)
-            if found is None:
-                # Another launcher was faster.
-                continue
-            logger.info("TFJob %s is created", name)
-            return found
-        digest = found["metadata"].get("annotations", {}).get(HASH_ANNOTATION)
-        if digest != manifest["metadata"]["annotations"][HASH_ANNOTATION]:
-            raise ConfigError(f"TFJob: one of this name was made from another description. Given: {name}")
-        if "deletionTimestamp" in found["metadata"] or condition(found, "Failed"):
-            logger.info("TFJob %s has failed or is being deleted; it is replaced", name)
-            _replace(api, found)
-        elif condition(found, "Succeeded"):
-            return None
-        else:
-            logger.info("TFJob %s is adopted", name)
-            return found
-
-
-def _replace(api: Api, found: dict[str, Any]) -> None:
-    """Delete a TFJob and wait until it is gone with its pods, whose names the next one needs."""
-    name, uid = found["metadata"]["name"], found["metadata"]["uid"]
-    if "deletionTimestamp" not in found["metadata"]:
-        api.delete(TFJOBS, name, uid=uid, dependents_first=True)
-    with contextlib.closing(api.watch(TFJOBS, fieldSelector=f"metadata.name={name}")) as watch:
-        next(jobs for jobs in watch if name not in jobs or jobs[name]["metadata"]["uid"] != uid)

@@ -7,19 +7,17 @@ pkg/controller.v1/common (what they do), pkg/webhooks/tensorflow (what is refuse
 import dataclasses
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from components.train.job import Job, Pod
+from components.train.tfjobs.identity import Identity, labels
+from components.train.tfjobs.identity import name as job_name
+from components.train.tfjobs.template import template
 from trainer.errors import ConfigError
 
 Manifest = dict[str, Any]
 
-# The operator adds "-evaluator-0" for pods and Services, whose names end at 63.
-NAME_LENGTH = 50
-# The operator finds the training's container by this name.
-CONTAINER = "tensorflow"
 CLUSTER_PORT = 2222
 PROFILER_PORT = 2223
 HASH_ANNOTATION = "spec-sha256"
@@ -28,24 +26,9 @@ JOB_NAME_LABEL = "training.kubeflow.org/job-name"
 ROLE_LABEL = "training.kubeflow.org/replica-type"
 INDEX_LABEL = "training.kubeflow.org/replica-index"
 
-# Holds the TFJob's name in every container; Kubernetes puts it in for $(QCNN_JOB) in a job's argv.
-JOB_VARIABLE = "QCNN_JOB"
-
-_REPLICA_TYPES = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": "Evaluator"}
-_NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
-_LABEL_LENGTH = 63
-# A worker ends at once when it is told to; what cannot any more need not be waited for.
-_GRACE_SECONDS = 10
-_SWITCH = ("python", "-m", "components.train.tfjobs.switch")
-
-
-@dataclasses.dataclass(frozen=True)
-class Identity:
-    """Which training this is: run, task in it, iteration of a loop around that; one training for each, ever."""
-
-    run: str
-    task: str
-    iteration: int = 0
+REPLICA_TYPES = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": "Evaluator"}
+SWITCH = ("python", "-m", "components.train.tfjobs.switch")
+SWITCH_SECONDS = "--seconds"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +56,7 @@ def tfjob(job: Job, identity: Identity, policy: Policy, owner: Mapping[str, str]
     # Labels hold the identity, but cut.
     described = json.dumps([dataclasses.asdict(identity), unnamed], sort_keys=True)
     digest = hashlib.sha256(described.encode()).hexdigest()
-    manifest = _manifest(job, pod, identity, policy, _name(identity, digest))
+    manifest = _manifest(job, pod, identity, policy, job_name(identity, digest))
     manifest["metadata"]["annotations"] = {HASH_ANNOTATION: digest}
     if owner:
         manifest["metadata"]["ownerReferences"] = [dict(owner)]
@@ -123,34 +106,12 @@ def _checked(job: Job) -> Pod:
     if job.pod is None:
         raise ConfigError("pod: a job on Kubernetes needs an image. Given: none")
     given = {role: count for role, count in job.replicas.items() if count}
-    unknown = sorted(set(given) - set(_REPLICA_TYPES))
+    unknown = sorted(set(given) - set(REPLICA_TYPES))
     if unknown or not given.keys() & {"chief", "worker"} or given.get("chief", 0) > 1:
         raise ConfigError(
-            f"replicas: must be of {', '.join(_REPLICA_TYPES)}, with a worker or one chief. Given: {dict(job.replicas)}"
+            f"replicas: must be of {', '.join(REPLICA_TYPES)}, with a worker or one chief. Given: {dict(job.replicas)}"
         )
     return job.pod
-
-
-def _name(identity: Identity, digest: str) -> str:
-    """Return a DNS-1035 label, which the operator's webhook wants: what can be read is cut, the hash is not."""
-    end = f"-{identity.iteration}-{digest[:8]}"
-    task = _slug(identity.task)[:16].strip("-")
-    run = _slug(identity.run)[: NAME_LENGTH - len(end) - len(task) - len("r-")].strip("-")
-    name = f"{run}-{task}{end}"
-    return name if name[0].isalpha() else f"r{name}"
-
-
-def _slug(text: str) -> str:
-    return _NOT_IN_NAMES.sub("-", text.lower()).strip("-")
-
-
-def _labels(identity: Identity) -> dict[str, str]:
-    """Return the labels by which jobs of a run are found, on whatever belongs to one."""
-    return {
-        "app.kubernetes.io/managed-by": "qcnn",
-        "app.kubernetes.io/instance": _slug(identity.run)[:_LABEL_LENGTH].strip("-"),
-        "app.kubernetes.io/component": _slug(identity.task)[:_LABEL_LENGTH].strip("-"),
-    }
 
 
 def _owned(job: Manifest, name: str) -> Manifest:
@@ -169,18 +130,18 @@ def _manifest(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str)
     }
     if policy.active_seconds is not None:
         run_policy["activeDeadlineSeconds"] = policy.active_seconds
-    template = _template(job, pod, identity, policy, name)
+    of_process = _template(job, pod, identity, policy, name)
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
-        "metadata": {"name": name, "labels": {**pod.labels, **_labels(identity)}},
+        "metadata": {"name": name, "labels": {**pod.labels, **labels(identity)}},
         "spec": {
             "runPolicy": run_policy,
             # The leading process writes all that there is, last of all. AllWorkers would have a worker that is lost
             # after that started again, to wait for ever for a leader that has ended.
             "successPolicy": "",
             "tfReplicaSpecs": {
-                _REPLICA_TYPES[role]: {"replicas": count, "restartPolicy": "ExitCode", "template": template}
+                REPLICA_TYPES[role]: {"replicas": count, "restartPolicy": "ExitCode", "template": of_process}
                 for role, count in job.replicas.items()
                 if count
             },
@@ -189,54 +150,16 @@ def _manifest(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str)
 
 
 def _template(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str) -> Manifest:
-    # Istio's proxy would outlive the training, and break its connections; old releases read the annotation.
-    no_sidecar = {"sidecar.istio.io/inject": "false"}
-    volumes: list[tuple[str, Mapping[str, Any]]] = [("/tmp", {"emptyDir": {}}), *pod.volumes.items()]
-    spec: Manifest = {
-        "serviceAccountName": pod.service_account,
-        "imagePullSecrets": [{"name": secret} for secret in pod.pull_secrets],
-        "nodeSelector": dict(pod.node_selector),
-        "tolerations": [dict(toleration) for toleration in pod.tolerations],
-        "affinity": _spread(name),
-        "terminationGracePeriodSeconds": _GRACE_SECONDS,
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [_container(job, pod, policy, name, [path for path, _ in volumes])],
-        "volumes": [{"name": f"volume-{number}", **source} for number, (_, source) in enumerate(volumes)],
-    }
-    return {
-        "metadata": {"labels": {**pod.labels, **_labels(identity), **no_sidecar}, "annotations": no_sidecar},
-        "spec": {key: value for key, value in spec.items() if value},
-    }
-
-
-def _container(job: Job, pod: Pod, policy: Policy, name: str, mounts: list[str]) -> Manifest:
-    gpus = {"nvidia.com/gpu": str(pod.gpus)} if pod.gpus else {}
-    environment = {**pod.environment, "QCNN_IMAGE": pod.image, JOB_VARIABLE: name}
-    command = list(job.argv)
+    command = job.argv
     if policy.switch_seconds is not None:
-        command = [*_SWITCH, "--lease", name, "--seconds", str(policy.switch_seconds), "--", *command]
-    return {
-        "name": CONTAINER,
-        "image": pod.image,
-        "imagePullPolicy": pod.pull_policy,
-        "command": command,
-        "env": [{"name": key, "value": value} for key, value in environment.items()],
-        "ports": [
-            {"name": "tfjob-port", "containerPort": CLUSTER_PORT},
-            {"name": "profiler", "containerPort": PROFILER_PORT},
-        ],
-        "resources": {
-            "requests": {"cpu": pod.cpu, "memory": pod.memory, **gpus},
-            # No limit of CPU: idle time of the node is not taken from anyone.
-            "limits": {"memory": pod.memory, **gpus},
-        },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "readOnlyRootFilesystem": True,
-        },
-        "volumeMounts": [{"name": f"volume-{number}", "mountPath": path} for number, path in enumerate(mounts)],
-    }
+        command = (*SWITCH, "--lease", name, SWITCH_SECONDS, str(policy.switch_seconds), "--", *command)
+    made = template(pod, name, labels(identity), command)
+    made["spec"]["affinity"] = _spread(name)
+    made["spec"]["containers"][0]["ports"] = [
+        {"name": "tfjob-port", "containerPort": CLUSTER_PORT},
+        {"name": "profiler", "containerPort": PROFILER_PORT},
+    ]
+    return made
 
 
 def _spread(name: str) -> Manifest:

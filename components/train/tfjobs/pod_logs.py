@@ -5,8 +5,8 @@ import sys
 import threading
 
 from components.train.tfjobs.api import Api
-from components.train.tfjobs.manifest import CONTAINER
 from components.train.tfjobs.pods import Process
+from components.train.tfjobs.template import CONTAINER
 from trainer.errors import QcnnError
 
 # Lines of a process that are kept to be shown once more when it has failed.
@@ -18,12 +18,16 @@ _printing = threading.Lock()
 
 
 class PodLog:
-    """The output of one process, passed on while it comes; `ended` is to be called when the process has ended."""
+    """The output of one process, passed on while it comes, a prefix before each line.
 
-    def __init__(self, api: Api, process: Process) -> None:
+    `ended` is to be called when the process has ended.
+    """
+
+    def __init__(self, api: Api, process: Process, prefix: str) -> None:
         self.last_lines = collections.deque[str](maxlen=LAST_LINES)
         self._api = api
         self._process = process
+        self._prefix = prefix
         self._ended = threading.Event()
         # The kubelet counts in whole seconds from when on to send: what of the last one it has already sent.
         self._since, self._sent = "", set[str]()
@@ -61,5 +65,5 @@ class PodLog:
     def _print(self, text: str) -> None:
         self.last_lines.append(text)
         with _printing:
-            sys.stdout.write(f"[{self._process.name}] {text}\n")
+            sys.stdout.write(f"{self._prefix}{text}\n")
             sys.stdout.flush()

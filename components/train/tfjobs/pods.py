@@ -4,7 +4,9 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from components.train.tfjobs.manifest import CONTAINER, INDEX_LABEL, ROLE_LABEL
+from components.train.tfjobs.identity import TASK_LABEL
+from components.train.tfjobs.manifest import INDEX_LABEL, ROLE_LABEL
+from components.train.tfjobs.template import CONTAINER
 from trainer.startup import RETRYABLE, is_own_fault
 
 # A container that is on its way; every other reason to wait is a trouble.
@@ -46,8 +48,9 @@ class Process:
 
 
 def read(pod: dict[str, Any]) -> Process:
-    """Return what a pod of a TFJob says of the process in it."""
+    """Return what a pod of a TFJob, or of a Job of ours, says of the process in it."""
     metadata, status = pod["metadata"], pod.get("status", {})
+    labels = metadata["labels"]
     state: dict[str, Any] = {}
     for container in status.get("containerStatuses", ()):
         if container["name"] == CONTAINER:
@@ -56,8 +59,8 @@ def read(pod: dict[str, Any]) -> Process:
     return Process(
         pod=metadata["name"],
         uid=metadata["uid"],
-        role=metadata["labels"][ROLE_LABEL],
-        index=int(metadata["labels"][INDEX_LABEL]),
+        role=labels.get(ROLE_LABEL) or labels[TASK_LABEL],
+        index=int(labels.get(INDEX_LABEL, 0)),
         started=bool(terminated or "running" in state),
         exit_code=terminated["exitCode"] if terminated else None,
         told_to_end="deletionTimestamp" in metadata,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from components.train.tfjobs.api import EVENTS, Api
+from components.train.tfjobs.events import last_warning
 from components.train.tfjobs.pods import Process
 from trainer.errors import ConfigError
 
@@ -76,11 +77,9 @@ class Start:
             self._say_event(silent[0], process.uid, "")
 
     def _say_event(self, name: str, uid: str, reason: str) -> None:
-        events = self._api.find(EVENTS, fieldSelector=f"involvedObject.uid={uid},type=Warning")
-        telling = [event for event in events if event["reason"].startswith(reason)]
-        if telling:
-            last = max(telling, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
-            self._say(name, f"cannot start, {last['reason']}: {' '.join(last['message'].split())}")
+        warnings = self._api.find(EVENTS, fieldSelector=f"involvedObject.uid={uid},type=Warning")
+        if trouble := last_warning(warnings, reason):
+            self._say(name, trouble)
 
     def _say(self, name: str, trouble: str) -> None:
         """Say a trouble; the two of an image that cannot be pulled take turns, so only the first is said."""

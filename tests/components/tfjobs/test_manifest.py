@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from components.train.job import Job, Pod
-from components.train.tfjobs.manifest import Identity, Manifest, Policy, lease, profiler_service, tfjob
+from components.train.tfjobs.identity import Identity
+from components.train.tfjobs.manifest import Manifest, Policy, lease, profiler_service, tfjob
 from trainer.errors import ConfigError
 
 POD = Pod(image="registry/qcnn@sha256:0")

@@ -1,0 +1,50 @@
+"""Access to a cluster: that of the pod this process runs in, else the one that KUBECONFIG names."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import kubernetes.client
+import kubernetes.config
+
+from trainer.errors import ConfigError
+
+_DEFAULT_NAMESPACE = "default"
+_NAMESPACE_OF_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+def configuration() -> kubernetes.client.Configuration:
+    """Return how the cluster is reached.
+
+    Raises:
+        ConfigError: there is none, or its description cannot be read.
+    """
+    found = kubernetes.client.Configuration()
+    with _one_line():
+        try:
+            kubernetes.config.load_incluster_config(client_configuration=found)
+        except kubernetes.config.ConfigException:
+            kubernetes.config.load_kube_config(client_configuration=found)
+    return found
+
+
+def own_namespace() -> str:
+    """Return the namespace of this pod, else of the current context, else "default".
+
+    Raises:
+        ConfigError: there is no cluster.
+    """
+    if _NAMESPACE_OF_POD.exists():
+        return _NAMESPACE_OF_POD.read_text(encoding="utf-8")
+    with _one_line():
+        _, context = kubernetes.config.list_kube_config_contexts()
+    return str(context["context"].get("namespace") or _DEFAULT_NAMESPACE)
+
+
+@contextlib.contextmanager
+def _one_line() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # Over a damaged file the library raises whatever its parser does.
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"cluster: no access to any; set KUBECONFIG. Given: {reason}") from None
