@@ -1,30 +1,37 @@
 """Entry point of the qcnn command: every fault the user can act on is one line and a non-zero exit."""
 
+import importlib
 import sys
 
 import click
 
-from cli.compare import compare
 from cli.errors import StepError
-from cli.plan import plan
-from cli.run import run
-from cli.tensorboard import tensorboard
 from trainer.errors import QcnnError
 
-_FAILED = 1
+# Each is the one command of the module of its name.
+_COMMANDS = ("run", "plan", "compare", "tensorboard", "submit", "status", "logs", "predict", "delete")
 _INVALID = 2
 _INTERRUPTED = 130
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class _Commands(click.Group):
+    """Loads a command when it is asked for: the client of Kubernetes alone takes half a second."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return list(_COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """Return a command, None if there is none of this name."""
+        if name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(f"cli.{name}"), name)
+        return command
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 def qcnn() -> None:
     """Train quantum convolutional networks, here or as a Kubeflow pipeline."""
-
-
-qcnn.add_command(run)
-qcnn.add_command(plan)
-qcnn.add_command(compare)
-qcnn.add_command(tensorboard)
 
 
 def main() -> None:
@@ -38,7 +45,7 @@ def main() -> None:
     except QcnnError as error:
         _stop(f"error: {error}", _INVALID)
     except StepError as error:
-        _stop(f"error: {error}", _FAILED)
+        _stop(f"error: {error}", error.code)
     except (click.Abort, KeyboardInterrupt):
         _stop("interrupted", _INTERRUPTED)
 

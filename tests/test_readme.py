@@ -19,7 +19,7 @@ def test_every_parameter_is_described_as_the_config_does(name: str) -> None:
 
 def test_the_users_own_circuit_works_as_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    (name,) = re.findall(r"--model (\S+)", README)
+    (name,) = re.findall(r"--model (\S+:\S+)", README)
     (tmp_path / f"{name.split(':')[0]}.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     ansatz = circuits.build(name, 5)

@@ -1,31 +1,48 @@
 """The API server and the operator's webhook accept every shape of job."""
 
-import pytest
-from kubernetes.client import CustomObjectsApi
+import dataclasses
 
+import pytest
+from kubernetes.client import BatchV1Api, CustomObjectsApi
+
+from components.predict.manifest import of_model, of_training
 from components.train.job import Job, Pod
-from components.train.tfjobs.manifest import Identity, Policy, tfjob
+from components.train.tfjobs.identity import Identity
+from components.train.tfjobs.manifest import Policy, tfjob
 
 SHAPES = [{"worker": 1}, {"worker": 2}, {"chief": 1, "worker": 1}, {"chief": 1, "worker": 2, "ps": 2}]
+
+
+POD = Pod(
+    image="qcnn",
+    pull_secrets=("registry",),
+    environment={"A": "b"},
+    secrets={"B": "keys/id"},
+    volumes={"/data": {"hostPath": {"path": "/data"}}},
+    node_selector={"pool": "spot"},
+    tolerations=({"key": "spot", "operator": "Exists", "effect": "NoSchedule"},),
+    labels={"team": "physics"},
+)
 
 
 @pytest.mark.parametrize("replicas", [*SHAPES, {"worker": 2, "evaluator": 1}], ids=str)
 @pytest.mark.parametrize("gpus", [0, 1])
 def test_every_shape_of_job_is_accepted(namespace: str, replicas: dict[str, int], gpus: int) -> None:
-    pod = Pod(
-        image="qcnn",
-        gpus=gpus,
-        pull_secrets=("registry",),
-        environment={"A": "b"},
-        volumes={"/data": {"hostPath": {"path": "/data"}}},
-        node_selector={"pool": "spot"},
-        tolerations=({"key": "spot", "operator": "Exists", "effect": "NoSchedule"},),
-        labels={"team": "physics"},
-    )
-    job = Job(argv=("true",), replicas=replicas, restarts=3, hang_seconds=60, pod=pod)
+    job = Job(argv=("true",), replicas=replicas, restarts=3, hang_seconds=60, pod=dataclasses.replace(POD, gpus=gpus))
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "run", "uid": "3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7b1ce"}
     manifest = tfjob(job, Identity("Run_1", "train"), Policy(active_seconds=100), owner)
     accepted = CustomObjectsApi().create_namespaced_custom_object(
         "kubeflow.org", "v1", namespace, "tfjobs", manifest, dry_run="All", field_validation="Strict"
     )
     assert accepted["spec"]["tfReplicaSpecs"].keys() == manifest["spec"]["tfReplicaSpecs"].keys()
+
+
+def test_predictions_are_accepted(namespace: str) -> None:
+    argv = ("train", "--model", "gs://bucket/$(QCNN_JOB)/model")
+    described = Job(argv=argv, replicas={"worker": 2}, restarts=3, hang_seconds=60, pod=POD)
+    trained = CustomObjectsApi().create_namespaced_custom_object(
+        "kubeflow.org", "v1", namespace, "tfjobs", tfjob(described, Identity("run", "train"), Policy()), dry_run="All"
+    )
+    trained["status"] = {"conditions": [{"type": "Succeeded", "status": "True"}]}
+    for manifest in (of_training(trained), of_model("gs://bucket/model", POD)):
+        BatchV1Api().create_namespaced_job(namespace, manifest, dry_run="All", field_validation="Strict")

@@ -1,0 +1,75 @@
+"""qcnn delete: TFJobs and all that belongs to them."""
+
+import sys
+from collections.abc import Sequence
+
+import click
+from tabulate import tabulate
+
+from cli.cluster import cluster, namespace_option
+from components.train.tfjobs import deletion, jobs
+from components.train.tfjobs.deletion import Found
+from components.train.tfjobs.identity import RUN_LABEL, label
+from trainer.errors import ArtifactError, ConfigError
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[JOB]...")
+@click.option("--run", metavar="NAME", help="All of a run.")
+@click.option("--orphans", is_flag=True, help="What needs a launcher that is gone, or belongs to what is gone.")
+@click.option("--all", "of_all", is_flag=True, help="All that qcnn made in the namespace.")
+@namespace_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete(
+    names: tuple[str, ...], run: str | None, orphans: bool, of_all: bool, namespace: str | None, yes: bool
+) -> None:
+    """Delete TFJobs, or Jobs that predict, with all that belongs to them, after having shown it; wait until it is gone.
+
+    What the training has written stays.
+    """
+    given = {"JOB": names, "--run": run, "--orphans": orphans, "--all": of_all}
+    if sum(map(bool, given.values())) != 1:
+        words = " ".join(word for word, value in given.items() if value) or "none"
+        raise ConfigError(f"delete: takes one of {', '.join(given)}. Given: {words}")
+    with cluster(namespace) as api:
+
+        def choose() -> list[Found]:
+            everything = deletion.look(api)
+            if orphans:
+                chosen = deletion.orphans(everything, api.now())
+            else:
+                chosen = _chosen(deletion.roots(everything), names, run, api.namespace)
+            return deletion.with_dependents(chosen, everything)
+
+        chosen = choose()
+        if not chosen:
+            click.echo(f"nothing to delete in namespace {api.namespace}")
+            return
+        click.echo(_table(chosen))
+        _confirm(len(chosen), yes)
+        # A launcher may have come back to its job meanwhile.
+        still = {found.uid for found in (choose() if orphans else chosen)}
+        deletion.delete(api, [found for found in chosen if found.uid in still])
+        click.echo("deleted")
+
+
+def _chosen(own: Sequence[Found], names: Sequence[str], run: str | None, namespace: str) -> list[Found]:
+    """Return those of these names, those of a run, or all."""
+    if missing := sorted(set(names) - {found.name for found in own}):
+        raise ArtifactError(f"job: qcnn made none of this name in namespace {namespace}. Given: {missing[0]}")
+    if run is not None:
+        return [found for found in own if found.labels.get(RUN_LABEL) == label(run)]
+    return [found for found in own if not names or found.name in names]
+
+
+def _table(chosen: Sequence[Found]) -> str:
+    rows = [(found.kind, found.name, jobs.state(found.object) if found.kind == "TFJob" else "") for found in chosen]
+    return tabulate(rows, headers=("kind", "name", "state"), disable_numparse=True)
+
+
+def _confirm(count: int, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError(f"delete: asks whether to; without a terminal give --yes. Given: {count} objects to delete")
+    click.confirm("delete these?", abort=True)

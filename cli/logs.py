@@ -1,0 +1,37 @@
+"""qcnn logs: what the workers of a TFJob print."""
+
+import heapq
+from collections.abc import Iterator
+
+import click
+
+from cli.cluster import cluster, find_job, follow, namespace_option
+from components.train.tfjobs import pods
+from components.train.tfjobs.api import PODS, Api
+from components.train.tfjobs.manifest import JOB_NAME_LABEL
+from components.train.tfjobs.pods import Process
+from components.train.tfjobs.template import CONTAINER
+
+
+@click.command()
+@click.argument("name", metavar="JOB")
+@click.option("--follow", "-f", "is_followed", is_flag=True, help="Go on until the job has ended; fail if it has.")
+@namespace_option
+def logs(name: str, is_followed: bool, namespace: str | None) -> None:
+    """Print what the workers of a TFJob have printed, in the order of time, their names before it."""
+    with cluster(namespace) as api:
+        job = find_job(api, name)
+        if is_followed:
+            follow(api, job, None, f"Again: qcnn logs -f {name}")
+            return
+        found = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={name}")
+        processes = [process for process in map(pods.read, found) if process.started]
+        for _, line in heapq.merge(*(_lines(api, process) for process in processes)):
+            click.echo(line)
+
+
+def _lines(api: Api, process: Process) -> Iterator[tuple[str, str]]:
+    """Yield time and text of every line."""
+    for line in api.log(process.pod, CONTAINER, "", follow=False):
+        time, _, text = line.partition(" ")
+        yield time, f"[{process.name}] {text}"

@@ -1,0 +1,53 @@
+"""qcnn predict: the inference error of a trained model, measured on the cluster."""
+
+from typing import Any
+
+import click
+
+from cli import pod
+from cli.cluster import cluster, find_job, namespace_option
+from cli.errors import StepError
+from cli.pod import pod_options, read_pod
+from components.predict.manifest import TASK, of_model, of_training
+from components.train.tfjobs.adoption import create_or_adopt
+from components.train.tfjobs.api import JOBS, Api
+from components.train.tfjobs.following import Following
+from components.train.tfjobs.kinds import JOB
+from components.train.tfjobs.launcher import PENDING_SECONDS
+from trainer.errors import ConfigError, RetryableError, TrainingError
+from trainer.startup import terminated_as_interrupt
+
+
+@click.command()
+@click.argument("name", required=False, metavar="[JOB]")
+@click.option("--model", metavar="ADDRESS", help="A model folder, where its TFJob is gone; with --image or --pod.")
+@namespace_option
+@pod_options
+def predict(name: str | None, model: str | None, namespace: str | None, **flags: Any) -> None:
+    """Predict the test split with what a TFJob trained: predictions beside labels, and the mean squared error.
+
+    It runs as a Job with the image and the settings of the training's pods, which is gone some minutes later.
+    """
+    if bool(name) == bool(model):
+        raise ConfigError(f"predict: takes either JOB or --model. Given: {'both' if name else 'none'}")
+    if name and pod.given(**flags):
+        raise ConfigError(f"predict: the settings of the pod are those of the training. Given: {name} and others")
+    manifest = of_model(model, read_pod(**flags)) if model else None
+    with cluster(namespace) as api:
+        _run(api, manifest or of_training(find_job(api, name or "")))
+
+
+def _run(api: Api, manifest: dict[str, Any]) -> None:
+    job, how = create_or_adopt(api, JOB, manifest)
+    name, uid = job["metadata"]["name"], job["metadata"]["uid"]
+    click.echo(f"Job {name} {how.value}", err=True)
+    following = Following(api, JOB, job, [(TASK, 0)], None, PENDING_SECONDS)
+    try:
+        with terminated_as_interrupt():
+            following.run()
+    except (KeyboardInterrupt, ConfigError):
+        # Nobody else waits for what it prints.
+        api.delete(JOBS, name, uid=uid)
+        raise
+    except (TrainingError, RetryableError) as error:
+        raise StepError(str(error), following.exit_code or 1) from None

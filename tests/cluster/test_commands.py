@@ -1,0 +1,238 @@
+"""qcnn's commands about a cluster, with the rights of a person, on jobs whose processes only pretend to train."""
+
+import datetime
+import json
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes.client import CoreV1Api
+
+from components.train.tfjobs.api import LEASES, PODS, SERVICES, TFJOBS
+from components.train.tfjobs.manifest import Policy, condition, lease, profiler_service
+from tests.cluster.launchers import Launchers, job
+from tests.cluster.programs import Qcnn
+
+WAITER = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(143)); print('up', flush=True); signal.pause()"
+INDEX = "import json, os, time; index = json.loads(os.environ['TF_CONFIG'])['task']['index']"
+FAILED, INVALID, INTERRUPTED = 1, 2, 130
+# Nothing of these ever starts.
+NOWHERE = ("--image", "localhost/none:1", "--output", "gs://none/none", "--qubits", "4", "--rounds", "5")
+
+
+def _name(created: dict[str, Any]) -> str:
+    return str(created["metadata"]["name"])
+
+
+def _until_they_run(launchers: Launchers) -> None:
+    """Wait until pods run, and the operator has seen it."""
+
+    def running(pods: list[dict[str, Any]]) -> bool:
+        return bool(pods) and all(pod["status"]["phase"] == "Running" for pod in pods)
+
+    launchers.until(TFJOBS, lambda jobs: all(condition(found, "Running") for found in jobs))
+    launchers.until(PODS, running)
+
+
+def _status(qcnn: Qcnn, *words: str) -> Any:
+    return json.loads(qcnn("status", "--format", "json", *words))
+
+
+def test_status_tells_what_runs(launchers: Launchers, qcnn: Qcnn) -> None:
+    name = _name(launchers.create(job(WAITER, restarts=3)))
+    _until_they_run(launchers)
+    described = next(found for found in _status(qcnn) if found["name"] == name)
+    assert (described["state"], described["running"], described["processes"]) == ("Running", 2, 2)
+    assert (described["restarts"], described["age"] >= described["duration"] > 0) == (0, True)
+    assert re.search(rf"^{name} +Running +2/2 +0 +\d+s +\d+s$", qcnn("status"), re.MULTILINE)
+    described = _status(qcnn, name)
+    assert [(worker["name"], worker["state"]) for worker in described["workers"]] == [
+        ("worker 0", "running"),
+        ("worker 1", "running"),
+    ]
+    assert f"TFJob {launchers.namespace}/{name} is running." in qcnn("status", name)
+
+
+def test_status_tells_how_processes_ended_and_how_often_they_were_lost(launchers: Launchers, qcnn: Qcnn) -> None:
+    lost = _name(launchers.create(job("raise SystemExit(138)", restarts=9, replicas={"worker": 1})))
+    failed = _name(launchers.create(job(f"{INDEX}\ntime.sleep(60 * (1 - index))\nraise SystemExit(3)", restarts=3)))
+    while _status(qcnn, lost)["restarts"] < 2:
+        pass
+    while _status(qcnn, failed)["state"] != "Failed":
+        pass
+    described = _status(qcnn, failed)
+    assert described["workers"][1] | {"pod": ""} == {
+        "name": "worker 1",
+        "pod": "",
+        "state": "failed",
+        "exit_code": 3,
+        "trouble": None,
+    }
+    assert re.search(r"fail\w+ because .*Worker.* replica\(s\) failed\.", described["message"])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"image": "localhost/none:1"}, r"cannot start, (ErrImagePull|ImagePullBackOff): .*localhost/none:1"),
+        ({"service_account": "none"}, r"cannot start, FailedCreatePod: .*serviceaccount \"none\" not found"),
+    ],
+    ids=["image", "service account"],
+)
+def test_status_tells_why_a_process_does_not_start(
+    launchers: Launchers, qcnn: Qcnn, given: dict[str, Any], said: str
+) -> None:
+    name = _name(launchers.create(job("", replicas={"worker": 1}, **given)))
+    while (trouble := _status(qcnn, name)["workers"][0]["trouble"]) is None:
+        pass
+    assert re.search(said, trouble)
+
+
+def test_logs_stand_in_the_order_of_time(launchers: Launchers, qcnn: Qcnn) -> None:
+    # The one at even seconds, the other at odd ones.
+    program = f"""{INDEX}
+for _ in range(3):
+    time.sleep(2 - (time.time() + index) % 2)
+    print(time.time(), flush=True)
+{WAITER}"""
+    name = _name(launchers.create(job(program, restarts=3)))
+    while len(lines := [line for line in qcnn("logs", name).splitlines() if "up" not in line]) < 6:
+        pass
+    assert {line.split("]")[0] for line in lines} == {"[worker 0", "[worker 1"}
+    times = [float(line.split("] ")[1]) for line in lines]
+    assert times == sorted(times)
+
+
+def test_of_a_job_that_has_ended_the_end_is_told_too(launchers: Launchers, qcnn: Qcnn) -> None:
+    name = _name(launchers.create(job("for line in range(3): print(line)", replicas={"worker": 1})))
+    launchers.until(TFJOBS, lambda jobs: bool(jobs and condition(jobs[0], "Succeeded")))
+    lines = [f"[worker 0] {line}" for line in range(3)]
+    assert qcnn("logs", name).splitlines() == lines
+    assert [line for line in qcnn("logs", "-f", name).splitlines() if line.startswith("[")] == lines
+
+
+def test_following_ends_as_the_job_does(launchers: Launchers, qcnn: Qcnn) -> None:
+    name = _name(launchers.create(job(f"{INDEX}\nprint('up', flush=True)\ntime.sleep(3)\nraise SystemExit('no luck')")))
+    following = qcnn.start("logs", "-f", name)
+    following.says(r"\[worker 1\] up")
+    assert following.ends() == FAILED
+    (error,) = following.errors
+    assert re.fullmatch(rf"error: worker \d ended with exit code 1: no luck. Given: {name}", error)
+
+
+def test_who_stops_to_follow_ends_nothing(launchers: Launchers, qcnn: Qcnn) -> None:
+    name = _name(launchers.create(job(WAITER, restarts=3)))
+    following = qcnn.start("logs", "-f", name)
+    following.says(r"\[worker 0\] up")
+    following.process.send_signal(signal.SIGINT)
+    following.says("not followed any more; the training goes on")
+    assert following.ends() == INTERRUPTED
+    while _status(qcnn, name)["state"] != "Running":
+        pass
+
+
+def test_delete_leaves_nothing_of_a_job_and_all_of_another(launchers: Launchers, qcnn: Qcnn) -> None:
+    created, other = launchers.create(job(WAITER, restarts=3)), launchers.create(job(f"{WAITER} ", restarts=3))
+    name = _name(created)
+    launchers.api.apply(SERVICES, profiler_service(created))
+    launchers.api.apply(LEASES, lease(created, "test", 600, "2026-01-31T12:00:00.000000Z"))
+    _until_they_run(launchers)
+    assert qcnn("delete", name, code=INVALID).splitlines()[-1] == (
+        "error: delete: asks whether to; without a terminal give --yes. Given: 7 objects to delete"
+    )
+    shown = qcnn("delete", name, "--yes")
+    for kind, ending in {"TFJob": "", "Pod": "-worker-1", "Service": "-profiler", "Lease": ""}.items():
+        assert re.search(rf"^{kind} +{name}{ending}( |$)", shown, re.MULTILINE), shown
+    for resource in (PODS, SERVICES, LEASES, TFJOBS):
+        assert not [found for found in launchers.api.find(resource) if _name(found).startswith(name)]
+    described = _status(qcnn, _name(other))
+    assert (described["state"], described["running"]) == ("Running", 2)
+
+
+def test_a_run_is_deleted_by_its_name(launchers: Launchers, qcnn: Qcnn) -> None:
+    names = [_name(launchers.create(job(program, restarts=3))) for program in (WAITER, f"{WAITER} ")]
+    shown = qcnn("delete", "--run", launchers.identity.run, "--yes")
+    assert all(name in shown for name in names)
+    launchers.until_nothing_is_left()
+    assert "nothing to delete" in qcnn("delete", "--run", launchers.identity.run, "--yes")
+
+
+def test_orphans_are_jobs_whose_launcher_is_gone(launchers: Launchers, qcnn: Qcnn) -> None:
+    def renewed(seconds_ago: float) -> str:
+        return (launchers.api.now() - datetime.timedelta(seconds=seconds_ago)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    left, kept, free = (
+        launchers.create(job(WAITER, restarts=3, labels={"number": str(number)}), Policy(switch_seconds=seconds))
+        for number, seconds in enumerate((600, 600, None))
+    )
+    launchers.api.apply(LEASES, lease(left, "test", 600, renewed(700)))
+    launchers.api.apply(LEASES, lease(kept, "test", 600, renewed(500)))
+    shown = qcnn("delete", "--orphans", "--yes")
+    assert _name(left) in shown
+    there = {_name(found) for found in launchers.api.find(TFJOBS)}
+    assert there >= {_name(kept), _name(free)}
+    assert _name(left) not in there
+    assert "nothing to delete" in qcnn("delete", "--orphans", "--yes")
+
+
+def test_jobs_of_others_are_not_touched(launchers: Launchers, qcnn: Qcnn) -> None:
+    error = f"error: TFJob: qcnn made none of this name in namespace {launchers.namespace}. Given: none\n"
+    assert qcnn("logs", "none", code=INVALID) == error
+    assert qcnn("status", "none", code=INVALID) == error
+    assert qcnn("delete", "none", "--yes", code=INVALID) == error.replace("TFJob:", "job:")
+
+
+def test_the_same_submitted_twice_is_one_job(launchers: Launchers, qcnn: Qcnn) -> None:
+    words = ("submit", "--target", "tfjob", "--name", launchers.identity.run, *NOWHERE)
+    first = qcnn(*words)
+    (name,) = re.findall(r"^TFJob (\S+) is created in namespace", first, re.MULTILINE)
+    assert re.search(rf"^model +gs://none/none/{name}/model$", first, re.MULTILINE)
+    assert f"TFJob {name} runs already in namespace {launchers.namespace}" in qcnn(*words)
+    assert len(launchers.until(TFJOBS, bool)) == 1
+    following = qcnn.start(*words, "--follow")
+    following.says("cannot start, (ErrImagePull|ImagePullBackOff)")
+    following.process.send_signal(signal.SIGTERM)
+    following.says("not followed any more; the training goes on. Again: qcnn logs -f")
+    assert following.ends() == INTERRUPTED
+    error = qcnn("predict", name, code=INVALID)
+    assert re.fullmatch(rf"error: TFJob: must have succeeded, but is (New|Created)\. Given: {name}\n", error)
+    qcnn("delete", "--run", launchers.identity.run, "--yes")
+    launchers.until_nothing_is_left()
+
+
+@pytest.fixture
+def settings(namespace: str, tmp_path: Path) -> Path:
+    """A file that says what pods are given."""
+    secret = {"metadata": {"name": "keys"}, "stringData": {"id": "me"}}
+    CoreV1Api().create_namespaced_secret(namespace, secret)
+    path = tmp_path / "pod.yaml"
+    path.write_text("cpu: 0.5\nmemory: 64Mi\nsecrets: {AWS_ACCESS_KEY_ID: keys/id}\nlabels: {team: physics}\n")
+    return path
+
+
+def test_pods_are_as_the_file_and_the_flags_say(launchers: Launchers, qcnn: Qcnn, settings: Path) -> None:
+    run = launchers.identity.run
+    qcnn(
+        "submit",
+        "--target",
+        "tfjob",
+        "--name",
+        run,
+        *NOWHERE,
+        "--pod",
+        str(settings),
+        "--cpu",
+        "100m",
+        "--env",
+        "A=b=c",
+    )
+    pod = launchers.until(PODS, bool)[0]
+    (container,) = pod["spec"]["containers"]
+    assert container["resources"] == {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "64Mi"}}
+    assert {"name": "A", "value": "b=c"} in container["env"]
+    source = {"secretKeyRef": {"name": "keys", "key": "id"}}
+    assert {"name": "AWS_ACCESS_KEY_ID", "valueFrom": source} in container["env"]
+    assert pod["metadata"]["labels"]["team"] == "physics"
+    qcnn("delete", "--run", run, "--yes")

@@ -1,0 +1,76 @@
+"""From an experiment's words to the error of its predictions, with the commands of a person, in a real bucket."""
+
+import os
+import re
+import secrets
+
+import pytest
+import requests
+
+from components.image import IMAGE
+from components.train.tfjobs.api import JOBS, PODS, TFJOBS
+from tests.cluster.launchers import Launchers
+from tests.cluster.programs import Qcnn
+from trainer import data, evaluate
+from trainer.config import from_mapping
+from trainer.export import describe
+from trainer.storage.copies import local_copy
+
+WORDS = {"qubits": 4, "rounds": 10, "epochs": 5, "seed": 3}
+_MSE = re.compile(r"^mse (\d\.\d{6}), sign accuracy \S+ over \d+ samples$", re.MULTILINE)
+
+
+@pytest.fixture
+def bucket(namespace: str) -> str:
+    """The address of a new bucket."""
+    if not (server := os.environ.get("STORAGE_EMULATOR_HOST")):
+        pytest.skip("STORAGE_EMULATOR_HOST is not set: no Cloud Storage server")
+    name = f"qcnn-{secrets.token_hex(6)}"
+    requests.post(f"{server}/storage/v1/b?project=test", json={"name": name}, timeout=10).raise_for_status()
+    return f"gs://{name}/trainings"
+
+
+def test_what_is_submitted_is_trained_once_and_predicts_as_here(launchers: Launchers, qcnn: Qcnn, bucket: str) -> None:
+    server = f"STORAGE_EMULATOR_HOST={os.environ['STORAGE_EMULATOR_HOST']}"
+    pods = ("--image", IMAGE, "--cpu", "500m", "--memory", "3Gi", "--env", server)
+    words = [word for name, value in WORDS.items() for word in (f"--{name}", str(value))]
+    submit = ("submit", "--target", "tfjob", "--name", launchers.identity.run, "--output", bucket, *pods, *words)
+    followed = qcnn(*submit, "--follow")
+    assert re.search(r"^\[worker 0\] epoch 5/5: ", followed, re.MULTILINE), followed
+    (name,) = re.findall(r"^TFJob (\S+) is created", followed, re.MULTILINE)
+    assert f"TFJob {name} has already succeeded" in qcnn(*submit, "--follow")
+    assert len(launchers.until(TFJOBS, bool)) == 1
+
+    predicted = qcnn("predict", name)
+    with local_copy(f"{bucket}/{name}/model") as folder:
+        _, experiment = describe(folder)
+        here = evaluate.evaluate(folder, data.obtain(None, experiment))
+    assert experiment == from_mapping(WORDS)
+    (mse,) = _MSE.findall(predicted)
+    assert float(mse) == pytest.approx(here.metrics["mse"], abs=1e-6)
+    rows = re.findall(r"^ +(\d+) +(-?\d\.\d{4}) +([+-]1) +(-?\d\.\d{4})$", predicted, re.MULTILINE)
+    assert rows == [(str(row[0]), f"{row[1]:.4f}", f"{row[2]:+d}", f"{row[3]:.4f}") for row in here.rows()][:10]
+    # Once more, the same Job answers.
+    assert "has already succeeded" in (again := qcnn("predict", name))
+    assert _MSE.findall(again) == [mse]
+
+    shown = qcnn("delete", name, "--yes")
+    assert {line.split()[0] for line in shown.splitlines()} >= {"TFJob", "Pod", "Job"}
+    left = [found for resource in (TFJOBS, JOBS, PODS) for found in launchers.api.find(resource)]
+    assert not [found for found in left if found["metadata"]["name"].startswith(launchers.identity.run[:10])]
+
+
+def test_a_training_that_cannot_write_ends_in_one_line(launchers: Launchers, qcnn: Qcnn) -> None:
+    words = ("--image", IMAGE, "--memory", "3Gi", "--cpu", "500m", "--output", "/nowhere", "--qubits", "4")
+    following = qcnn.start("submit", "--target", "tfjob", "--name", launchers.identity.run, *words, "--follow")
+    assert following.ends() == 1, following.output
+    (error,) = [line for line in following.errors if "ended with exit code" in line]
+    assert "Read-only file system" in error
+    qcnn("delete", "--run", launchers.identity.run, "--yes")
+
+
+def test_a_model_that_is_not_there_is_said_with_the_code_of_who_looked(qcnn: Qcnn, bucket: str) -> None:
+    server = f"STORAGE_EMULATOR_HOST={os.environ['STORAGE_EMULATOR_HOST']}"
+    pods = ("--image", IMAGE, "--cpu", "500m", "--memory", "3Gi", "--env", server)
+    shown = qcnn("predict", "--model", f"{bucket}/none", *pods, code=2)
+    assert shown.splitlines()[-1].startswith("error: predict 0 ended with exit code 2: error: ")
