@@ -13,6 +13,7 @@ import kubernetes.client
 import kubernetes.config
 import kubernetes.utils
 import pytest
+import requests
 import yaml
 
 from tests.cluster.launchers import Launchers
@@ -135,3 +136,13 @@ def qcnn(user_token: str, namespace: str, proxy: Proxy, tmp_path: Path) -> Itera
     kubeconfig = _write_kubeconfig(tmp_path / "kubeconfig-user", user_token, proxy.port, namespace)
     with contextlib.closing(Qcnn(kubeconfig)) as qcnn:
         yield qcnn
+
+
+@pytest.fixture
+def bucket(namespace: str) -> str:
+    """The address of a new bucket."""
+    if not (server := os.environ.get("STORAGE_EMULATOR_HOST")):
+        pytest.skip("STORAGE_EMULATOR_HOST is not set: no Cloud Storage server")
+    name = f"qcnn-{secrets.token_hex(6)}"
+    requests.post(f"{server}/storage/v1/b?project=test", json={"name": name}, timeout=10).raise_for_status()
+    return f"gs://{name}/trainings"

@@ -2,10 +2,8 @@
 
 import os
 import re
-import secrets
 
 import pytest
-import requests
 
 from components.image import IMAGE
 from components.train.tfjobs.api import JOBS, PODS, TFJOBS
@@ -18,16 +16,6 @@ from trainer.storage.copies import local_copy
 
 WORDS = {"qubits": 4, "rounds": 10, "epochs": 5, "seed": 3}
 _MSE = re.compile(r"^mse (\d\.\d{6}), sign accuracy \S+ over \d+ samples$", re.MULTILINE)
-
-
-@pytest.fixture
-def bucket(namespace: str) -> str:
-    """The address of a new bucket."""
-    if not (server := os.environ.get("STORAGE_EMULATOR_HOST")):
-        pytest.skip("STORAGE_EMULATOR_HOST is not set: no Cloud Storage server")
-    name = f"qcnn-{secrets.token_hex(6)}"
-    requests.post(f"{server}/storage/v1/b?project=test", json={"name": name}, timeout=10).raise_for_status()
-    return f"gs://{name}/trainings"
 
 
 def test_what_is_submitted_is_trained_once_and_predicts_as_here(launchers: Launchers, qcnn: Qcnn, bucket: str) -> None:

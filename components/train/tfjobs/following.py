@@ -31,6 +31,23 @@ _POD_SECONDS = 3.0
 _LOG_SECONDS = 10.0
 
 
+# What the operator says of a job that it gave up for its pods, and not for its time.
+_PODS_FAILED = "replica(s) failed"
+
+
+class GivenUpError(RetryableError):
+    """A job has failed though no process did by its own fault, and processes were not lost too often.
+
+    The operator (1.9) takes a pod that is being deleted, as nodes that are drained or taken back do with all of theirs,
+    for one that has failed (updateJobReplicaStatuses), whatever its exit code will be.
+    """
+
+    def __init__(self, message: str, lost: int) -> None:
+        super().__init__(message)
+        # How often a process was lost, this time included.
+        self.lost = lost
+
+
 class Following:
     """Follows one job, as the API returned it, to its end.
 
@@ -59,6 +76,7 @@ class Following:
         self._logs: dict[str, PodLog] = {}
         self._too_big: set[str] = set()
         self._lives: collections.defaultdict[str, list[str]] = collections.defaultdict(list)
+        self._ended = threading.Event()
 
     def fail(self, error: Exception) -> None:
         """Have `run` raise an error of another thread."""
@@ -74,6 +92,7 @@ class Following:
         Raises:
             ConfigError: its processes cannot start, or the cluster refuses what following it needs.
             TrainingError: a process failed by its own fault.
+            GivenUpError: the operator gave it up, but it can be replaced.
             RetryableError: processes were lost too often, the job was deleted, or the API server is gone.
         """
         own = f"metadata.name={self._name}"
@@ -87,7 +106,9 @@ class Following:
         while failure and not pods.most_to_blame(self._processes) and time.monotonic() < end:
             self._hear(end - time.monotonic())
         self._end_logs()
+        self._ended.set()
         if failure:
+            self._check_given_up(failure)
             self._raise(pods.most_to_blame(self._processes), failure)
         logger.info("%s %s has succeeded", self._kind.name, self._name)
 
@@ -107,6 +128,8 @@ class Following:
         def pass_on() -> None:
             try:
                 for objects in changes:
+                    if self._ended.is_set():
+                        return
                     self._news.put(functools.partial(handler, objects))
             except Exception as error:  # Whatever it is: without this thread, `run` would wait for ever.
                 self.fail(error)
@@ -154,6 +177,18 @@ class Following:
             self._api.delete(self._kind.resource, self._name, uid=self._uid)
             self._end_logs()
             self._raise(process, "")
+
+    def _check_given_up(self, failure: str) -> None:
+        process = pods.most_to_blame(self._processes)
+        if self._restarts is None or _PODS_FAILED not in failure:
+            return
+        if process and (process.own_fault or process.out_of_memory):
+            return
+        lost = max(map(len, self._lives.values()), default=1)
+        if lost <= self._restarts:
+            raise GivenUpError(
+                f"{self._kind.name}: was given up for a process that was lost. Given: {self._name}", lost
+            )
 
     def _end_logs(self) -> None:
         end = time.monotonic() + _LOG_SECONDS

@@ -3,11 +3,12 @@
 import contextlib
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 from components.train.job import Job
 from components.train.tfjobs.adoption import How, create_or_adopt
 from components.train.tfjobs.api import SERVICES, TFJOBS, Api
-from components.train.tfjobs.following import Following
+from components.train.tfjobs.following import Following, GivenUpError
 from components.train.tfjobs.identity import Identity
 from components.train.tfjobs.kinds import TFJOB
 from components.train.tfjobs.manifest import Policy, profiler_service, tfjob
@@ -31,8 +32,9 @@ def launch(
 ) -> None:
     """Train as a TFJob and return when it has succeeded, at once if it already has.
 
-    What runs is adopted, what failed is replaced. A job whose processes cannot start for `pending_seconds` is
-    deleted, as is one that cannot be followed; one that failed is left, to be looked at.
+    What runs is adopted, what failed is replaced, also where the operator gave it up for a process that was lost. A job
+    whose processes cannot start for `pending_seconds` is deleted, as is one that cannot be followed; one that failed is
+    left, to be looked at.
 
     Raises:
         ConfigError: the cluster refuses the job, or cannot start it; one line that says why.
@@ -47,19 +49,32 @@ def launch(
         api = stack.enter_context(contextlib.closing(Api(namespace)))
         urgent = stack.enter_context(contextlib.closing(Api(namespace, patience=GRACE)))
         termination = stack.enter_context(Termination(urgent, name).installed())
-        running, how = create_or_adopt(api, TFJOB, manifest, termination.creating)
-        logger.info("TFJob %s %s", name, how.value)
-        if how is How.SUCCEEDED:
-            return
-        following = Following(api, TFJOB, running, job.processes(), job.restarts, pending_seconds)
-        try:
+        lost = 0
+        while True:
+            running, how = create_or_adopt(api, TFJOB, manifest, termination.creating)
+            logger.info("TFJob %s %s", name, how.value)
+            if how is How.SUCCEEDED:
+                return
+            following = Following(api, TFJOB, running, job.processes(), job.restarts - lost, pending_seconds)
+            try:
+                _follow(api, urgent, running, following, policy)
+                return
+            except GivenUpError as error:
+                lost += error.lost
+                logger.warning("%s; it is started again (%d of %d)", error, lost, job.restarts)
+
+
+def _follow(api: Api, urgent: Api, running: dict[str, Any], following: Following, policy: Policy) -> None:
+    """Follow a TFJob to its end, as its launcher; delete one that cannot be followed."""
+    try:
+        with contextlib.ExitStack() as stack:
             if policy.switch_seconds is not None:
                 renewal = Renewal(urgent, running, policy.switch_seconds, following.fail)
                 stack.callback(renewal.stop)
             api.apply(SERVICES, profiler_service(running))
             following.run()
-        except ConfigError:
-            # Nobody would follow it; what was wrong counts more than that it cannot be deleted either.
-            with contextlib.suppress(QcnnError):
-                api.delete(TFJOBS, name, uid=running["metadata"]["uid"])
-            raise
+    except ConfigError:
+        # Nobody would follow it; what was wrong counts more than that it cannot be deleted either.
+        with contextlib.suppress(QcnnError):
+            api.delete(TFJOBS, running["metadata"]["name"], uid=running["metadata"]["uid"])
+        raise

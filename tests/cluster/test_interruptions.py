@@ -1,0 +1,98 @@
+"""Real training in a bucket, and what clusters do to it."""
+
+import os
+import re
+import signal
+import threading
+
+import numpy as np
+import psutil
+import pytest
+from kubernetes.client import CoreV1Api
+
+from components.generate_data.step import generate_data
+from components.image import IMAGE
+from components.train.job import Job, Pod
+from components.train.step import train
+from components.train.tfjobs.experiment import describe
+from tests.cluster.launchers import Launchers
+from tests.cluster.programs import Program
+from trainer import checkpoints
+from trainer.checkpoints import Checkpoint
+from trainer.config import from_mapping
+from trainer.storage.copies import local_copy
+
+# With epochs of a second or so.
+CONFIG = from_mapping({"qubits": 4, "rounds": 4000, "epochs": 12})
+_EPOCH = re.compile(r"\[worker 0\] epoch (\d+)/12: train_loss (\S+), val_loss (\S+),")
+# The gradient of the last Z on a pooling source is exactly zero: Adam makes drift of rounding noise.
+_SOURCES_LAST_Z = 20
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(namespace: str, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    """What two processes of this machine make of the experiment."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    experiment, _ = generate_data(CONFIG.model_dump(), str(folder / "dataset"))
+    train(experiment, *(str(folder / name) for name in ("dataset", "training", "logs")))
+    return _checkpoint(str(folder / "training"))
+
+
+@pytest.fixture
+def training(bucket: str) -> Job:
+    """Two workers that write to a bucket."""
+    environment = {"STORAGE_EMULATOR_HOST": os.environ["STORAGE_EMULATOR_HOST"]}
+    pod = Pod(image=IMAGE, service_account="qcnn-worker", cpu="500m", memory="3Gi", environment=environment)
+    return describe(CONFIG, bucket, pod)
+
+
+def _checkpoint(address: str) -> Checkpoint:
+    with local_copy(address) as folder:
+        checkpoint = checkpoints.load_latest(folder / checkpoints.FOLDER)
+    assert checkpoint
+    return checkpoint
+
+
+def _check(launcher: Program, found: Checkpoint, expected: Checkpoint) -> None:
+    """Compare a training that was interrupted with one that was not; it has done one epoch twice at most."""
+    epochs = [int(number) for number, _, _ in _EPOCH.findall(launcher.output)]
+    assert sorted(set(epochs)) == list(range(1, CONFIG.epochs + 1))
+    assert len(epochs) <= CONFIG.epochs + 1, epochs
+    losses, others = ([(epoch.train_loss, epoch.val_loss) for epoch in each.history] for each in (found, expected))
+    np.testing.assert_allclose(losses, others, atol=1e-4)
+    quantum, others_quantum = (np.delete(each.weights[0], _SOURCES_LAST_Z) for each in (found, expected))
+    np.testing.assert_allclose(quantum, others_quantum, atol=1e-3)
+    for dense, others_dense in zip(found.weights[1:], expected.weights[1:], strict=True):
+        np.testing.assert_allclose(dense, others_dense, atol=1e-3)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_training_goes_on_after_a_pod_was_deleted(
+    launchers: Launchers, training: Job, bucket: str, uninterrupted: Checkpoint, index: int
+) -> None:
+    launcher = launchers.start(training)
+    launcher.says(r"\[worker 0\] epoch 4/")
+    name = launchers.name(training)
+    CoreV1Api().delete_namespaced_pod(f"{name}-worker-{index}", launchers.namespace)
+    launcher.says(r"lost.* is started again \(1 of 3\)$")
+    launcher.says(r"\[worker 0\] continuing after epoch [34]$")
+    assert launcher.ends() == 0, launcher.output
+    _check(launcher, _checkpoint(f"{bucket}/{name}/training"), uninterrupted)
+
+
+def test_training_does_not_notice_that_the_api_server_does_not_answer(
+    launchers: Launchers, training: Job, bucket: str, uninterrupted: Checkpoint
+) -> None:
+    servers = [process for process in psutil.process_iter(["name"]) if process.info["name"] == "kube-apiserver"]
+    if len(servers) != 1:
+        pytest.skip("the API server is no process of this machine")
+    launcher = launchers.start(training)
+    launcher.says(r"\[worker 0\] epoch 3/")
+    servers[0].send_signal(signal.SIGSTOP)
+    try:
+        threading.Event().wait(20)
+    finally:
+        servers[0].send_signal(signal.SIGCONT)
+    assert launcher.ends() == 0, launcher.output
+    assert "is started again" not in launcher.output
+    _check(launcher, _checkpoint(f"{bucket}/{launchers.name(training)}/training"), uninterrupted)
