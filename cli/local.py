@@ -57,7 +57,7 @@ def run_pipeline(experiment: ExperimentConfig, runs: Path) -> dict[str, dsl.Arti
                     _interpreter_by_name(),
                     contextlib.redirect_stdout(log),
                 ):
-                    outputs = qcnn(**experiment.model_dump()).outputs
+                    outputs = qcnn()(**experiment.model_dump()).outputs
             except RuntimeError as error:
                 if not (failed := _FAILED_TASK.search(click.unstyle(str(error)))):
                     raise

@@ -3,13 +3,14 @@
 from typing import NamedTuple
 
 from kfp import dsl
+from kfp.dsl.base_component import BaseComponent
 
 from components.evaluate.component import evaluate
 from components.export_weights.component import export_weights
 from components.generate_data.component import generate_data
 from components.tensorboard.component import tensorboard
-from components.train.component import train
 from pipelines.parameters import DEFAULTS, described
+from pipelines.training import TrainStep, train_here
 
 
 class Outputs(NamedTuple):
@@ -25,64 +26,69 @@ class Outputs(NamedTuple):
     tensorboard: dsl.Markdown
 
 
-@dsl.pipeline(name="qcnn", display_name="Quantum convolutional network")
-@described
-def qcnn(
-    qubits: int = DEFAULTS.qubits,
-    rounds: int = DEFAULTS.rounds,
-    seed: int = DEFAULTS.seed,
-    model: str = DEFAULTS.model,
-    simulator: str = DEFAULTS.simulator,
-    optimizer: str = DEFAULTS.optimizer,
-    hidden_units: int = DEFAULTS.hidden_units,
-    hidden_activation: str = DEFAULTS.hidden_activation,
-    strategy: str = DEFAULTS.strategy,
-    workers: int = DEFAULTS.workers,
-    epochs: int = DEFAULTS.epochs,
-    batch_size: int = DEFAULTS.batch_size,
-    learning_rate: float = DEFAULTS.learning_rate,
-    options: dict = DEFAULTS.options.model_dump(),  # noqa: B008 - a constant that Kubeflow compiles
-) -> Outputs:
-    """Train a quantum convolutional network on excited cluster states and measure its inference error."""
-    data = generate_data(
-        qubits=qubits,
-        rounds=rounds,
-        seed=seed,
-        model=model,
-        simulator=simulator,
-        optimizer=optimizer,
-        hidden_units=hidden_units,
-        hidden_activation=hidden_activation,
-        strategy=strategy,
-        workers=workers,
-        epochs=epochs,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        options=options,
-    ).set_display_name("Generate data")
+def qcnn(train: TrainStep = train_here) -> BaseComponent:
+    """Return the main pipeline, whose training is this step."""
 
-    trained = train(
-        experiment=data.outputs["experiment"],
-        dataset=data.outputs["dataset"],
-    ).set_display_name("Train")
+    @dsl.pipeline(name="qcnn", display_name="Quantum convolutional network")
+    @described
+    def pipeline(
+        qubits: int = DEFAULTS.qubits,
+        rounds: int = DEFAULTS.rounds,
+        seed: int = DEFAULTS.seed,
+        model: str = DEFAULTS.model,
+        simulator: str = DEFAULTS.simulator,
+        optimizer: str = DEFAULTS.optimizer,
+        hidden_units: int = DEFAULTS.hidden_units,
+        hidden_activation: str = DEFAULTS.hidden_activation,
+        strategy: str = DEFAULTS.strategy,
+        workers: int = DEFAULTS.workers,
+        epochs: int = DEFAULTS.epochs,
+        batch_size: int = DEFAULTS.batch_size,
+        learning_rate: float = DEFAULTS.learning_rate,
+        options: dict = DEFAULTS.options.model_dump(),  # noqa: B008 - a constant that Kubeflow compiles
+    ) -> Outputs:
+        """Train a quantum convolutional network on excited cluster states and measure its inference error."""
+        data = generate_data(
+            qubits=qubits,
+            rounds=rounds,
+            seed=seed,
+            model=model,
+            simulator=simulator,
+            optimizer=optimizer,
+            hidden_units=hidden_units,
+            hidden_activation=hidden_activation,
+            strategy=strategy,
+            workers=workers,
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            options=options,
+        ).set_display_name("Generate data")
 
-    link = tensorboard(logs=trained.outputs["logs"]).set_display_name("TensorBoard")
+        trained = train(
+            experiment=data.outputs["experiment"],
+            dataset=data.outputs["dataset"],
+        ).set_display_name("Train")
 
-    exported = export_weights(training=trained.outputs["training"]).set_display_name("Export weights")
+        link = tensorboard(logs=trained.outputs["logs"]).set_display_name("TensorBoard")
 
-    evaluated = evaluate(
-        model=exported.outputs["model"],
-        dataset=data.outputs["dataset"],
-        training=trained.outputs["training"],
-    ).set_display_name("Evaluate")
+        exported = export_weights(training=trained.outputs["training"]).set_display_name("Export weights")
 
-    return Outputs(
-        dataset=data.outputs["dataset"],
-        training=trained.outputs["training"],
-        logs=trained.outputs["logs"],
-        model=exported.outputs["model"],
-        predictions=evaluated.outputs["predictions"],
-        metrics=evaluated.outputs["metrics"],
-        report=evaluated.outputs["report"],
-        tensorboard=link.outputs["link"],
-    )
+        evaluated = evaluate(
+            model=exported.outputs["model"],
+            dataset=data.outputs["dataset"],
+            training=trained.outputs["training"],
+        ).set_display_name("Evaluate")
+
+        return Outputs(
+            dataset=data.outputs["dataset"],
+            training=trained.outputs["training"],
+            logs=trained.outputs["logs"],
+            model=exported.outputs["model"],
+            predictions=evaluated.outputs["predictions"],
+            metrics=evaluated.outputs["metrics"],
+            report=evaluated.outputs["report"],
+            tensorboard=link.outputs["link"],
+        )
+
+    return pipeline

@@ -1,29 +1,97 @@
 """What compiled pipelines are compiled for."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from google.protobuf import json_format
 from kfp import compiler
 from kfp.dsl.base_component import BaseComponent
+from kfp.kubernetes import kubernetes_executor_config_pb2 as kubernetes
+from kfp.pipeline_spec.pipeline_spec_pb2 import PlatformSpec
 
+from components.image import IMAGE
+from components.train.job import Pod
+from components.train.tfjobs.settings import pod_settings
 from pipelines.qcnn import qcnn
+from pipelines.training import train_with_tfjobs
+from trainer.config import read_file
+from trainer.errors import ConfigError
+from trainer.provenance import IMAGE_VARIABLE
 
-TARGETS: dict[str, BaseComponent] = {"kubeflow": qcnn}
+__all__ = ["IMAGE", "TARGETS", "ConfigError", "compile_target", "read_settings"]
+
+TARGETS = ("kubeflow",)
+# What deploy/rbac.yaml makes for the training's pods, which have to see that their launcher is there.
+_SERVICE_ACCOUNT = "qcnn-worker"
 
 
-def compile_target(target: str, path: Path, image: str | None = None) -> None:
-    """Write the compiled pipeline of a target, every step in `image` where one is given."""
-    pipeline = TARGETS[target]
+def compile_target(target: str, path: Path, image: str = IMAGE, settings: Mapping[str, Any] | None = None) -> None:
+    """Write the compiled pipeline of a target, every step in `image`.
+
+    `settings` (see components.train.job.Pod) are those of the training's pods. How images are pulled, on which nodes
+    pods run, and their environment hold for all steps.
+
+    Raises:
+        ConfigError: a setting is wrong.
+    """
+    pod = pod_settings({"service_account": _SERVICE_ACCOUNT, **(settings or {}), "image": image})
+    write(qcnn(train_with_tfjobs(pod)), path, pod)
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Read settings of pods from a YAML file, not yet validated.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    return read_file(path, "pod")
+
+
+def write(pipeline: BaseComponent, path: Path, pod: Pod) -> None:
+    """Write a compiled pipeline, every step in the image of a pod, and with what of its settings holds for all."""
     spec = type(pipeline.pipeline_spec)()
     spec.CopyFrom(pipeline.pipeline_spec)
+    # Provenance in every artifact names the image.
+    environment = {**pod.environment, IMAGE_VARIABLE: pod.image}
     for executor in spec.deployment_spec["executors"].values():
-        container = executor["container"]
-        if image:
-            container["image"] = image
-        # Provenance in every artifact names the image.
-        container["env"] = [{"name": "QCNN_IMAGE", "value": container["image"]}]
+        executor["container"]["image"] = pod.image
+        executor["container"]["env"] = [{"name": name, "value": value} for name, value in environment.items()]
     compiler.pipeline_spec_builder.write_pipeline_spec_to_file(
         pipeline_spec=spec,
         pipeline_description=pipeline.description,
-        platform_spec=pipeline.platform_spec,
+        platform_spec=_platform(list(spec.deployment_spec["executors"]), pod),
         package_path=str(path),
     )
+
+
+def _platform(executors: list[str], pod: Pod) -> PlatformSpec:
+    """Return what of a pod's settings holds for every step (kubernetes_platform, KubernetesExecutorConfig)."""
+    config = kubernetes.KubernetesExecutorConfig(
+        image_pull_policy=pod.pull_policy,
+        image_pull_secret=[kubernetes.ImagePullSecret(secret_name=name) for name in pod.pull_secrets],
+        tolerations=[_toleration(each) for each in pod.tolerations],
+        secret_as_env=[_secret(variable, *place.split("/")) for variable, place in pod.secrets.items()],
+    )
+    if pod.node_selector:
+        config.node_selector.labels.update(pod.node_selector)
+    if pod.labels:
+        config.pod_metadata.labels.update(pod.labels)
+    platform = PlatformSpec()
+    of_each = platform.platforms["kubernetes"].deployment_spec.executors
+    for name in executors:
+        of_each[name].update(json_format.MessageToDict(config))
+    return platform
+
+
+def _toleration(values: Mapping[str, Any]) -> kubernetes.Toleration:
+    try:
+        return json_format.ParseDict(dict(values), kubernetes.Toleration())
+    except json_format.ParseError as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(f"pod.tolerations: must be as in a pod's spec ({reason}). Given: {dict(values)}") from None
+
+
+def _secret(variable: str, name: str, key: str) -> kubernetes.SecretAsEnv:
+    keys = [kubernetes.SecretAsEnv.SecretKeyToEnvMap(secret_key=key, env_var=variable)]
+    return kubernetes.SecretAsEnv(secret_name=name, key_to_env=keys)

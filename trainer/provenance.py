@@ -9,6 +9,9 @@ from pathlib import Path
 
 from trainer.config import ExperimentConfig
 
+# Names the image that a process runs in.
+IMAGE_VARIABLE = "QCNN_IMAGE"
+
 _ROOT = Path(__file__).parents[1]
 _PACKAGES = ("cirq-core", "kfp", "numpy", "qcnn", "tensorflow", "tensorflow-quantum", "tf-keras")
 
@@ -24,7 +27,7 @@ def provenance(config: ExperimentConfig) -> dict[str, str]:
         "commit": commit,
         "dirty": dirty,
         "lock_sha256": hashlib.sha256(lock.read_bytes()).hexdigest() if lock.is_file() else "unknown",
-        "image": os.environ.get("QCNN_IMAGE", "none"),
+        "image": os.environ.get(IMAGE_VARIABLE, "none"),
         "seed": str(config.seed),
         "simulator": config.simulator,
         "python": platform.python_version(),

@@ -1,5 +1,6 @@
 """The compiled YAML, parsed strictly into Kubeflow's own PipelineSpec."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,8 @@ from typing import Any
 import pytest
 import yaml
 from google.protobuf import json_format
-from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType, PipelineSpec
+from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConfig
+from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType, PipelineSpec, PlatformSpec
 
 from trainer.config import EXPERIMENT_FIELDS, Options, allowed, field_type
 
@@ -38,10 +40,18 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def spec(compiled: Path) -> PipelineSpec:
-    (document,) = yaml.safe_load_all(compiled.read_text())
-    # Fails on any field that the published type does not have.
-    parsed: PipelineSpec = json_format.ParseDict(document, PipelineSpec(), ignore_unknown_fields=False)
-    return parsed
+    return _parsed(compiled)[0]
+
+
+def _parsed(path: Path) -> tuple[PipelineSpec, dict[str, KubernetesExecutorConfig]]:
+    """Return the pipeline, and what Kubernetes is told of each step; fails on a field that no published type has."""
+    pipeline, platforms = yaml.safe_load_all(path.read_text())
+    platform = json_format.ParseDict(platforms, PlatformSpec()).platforms["kubernetes"].deployment_spec
+    configs = {
+        name: json_format.ParseDict(json_format.MessageToDict(config), KubernetesExecutorConfig())
+        for name, config in platform.executors.items()
+    }
+    return json_format.ParseDict(pipeline, PipelineSpec()), configs
 
 
 def _producers(spec: PipelineSpec) -> dict[str, set[tuple[str, str, str]]]:
@@ -123,9 +133,68 @@ def test_steps_start_offline_from_the_baked_image(spec: PipelineSpec) -> None:
 
 def test_another_image_is_used_by_every_step(tmp_path: Path) -> None:
     image = "registry.example/team/qcnn@sha256:" + 64 * "0"
-    document = yaml.safe_load(_compile(tmp_path, "--image", image).read_text())
-    containers = _containers(json_format.ParseDict(document, PipelineSpec()))
-    assert [container["image"] for container in containers] == 5 * [image]
+    spec, _ = _parsed(_compile(tmp_path, "--image", image))
+    assert [container["image"] for container in _containers(spec)] == 5 * [image]
+    assert _settings(spec)["image"] == image
+
+
+def _settings(spec: PipelineSpec) -> dict[str, Any]:
+    """Return the settings that the train step gives the pods of its TFJob."""
+    return dict(json.loads(spec.root.dag.tasks["train"].inputs.parameters["pod"].runtime_value.constant.string_value))
+
+
+def test_training_is_a_tfjob_of_this_run_and_never_cached(spec: PipelineSpec) -> None:
+    task = spec.root.dag.tasks["train"]
+    assert task.inputs.parameters["run"].runtime_value.constant.string_value == "{{$.pipeline_job_uuid}}"
+    cached = {name: task.caching_options.enable_cache for name, task in spec.root.dag.tasks.items()}
+    assert cached == {name: name != "train" for name in cached}
+
+
+def test_settings_of_pods_reach_the_tfjob_and_what_concerns_all_steps_these_too(tmp_path: Path) -> None:
+    settings = {
+        "memory": "8Gi",
+        "gpus": 1,
+        "pull_policy": "Always",
+        "pull_secrets": ["registry"],
+        "environment": {"STORAGE_EMULATOR_HOST": "http://storage:4443"},
+        "secrets": {"AWS_ACCESS_KEY_ID": "store/accesskey"},
+        "node_selector": {"cloud.google.com/gke-spot": "true"},
+        "tolerations": [{"key": "spot", "operator": "Equal", "value": "true", "effect": "NoSchedule"}],
+        "labels": {"team": "qml"},
+    }
+    (tmp_path / "pod.yaml").write_text(yaml.safe_dump(settings))
+    spec, configs = _parsed(_compile(tmp_path, "--pod", str(tmp_path / "pod.yaml")))
+    given = _settings(spec)
+    assert given == {**given, **settings}
+    assert len(configs) == 5
+    for config in configs.values():
+        assert config.image_pull_policy == "Always"
+        assert [secret.secret_name for secret in config.image_pull_secret] == ["registry"]
+        assert config.node_selector.labels == settings["node_selector"]
+        assert [json_format.MessageToDict(each) for each in config.tolerations] == settings["tolerations"]
+        assert config.pod_metadata.labels == settings["labels"]
+        (secret,) = config.secret_as_env
+        assert secret.secret_name == "store"
+        assert [(key.secret_key, key.env_var) for key in secret.key_to_env] == [("accesskey", "AWS_ACCESS_KEY_ID")]
+    for container in _containers(spec):
+        assert {"name": "STORAGE_EMULATOR_HOST", "value": "http://storage:4443"} in container["env"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("memory: much", "pod.memory: must be a quantity such as 2Gi. Given: 'much'"),
+        ("tolerations: [{name: spot}]", "pod.tolerations: must be as in a pod's spec"),
+        ("color: red", "pod.color: unknown key; the keys are "),
+    ],
+)
+def test_a_wrong_setting_is_one_line_and_nothing_is_written(tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "pod.yaml").write_text(content)
+    with pytest.raises(subprocess.CalledProcessError) as raised:
+        _compile(tmp_path / "build", "--pod", str(tmp_path / "pod.yaml"))
+    lines = raised.value.stderr.decode().splitlines()
+    assert [line for line in lines if said in line] == lines[-1:]
+    assert not list((tmp_path / "build").glob("*"))
 
 
 def test_compiling_twice_gives_identical_bytes(compiled: Path, tmp_path: Path) -> None:

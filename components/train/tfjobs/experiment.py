@@ -7,13 +7,15 @@ from trainer.errors import ConfigError
 from trainer.storage.stores import SCHEMES, in_bucket
 
 # What the leading process writes, each below the job's own folder: folder and flag.
-OUTPUTS = {"training": "--workdir", "logs": "--logs", "model": "--model"}
+_EXPORT = "--model"
+OUTPUTS = {"training": "--workdir", "logs": "--logs", "model": _EXPORT}
 
 
-def describe(config: ExperimentConfig, output: str, pod: Pod) -> Job:
+def describe(config: ExperimentConfig, output: str, pod: Pod, dataset: str | None = None) -> Job:
     """Describe the training of an experiment whose outputs go to a folder named by the job, below an address.
 
-    Every process makes the dataset itself.
+    Without the address of its dataset, every process makes it, and the leading one exports the model in the end: the
+    job is on its own then. With it, the job is one step of several, and other ones do that.
 
     Raises:
         ConfigError: not all pods could reach the address, or what the training is to be continued from.
@@ -28,9 +30,12 @@ def describe(config: ExperimentConfig, output: str, pod: Pod) -> Job:
     if source and not (is_bucket and in_bucket(source)):
         raise ConfigError(f"continue_from: must be in a bucket on a cluster, as must be the output. Given: {source}")
     place = f"{output.rstrip('/')}/$({JOB_VARIABLE})"
-    outputs = [word for folder, flag in OUTPUTS.items() for word in (flag, f"{place}/{folder}")]
+    flags = {flag: f"{place}/{folder}" for folder, flag in OUTPUTS.items()}
+    if dataset:
+        flags = {"--dataset": dataset, **{flag: address for flag, address in flags.items() if flag != _EXPORT}}
+    words = [word for pair in flags.items() for word in pair]
     return Job(
-        argv=("python", "-m", "trainer.worker", "--experiment", config.to_json(), *outputs),
+        argv=("python", "-m", "trainer.worker", "--experiment", config.to_json(), *words),
         replicas={"worker": config.workers},
         restarts=config.options.restarts,
         hang_seconds=config.options.hang_seconds,

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components.train.job import Pod
+from trainer.provenance import IMAGE_VARIABLE
 
 # The operator finds the training's container by this name.
 CONTAINER = "tensorflow"
@@ -57,7 +58,7 @@ def _container(pod: Pod, name: str, command: Sequence[str], mounts: Sequence[str
 
 
 def _environment(pod: Pod, name: str) -> list[dict[str, Any]]:
-    plain = {**pod.environment, "QCNN_IMAGE": pod.image, JOB_VARIABLE: name}
+    plain = {**pod.environment, IMAGE_VARIABLE: pod.image, JOB_VARIABLE: name}
     secret = [
         {"name": variable, "valueFrom": {"secretKeyRef": dict(zip(("name", "key"), source.split("/"), strict=True))}}
         for variable, source in pod.secrets.items()

@@ -1,0 +1,60 @@
+"""What the train step does on a cluster: one TFJob for one experiment of one run."""
+
+import contextlib
+import json
+import logging
+import os
+from typing import Any
+
+from components.train.tfjobs.access import own_namespace
+from components.train.tfjobs.api import PODS, Api
+from components.train.tfjobs.experiment import describe
+from components.train.tfjobs.identity import Identity
+from components.train.tfjobs.launcher import launch
+from components.train.tfjobs.manifest import Policy, tfjob
+from components.train.tfjobs.settings import pod_settings
+from trainer.config import from_json
+from trainer.errors import ConfigError
+from trainer.provenance import provenance
+from trainer.startup import one_line_errors
+from trainer.storage.stores import in_bucket
+
+logger = logging.getLogger("trainer")
+
+_TASK = "train"
+# What Kubeflow tells a step about its own pod.
+_POD_VARIABLE = "KFP_POD_NAME"
+_OWNER = ("apiVersion", "kind", "name", "uid")
+
+
+def train(experiment: str, run: str, pod: str, dataset: str, training: str) -> tuple[str, str, dict[str, Any]]:
+    """Train as a TFJob; return where training and logs are, and the metadata of both.
+
+    `pod` holds the settings of the TFJob's pods as JSON. The address `training` is where Kubeflow would have this
+    attempt of the step put its output. What the TFJob writes has to be found by further attempts, so it lies in a
+    folder named by the job, beside those of the attempts.
+    """
+    with one_line_errors():
+        config = from_json(experiment)
+        settings = pod_settings(json.loads(pod))
+        if in_bucket(training) is None:
+            raise ConfigError(f"pipeline root: must be in a bucket that the TFJob's pods reach. Given: {training}")
+        # Task, attempt, artifact (GenerateOutputURI in the backend's driver).
+        of_task, _, _ = training.rsplit("/", 2)
+        job = describe(config, of_task, settings, dataset=dataset)
+        identity, policy, namespace = Identity(run, _TASK), Policy(), own_namespace()
+        folder = f"{of_task}/{tfjob(job, identity, policy)['metadata']['name']}"
+        logger.info("the TFJob writes to %s", folder)
+        launch(job, identity, namespace, policy, owner=_workflow(namespace))
+    return f"{folder}/training", f"{folder}/logs", provenance(config)
+
+
+def _workflow(namespace: str) -> dict[str, str] | None:
+    """Return what this step's pod belongs to, None outside of a pod: with the run, its TFJobs are deleted."""
+    name = os.environ.get(_POD_VARIABLE)
+    if not name:
+        return None
+    with contextlib.closing(Api(namespace)) as api:
+        found = api.find(PODS, fieldSelector=f"metadata.name={name}")
+    owners = (owner for pod in found for owner in pod["metadata"].get("ownerReferences", ()))
+    return next(({key: owner[key] for key in _OWNER} for owner in owners), None)
