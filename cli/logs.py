@@ -32,6 +32,5 @@ def logs(name: str, is_followed: bool, namespace: str | None) -> None:
 
 def _lines(api: Api, process: Process) -> Iterator[tuple[str, str]]:
     """Yield time and text of every line."""
-    for line in api.log(process.pod, CONTAINER, "", follow=False):
-        time, _, text = line.partition(" ")
+    for time, text in api.log(process.pod, CONTAINER, "", follow=False):
         yield time, f"[{process.name}] {text}"

@@ -7,6 +7,7 @@ import email.utils
 import json
 import logging
 import random
+import re
 import time
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
@@ -35,6 +36,7 @@ _GONE, _CONFLICT = 410, 409
 # 0 is what the client library makes of a connection that breaks under TLS.
 _PASSING = (0, 429, 500, 502, 503, 504)
 _TRIES_BEFORE_A_WORD = 3
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT")
 _NO_ANSWER = "the API server does not answer as it should"
 
 
@@ -122,13 +124,17 @@ class Api:
                 return False
             raise
 
-    def log(self, pod: str, container: str, since: str, *, follow: bool) -> Iterator[str]:
-        """Yield the lines of a container's log, each with its time before it, from a time of RFC 3339 on, if any."""
+    def log(self, pod: str, container: str, since: str, *, follow: bool) -> Iterator[tuple[str, str]]:
+        """Yield time (RFC 3339) and text of every line of a container's log, from a time on, if one is given."""
         query = {"container": container, "timestamps": "true", "follow": "true" if follow else "false"}
         if since:
             query["sinceTime"] = since
         read_seconds = _LOG_SECONDS if follow else _READ_SECONDS
-        yield from self._lines(self._request("GET", "get", PODS, pod, "log", query, read_seconds=read_seconds))
+        for line in self._lines(self._request("GET", "get", PODS, pod, "log", query, read_seconds=read_seconds)):
+            time, _, text = line.partition(" ")
+            # What has none is the kubelet's own, as where it has removed the container.
+            if _TIME.match(time):
+                yield time, text
 
     def watch(self, resource: Resource, **selectors: str) -> Generator[dict[str, Object], None, None]:
         """Yield the matching objects by name, at first and after each change, for ever.

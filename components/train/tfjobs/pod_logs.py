@@ -30,7 +30,7 @@ class PodLog:
         self._prefix = prefix
         self._ended = threading.Event()
         # The kubelet counts in whole seconds from when on to send: what of the last one it has already sent.
-        self._since, self._sent = "", set[str]()
+        self._since, self._sent = "", set[tuple[str, str]]()
         self._thread = threading.Thread(target=self._follow, name=f"log of {process.pod}", daemon=True)
         self._thread.start()
 
@@ -51,13 +51,12 @@ class PodLog:
 
     def _pass_on(self, *, follow: bool) -> None:
         try:
-            for line in self._api.log(self._process.pod, CONTAINER, self._since, follow=follow):
-                time, _, text = line.partition(" ")
+            for time, text in self._api.log(self._process.pod, CONTAINER, self._since, follow=follow):
                 if time[:_TO_THE_SECOND] > self._since[:_TO_THE_SECOND]:
                     self._since, self._sent = time, set()
-                if line not in self._sent:
+                if (time, text) not in self._sent:
                     self._print(text)
-                self._sent.add(line)
+                self._sent.add((time, text))
         except QcnnError:
             # The pod is gone, or its node: no reason to end a training, whose state is known from elsewhere.
             return
