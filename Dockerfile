@@ -9,7 +9,7 @@ RUN pip install --no-cache-dir --root-user-action ignore "$(sed -n 's/^bootstrap
 # Left out is what no code of ours or theirs imports: 0.5 GB that only the package index knows a reason for.
 RUN uv export --quiet --frozen --no-default-groups --group train --no-emit-project \
       --no-emit-package jax --no-emit-package jaxlib --no-emit-package libclang --output-file requirements.txt \
- && uv export --quiet --frozen --only-group sdk | sed -n '/^kfp==/,/[^\\]$/p' > kfp.txt
+ && uv export --quiet --frozen --only-group executor | sed -n '/^kfp==/,/[^\\]$/p' > kfp.txt
 
 FROM ${BASE_IMAGE} AS dependencies
 COPY --from=requirements /build/requirements.txt /build/kfp.txt /build/
