@@ -24,9 +24,10 @@ def generate_data(
     learning_rate: float,
     options: dict,
     dataset: dsl.Output[dsl.Dataset],
+    run: str = "",
 ) -> NamedTuple("Outputs", [("experiment", str)]):  # type: ignore[valid-type]
     """Refuse an experiment that cannot run; pass the checked one on, with its training, validation and test data."""
-    from components.generate_data.step import generate_data as run
+    from components.generate_data.step import generate_data as make
 
     words = {
         "qubits": qubits,
@@ -44,5 +45,5 @@ def generate_data(
         "learning_rate": learning_rate,
         "options": options,
     }
-    experiment, dataset.metadata = run(words, dataset.path)
+    experiment, dataset.metadata = make(words, dataset.path, run)
     return (experiment,)

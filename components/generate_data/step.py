@@ -1,5 +1,6 @@
 """What the generate_data step does."""
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,15 @@ from trainer.provenance import provenance
 from trainer.startup import one_line_errors
 
 
-def generate_data(words: Mapping[str, Any], folder: str) -> tuple[str, dict[str, Any]]:
-    """Write the dataset; return the checked experiment as JSON and the dataset's metadata."""
+def generate_data(words: Mapping[str, Any], folder: str, run: str = "") -> tuple[str, dict[str, Any]]:
+    """Write the dataset; return the checked experiment as JSON and the dataset's metadata.
+
+    With the id of a run, which repeats one experiment on a schedule, the experiment has a seed of its own.
+    """
     with one_line_errors():
         config = from_mapping(words)
+        if run:
+            config = config.model_copy(update={"seed": seed_of_run(config.seed, run)})
         if config.model not in MODELS:
             from trainer import circuits
 
@@ -23,3 +29,8 @@ def generate_data(words: Mapping[str, Any], folder: str) -> tuple[str, dict[str,
         data.save(dataset, Path(folder))
     sizes = {name: len(samples) for name, samples in dataset.splits()}
     return config.to_json(), {"digest": dataset.digest, **sizes, **provenance(config)}
+
+
+def seed_of_run(seed: int, run: str) -> int:
+    """Return a seed in 0..2^32-1 that follows from an experiment's seed and the id of a run."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {run}".encode()).digest()[:4], "big")

@@ -10,5 +10,4 @@ def tensorboard(logs: dsl.Input[dsl.Artifact], link: dsl.Output[dsl.Markdown]) -
     """Write the address of the logs and the exact command as Markdown."""
     from components.tensorboard.step import tensorboard as run
 
-    run(logs.uri, link.path)
-    link.metadata = logs.metadata
+    link.metadata = run(logs.uri, logs.metadata, link.path)

@@ -1,10 +1,15 @@
 """What the tensorboard step does."""
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from trainer.folders import new_file
 from trainer.startup import one_line_errors
+
+# What a backend adds to the metadata of each artifact, for that one alone.
+_OWN = ("display_name", "store_session_info")
 
 
 def command(logs: str, program: str = "tensorboard") -> str:
@@ -12,8 +17,9 @@ def command(logs: str, program: str = "tensorboard") -> str:
     return f"{shlex.quote(program)} --logdir {shlex.quote(logs)}"
 
 
-def tensorboard(logs: str, link: str) -> None:
-    """Write the Markdown page that links the logs."""
+def tensorboard(logs: str, metadata: Mapping[str, Any], link: str) -> dict[str, Any]:
+    """Write the Markdown page that links the logs; return its metadata, which are those of the logs."""
     page = f"# TensorBoard\n\nLogs: `{logs}`\n\n```sh\n{command(logs)}\n```\n"
     with one_line_errors(), new_file(Path(link)) as unfinished:
         unfinished.write_text(page, encoding="utf-8")
+    return {name: value for name, value in metadata.items() if name not in _OWN}

@@ -29,6 +29,19 @@ def test_the_first_step_passes_the_checked_experiment_on(tmp_path: Path) -> None
     assert len(metadata["digest"]) == 64
 
 
+def test_runs_of_a_schedule_have_seeds_of_their_own_that_follow_from_their_ids(tmp_path: Path) -> None:
+    made = [
+        generate_data({"seed": seed}, str(tmp_path / f"{seed} {run} {time}"), run)
+        for seed, run, time in ((3, "", 0), (3, "a", 0), (3, "a", 1), (3, "b", 0), (4, "a", 0))
+    ]
+    seeds = [from_json(experiment).seed for experiment, _ in made]
+    assert seeds[0] == 3
+    assert seeds[1] == seeds[2]
+    assert len(set(seeds)) == 4
+    assert [metadata["seed"] for _, metadata in made] == [str(seed) for seed in seeds]
+    assert len({metadata["digest"] for _, metadata in made}) == 4
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
@@ -120,7 +133,10 @@ def test_export_and_evaluation_refuse_what_is_missing(
 
 
 def test_the_link_holds_the_exact_command(tmp_path: Path) -> None:
-    tensorboard("gs://bucket/my run/logs", str(tmp_path / "link"))
+    given = {"seed": "3", "display_name": "logs", "store_session_info": "{}"}
+    metadata = tensorboard("gs://bucket/my run/logs", given, str(tmp_path / "link"))
+    # What the backend keeps of the logs themselves is not the link's.
+    assert metadata == {"seed": "3"}
     assert "tensorboard --logdir 'gs://bucket/my run/logs'" in (tmp_path / "link").read_text()
 
 
