@@ -1,10 +1,18 @@
-"""Compile the pipelines, one YAML file per target: python compile.py [--image IMAGE]."""
+"""Compile the pipelines, one YAML file per target: python compile.py [--image IMAGE] [--config FILE]."""
 
 from pathlib import Path
 
 import click
 
-from pipelines.targets import IMAGE, TARGETS, ConfigError, compile_target, read_settings
+from pipelines.targets import (
+    IMAGE,
+    TARGETS,
+    ConfigError,
+    compile_study,
+    compile_target,
+    read_defaults,
+    read_settings,
+)
 
 
 @click.command()
@@ -12,16 +20,24 @@ from pipelines.targets import IMAGE, TARGETS, ConfigError, compile_target, read_
 @click.option(
     "--pod", type=click.Path(path_type=Path), metavar="FILE", help="YAML file with settings of the training's pods."
 )
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Experiment, as for qcnn run, whose words are the parameters' defaults.",
+)
 @click.option("--output", type=click.Path(path_type=Path), default=Path("build"), show_default=True, help="Folder.")
-def main(image: str, pod: Path | None, output: Path) -> None:
-    """Write one compiled pipeline per target."""
+def main(image: str, pod: Path | None, config: Path | None, output: Path) -> None:
+    """Write each compiled pipeline, one file per target."""
     try:
         settings = read_settings(pod) if pod else {}
+        words = read_defaults(config) if config else {}
         output.mkdir(parents=True, exist_ok=True)
         for target in TARGETS:
-            path = output / f"qcnn-{target}.yaml"
-            compile_target(target, path, image, settings)
-            click.echo(path)
+            for name, compile_one in (("qcnn", compile_target), ("study", compile_study)):
+                path = output / f"{name}-{target}.yaml"
+                compile_one(target, path, image, settings, words)
+                click.echo(path)
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:

@@ -14,29 +14,54 @@ from components.image import IMAGE
 from components.train.job import Pod
 from components.train.tfjobs.settings import pod_settings
 from pipelines.qcnn import qcnn
+from pipelines.study import PARALLELISM, study
 from pipelines.training import train_with_tfjobs
-from trainer.config import read_file
+from trainer.config import from_mapping, read_file
 from trainer.errors import ConfigError
 from trainer.provenance import IMAGE_VARIABLE
 
-__all__ = ["IMAGE", "TARGETS", "ConfigError", "compile_target", "read_settings"]
+__all__ = ["IMAGE", "TARGETS", "ConfigError", "compile_study", "compile_target", "read_defaults", "read_settings"]
 
 TARGETS = ("kubeflow",)
 # What deploy/rbac.yaml makes for the training's pods, which have to see that their launcher is there.
 _SERVICE_ACCOUNT = "qcnn-worker"
 
 
-def compile_target(target: str, path: Path, image: str = IMAGE, settings: Mapping[str, Any] | None = None) -> None:
+def compile_target(
+    target: str,
+    path: Path,
+    image: str = IMAGE,
+    settings: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+) -> None:
     """Write the compiled pipeline of a target, every step in `image`.
 
     `settings` (see components.train.job.Pod) are those of the training's pods. How images are pulled, on which nodes
-    pods run, and their environment hold for all steps.
+    pods run, and their environment hold for all steps. `defaults` are those of the experiment's words.
 
     Raises:
         ConfigError: a setting is wrong.
     """
-    pod = pod_settings({"service_account": _SERVICE_ACCOUNT, **(settings or {}), "image": image})
-    write(qcnn(train_with_tfjobs(pod)), path, pod)
+    pod = _pod(image, settings)
+    write(qcnn(train_with_tfjobs(pod)), path, pod, defaults)
+
+
+def compile_study(
+    target: str,
+    path: Path,
+    image: str = IMAGE,
+    settings: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    *,
+    parallelism: int = PARALLELISM,
+) -> None:
+    """Write the compiled study of a target, with so many trials at the same time; all else as `compile_target`.
+
+    Raises:
+        ConfigError: a setting is wrong.
+    """
+    pod = _pod(image, settings)
+    write(study(parallelism, train_with_tfjobs(pod)), path, pod, {"experiment": defaults} if defaults else None)
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -48,10 +73,25 @@ def read_settings(path: Path) -> dict[str, Any]:
     return read_file(path, "pod")
 
 
-def write(pipeline: BaseComponent, path: Path, pod: Pod) -> None:
-    """Write a compiled pipeline, every step in the image of a pod, and with what of its settings holds for all."""
+def read_defaults(path: Path) -> dict[str, Any]:
+    """Return the words of an experiment's file, and the defaults of all others.
+
+    Raises:
+        ConfigError: one line with what is wrong.
+    """
+    return from_mapping(read_file(path)).model_dump()
+
+
+def write(pipeline: BaseComponent, path: Path, pod: Pod, defaults: Mapping[str, Any] | None = None) -> None:
+    """Write a compiled pipeline, every step in the image of a pod, and with what of its settings holds for all.
+
+    `defaults` stand for those of the pipeline's parameters.
+    """
     spec = type(pipeline.pipeline_spec)()
     spec.CopyFrom(pipeline.pipeline_spec)
+    for name, value in (defaults or {}).items():
+        default = compiler.pipeline_spec_builder.to_protobuf_value(value)
+        spec.root.input_definitions.parameters[name].default_value.CopyFrom(default)
     # Provenance in every artifact names the image.
     environment = {**pod.environment, IMAGE_VARIABLE: pod.image}
     for executor in spec.deployment_spec["executors"].values():
@@ -63,6 +103,10 @@ def write(pipeline: BaseComponent, path: Path, pod: Pod) -> None:
         platform_spec=_platform(list(spec.deployment_spec["executors"]), pod),
         package_path=str(path),
     )
+
+
+def _pod(image: str, settings: Mapping[str, Any] | None) -> Pod:
+    return pod_settings({"service_account": _SERVICE_ACCOUNT, **(settings or {}), "image": image})
 
 
 def _platform(executors: list[str], pod: Pod) -> PlatformSpec:

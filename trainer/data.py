@@ -23,7 +23,7 @@ _DESCRIPTION = "dataset.json"
 _PI = np.float32(np.pi)
 
 # One stream of random bits per purpose, so that no draw depends on how many another made.
-_ANGLES, _SPLIT, _ORDER, _TRAIN_SHOTS, _VALIDATION_SHOTS, _TEST_SHOTS = range(6)
+_ANGLES, _SPLIT, _ORDER, _TRAIN_SHOTS, _VALIDATION_SHOTS, _TEST_SHOTS, _STUDY = range(7)
 _SHOTS = {"train": _TRAIN_SHOTS, "validation": _VALIDATION_SHOTS, "test": _TEST_SHOTS}
 
 
@@ -78,6 +78,17 @@ def random_bits(purpose: int, seed: int, count: int, stream: int = 0) -> npt.NDA
     return np.random.PCG64(np.random.SeedSequence([purpose, seed, stream])).random_raw(count)
 
 
+def random_units(purpose: int, seed: int, count: int) -> npt.NDArray[np.float64]:
+    """Return `count` numbers uniform in [0, 1), float64."""
+    return (random_bits(purpose, seed, count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def study_units(seed: int, count: int) -> list[float]:
+    """Return the numbers in [0, 1) that the trials of a random search are drawn from; more begin with the same."""
+    units: list[float] = random_units(_STUDY, seed, count).tolist()
+    return units
+
+
 def label_of(angle: npt.NDArray[np.float32]) -> npt.NDArray[np.int8]:
     """Label +1 where |angle| <= pi/2, else -1 (TensorFlow Quantum's QCNN tutorial)."""
     return np.where(np.abs(angle) <= np.pi / 2, 1, -1).astype(np.int8)
@@ -85,8 +96,7 @@ def label_of(angle: npt.NDArray[np.float32]) -> npt.NDArray[np.int8]:
 
 def draw(qubits: int, rounds: int, seed: int) -> Samples:
     """Excite every qubit once a round with an angle uniform in [-pi, pi): rounds x qubits samples in that order."""
-    unit = (random_bits(_ANGLES, seed, rounds * qubits) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    angle = (2 * np.pi * unit - np.pi).astype(np.float32)
+    angle = (2 * np.pi * random_units(_ANGLES, seed, rounds * qubits) - np.pi).astype(np.float32)
     # Rounding to float32 may reach +pi, which is the same rotation but outside the interval.
     angle = np.where(angle >= _PI, -_PI, angle)
     qubit = np.tile(np.arange(qubits, dtype=np.int32), rounds)

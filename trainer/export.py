@@ -13,7 +13,7 @@ from trainer import checkpoints, circuits
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError, ConfigError
 from trainer.folders import new_folder
-from trainer.history import best_epoch, epoch_seconds, is_complete
+from trainer.history import epoch_seconds, exported_epoch, is_complete
 from trainer.model import PRECISION, build_model, dense_layers
 from trainer.provenance import provenance
 from trainer.storage.copies import is_whole, new_copy
@@ -81,7 +81,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
         )
     history = checkpoint.history
     which = "last" if config.options.weights == "last" else "best"
-    epoch = best_epoch(history) if which == "best" else history[-1]
+    epoch = exported_epoch(history, config.options.weights)
     model = build_model(config)
     with new_folder(folder) as unfinished:
         if config.options.weights == "both":

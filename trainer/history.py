@@ -28,6 +28,11 @@ def best_epoch(history: Sequence[Epoch]) -> Epoch:
     return min(history, key=lambda epoch: epoch.val_loss)
 
 
+def exported_epoch(history: Sequence[Epoch], weights: str) -> Epoch:
+    """Return the epoch whose weights are exported where an experiment asks for these: last, best or both."""
+    return history[-1] if weights == "last" else best_epoch(history)
+
+
 def is_complete(history: Sequence[Epoch], epochs: int, patience: int) -> bool:
     """Whether training is over: all epochs done, or no lower validation loss for `patience` epochs (0: any number)."""
     if len(history) >= epochs:

@@ -12,7 +12,7 @@ from google.protobuf import json_format
 from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConfig
 from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType, PipelineSpec, PlatformSpec
 
-from trainer.config import EXPERIMENT_FIELDS, Options, allowed, field_type
+from trainer.config import EXPERIMENT_FIELDS, Options, allowed, field_type, from_mapping
 
 ROOT = Path(__file__).parents[2]
 NUMBER_INTEGER, NUMBER_DOUBLE, STRING = (
@@ -199,3 +199,19 @@ def test_a_wrong_setting_is_one_line_and_nothing_is_written(tmp_path: Path, cont
 
 def test_compiling_twice_gives_identical_bytes(compiled: Path, tmp_path: Path) -> None:
     assert _compile(tmp_path).read_bytes() == compiled.read_bytes()
+
+
+def test_an_experiments_file_gives_the_defaults_each_in_its_type(tmp_path: Path) -> None:
+    config = tmp_path / "experiment.yaml"
+    config.write_text("qubits: 10\nmodel: deep\nlearning_rate: 1\noptions:\n  shots: 100\n")
+    spec, _ = _parsed(_compile(tmp_path, "--config", str(config)))
+    parameters = spec.root.input_definitions.parameters
+    defaults = {name: json_format.MessageToDict(parameter.default_value) for name, parameter in parameters.items()}
+    expected = from_mapping(
+        {"qubits": 10, "model": "deep", "learning_rate": 1, "options": {"shots": 100}},
+    ).model_dump()
+    assert defaults == expected
+    config.write_text("qubits: 3\n")
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        _compile(tmp_path, "--config", str(config))
+    assert refused.value.stderr == b"Error: qubits: must be an integer, at least 4. Given: 3\n"

@@ -1,0 +1,1 @@
+"""Check a study and make its trials."""

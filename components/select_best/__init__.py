@@ -1,0 +1,1 @@
+"""Pick the best trial of a study and evaluate it."""

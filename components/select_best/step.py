@@ -1,0 +1,37 @@
+"""What the select_best step does, before it exports and evaluates."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from tabulate import tabulate
+
+from trainer import checkpoints
+from trainer.errors import ArtifactError
+from trainer.folders import new_file
+from trainer.history import exported_epoch
+from trainer.startup import one_line_errors
+from trainer.study import Trial, best, shown, table, table_csv, table_page
+
+logger = logging.getLogger("trainer")
+
+
+def select_best(trainings: Sequence[str], results: str, page: str) -> int:
+    """Write the table of all trials, as CSV and as HTML; return the number of the best."""
+    with one_line_errors():
+        trials = [_trial(Path(training)) for training in trainings]
+        header, rows = table(trials)
+        for path, text in ((Path(results), table_csv(header, rows)), (Path(page), table_page(header, rows))):
+            with new_file(path) as unfinished:
+                unfinished.write_text(text, encoding="utf-8")
+        for line in tabulate(shown(rows), header, "simple", disable_numparse=True).splitlines():
+            logger.info("%s", line)
+    return best(trials)
+
+
+def _trial(training: Path) -> Trial:
+    checkpoint = checkpoints.load_latest(training / checkpoints.FOLDER)
+    if checkpoint is None:
+        raise ArtifactError(f"training: the folder has no checkpoint. Given: {training}")
+    config = checkpoint.config
+    return Trial(config, checkpoint.epochs, exported_epoch(checkpoint.history, config.options.weights))

@@ -1,0 +1,1 @@
+"""Make the dataset of one trial of a study."""

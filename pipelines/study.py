@@ -1,0 +1,89 @@
+"""The study pipeline: trials of one experiment with other words side by side, the best one evaluated."""
+
+from typing import NamedTuple
+
+from kfp import dsl
+from kfp.dsl.base_component import BaseComponent
+
+from components.plan_study.component import plan_study
+from components.select_best.component import select_best
+from components.trial_data.component import trial_data
+from pipelines.training import TrainStep, train_here
+
+# Trials at the same time.
+PARALLELISM = 2
+
+
+class TrialOutputs(NamedTuple):
+    """What a trial leaves."""
+
+    dataset: dsl.Dataset
+    training: dsl.Artifact
+    logs: dsl.Artifact
+
+
+class StudyOutputs(NamedTuple):
+    """What a study leaves."""
+
+    results: dsl.Artifact
+    table: dsl.HTML
+    model: dsl.Model
+    metrics: dsl.Metrics
+    predictions: dsl.Artifact
+    report: dsl.HTML
+
+
+def _steps(experiment: str, train: TrainStep) -> TrialOutputs:
+    """Add the steps of one trial to the pipeline that is being made."""
+    data = trial_data(experiment=experiment).set_display_name("Trial data")
+
+    trained = train(
+        experiment=experiment,
+        dataset=data.outputs["dataset"],
+    ).set_display_name("Train")
+
+    return TrialOutputs(data.outputs["dataset"], trained.outputs["training"], trained.outputs["logs"])
+
+
+@dsl.pipeline(name="qcnn-trial", display_name="Trial of a study")
+def trial(experiment: str) -> TrialOutputs:
+    """Train one trial, as a study does where its runner knows no loops."""
+    return _steps(experiment, train_here)
+
+
+def study(parallelism: int = PARALLELISM, train: TrainStep = train_here) -> BaseComponent:
+    """Return the pipeline of a study with so many trials at the same time, each trained by this step."""
+
+    @dsl.pipeline(name="qcnn-study", display_name="Study of quantum convolutional networks")
+    def pipeline(
+        experiment: dict = {},  # noqa: B006 - a constant that Kubeflow compiles
+        grid: dict = {},  # noqa: B006
+        ranges: dict = {},  # noqa: B006
+        random: int = 0,
+    ) -> StudyOutputs:
+        """Search an experiment's words on a grid or at random; evaluate the trial with the lowest validation loss.
+
+        Args:
+            experiment: Words that all trials share, as in an experiment's file; what is left out has its default.
+            grid: Values by word, such as {"model": ["hybrid", "deep"]}.
+            ranges: Numbers by word, as [low, high] or [low, high, "log"]; they need `random`.
+            random: Trials to draw from values and ranges; 0 takes every combination of the values.
+        """
+        planned = plan_study(
+            experiment=experiment,
+            grid=grid,
+            ranges=ranges,
+            random=random,
+        ).set_display_name("Plan study")
+
+        with dsl.ParallelFor(planned.output, name="Trials", parallelism=parallelism) as each:
+            outputs = _steps(each, train)
+
+        chosen = select_best(
+            datasets=dsl.Collected(outputs.dataset),
+            trainings=dsl.Collected(outputs.training),
+        ).set_display_name("Select best")
+
+        return StudyOutputs(*(chosen.outputs[name] for name in StudyOutputs._fields))
+
+    return pipeline

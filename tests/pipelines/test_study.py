@@ -1,0 +1,50 @@
+"""The compiled study, parsed strictly into Kubeflow's own PipelineSpec."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from google.protobuf import json_format
+from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType, PipelineSpec
+
+from pipelines.targets import compile_study
+
+STRING = ParameterType.ParameterTypeEnum.Value("STRING")
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> PipelineSpec:
+    path = tmp_path_factory.mktemp("build") / "study.yaml"
+    compile_study("kubeflow", path, "registry/qcnn@sha256:1", parallelism=3)
+    document, _ = yaml.safe_load_all(Path(path).read_text())
+    parsed: PipelineSpec = json_format.ParseDict(document, PipelineSpec(), ignore_unknown_fields=False)
+    return parsed
+
+
+def test_trials_run_in_a_loop_of_limited_width_and_meet_in_one_step(spec: PipelineSpec) -> None:
+    tasks = spec.root.dag.tasks
+    (loop,) = [name for name in tasks if name.startswith("for-loop")]
+    assert set(tasks) == {"plan-study", loop, "select-best"}
+    assert tasks[loop].iterator_policy.parallelism_limit == 3
+    inside = spec.components[tasks[loop].component_ref.name]
+    assert set(inside.dag.tasks) == {"trial-data", "train"}
+    collected = tasks["select-best"].inputs.artifacts
+    assert {name: source.task_output_artifact.producer_task for name, source in collected.items()} == {
+        "datasets": loop,
+        "trainings": loop,
+    }
+
+
+def test_a_trial_is_its_experiment_as_text(spec: PipelineSpec) -> None:
+    # A list of anything but text would give its items another type than its steps take.
+    (loop,) = [task for name, task in spec.root.dag.tasks.items() if name.startswith("for-loop")]
+    inside = spec.components[loop.component_ref.name]
+    assert inside.input_definitions.parameters[loop.parameter_iterator.item_input].parameter_type == STRING
+    for task in inside.dag.tasks.values():
+        given = task.inputs.parameters["experiment"].component_input_parameter
+        assert given == loop.parameter_iterator.item_input
+
+
+def test_every_step_runs_in_the_image_that_is_given(spec: PipelineSpec) -> None:
+    executors = json_format.MessageToDict(spec.deployment_spec)["executors"].values()
+    assert {executor["container"]["image"] for executor in executors} == {"registry/qcnn@sha256:1"}

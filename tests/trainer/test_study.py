@@ -1,0 +1,134 @@
+"""Trials of a study, and which is best."""
+
+import csv
+import io
+import math
+from typing import Any
+
+import pytest
+
+from trainer.config import ExperimentConfig, from_mapping
+from trainer.errors import ConfigError
+from trainer.history import Epoch
+from trainer.search import search_from_mapping
+from trainer.study import Trial, best, plan, table, table_csv, table_page
+
+
+def _plan(base: dict[str, Any], **search: Any) -> list[ExperimentConfig]:
+    return plan(base, search_from_mapping(search))
+
+
+def _trial(val_loss: float, **words: Any) -> Trial:
+    return Trial(from_mapping(words), 5, Epoch(4, 0.5, 0.75, val_loss, 0.5, 1.0))
+
+
+def test_a_grid_is_every_combination_each_with_a_seed_of_its_own() -> None:
+    trials = _plan({"seed": 7, "epochs": 3}, grid={"model": ["hybrid", "deep"], "shots": [0, 10, 100]})
+    assert [(trial.model, trial.options.shots) for trial in trials] == [
+        (model, shots) for model in ("hybrid", "deep") for shots in (0, 10, 100)
+    ]
+    assert [trial.seed for trial in trials] == [7, 8, 9, 10, 11, 12]
+    assert {trial.epochs for trial in trials} == {3}
+
+
+def test_a_seed_that_is_searched_is_taken_as_it_is() -> None:
+    trials = _plan({}, grid={"seed": [5], "learning_rate": [0.1, 0.2]})
+    assert [trial.seed for trial in trials] == [5, 5]
+
+
+def test_the_last_seed_is_followed_by_the_first() -> None:
+    assert [trial.seed for trial in _plan({"seed": 2**32 - 1}, grid={"qubits": [8, 10]})] == [2**32 - 1, 0]
+
+
+def test_a_pipelines_struct_has_doubles_for_integers() -> None:
+    search = {"grid": {"qubits": [8.0]}, "range": {"epochs": [2.0, 4.0]}, "random": 3.0}
+    for trial in _plan({"workers": 1.0}, **search):
+        assert (trial.qubits, trial.workers) == (8, 1)
+        assert trial.epochs in (2, 3, 4)
+
+
+def test_random_trials_follow_from_the_seed_and_more_begin_with_the_same() -> None:
+    search = {
+        "grid": {"model": ["hybrid", "deep"]},
+        "range": {"learning_rate": [0.001, 0.1, "log"], "rounds": [20, 30]},
+    }
+    few, many = (_plan({"seed": 3}, random=count, **search) for count in (5, 200))
+    assert few == many[:5]
+    assert few != _plan({"seed": 4}, random=5, **search)
+    rates = [trial.learning_rate for trial in many]
+    assert all(0.001 <= rate <= 0.1 for rate in rates)
+    # Evenly by their logarithm: half of them below the geometric mean.
+    assert 70 <= sum(rate < 0.01 for rate in rates) <= 130
+    assert {trial.rounds for trial in many} == set(range(20, 31))
+    assert {trial.model for trial in many} == {"hybrid", "deep"}
+
+
+def test_integers_on_a_log_scale_stay_within_their_bounds() -> None:
+    trials = _plan({}, range={"batch_size": [2, 64, "log"]}, random=300)
+    assert {min(trial.batch_size for trial in trials), max(trial.batch_size for trial in trials)} == {2, 64}
+
+
+@pytest.mark.parametrize(
+    ("search", "line"),
+    [
+        ({}, "study: needs values or ranges"),
+        ({"grid": {"learning": [1]}}, "study: only the experiment's words can be searched. Given: learning"),
+        ({"grid": {"qubits": []}}, "qubits: must have at least one value"),
+        ({"grid": {"qubits": 8}}, "grid: must be a mapping of words to lists"),
+        ({"grid": {"qubits": [8, 3]}}, "qubits: must be an integer, at least 4. Given: 3"),
+        ({"grid": {"options": [{}]}}, "study: only the experiment's words can be searched. Given: options"),
+        ({"range": {"qubits": [4, 8]}}, "random: must say how many trials"),
+        ({"range": {"qubits": [8, 4]}, "random": 1}, "qubits: a range must be of numbers, the lower first"),
+        ({"range": {"learning_rate": [0, 1, "log"]}, "random": 1}, "learning_rate: a range must be of numbers"),
+        ({"range": {"learning_rate": [0.1, 1, "square"]}, "random": 1}, "learning_rate: a range must be of numbers"),
+        ({"range": {"learning_rate": [math.nan, 1]}, "random": 1}, "learning_rate: a range must be of numbers"),
+        ({"range": {"model": [1, 2]}, "random": 1}, "model: a range must be of numbers"),
+        ({"range": {"qubits": 4}, "random": 1}, "qubits: a range must be [low, high]"),
+        ({"range": [4], "random": 1}, "range: must be a mapping"),
+        ({"grid": {"qubits": [8]}, "range": {"qubits": [4, 8]}, "random": 1}, "qubits: must have either"),
+        ({"grid": {"qubits": [8]}, "random": -1}, "study: must have at least 1"),
+        ({"grid": {"qubits": [8]}, "random": 1.5}, "random: must be an integer"),
+        ({"grid": {"seed": list(range(1001))}}, "study: must have at least 1 and at most 1000 trials. Given: 1001"),
+    ],
+)
+def test_what_is_no_study_is_one_line(search: dict[str, Any], line: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        _plan({}, **search)
+    assert str(refused.value).startswith(line)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_best_has_the_lowest_validation_loss_the_first_of_equals() -> None:
+    assert best([_trial(0.3), _trial(0.2), _trial(0.2)]) == 1
+
+
+def test_the_table_shows_what_differs_and_says_which_is_best() -> None:
+    trials = [_trial(0.25, seed=1), _trial(0.125, seed=2, options={"shots": 10})]
+    header, rows = table(trials)
+    read = list(csv.DictReader(io.StringIO(table_csv(header, rows))))
+    assert read == [
+        {
+            "trial": "0",
+            "seed": "1",
+            "shots": "0",
+            "train_loss": "0.5",
+            "val_loss": "0.25",
+            "val_accuracy": "0.5",
+            "weights_epoch": "4",
+            "epochs": "5",
+            "chosen": "",
+        },
+        {
+            "trial": "1",
+            "seed": "2",
+            "shots": "10",
+            "train_loss": "0.5",
+            "val_loss": "0.125",
+            "val_accuracy": "0.5",
+            "weights_epoch": "4",
+            "epochs": "5",
+            "chosen": "best",
+        },
+    ]
+    page = table_page(header, rows)
+    assert "<td>best</td>" in page
