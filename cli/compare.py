@@ -10,6 +10,8 @@ from pathlib import Path
 import click
 from tabulate import tabulate
 
+from cli.backend import Backend, backend_options
+from cli.compare_kubeflow import experiment_runs
 from cli.runs import Run, find_runs, read_run
 from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS
 from trainer.errors import ConfigError
@@ -25,6 +27,11 @@ _DURATION = "duration"
 @click.option(
     "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs."
 )
+@click.option("--experiment", metavar="NAME", help="Compare the runs of this experiment of a Kubeflow backend.")
+@click.option(
+    "--metadata-host", metavar="URL", help="Where the backend's metadata store is.  [default: its web interface]"
+)
+@backend_options
 @click.option("--sort", "column", metavar="COLUMN", help="Column to sort by, blanks last.  [default: as given, or age]")
 @click.option(
     "--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", show_default=True, help="Output."
@@ -32,9 +39,25 @@ _DURATION = "duration"
 @click.option(
     "--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write the curves of all runs too."
 )
-def compare(names: tuple[str, ...], runs: Path, column: str | None, form: str, page: Path | None) -> None:
-    """Compare runs: parameters that differ, metrics, duration (seconds in CSV and JSON); all runs, newest last."""
-    found = [read_run(folder) for folder in find_runs(names, runs)]
+@click.pass_context
+def compare(
+    context: click.Context,
+    names: tuple[str, ...],
+    runs: Path,
+    experiment: str | None,
+    metadata_host: str | None,
+    backend: Backend,
+    column: str | None,
+    form: str,
+    page: Path | None,
+) -> None:
+    """Compare runs: parameters that differ, metrics, duration (seconds in CSV and JSON); all runs, newest last.
+
+    With --experiment those of a Kubeflow backend, before the runs of this machine that are named or are in --runs.
+    """
+    found = experiment_runs(backend, experiment, metadata_host) if experiment else []
+    if not experiment or names or context.get_parameter_source("runs") is click.core.ParameterSource.COMMANDLINE:
+        found += [read_run(folder) for folder in find_runs(names, runs)]
     header, rows = tabulated(found)
     if column:
         order = sorted(range(len(rows)), key=_key(header, rows, column).__getitem__)
@@ -47,7 +70,7 @@ def compare(names: tuple[str, ...], runs: Path, column: str | None, form: str, p
     elif form == "csv":
         click.echo(_csv(header, rows), nl=False)
     elif not rows:
-        click.echo(f"no runs in {runs}")
+        click.echo(f"no runs in {experiment or runs}")
     else:
         align = ["left", "left", *["right"] * (len(header) - 2)]
         click.echo(tabulate(_texts(header, rows), header, "simple", disable_numparse=True, colalign=align))

@@ -1,5 +1,7 @@
 """Errors of the command line."""
 
+from trainer.errors import QcnnError
+
 
 class StepError(Exception):
     """A step of a pipeline, or a job, failed; the message is one line that names it, `code` what qcnn ends with."""
@@ -7,3 +9,15 @@ class StepError(Exception):
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(message)
         self.code = code
+
+
+class BackendError(QcnnError):
+    """The pipelines backend refuses, or cannot be asked; the message is one line that says why."""
+
+
+class CredentialsError(BackendError):
+    """The backend does not accept who asks, perhaps no longer."""
+
+
+class UnavailableError(BackendError):
+    """The backend does not answer, or fails; it may come back."""

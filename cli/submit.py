@@ -2,9 +2,10 @@
 
 import click
 
+from cli.submit_kubeflow import submit_kubeflow
 from cli.submit_tfjob import submit_tfjob
 
-TARGETS: dict[str, click.Command] = {"tfjob": submit_tfjob}
+TARGETS: dict[str, click.Command] = {"kubeflow": submit_kubeflow, "tfjob": submit_tfjob}
 _HELP = ("-h", "--help")
 
 

@@ -1,0 +1,149 @@
+"""qcnn compare --experiment as a user types it, with a metadata store that answers in its published encoding."""
+
+import csv
+import io
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.backend import FakeBackend, Object
+from tests.cli.conftest import Typed
+from trainer.config import from_mapping
+
+
+def _field(number: int, content: bytes | str | int | float) -> bytes:
+    """Encode one field of a message (protobuf.dev/programming-guides/encoding)."""
+    match content:
+        case int():
+            return bytes([number << 3, content])
+        case float():
+            return bytes([number << 3 | 1]) + struct.pack("<d", content)
+    encoded = content.encode() if isinstance(content, str) else content
+    length = len(encoded)
+    return bytes([number << 3 | 2, *([length] if length < 128 else [length & 127 | 128, length >> 7])]) + encoded
+
+
+def _artifact(kind: str, metadata: dict[str, str | int | float]) -> bytes:
+    # Artifact and Value of ml_metadata/proto/metadata_store.proto.
+    numbers: dict[type, int] = {int: 1, float: 2, str: 3}
+    pairs = b"".join(
+        _field(5, _field(1, key) + _field(2, _field(numbers[type(value)], value))) for key, value in metadata.items()
+    )
+    return _field(1, 9) + _field(3, "minio://mlpipeline/x") + _field(8, kind) + pairs
+
+
+@pytest.fixture
+def runs(backend: FakeBackend, typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Object]:
+    """Three runs: one that succeeded, one that failed in its first step, one that runs; and their metadata."""
+    monkeypatch.chdir(tmp_path)
+    words: dict[str, tuple[str, ...]] = {
+        "first": ("--learning-rate", "0.5"),
+        "second": (),
+        "third": ("--learning-rate", "0.125"),
+    }
+    for name, flags in words.items():
+        assert typed("submit", "--target", "kubeflow", "--host", backend.host, "--run-name", name, *flags)[0] == 0
+    runs = {run["display_name"]: run for run in backend.objects["runs"].values()}
+    runs["first"].update(state="SUCCEEDED", created_at="2026-11-21T10:00:00Z", finished_at="2026-11-21T10:01:01Z")
+    runs["second"].update(state="FAILED", created_at="2026-11-21T11:00:00Z", finished_at="2026-11-21T11:00:20Z")
+    # While a run goes on, the API gives the beginning of all time as its end.
+    runs["third"].update(state="RUNNING", created_at="2026-11-21T12:00:00Z", finished_at="1970-01-01T00:00:00Z")
+    # The seed that a schedule made up.
+    experiment = from_mapping({"learning_rate": 0.5, "seed": 77}).to_json()
+    artifacts = {
+        runs["first"]["run_id"]: [
+            _artifact("system.Dataset", {"display_name": "dataset", "experiment": experiment}),
+            _artifact("system.Metrics", {"display_name": "metrics", "mse": 0.25, "epochs": 2.0, "accuracy": 1}),
+        ],
+        runs["third"]["run_id"]: [],
+    }
+    contexts = list(artifacts)
+
+    def answer(method: str, message: bytes) -> bytes:
+        if method == "GetContextByTypeAndName":
+            known = [index for index, run in enumerate(contexts) if _field(2, run) in message]
+            assert _field(1, "system.PipelineRun") in message
+            return _field(1, _field(1, known[0])) if known else b""
+        return b"".join(_field(1, artifact) for artifact in artifacts[contexts[message[1]]])
+
+    backend.metadata = answer
+    return runs
+
+
+def _rows(typed: Typed, *arguments: str) -> dict[str, dict[str, Any]]:
+    code, out, _ = typed("compare", *arguments, "--format", "json")
+    assert code == 0
+    return {row["run"]: row for row in json.loads(out)}
+
+
+def test_runs_stand_with_what_differs_their_metrics_duration_and_state(
+    backend: FakeBackend, typed: Typed, runs: dict[str, Object]
+) -> None:
+    code, out, err = typed("compare", "--experiment", "qcnn", "--host", backend.host)
+    assert (code, err) == (0, "")
+    header, _, *rows = (line.split() for line in out.splitlines())
+    assert header == ["run", "state", "seed", "learning_rate", "mse", "accuracy", "metrics.epochs", "duration"]
+    assert rows == [
+        ["first", "finished", "77", "0.5", "0.2500", "1", "2", "0:01:01"],
+        ["second", "failed", "0", "0.02", "0:00:20"],
+        ["third", "running", "0", "0.125"],
+    ]
+
+
+def test_csv_and_sorting_are_those_of_local_runs(backend: FakeBackend, typed: Typed, runs: dict[str, Object]) -> None:
+    arguments = ("--experiment", "qcnn", "--host", backend.host, "--format", "csv", "--sort", "learning_rate")
+    code, out, _ = typed("compare", *arguments)
+    assert code == 0
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [row["run"] for row in rows] == ["second", "third", "first"]
+    assert rows[2]["duration"] == "61.0"
+
+
+def test_local_runs_that_are_named_stand_in_the_same_table(
+    backend: FakeBackend, typed: Typed, runs: dict[str, Object], tmp_path: Path
+) -> None:
+    for name in ("here", "there"):
+        (tmp_path / "runs" / name / "evaluate").mkdir(parents=True)
+        (tmp_path / "runs" / name / "log.txt").touch()
+        (tmp_path / "runs" / name / "evaluate" / "metrics").write_text('{"mse": 0.125}')
+    arguments = ("--experiment", "qcnn", "--host", backend.host)
+    assert set(_rows(typed, *arguments)) == {"first", "second", "third"}
+    rows = _rows(typed, "here", *arguments)
+    assert set(rows) == {"first", "second", "third", "here"}
+    assert (rows["here"]["mse"], rows["first"]["mse"]) == (0.125, 0.25)
+    assert set(_rows(typed, "--runs", "runs", *arguments)) == {"first", "second", "third", "here", "there"}
+
+
+def test_without_a_metadata_store_there_is_a_line_and_a_table_without_metrics(
+    backend: FakeBackend, typed: Typed, runs: dict[str, Object]
+) -> None:
+    backend.metadata = None
+    code, out, err = typed("compare", "--experiment", "qcnn", "--host", backend.host)
+    assert code == 0
+    assert "mse" not in out
+    assert "first" in out
+    assert err.startswith("no metrics: ")
+    assert "--metadata-host" in err
+    assert err.count("\n") == 1
+
+
+def test_the_metadata_store_may_be_elsewhere(backend: FakeBackend, typed: Typed, runs: dict[str, Object]) -> None:
+    # A web interface under a path: its metadata store is beside it.
+    rows = _rows(typed, "--experiment", "qcnn", "--host", backend.host, "--metadata-host", f"{backend.host}/pipeline/")
+    assert rows["first"]["mse"] == 0.25
+
+
+def test_archived_runs_are_left_out(backend: FakeBackend, typed: Typed, runs: dict[str, Object]) -> None:
+    runs["second"]["storage_state"] = "ARCHIVED"
+    assert set(_rows(typed, "--experiment", "qcnn", "--host", backend.host)) == {"first", "third"}
+
+
+def test_an_experiment_that_is_not_there_is_one_line_with_those_that_are(
+    backend: FakeBackend, typed: Typed, runs: dict[str, Object]
+) -> None:
+    code, out, err = typed("compare", "--experiment", "other", "--host", backend.host)
+    assert (code, out) == (2, "")
+    assert err == f"error: experiment: the backend at {backend.host} knows qcnn. Given: other\n"

@@ -1,0 +1,220 @@
+"""qcnn submit --target kubeflow as a user types it, to a backend that checks the published types."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pipelines.targets import compile_target
+from tests.backend import FakeBackend, Object, spec_of
+from tests.cli.conftest import Typed
+from trainer.config import ExperimentConfig
+
+ENDED = "2026-11-21T10:00:00Z"
+
+
+def _task(name: str, state: str, start: int = 0) -> Object:
+    return {
+        "display_name": name,
+        "state": state,
+        "start_time": f"2026-11-21T09:00:{start:02}Z",
+        "pod_name": f"qcnn-{name}-{start}",
+    }
+
+
+def test_every_word_is_submitted_in_its_type(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
+    config = tmp_path / "experiment.yaml"
+    config.write_text("qubits: 10\nlearning_rate: 1\noptions:\n  train_fraction: 0.8\n  shots: 100\n")
+    code, out, err = typed(
+        "submit",
+        "--target",
+        "kubeflow",
+        "--host",
+        backend.host,
+        "--config",
+        str(config),
+        "--seed",
+        "3",
+        "--restarts",
+        "1",
+    )
+    assert (code, err) == (0, "")
+    (run,) = backend.objects["runs"].values()
+    expected = ExperimentConfig(
+        qubits=10,
+        seed=3,
+        learning_rate=1.0,
+        options=ExperimentConfig().options.model_copy(
+            update={"train_fraction": 0.8, "shots": 100, "restarts": 1},
+        ),
+    )
+    assert run["runtime_config"]["parameters"] == expected.model_dump()
+    assert f"{backend.host}/#/runs/details/{run['run_id']}" in out
+    assert re.search(rf"^run +{run['run_id']}$", out, re.MULTILINE)
+
+
+def test_where_and_how_it_runs_is_passed_on(backend: FakeBackend, typed: Typed) -> None:
+    arguments = (
+        *("--host", backend.host, "--token", "secret", "--cookies", "session=1", "--namespace", "me"),
+        *("--experiment", "papers", "--run-name", "first", "--pipeline-root", "gs://bucket/runs"),
+        *("--service-account", "trainer", "--no-caching", "--image", "registry/qcnn@sha256:1"),
+        *("--ui-host", "https://kubeflow.example/pipeline/"),
+    )
+    code, out, _ = typed("submit", "--target", "kubeflow", *arguments)
+    assert code == 0
+    (experiment,) = backend.objects["experiments"].values()
+    (run,) = backend.objects["runs"].values()
+    assert (experiment["display_name"], experiment["namespace"]) == ("papers", "me")
+    assert run["experiment_id"] == experiment["experiment_id"]
+    assert (run["display_name"], run["service_account"]) == ("first", "trainer")
+    assert run["runtime_config"]["pipeline_root"] == "gs://bucket/runs"
+    assert not any(task.get("cachingOptions") for task in spec_of(run)["root"]["dag"]["tasks"].values())
+    executors = spec_of(run)["deploymentSpec"]["executors"].values()
+    assert {executor["container"]["image"] for executor in executors} == {"registry/qcnn@sha256:1"}
+    assert all(sent["authorization"] == "Bearer secret" for sent in backend.headers)
+    assert all(sent["Cookie"] == "session=1" for sent in backend.headers)
+    assert f"https://kubeflow.example/pipeline/#/runs/details/{run['run_id']}" in out
+    assert "secret" not in out
+
+
+def test_an_experiment_that_is_there_is_used_again(backend: FakeBackend, typed: Typed) -> None:
+    for _ in range(2):
+        assert typed("submit", "--target", "kubeflow", "--host", backend.host)[0] == 0
+    assert len(backend.objects["experiments"]) == 1
+    assert len(backend.objects["runs"]) == 2
+
+
+def test_kubeflows_own_variables_count(backend: FakeBackend, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KF_PIPELINES_ENDPOINT", backend.host)
+    monkeypatch.setenv("KF_PIPELINES_DEFAULT_EXPERIMENT_NAME", "theirs")
+    assert typed("submit", "--target", "kubeflow")[0] == 0
+    assert [found["display_name"] for found in backend.objects["experiments"].values()] == ["theirs"]
+
+
+def test_a_pipeline_that_was_compiled_before_is_submitted_as_it_is(
+    backend: FakeBackend, typed: Typed, tmp_path: Path
+) -> None:
+    package = tmp_path / "mine.yaml"
+    compile_target("kubeflow", package, "mine:1")
+    assert typed("submit", "--target", "kubeflow", "--host", backend.host, "--package", str(package))[0] == 0
+    (run,) = backend.objects["runs"].values()
+    executors = spec_of(run)["deploymentSpec"]["executors"].values()
+    assert {executor["container"]["image"] for executor in executors} == {"mine:1"}
+    package.write_text("a: 1\n")
+    code, out, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--package", str(package))
+    assert (code, out) == (2, "")
+    assert re.fullmatch(rf"error: package: .*Given: {package}\n", err)
+
+
+def test_waiting_shows_each_change_of_the_steps_alone(backend: FakeBackend, typed: Typed) -> None:
+    story = iter(
+        [
+            ("RUNNING", [_task("generate-data-driver", "RUNNING")]),
+            ("RUNNING", [_task("root", "RUNNING"), _task("generate-data", "RUNNING")]),
+            (
+                "RUNNING",
+                [_task("train", "RUNNING", 20), _task("generate-data", "SUCCEEDED"), _task("executor", "FAILED")],
+            ),
+            ("SUCCEEDED", [_task("train", "SUCCEEDED", 20), _task("generate-data", "SUCCEEDED")]),
+        ]
+    )
+
+    def go_on(run: Object) -> None:
+        run["state"], details = next(story)
+        run["run_details"] = {"task_details": details}
+
+    backend.on_get = go_on  # type: ignore[method-assign]
+    code, out, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[2:] == [
+        "generate-data: running",
+        "generate-data: succeeded",
+        "train: running",
+        "train: succeeded",
+        "run: succeeded",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "details", "words"),
+    [
+        ("FAILED", [_task("train", "FAILED"), _task("root", "FAILED")], "step train failed"),
+        ("FAILED", [], "it ended failed"),
+        ("CANCELED", [], "it ended canceled"),
+    ],
+)
+def test_waiting_for_a_run_that_does_not_succeed_ends_with_the_failed_step(
+    backend: FakeBackend, typed: Typed, state: str, details: list[Object], words: str
+) -> None:
+    def end(run: Object) -> None:
+        run.update(state=state, run_details={"task_details": details})
+
+    backend.on_get = end  # type: ignore[method-assign]
+    code, _, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")
+    (identity,) = backend.objects["runs"]
+    assert code == 1
+    assert words in err
+    assert err.endswith(f"Given: {identity}\n")
+    assert err.count("\n") == 1
+
+
+def test_a_failed_step_is_named_though_its_state_comes_after_the_runs(backend: FakeBackend, typed: Typed) -> None:
+    story = iter(["RUNNING", "RUNNING", "FAILED"])
+
+    def end(run: Object) -> None:
+        run.update(state="FAILED", run_details={"task_details": [_task("train", next(story))]})
+
+    backend.on_get = end  # type: ignore[method-assign]
+    code, out, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")
+    assert code == 1
+    assert out.splitlines()[2:] == ["train: running", "train: failed"]
+    assert "step train failed" in err
+
+
+def test_a_backend_that_fails_for_a_while_is_waited_for(backend: FakeBackend, typed: Typed) -> None:
+    def fail_first(run: Object) -> None:
+        if backend.calls.count(f"GET runs/{run['run_id']}") < 4:
+            raise ConnectionError
+        run["state"] = "SUCCEEDED"
+
+    backend.on_get = fail_first  # type: ignore[method-assign]
+    assert typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")[0] == 0
+
+
+HTML = "<!doctype html><title>Log in</title>"
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "words"),
+    [
+        ("", (401, ""), "credentials: not accepted"),
+        ("runs", (403, '{"code": 7, "message": "User x\\nis not authorized"}'), "User x is not authorized"),
+        ("", (404, HTML), "not the pipelines API"),
+        ("", (200, HTML), "if it is a login"),
+        ("", (200, "ok"), "not the pipelines API"),
+        ("experiments", (400, '{"code": 3, "message": "no namespace"}'), "no namespace"),
+        ("runs", (500, '{"code": 13, "message": "no database"}'), "no database"),
+        ("", (503, HTML), "the backend fails"),
+    ],
+)
+def test_what_the_backend_answers_is_one_line(
+    backend: FakeBackend, typed: Typed, path: str, answer: tuple[int, str], words: str
+) -> None:
+    backend.answers[path] = answer
+    code, out, err = typed("submit", "--target", "kubeflow", "--host", backend.host)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert re.fullmatch(r"error: [^\n]+Given: [^\n]+\n", err)
+
+
+@pytest.mark.parametrize("host", ["http://127.0.0.1:1", "https://127.0.0.1:1", "http://name.invalid", "http://"])
+def test_a_host_that_does_not_answer_is_one_line(typed: Typed, host: str) -> None:
+    code, out, err = typed("submit", "--target", "kubeflow", "--host", host)
+    assert (code, out) == (2, "")
+    assert re.fullmatch(rf"error: host: does not answer \([^\n]+\)\. Given: {host}\n", err)
+
+
+def test_an_experiment_that_cannot_run_is_refused_before_anything_is_asked(backend: FakeBackend, typed: Typed) -> None:
+    code, _, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--qubits", "3")
+    assert (code, err) == (2, "error: qubits: must be an integer, at least 4. Given: 3\n")
+    assert backend.calls == []
