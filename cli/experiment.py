@@ -1,6 +1,6 @@
 """The experiment's words as flags, generated from the experiment's own description."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +17,32 @@ from trainer.config import (
     read_file,
 )
 
+WORDS = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
+
 
 def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command --config and one flag a word; `read_experiment` turns their values into an experiment."""
-    for name, field in reversed([*EXPERIMENT_FIELDS.items(), *OPTION_FIELDS.items()]):
+    for name, field in reversed(WORDS.items()):
         help_text = f"{describe(field)} [default: {field.default}]"
         # Text, so that config file, flag and pipeline parameter are refused in the same words.
         command = click.option(f"--{name.replace('_', '-')}", name, help=help_text, metavar="VALUE")(command)
     return click.option("--config", help="YAML file with any of the words below; flags win.", metavar="FILE")(command)
 
 
-def read_experiment(config: str | None, flags: dict[str, str | None]) -> ExperimentConfig:
+def read_experiment(config: str | None, flags: Mapping[str, str | None]) -> ExperimentConfig:
     """Return the experiment of a config file with flags laid over it.
 
     Raises:
         ConfigError: one line with what is wrong.
     """
-    fields = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
-    given = {name: parse_flag(fields[name], text) for name, text in flags.items() if text is not None}
-    return from_mapping(merge(read_file(Path(config)) if config is not None else {}, given))
+    return from_mapping(read_words(config, flags))
+
+
+def read_words(config: str | None, flags: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return what a config file holds with flags laid over it, not yet validated.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    given = {name: parse_flag(WORDS[name], text) for name, text in flags.items() if text is not None}
+    return merge(read_file(Path(config)) if config is not None else {}, given)

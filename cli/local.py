@@ -8,9 +8,9 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import psutil
@@ -25,6 +25,7 @@ from trainer.startup import terminated_as_interrupt
 
 if TYPE_CHECKING:
     from kfp import dsl
+    from kfp.dsl.base_component import BaseComponent
 
 _FAILED_TASK = re.compile(r"Inner task failed: '(.+?)'")
 # The train step needs a little more than it gives its workers, in seconds.
@@ -32,9 +33,23 @@ _GRACE = GRACE + 1.0
 
 
 def run_pipeline(experiment: ExperimentConfig, runs: Path) -> dict[str, dsl.Artifact]:
-    """Execute the pipeline that is compiled for Kubeflow, each step a process; return its output artifacts.
+    """Execute the main pipeline on an experiment, see `execute`."""
 
-    Every run makes a folder of its own under `runs`.
+    def load() -> BaseComponent:
+        from pipelines.qcnn import qcnn
+
+        return qcnn()
+
+    outputs = execute(load, experiment.model_dump(), runs)
+    from pipelines.qcnn import Outputs
+
+    return {name: outputs[name] for name in Outputs._fields}
+
+
+def execute(load: Callable[[], BaseComponent], arguments: Mapping[str, Any], runs: Path) -> dict[str, dsl.Artifact]:
+    """Execute a pipeline that is compiled for Kubeflow, each step a process; return its output artifacts.
+
+    Every run makes a folder of its own under `runs`. `load` imports the pipeline, and with it Kubeflow's SDK.
 
     Raises:
         ArtifactError: the folder cannot be written.
@@ -46,8 +61,7 @@ def run_pipeline(experiment: ExperimentConfig, runs: Path) -> dict[str, dsl.Arti
         warnings.simplefilter("ignore")
         from kfp import local
 
-        from pipelines.qcnn import Outputs, qcnn
-
+        pipeline = load()
         local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(root))
         with RunLog(root, sys.stdout) as log:
             try:
@@ -57,12 +71,12 @@ def run_pipeline(experiment: ExperimentConfig, runs: Path) -> dict[str, dsl.Arti
                     _interpreter_by_name(),
                     contextlib.redirect_stdout(log),
                 ):
-                    outputs = qcnn()(**experiment.model_dump()).outputs
+                    outputs = pipeline(**arguments).outputs
             except RuntimeError as error:
                 if not (failed := _FAILED_TASK.search(click.unstyle(str(error)))):
                     raise
                 raise StepError(f"step {failed[1]} failed, see the lines above. Given: {log.folder}") from None
-    return {name: outputs[name] for name in Outputs._fields}
+    return dict(outputs)
 
 
 def _prepare(runs: Path) -> Path:

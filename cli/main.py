@@ -9,7 +9,11 @@ from cli.errors import StepError
 from trainer.errors import QcnnError
 
 # Each is the one command of the module of its name.
-_COMMANDS = ("run", "plan", "compare", "tensorboard", "submit", "status", "logs", "predict", "delete")
+_COMMANDS = (
+    *("run", "study", "plan", "compare", "tensorboard"),
+    *("submit", "status", "logs", "predict", "delete"),
+    *("schedule", "terminate"),
+)
 _INVALID = 2
 _INTERRUPTED = 130
 

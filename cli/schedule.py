@@ -1,0 +1,160 @@
+"""qcnn schedule: an experiment again and again, each run with a seed of its own."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from tabulate import tabulate
+
+from cli.answers import explained
+from cli.backend import Backend, backend_options, connect, quiet
+from cli.experiment import experiment_options, read_experiment
+from cli.kubeflow_runs import find_schedule, pages
+from cli.submission import Submission, compiled, read_package, submission_options
+from cli.submit_kubeflow import compile_main
+from cli.times import cron_expression, interval_seconds
+from trainer.errors import ConfigError
+
+if TYPE_CHECKING:
+    import kfp_server_api
+
+
+@click.group()
+def schedule() -> None:
+    """Run an experiment again and again in a Kubeflow backend, each time with a seed of its own."""
+
+
+@schedule.command(context_settings={"token_normalize_func": lambda token: token.replace("_", "-")})
+@click.option("--cron", metavar="FIELDS", help='When, by the backend\'s clock, such as "0 9 * * MON-FRI".')
+@click.option("--interval", metavar="TIME", help="How often, such as 90s, 10m, 2h or 1d.")
+@click.option(
+    "--max-concurrency", type=click.IntRange(1, 10), default=1, show_default=True, help="Runs at the same time."
+)
+@click.option("--catch-up", is_flag=True, help="Make up for the times that were missed.")
+@click.option("--disabled", is_flag=True, help="Wait for `qcnn schedule enable`.")
+@backend_options
+@submission_options
+@experiment_options
+def create(
+    cron: str | None,
+    interval: str | None,
+    max_concurrency: int,
+    catch_up: bool,
+    disabled: bool,
+    backend: Backend,
+    submission: Submission,
+    config: str | None,
+    **flags: str | None,
+) -> None:
+    """Create a schedule, which is enabled at once; --run-name is its name, with which those of its runs begin."""
+    if bool(cron) == bool(interval):
+        raise ConfigError(f"schedule: needs either --cron or --interval. Given: {'both' if cron else 'none'}")
+    # Integers as text, as the API has those of 64 bits.
+    times = {"interval_second": str(interval_seconds(interval))} if interval else {}
+    if cron:
+        times = {"cron_expression": cron_expression(cron)}
+    experiment = read_experiment(config, flags)
+    client = connect(backend)
+    with compiled(submission, compile_main) as package, tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "scheduled.yaml")
+        write_scheduled(package, path)
+        with explained(backend.address), quiet():
+            owner = client.create_experiment(submission.experiment, namespace=backend.namespace)
+            made = client.create_recurring_run(
+                experiment_id=owner.experiment_id,
+                job_name=submission.run_name or submission.experiment,
+                pipeline_package_path=str(path),
+                params=experiment.model_dump(),
+                pipeline_root=submission.pipeline_root,
+                enable_caching=submission.caching,
+                service_account=submission.service_account,
+                max_concurrency=str(max_concurrency),
+                no_catchup=not catch_up,
+                enabled=not disabled,
+                **times,
+            )
+    rows = [
+        ("schedule", made.recurring_run_id),
+        ("look at it", backend.page(f"recurringrun/details/{made.recurring_run_id}")),
+    ]
+    click.echo(tabulate(rows, tablefmt="plain", disable_numparse=True))
+
+
+@schedule.command("list")
+@backend_options
+def list_schedules(backend: Backend) -> None:
+    """List all schedules: when they run, and whether they do."""
+    client = connect(backend)
+    with explained(backend.address):
+        found = list(pages(client.list_recurring_runs, "recurring_runs", namespace=backend.namespace))
+    rows = [
+        (
+            each.display_name,
+            each.recurring_run_id,
+            _when(each.trigger),
+            str(each.status or each.mode).lower(),
+            each.max_concurrency,
+            "no" if each.no_catchup else "yes",
+        )
+        for each in found
+    ]
+    header = ("schedule", "id", "when", "state", "max concurrency", "catch-up")
+    click.echo(tabulate(rows, header, "simple", disable_numparse=True) if rows else "no schedules")
+
+
+@schedule.command()
+@click.argument("name", metavar="SCHEDULE")
+@backend_options
+def enable(name: str, backend: Backend) -> None:
+    """Enable SCHEDULE, by its id or name."""
+    client = connect(backend)
+    found = find_schedule(client, backend, name)
+    with explained(backend.address):
+        client.enable_recurring_run(found.recurring_run_id)
+    click.echo(f"schedule {found.display_name} is enabled")
+
+
+@schedule.command()
+@click.argument("name", metavar="SCHEDULE")
+@backend_options
+def disable(name: str, backend: Backend) -> None:
+    """Disable SCHEDULE, by its id or name; runs that have begun go on."""
+    client = connect(backend)
+    found = find_schedule(client, backend, name)
+    with explained(backend.address):
+        client.disable_recurring_run(found.recurring_run_id)
+    click.echo(f"schedule {found.display_name} is disabled")
+
+
+@schedule.command()
+@click.argument("name", metavar="SCHEDULE")
+@backend_options
+def delete(name: str, backend: Backend) -> None:
+    """Delete SCHEDULE, by its id or name; runs of it that have begun end with it."""
+    client = connect(backend)
+    found = find_schedule(client, backend, name)
+    with explained(backend.address):
+        client.delete_recurring_run(found.recurring_run_id)
+    click.echo(f"schedule {found.display_name} is deleted")
+
+
+def write_scheduled(package: Path, path: Path) -> None:
+    """Write a compiled pipeline again, so that each run has a seed of its own."""
+    with quiet():
+        import yaml
+
+        from pipelines.scheduled import seeded_by_run
+
+    documents = [seeded_by_run(document) if "root" in document else document for document in read_package(package)]
+    path.write_text(yaml.safe_dump_all(documents, sort_keys=False), encoding="utf-8")
+
+
+def _when(trigger: kfp_server_api.V2beta1Trigger | None) -> str:
+    if trigger and trigger.cron_schedule:
+        return str(trigger.cron_schedule.cron)
+    if trigger and trigger.periodic_schedule:
+        return f"every {trigger.periodic_schedule.interval_second} s"
+    return ""

@@ -1,0 +1,77 @@
+"""qcnn study: trials of an experiment with other words, the best one evaluated."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.backend import Backend, backend_options
+from cli.experiment import experiment_options, read_words
+from cli.run import summary
+from cli.search import KEYS, read_search, search_options
+from cli.study_local import run_study
+from cli.submission import Submission, submission_options, submit
+from trainer.config import from_mapping
+from trainer.search import search_from_mapping
+from trainer.study import plan
+
+
+@click.command(context_settings={"token_normalize_func": lambda token: token.replace("_", "-")})
+@search_options
+@click.option(
+    "--target",
+    type=click.Choice(["local", "kubeflow"]),
+    default="local",
+    show_default=True,
+    help="What runs it; local takes one trial after the other.",
+)
+@click.option(
+    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of local runs."
+)
+@click.option(
+    "--parallelism", type=click.IntRange(1), default=2, show_default=True, help="Trials of a backend at the same time."
+)
+@click.option("--wait", is_flag=True, help="Show a backend's steps until the run has ended; fail where it fails.")
+@backend_options
+@submission_options
+@experiment_options
+def study(
+    grid: tuple[str, ...],
+    range: tuple[str, ...],
+    random: int | None,
+    target: str,
+    runs: Path,
+    parallelism: int,
+    wait: bool,
+    backend: Backend,
+    submission: Submission,
+    config: str | None,
+    **flags: str | None,
+) -> None:
+    """Search an experiment's words, on a grid or at random, and evaluate the trial with the lowest validation loss.
+
+    The file of --config may hold grid, range and random beside the experiment's words. Each trial has a seed of its
+    own, counted up from the experiment's, unless the seed is searched.
+    """
+    words = read_words(config, flags)
+    found = {key: words.pop(key, None) for key in KEYS}
+    searched = read_search(found, grid, range, random)
+    trials = plan(words, search_from_mapping(searched))
+    if target == "local":
+        folder, outputs = run_study(trials, runs)
+        click.echo(summary(outputs, str(folder)))
+        return
+
+    def compile_now(path: Path, image: str, settings: Mapping[str, Any]) -> None:
+        from pipelines.targets import compile_study
+
+        compile_study("kubeflow", path, image, settings, parallelism=parallelism)
+
+    arguments = {
+        "experiment": from_mapping(words).model_dump(),
+        "grid": searched["grid"] or {},
+        "ranges": searched["range"] or {},
+        "random": searched["random"] or 0,
+    }
+    submit(compile_now, arguments, "qcnn-study", backend, submission, wait=wait)

@@ -1,0 +1,123 @@
+"""qcnn study as a user types it."""
+
+import csv
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.backend import FakeBackend, spec_of
+from tests.cli.conftest import Typed
+from trainer.config import from_mapping
+
+QCNN = Path(sys.executable).with_name("qcnn")
+STUDY = """
+qubits: 4
+rounds: 12
+batch_size: 8
+epochs: 3
+workers: 1
+strategy: none
+grid:
+  learning_rate: [0.0001, 0.02]
+  model: [hybrid, deep]
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Run a study of two trials; return where, and what it printed."""
+    folder = tmp_path_factory.mktemp("user")
+    (folder / "study.yaml").write_text(STUDY)
+    # One of the words of the file is searched otherwise.
+    arguments = ("--config", "study.yaml", "--grid", "model=hybrid", "--seed", "5")
+    done = subprocess.run([QCNN, "study", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder, done.stdout
+
+
+def _lines(text: str) -> dict[str, str]:
+    return dict(re.findall(r"^(\S.*?)  +(\S.*)$", text, re.MULTILINE))
+
+
+def test_every_trial_is_trained_and_stands_in_one_table(finished: tuple[Path, str]) -> None:
+    folder, printed = finished
+    assert [line for line in printed.splitlines() if line.startswith("== trial ")] == [
+        "== trial 0, 1 of 2",
+        "== trial 1, 2 of 2",
+    ]
+    with (folder / _lines(printed)["results"]).open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["trial"], row["seed"], row["learning_rate"]) for row in rows] == [
+        ("0", "5", "0.0001"),
+        ("1", "6", "0.02"),
+    ]
+    assert "model" not in rows[0]
+    chosen = min(rows, key=lambda row: float(row["val_loss"]))
+    assert [row["chosen"] for row in rows] == ["best" if row is chosen else "" for row in rows]
+
+
+def test_the_best_trial_is_evaluated_on_its_own_test_split(finished: tuple[Path, str]) -> None:
+    folder, printed = finished
+    table = _lines(printed)
+    with (folder / table["results"]).open() as file:
+        (chosen,) = [row for row in csv.DictReader(file) if row["chosen"]]
+    metrics = json.loads((folder / table["metrics"]).read_text())
+    assert metrics["val_loss"] == float(chosen["val_loss"])
+    assert table["test MSE"] == f"{metrics['mse']:.4f}"
+    experiment = json.loads((folder / table["model"] / "model.json").read_text())["experiment"]
+    assert (experiment["seed"], experiment["learning_rate"]) == (int(chosen["seed"]), float(chosen["learning_rate"]))
+    with (folder / table["predictions"] / "predictions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    squared = [(float(row["prediction"]) - float(row["label"])) ** 2 for row in rows]
+    assert sum(squared) / len(squared) == pytest.approx(metrics["mse"], rel=1e-6)
+    assert (folder / table["report"]).read_text().startswith("<!DOCTYPE html>")
+
+
+def test_a_backend_gets_the_search_and_the_words_that_all_trials_share(
+    backend: FakeBackend, typed: Typed, tmp_path: Path
+) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    arguments = ("--target", "kubeflow", "--host", backend.host, "--config", str(tmp_path / "study.yaml"))
+    search = ("--range", "train-fraction=0.5:0.8", "--random", "3", "--parallelism", "4")
+    code, _, err = typed("study", *arguments, *search)
+    assert (code, err) == (0, "")
+    (run,) = backend.objects["runs"].values()
+    words = {"qubits": 4, "rounds": 12, "batch_size": 8, "epochs": 3, "workers": 1, "strategy": "none"}
+    assert run["runtime_config"]["parameters"] == {
+        "experiment": from_mapping(words).model_dump(),
+        "grid": {"learning_rate": [0.0001, 0.02], "model": ["hybrid", "deep"]},
+        "ranges": {"train_fraction": [0.5, 0.8]},
+        "random": 3,
+    }
+    assert run["display_name"].startswith("qcnn-study-")
+    (loop,) = [task for task in spec_of(run)["root"]["dag"]["tasks"].values() if "iteratorPolicy" in task]
+    assert loop["iteratorPolicy"] == {"parallelismLimit": 4}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ((), "study: needs values or ranges of at least one word. Given: none"),
+        (("--grid", "qubits"), "grid: must be WORD=VALUE,.... Given: qubits"),
+        (("--grid", "qubits=8,x"), "qubits: must be an integer, at least 4. Given: 'x'"),
+        (("--grid", "qbits=8"), "study: only the experiment's words can be searched. Given: qbits"),
+        (
+            ("--range", "qubits=4", "--random", "2"),
+            "qubits: a range must be [low, high], or [low, high, log]. Given: [4.0]",
+        ),
+        (
+            ("--range", "qubits=a:b", "--random", "2"),
+            "range: must be WORD=LOW:HIGH or WORD=LOW:HIGH:log. Given: qubits=a:b",
+        ),
+    ],
+)
+def test_what_is_no_study_is_one_line_and_leaves_nothing(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert typed("study", *arguments) == (2, "", f"error: {line}\n")
+    assert not list(tmp_path.iterdir())
