@@ -3,7 +3,7 @@ BIN := .venv/bin
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-faults test-cluster lint types compile image figures peers simulators clean
+.PHONY: help setup run test test-faults test-cluster test-kfp lint types compile image figures peers simulators clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
@@ -24,6 +24,9 @@ test-faults: .venv/.complete ## kill the training at 24 random moments (ten minu
 
 test-cluster: .venv/.complete ## run the tests on the cluster of KUBECONFIG, which must have the image qcnn:latest
 	@$(BIN)/pytest tests/cluster -m cluster $(ARGS)
+
+test-kfp: .venv/.complete ## run the tests on the Kubeflow backend at KFP_HOST, whose cluster must have the image KFP_IMAGE
+	@$(BIN)/pytest tests/kfp -m kfp $(ARGS)
 
 lint: .venv/.complete ## check style and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -1,0 +1,57 @@
+"""Schedules: what they start, and how they are changed."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tenacity
+
+from cli.backend import connect
+from cli.kubeflow_runs import find_experiment, find_schedule, pages
+from tests.kfp.conftest import SMALL, Kubeflow
+
+
+def test_a_schedule_fires_again_and_again_with_other_names_seeds_and_outputs(kubeflow: Kubeflow) -> None:
+    name = f"every-minute-{kubeflow.experiment}"
+    create = ("schedule", "create", "--interval", "60s", "--max-concurrency", "2", "--run-name", name)
+    done = kubeflow.type(*create, *kubeflow.where, *SMALL)
+    assert done.returncode == 0, done.stderr
+    client = connect(kubeflow.backend)
+    schedule = find_schedule(client, kubeflow.backend, name)
+    assert schedule.status == "ENABLED"
+    identity = find_experiment(client, kubeflow.backend, kubeflow.experiment).experiment_id
+
+    def made() -> dict[str, str]:
+        """The datasets' addresses of the runs that have made one, by their names."""
+        runs = [run for run in pages(client.list_runs, "runs", experiment_id=identity) if _is_of(run, schedule)]
+        return {
+            run.display_name: artifact.uri
+            for run in runs
+            for artifact in kubeflow.artifacts(run.run_id)
+            if artifact.type == "system.Dataset"
+        }
+
+    datasets = _until(made, 2)
+    assert kubeflow.type("schedule", "disable", name).returncode == 0
+    assert find_schedule(client, kubeflow.backend, name).status == "DISABLED"
+    listed = [line.split() for line in kubeflow.type("schedule", "list").stdout.splitlines()]
+    assert [name, schedule.recurring_run_id, "every", "60", "s", "disabled", "2", "no"] in listed
+    assert len(set(datasets.values())) == len(datasets)
+    rows = kubeflow.rows()
+    seeds = {rows[run]["seed"] for run in datasets}
+    assert len(seeds - {0}) == len(datasets)
+    assert kubeflow.type("schedule", "delete", name).returncode == 0
+    assert name not in kubeflow.type("schedule", "list").stdout
+
+
+def _is_of(run: Any, schedule: Any) -> bool:
+    return bool(run.recurring_run_id == schedule.recurring_run_id)
+
+
+def _until(ask: Callable[[], dict[str, str]], count: int) -> dict[str, str]:
+    """Ask until there are as many as that, which takes a backend minutes."""
+    retrying = tenacity.Retrying(
+        retry=tenacity.retry_if_result(lambda found: len(found) < count),
+        wait=tenacity.wait_fixed(2),
+        stop=tenacity.stop_after_delay(400),
+    )
+    return dict(retrying(ask))
