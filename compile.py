@@ -1,5 +1,6 @@
 """Compile the pipelines, one YAML file per target: python compile.py [--image IMAGE] [--config FILE]."""
 
+import functools
 from pathlib import Path
 
 import click
@@ -8,6 +9,7 @@ from pipelines.targets import (
     IMAGE,
     TARGETS,
     ConfigError,
+    Viewer,
     compile_study,
     compile_target,
     read_defaults,
@@ -26,15 +28,22 @@ from pipelines.targets import (
     metavar="FILE",
     help="Experiment, as for qcnn run, whose words are the parameters' defaults.",
 )
+@click.option(
+    "--tensorboard", "address", default="", metavar="URL", help="TensorBoard that shows all logs, to be linked."
+)
+@click.option(
+    "--tensorboard-button", "button", is_flag=True, help="Let the interface of a backend with several users start one."
+)
 @click.option("--output", type=click.Path(path_type=Path), default=Path("build"), show_default=True, help="Folder.")
-def main(image: str, pod: Path | None, config: Path | None, output: Path) -> None:
+def main(image: str, pod: Path | None, config: Path | None, address: str, button: bool, output: Path) -> None:
     """Write each compiled pipeline, one file per target."""
     try:
         settings = read_settings(pod) if pod else {}
         words = read_defaults(config) if config else {}
         output.mkdir(parents=True, exist_ok=True)
+        of_qcnn = functools.partial(compile_target, viewer=Viewer(address, button))
         for target in TARGETS:
-            for name, compile_one in (("qcnn", compile_target), ("study", compile_study)):
+            for name, compile_one in (("qcnn", of_qcnn), ("study", compile_study)):
                 path = output / f"{name}-{target}.yaml"
                 compile_one(target, path, image, settings, words)
                 click.echo(path)

@@ -8,9 +8,9 @@ from kfp.dsl.base_component import BaseComponent
 from components.evaluate.component import evaluate
 from components.export_weights.component import export_weights
 from components.generate_data.component import generate_data
-from components.tensorboard.component import tensorboard
 from pipelines.parameters import DEFAULTS, described
 from pipelines.training import TrainStep, train_here
+from pipelines.viewing import Viewer
 
 
 class Outputs(NamedTuple):
@@ -22,12 +22,15 @@ class Outputs(NamedTuple):
     model: dsl.Model
     predictions: dsl.Artifact
     metrics: dsl.Metrics
+    confusion: dsl.ClassificationMetrics
     report: dsl.HTML
+    summary: dsl.Markdown
     tensorboard: dsl.Markdown
 
 
-def qcnn(train: TrainStep = train_here) -> BaseComponent:
-    """Return the main pipeline, whose training is this step."""
+def qcnn(train: TrainStep = train_here, viewer: Viewer | None = None) -> BaseComponent:
+    """Return the main pipeline, whose training is this step, and whose logs are looked at in this way."""
+    viewer = viewer or Viewer()
 
     @dsl.pipeline(name="qcnn", display_name="Quantum convolutional network")
     @described
@@ -70,7 +73,10 @@ def qcnn(train: TrainStep = train_here) -> BaseComponent:
             dataset=data.outputs["dataset"],
         ).set_display_name("Train")
 
-        link = tensorboard(logs=trained.outputs["logs"]).set_display_name("TensorBoard")
+        link = viewer.step(
+            logs=trained.outputs["logs"],
+            address=viewer.address,
+        ).set_display_name("TensorBoard")
 
         exported = export_weights(training=trained.outputs["training"]).set_display_name("Export weights")
 
@@ -87,7 +93,9 @@ def qcnn(train: TrainStep = train_here) -> BaseComponent:
             model=exported.outputs["model"],
             predictions=evaluated.outputs["predictions"],
             metrics=evaluated.outputs["metrics"],
+            confusion=evaluated.outputs["confusion"],
             report=evaluated.outputs["report"],
+            summary=evaluated.outputs["summary"],
             tensorboard=link.outputs["link"],
         )
 

@@ -16,11 +16,21 @@ from components.train.tfjobs.settings import pod_settings
 from pipelines.qcnn import qcnn
 from pipelines.study import PARALLELISM, study
 from pipelines.training import train_with_tfjobs
+from pipelines.viewing import Viewer
 from trainer.config import from_mapping, read_file
 from trainer.errors import ConfigError
 from trainer.provenance import IMAGE_VARIABLE
 
-__all__ = ["IMAGE", "TARGETS", "ConfigError", "compile_study", "compile_target", "read_defaults", "read_settings"]
+__all__ = [
+    "IMAGE",
+    "TARGETS",
+    "ConfigError",
+    "Viewer",
+    "compile_study",
+    "compile_target",
+    "read_defaults",
+    "read_settings",
+]
 
 TARGETS = ("kubeflow",)
 # What deploy/rbac.yaml makes for the training's pods, which have to see that their launcher is there.
@@ -33,6 +43,8 @@ def compile_target(
     image: str = IMAGE,
     settings: Mapping[str, Any] | None = None,
     defaults: Mapping[str, Any] | None = None,
+    *,
+    viewer: Viewer | None = None,
 ) -> None:
     """Write the compiled pipeline of a target, every step in `image`.
 
@@ -43,7 +55,7 @@ def compile_target(
         ConfigError: a setting is wrong.
     """
     pod = _pod(image, settings)
-    write(qcnn(train_with_tfjobs(pod)), path, pod, defaults)
+    write(qcnn(train_with_tfjobs(pod), viewer), path, pod, defaults)
 
 
 def compile_study(

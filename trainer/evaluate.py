@@ -105,6 +105,13 @@ def score(samples: Samples, predictions: npt.NDArray[np.float64]) -> dict[str, f
     }
 
 
+def confusion(samples: Samples, predictions: npt.NDArray[np.float64]) -> list[list[int]]:
+    """Count the predictions of each sign (columns, -1 and +1) for each label (rows, -1 and +1); zero counts as +1."""
+    signs = (False, True)
+    positive = predictions >= 0
+    return [[int(np.sum(((samples.label > 0) == label) & (positive == sign))) for sign in signs] for label in signs]
+
+
 def report(evaluation: Evaluation) -> None:
     """Log the first predictions beside their labels, then the error over all of them."""
     logger.info("qubit    angle  label  prediction")

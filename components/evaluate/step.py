@@ -1,21 +1,27 @@
 """What the evaluate step does."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from tabulate import tabulate
 
 from trainer import data
 from trainer.folders import new_file
 from trainer.history import load_history
 from trainer.startup import load_tensorflow, one_line_errors
 
+# What each row and column of a confusion matrix stands for.
+LABELS = ("-1", "+1")
+
 
 def evaluate(
     model: str, dataset: str, training: str, predictions: str, metrics: str, report: str
-) -> tuple[dict[str, float], dict[str, Any]]:
+) -> tuple[dict[str, float], list[list[int]], dict[str, Any]]:
     """Write predictions.csv into the folder `predictions`, the metrics as JSON and the report as HTML.
 
-    Returns the metrics, and the metadata of the other two.
+    Returns the metrics, the confusion matrix of the signs (labels in rows), and the metadata of predictions and report.
     """
     with one_line_errors():
         held_out = data.load(Path(dataset))
@@ -32,4 +38,19 @@ def evaluate(
         page = report_page(result.description, history, result.samples, result.predictions, result.metrics)
         with new_file(Path(report)) as unfinished:
             unfinished.write_text(page, encoding="utf-8")
-    return result.metrics, {"weights": result.description["weights"], **result.description["provenance"]}
+        matrix = evaluation.confusion(result.samples, result.predictions)
+    return result.metrics, matrix, {"weights": result.description["weights"], **result.description["provenance"]}
+
+
+def save_confusion(matrix: Sequence[Sequence[int]], path: str) -> None:
+    """Write a confusion matrix and what its rows and columns stand for as JSON."""
+    with one_line_errors(), new_file(Path(path)) as unfinished:
+        unfinished.write_text(json.dumps({"labels": LABELS, "matrix": matrix}) + "\n", encoding="utf-8")
+
+
+def summarize(metrics: Mapping[str, float], places: Mapping[str, str], summary: str) -> None:
+    """Write the metrics, and where everything lies, as Markdown."""
+    measured = tabulate(metrics.items(), ("metric", "value"), "github", floatfmt=".6g")
+    found = tabulate([(name, f"`{place}`") for name, place in places.items()], ("artifact", "address"), "github")
+    with one_line_errors(), new_file(Path(summary)) as unfinished:
+        unfinished.write_text(f"# Summary\n\n{measured}\n\n{found}\n", encoding="utf-8")

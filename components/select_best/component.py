@@ -29,7 +29,7 @@ def select_best(
     training, dataset = trainings[best].path, datasets[best].path
     model.metadata = export_weights(training, model.path)
     folders = (model.path, dataset, training, predictions.path)
-    measured, predictions.metadata = evaluate(*folders, metrics.path, report.path)
+    measured, _, predictions.metadata = evaluate(*folders, metrics.path, report.path)
     results.metadata = table.metadata = {"trials": len(trainings), "best": best}
     report.metadata = predictions.metadata
     for name, value in measured.items():

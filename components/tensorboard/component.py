@@ -6,8 +6,8 @@ from components.image import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
-def tensorboard(logs: dsl.Input[dsl.Artifact], link: dsl.Output[dsl.Markdown]) -> None:
-    """Write the address of the logs and the exact command as Markdown."""
+def tensorboard(logs: dsl.Input[dsl.Artifact], address: str, link: dsl.Output[dsl.Markdown]) -> None:
+    """Write the address of the logs, of a TensorBoard that shows them, and the exact command as Markdown."""
     from components.tensorboard.step import tensorboard as run
 
-    link.metadata = run(logs.uri, logs.metadata, link.path)
+    link.metadata = run(logs.uri, logs.metadata, address, link.path)

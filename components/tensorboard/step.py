@@ -1,5 +1,6 @@
 """What the tensorboard step does."""
 
+import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,9 +18,20 @@ def command(logs: str, program: str = "tensorboard") -> str:
     return f"{shlex.quote(program)} --logdir {shlex.quote(logs)}"
 
 
-def tensorboard(logs: str, metadata: Mapping[str, Any], link: str) -> dict[str, Any]:
-    """Write the Markdown page that links the logs; return its metadata, which are those of the logs."""
-    page = f"# TensorBoard\n\nLogs: `{logs}`\n\n```sh\n{command(logs)}\n```\n"
+def tensorboard(logs: str, metadata: Mapping[str, Any], address: str, link: str) -> dict[str, Any]:
+    """Write the Markdown page that links the logs; return its metadata, which are those of the logs.
+
+    `address` is that of a TensorBoard that shows them, empty where there is none.
+    """
+    deployed = f"[{address}]({address})\n\n" if address else ""
+    page = f"# TensorBoard\n\n{deployed}Logs: `{logs}`\n\n```sh\n{command(logs)}\n```\n"
     with one_line_errors(), new_file(Path(link)) as unfinished:
         unfinished.write_text(page, encoding="utf-8")
     return {name: value for name, value in metadata.items() if name not in _OWN}
+
+
+def button(logs: str, image: str, path: str) -> None:
+    """Write by what Kubeflow's interface starts a TensorBoard (frontend, OutputArtifactLoader)."""
+    viewer = {"type": "tensorboard", "source": logs, "image": image, "pod_template_spec": {}}
+    with one_line_errors(), new_file(Path(path)) as unfinished:
+        unfinished.write_text(json.dumps({"outputs": [viewer]}), encoding="utf-8")

@@ -68,6 +68,8 @@ def test_artifacts_lie_where_the_table_says(folder: Path, finished: subprocess.C
     assert table["test MSE"] == f"{metrics['mse']:.4f}"
     assert table["logs"] in (folder / table["tensorboard"]).read_text()
     assert table["report"].endswith(".html")
+    assert json.loads((folder / table["confusion"]).read_text())["labels"] == ["-1", "+1"]
+    assert "| mse " in (folder / table["summary"]).read_text()
     assert f"Test MSE<b>{table['test MSE']}</b>" in (folder / table["report"]).read_text()
 
 

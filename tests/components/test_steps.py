@@ -1,15 +1,17 @@
 """The steps' bodies, as Kubeflow's executor calls them."""
 
+import csv
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from components.evaluate.step import evaluate
+from components.evaluate.step import evaluate, summarize
 from components.export_weights.step import export_weights
 from components.generate_data.step import generate_data
-from components.tensorboard.step import tensorboard
+from components.tensorboard.step import button, tensorboard
 from components.train.step import describe_job, train
 from trainer import worker
 from trainer.config import from_json, from_mapping
@@ -134,7 +136,7 @@ def test_export_and_evaluation_refuse_what_is_missing(
 
 def test_the_link_holds_the_exact_command(tmp_path: Path) -> None:
     given = {"seed": "3", "display_name": "logs", "store_session_info": "{}"}
-    metadata = tensorboard("gs://bucket/my run/logs", given, str(tmp_path / "link"))
+    metadata = tensorboard("gs://bucket/my run/logs", given, "https://board", str(tmp_path / "link"))
     # What the backend keeps of the logs themselves is not the link's.
     assert metadata == {"seed": "3"}
     assert "tensorboard --logdir 'gs://bucket/my run/logs'" in (tmp_path / "link").read_text()
@@ -143,9 +145,30 @@ def test_the_link_holds_the_exact_command(tmp_path: Path) -> None:
 def test_metrics_are_plain_json_too_and_stand_in_the_report(tmp_path: Path, trained_model: Path) -> None:
     inputs = (trained_model, trained_model.parent / "dataset", trained_model.parent / "training")
     outputs = (tmp_path / name for name in ("predictions", "metrics", "report.html"))
-    metrics, metadata = evaluate(*map(str, (*inputs, *outputs)))
+    metrics, matrix, metadata = evaluate(*map(str, (*inputs, *outputs)))
     assert json.loads((tmp_path / "metrics").read_text()) == metrics
     assert {"commit", "dirty", "lock_sha256", "image", "seed", "simulator", "tensorflow", "experiment"} <= set(metadata)
     assert metadata["weights"] == "last"
     assert {"mse", "accuracy", "train_loss", "val_loss", "epochs", "epoch_seconds"} <= set(metrics)
     assert f"Test MSE<b>{metrics['mse']:.4f}</b>" in (tmp_path / "report.html").read_text()
+    (right_negative, _), (_, right_positive) = matrix
+    assert right_negative + right_positive == round(metrics["accuracy"] * sum(map(sum, matrix)))
+    with (tmp_path / "predictions" / "predictions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert sum(map(sum, matrix)) == len(rows)
+    assert sum(matrix[0]) == sum(row["label"] == "-1" for row in rows)
+
+
+def test_the_summary_says_what_came_out_and_where_it_lies(tmp_path: Path) -> None:
+    summarize({"mse": 0.25, "epochs": 5.0}, {"model": "gs://bucket/run/model"}, str(tmp_path / "summary.md"))
+    lines = [re.sub(" +", " ", line) for line in (tmp_path / "summary.md").read_text().splitlines()]
+    assert "| mse | 0.25 |" in lines
+    assert "| model | `gs://bucket/run/model` |" in lines
+
+
+def test_a_board_that_is_deployed_is_linked_and_a_button_names_logs_and_image(tmp_path: Path) -> None:
+    tensorboard("gs://bucket/logs", {}, "https://board.example", str(tmp_path / "link"))
+    assert "[https://board.example](https://board.example)" in (tmp_path / "link").read_text()
+    button("gs://bucket/logs", "qcnn:1", str(tmp_path / "button"))
+    (viewer,) = json.loads((tmp_path / "button").read_text())["outputs"]
+    assert viewer == {"type": "tensorboard", "source": "gs://bucket/logs", "image": "qcnn:1", "pod_template_spec": {}}

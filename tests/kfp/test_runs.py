@@ -63,10 +63,22 @@ def test_every_artifact_lies_under_the_run_and_says_where_it_comes_from(kubeflow
     artifacts = {artifact.metadata["display_name"]: artifact for artifact in kubeflow.artifacts(first.run)}
     # Where the backend keeps the steps' logs, that is an artifact of each.
     artifacts.pop("executor-logs", None)
-    assert set(artifacts) == {"dataset", "training", "logs", "link", "model", "predictions", "metrics", "report"}
+    written = {
+        "dataset",
+        "training",
+        "logs",
+        "link",
+        "model",
+        "predictions",
+        "metrics",
+        "confusion",
+        "report",
+        "summary",
+    }
+    assert set(artifacts) == written
     for name, artifact in artifacts.items():
         assert first.run in artifact.uri
-        if name != "metrics":
+        if name not in ("metrics", "confusion"):
             assert artifact.metadata["image"] == kubeflow.image
             assert json.loads(artifact.metadata["experiment"])["qubits"] == 4
 

@@ -197,6 +197,17 @@ def test_a_wrong_setting_is_one_line_and_nothing_is_written(tmp_path: Path, cont
     assert not list((tmp_path / "build").glob("*"))
 
 
+def test_a_board_is_linked_and_a_button_made_where_that_is_asked_for(tmp_path: Path, spec: PipelineSpec) -> None:
+    asked, _ = _parsed(_compile(tmp_path, "--tensorboard", "https://board.example", "--tensorboard-button"))
+    for pipeline, address, outputs in (
+        (spec, "", {"link"}),
+        (asked, "https://board.example", {"link", "mlpipeline_ui_metadata"}),
+    ):
+        task = pipeline.root.dag.tasks["tensorboard"]
+        assert task.inputs.parameters["address"].runtime_value.constant.string_value == address
+        assert set(pipeline.components[task.component_ref.name].output_definitions.artifacts) == outputs
+
+
 def test_compiling_twice_gives_identical_bytes(compiled: Path, tmp_path: Path) -> None:
     assert _compile(tmp_path).read_bytes() == compiled.read_bytes()
 

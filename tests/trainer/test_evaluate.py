@@ -7,7 +7,7 @@ import pytest
 from trainer import data, export
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError
-from trainer.evaluate import evaluate, save_predictions, score
+from trainer.evaluate import confusion, evaluate, save_predictions, score
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +46,12 @@ def test_accuracy_is_by_sign() -> None:
     scores = score(samples, np.array([0.2, -0.1, -3.0, 0.1]))
     assert scores["accuracy"] == 0.5
     assert scores["mse"] == pytest.approx((0.8**2 + 1.1**2 + 2**2 + 1.1**2) / 4)
+
+
+def test_signs_are_counted_by_label() -> None:
+    samples = data.Samples(np.zeros(5, np.int32), np.zeros(5, np.float32), np.array([1, 1, 1, -1, -1], np.int8))
+    predictions = np.array([0.5, 0.0, -0.1, -2.0, 3.0])
+    assert confusion(samples, predictions) == [[1, 1], [1, 2]]
 
 
 def test_refuses_a_dataset_whose_test_split_may_have_been_trained_on(
