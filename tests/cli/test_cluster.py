@@ -31,7 +31,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("submit",), "error: submit: --target must be given, one of tfjob. Given: none"),
+        (("submit",), "error: submit: --target must be given, one of kubeflow, tfjob. Given: none"),
         (("submit", "--target", "moon"), "error: Invalid value for '--target': 'moon' is not "),
         ((*SUBMIT, "--qubits", "3"), "error: qubits: must be an integer, at least 4. Given: 3"),
         ((*SUBMIT, "--quarks", "3"), "error: No such option '--quarks'"),
@@ -83,7 +83,12 @@ def test_flags_win_over_the_file_of_the_pods(refused: Type, tmp_path: Path) -> N
 
 
 def test_every_target_tells_its_options(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for words, shown in (((), "--target [tfjob]"), (("--target", "tfjob"), "--learning-rate")):
+    shown_by: dict[tuple[str, ...], str] = {
+        (): "--target [kubeflow|tfjob]",
+        ("--target", "kubeflow"): "--run-name",
+        ("--target", "tfjob"): "--output",
+    }
+    for words, shown in shown_by.items():
         monkeypatch.setattr("sys.argv", ["qcnn", "submit", *words, "--help"])
         main()
         assert shown in capsys.readouterr().out
