@@ -55,7 +55,7 @@ class Asking:
 
 
 def follow(ask: Asking, steps: Collection[str], say: Callable[[str], None]) -> kfp_server_api.V2beta1Run:
-    """Wait until a run has ended and return it; say each change of state of the tasks named `steps`.
+    """Wait until a run has ended and return it; say each change of its state, and of the tasks named `steps`.
 
     Raises:
         BackendError: the backend refuses, or has been gone for ten minutes.
@@ -64,7 +64,7 @@ def follow(ask: Asking, steps: Collection[str], say: Callable[[str], None]) -> k
     late = 0
     while True:
         if run := ask():
-            current = states(run, steps)
+            current = {**states(run, steps), "run": run.state or "PENDING"}
             for name, state in current.items():
                 if shown.get(name) != state:
                     say(f"{name}: {state.lower()}")

@@ -117,7 +117,6 @@ def submit(
     if wait:
         ended = follow(Asking(client, backend, run.run_id), steps, click.echo)
         check_succeeded(ended, steps)
-        click.echo(f"run: {ended.state.lower()}")
 
 
 @contextlib.contextmanager

@@ -26,8 +26,8 @@ def terminate(run: str, backend: Backend) -> None:
         else:
             client.terminate_run(found.run_id)
     if found.state not in ENDED:
-        ended = follow(Asking(client, backend, found.run_id), (), click.echo)
-        click.echo(f"run {found.run_id} is terminated: {ended.state.lower()}")
+        follow(Asking(client, backend, found.run_id), (), click.echo)
+        click.echo(f"run {found.run_id} is terminated")
     click.echo(_cleaned(found.run_id, namespace))
 
 

@@ -127,6 +127,7 @@ def test_waiting_shows_each_change_of_the_steps_alone(backend: FakeBackend, type
     code, out, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")
     assert (code, err) == (0, "")
     assert out.splitlines()[2:] == [
+        "run: running",
         "generate-data: running",
         "generate-data: succeeded",
         "train: running",
@@ -167,7 +168,7 @@ def test_a_failed_step_is_named_though_its_state_comes_after_the_runs(backend: F
     backend.on_get = end  # type: ignore[method-assign]
     code, out, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")
     assert code == 1
-    assert out.splitlines()[2:] == ["train: running", "train: failed"]
+    assert out.splitlines()[2:] == ["train: running", "run: failed", "train: failed"]
     assert "step train failed" in err
 
 

@@ -37,7 +37,7 @@ def test_a_run_is_ended_by_id_or_name_and_its_end_waited_for(
 ) -> None:
     code, out, err = typed("terminate", run[key], "--host", backend.host)
     assert (code, err) == (0, "")
-    assert f"run {run['run_id']} is terminated: failed\n" in out
+    assert f"run: canceling\nrun: failed\nrun {run['run_id']} is terminated\n" in out
     assert run["state"] == "FAILED"
     assert re.search(r"whether TFJobs of it are left in namespace kubeflow was not seen: cluster: no access", out)
 

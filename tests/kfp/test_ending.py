@@ -25,7 +25,7 @@ def test_a_run_terminated_in_mid_training_leaves_nothing_that_runs(kubeflow: Kub
         follow(Asking(client, kubeflow.backend, run), ("train",), say)
     done = kubeflow.type("terminate", "endless")
     assert done.returncode == 0, done.stderr
-    assert f"run {run} is terminated: " in done.stdout
+    assert f"run {run} is terminated\n" in done.stdout
     if "KUBECONFIG" in os.environ:
         assert "nothing of its trainings is left" in done.stdout
     assert kubeflow.rows()["endless"]["state"] in ("failed", "canceled")

@@ -45,7 +45,7 @@ def test_every_step_is_shown_from_its_start_to_its_end(first: Ended) -> None:
     lines = first.done.stdout.splitlines()
     for step in STEPS:
         assert lines.index(f"{step}: succeeded") > (f"{step}: running" in lines and lines.index(f"{step}: running"))
-    assert lines[-1] == "run: succeeded"
+    assert "run: succeeded" in lines
 
 
 def test_the_backend_gives_the_numbers_of_this_machine(
