@@ -76,7 +76,7 @@ def test_status_tells_how_processes_ended_and_how_often_they_were_lost(launchers
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"image": "localhost/none:1"}, r"cannot start, (ErrImagePull|ImagePullBackOff): .*localhost/none:1"),
+        ({"image": "localhost/none:1"}, r"cannot start, (ErrImagePull|ImagePullBackOff|Failed): .*localhost/none:1"),
         ({"service_account": "none"}, r"cannot start, FailedCreatePod: .*serviceaccount \"none\" not found"),
     ],
     ids=["image", "service account"],
@@ -192,7 +192,7 @@ def test_the_same_submitted_twice_is_one_job(launchers: Launchers, qcnn: Qcnn) -
     assert f"TFJob {name} runs already in namespace {launchers.namespace}" in qcnn(*words)
     assert len(launchers.until(TFJOBS, bool)) == 1
     following = qcnn.start(*words, "--follow")
-    following.says("cannot start, (ErrImagePull|ImagePullBackOff)")
+    following.says("cannot start, (ErrImagePull|ImagePullBackOff|Failed)")
     following.process.send_signal(signal.SIGTERM)
     following.says("not followed any more; the training goes on. Again: qcnn logs -f")
     assert following.ends() == INTERRUPTED

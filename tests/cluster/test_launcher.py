@@ -197,7 +197,7 @@ def test_a_job_without_a_switch_needs_no_launcher(launchers: Launchers) -> None:
     ("given", "said"),
     [
         ({"cpu": "100"}, r"worker 0 cannot be scheduled: .*Insufficient cpu"),
-        ({"image": "localhost/none:1"}, r"worker 0 cannot start, (ErrImagePull|ImagePullBackOff): .*localhost/none:1"),
+        ({"image": "localhost/none:1"}, r"worker 0 cannot start, (\w*ImagePull\w*|Failed): .*localhost/none:1"),
         ({"service_account": "none"}, r"worker 0 cannot start, FailedCreatePod: .*serviceaccount \"none\" not found"),
     ],
     ids=["unschedulable", "image", "service account"],
