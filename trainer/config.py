@@ -53,7 +53,7 @@ Model = Annotated[
     AfterValidator(_known_model),
     Allowed(f"one of {', '.join(MODELS)}, or your own as package.module:function"),
 ]
-Folder = Annotated[str, Allowed("a path, or empty for none")]
+Folder = Annotated[str, Allowed("a path or an address in a bucket, or empty for none")]
 BatchRange = Annotated[
     str, AfterValidator(_batch_range), Allowed("first-last with 1 <= first <= last, such as 10-20, or empty for none")
 ]

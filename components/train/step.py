@@ -13,6 +13,7 @@ from trainer import checkpoints
 from trainer.config import ExperimentConfig, from_json
 from trainer.provenance import provenance
 from trainer.startup import one_line_errors
+from trainer.storage.copies import local_copy
 
 # Set by whoever reads this step's output and wants to show its progress: events then stand in it too.
 EVENTS_VARIABLE = "QCNN_EVENTS"
@@ -24,7 +25,8 @@ def train(experiment: str, dataset: str, training: str, logs: str) -> dict[str, 
     with one_line_errors():
         config = from_json(experiment)
         if config.options.continue_from:
-            checkpoints.copy_latest(Path(config.options.continue_from), Path(training))
+            with local_copy(config.options.continue_from) as source:
+                checkpoints.copy_latest(source, Path(training))
         handler = _print_event if os.environ.get(EVENTS_VARIABLE) else _ignore_event
         run_processes(describe_job(config, dataset, training, logs), handler)
     return provenance(config)

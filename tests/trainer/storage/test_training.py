@@ -1,0 +1,45 @@
+"""Training, continuing and predicting with nothing but addresses in a bucket."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.trainer.storage.conftest import opened
+from trainer.checkpoints import load_latest
+from trainer.config import from_mapping
+from trainer.storage.copies import local_copy
+
+_WORDS = {"qubits": 4, "rounds": 10, "strategy": "none", "workers": 1}
+
+
+def _type(module: str, *arguments: str) -> str:
+    done = subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def _train(place: str, epochs: int, continue_from: str = "") -> str:
+    config = from_mapping({**_WORDS, "epochs": epochs, "options": {"continue_from": continue_from}})
+    folders = {"workdir": "training", "logs": "logs", "model": "model"}
+    words = [word for flag, name in folders.items() for word in (f"--{flag}", f"{place}/{name}")]
+    return _type("trainer.worker", "--experiment", config.to_json(), "--profiler-port", "0", *words)
+
+
+def test_a_training_in_a_bucket_is_continued_in_another_and_predicts(bucket: str, tmp_path: Path) -> None:
+    first, second = f"{bucket}/first", f"{bucket}/second"
+    assert "epoch 2/2: " in _train(first, 2)
+    with opened(first) as store:
+        names = store.names()
+    assert {"training/history.csv", "training/checkpoints/epoch-000002.npz", "model/model.json"} <= set(names)
+    assert any(name.startswith("logs/train/events.out.tfevents.") for name in names)
+    said = _train(second, 4, continue_from=f"{first}/training")
+    assert "continuing after epoch 2" in said
+    assert "epoch 2/4: " not in said
+    with local_copy(f"{second}/training") as folder:
+        checkpoint = load_latest(folder / "checkpoints")
+    assert checkpoint
+    assert checkpoint.epochs == 4
+    # As a chief that is lost after all was published: nothing is trained again.
+    assert "epoch" not in _train(second, 4, continue_from=f"{first}/training")
+    assert re.search(r"^mse \d\.\d{6}, sign accuracy", _type("trainer.predict", "--model", f"{second}/model"), re.M)
