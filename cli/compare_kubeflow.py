@@ -16,6 +16,7 @@ from cli.following import ENDED
 from cli.kubeflow_runs import find_experiment, pages
 from cli.metadata_store import Artifact, MetadataStore
 from cli.runs import Run
+from components.tensorboard.step import BACKENDS_OWN
 from trainer.config import from_mapping
 from trainer.errors import ConfigError
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 _STATES = {"SUCCEEDED": "finished", "FAILED": "failed"}
 _METRICS, _MODEL = "system.Metrics", "system.Model"
 _FIRST = ("mse", "accuracy")
-# Beside the metrics themselves, Kubeflow keeps these in an artifact's metadata.
-_KUBEFLOWS = ("display_name", "store_session_info")
 
 
 def experiment_runs(backend: Backend, name: str, metadata_host: str | None) -> list[Run]:
@@ -60,7 +59,7 @@ def read(run: kfp_server_api.V2beta1Run, artifacts: Sequence[Artifact]) -> Run:
         if artifact.type == _METRICS
         # The store keeps them in no order.
         for name, value in sorted(artifact.metadata.items(), key=_place)
-        if name not in _KUBEFLOWS and isinstance(value, int | float)
+        if name not in BACKENDS_OWN and isinstance(value, int | float)
     }
     ended = run.state in ENDED and run.finished_at is not None
     return Run(

@@ -10,7 +10,7 @@ from trainer.folders import new_file
 from trainer.startup import one_line_errors
 
 # What a backend adds to the metadata of each artifact, for that one alone.
-_OWN = ("display_name", "store_session_info")
+BACKENDS_OWN = ("display_name", "store_session_info")
 
 
 def command(logs: str, program: str = "tensorboard") -> str:
@@ -27,7 +27,7 @@ def tensorboard(logs: str, metadata: Mapping[str, Any], address: str, link: str)
     page = f"# TensorBoard\n\n{deployed}Logs: `{logs}`\n\n```sh\n{command(logs)}\n```\n"
     with one_line_errors(), new_file(Path(link)) as unfinished:
         unfinished.write_text(page, encoding="utf-8")
-    return {name: value for name, value in metadata.items() if name not in _OWN}
+    return {name: value for name, value in metadata.items() if name not in BACKENDS_OWN}
 
 
 def button(logs: str, image: str, path: str) -> None:
