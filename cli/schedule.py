@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from cli.times import cron_expression, interval_seconds
 from trainer.errors import ConfigError
 
 if TYPE_CHECKING:
+    import kfp
     import kfp_server_api
 
 
@@ -110,11 +112,7 @@ def list_schedules(backend: Backend) -> None:
 @backend_options
 def enable(name: str, backend: Backend) -> None:
     """Enable SCHEDULE, by its id or name."""
-    client = connect(backend)
-    found = find_schedule(client, backend, name)
-    with explained(backend.address):
-        client.enable_recurring_run(found.recurring_run_id)
-    click.echo(f"schedule {found.display_name} is enabled")
+    _change(name, backend, lambda client: client.enable_recurring_run, "enabled")
 
 
 @schedule.command()
@@ -122,11 +120,7 @@ def enable(name: str, backend: Backend) -> None:
 @backend_options
 def disable(name: str, backend: Backend) -> None:
     """Disable SCHEDULE, by its id or name; runs that have begun go on."""
-    client = connect(backend)
-    found = find_schedule(client, backend, name)
-    with explained(backend.address):
-        client.disable_recurring_run(found.recurring_run_id)
-    click.echo(f"schedule {found.display_name} is disabled")
+    _change(name, backend, lambda client: client.disable_recurring_run, "disabled")
 
 
 @schedule.command()
@@ -134,11 +128,16 @@ def disable(name: str, backend: Backend) -> None:
 @backend_options
 def delete(name: str, backend: Backend) -> None:
     """Delete SCHEDULE, by its id or name; runs of it that have begun end with it."""
+    _change(name, backend, lambda client: client.delete_recurring_run, "deleted")
+
+
+def _change(name: str, backend: Backend, request: Callable[[kfp.Client], Callable[[str], object]], state: str) -> None:
+    """Make a request about a schedule, by its id or name, and say what it is then."""
     client = connect(backend)
     found = find_schedule(client, backend, name)
     with explained(backend.address):
-        client.delete_recurring_run(found.recurring_run_id)
-    click.echo(f"schedule {found.display_name} is deleted")
+        request(client)(found.recurring_run_id)
+    click.echo(f"schedule {found.display_name} is {state}")
 
 
 def write_scheduled(package: Path, path: Path) -> None:

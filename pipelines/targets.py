@@ -1,6 +1,6 @@
 """What compiled pipelines are compiled for."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from components.train.job import Pod
 from components.train.tfjobs.settings import pod_settings
 from pipelines.qcnn import qcnn
 from pipelines.study import PARALLELISM, study
-from pipelines.training import train_with_tfjobs
+from pipelines.training import TrainStep, train_with_tfjobs
 from pipelines.viewing import Viewer
 from trainer.config import from_mapping, read_file
 from trainer.errors import ConfigError
@@ -32,7 +32,8 @@ __all__ = [
     "read_settings",
 ]
 
-TARGETS = ("kubeflow",)
+# How each trains.
+TARGETS: dict[str, Callable[[Pod], TrainStep]] = {"kubeflow": train_with_tfjobs}
 # What deploy/rbac.yaml makes for the training's pods, which have to see that their launcher is there.
 _SERVICE_ACCOUNT = "qcnn-worker"
 
@@ -55,7 +56,7 @@ def compile_target(
         ConfigError: a setting is wrong.
     """
     pod = _pod(image, settings)
-    write(qcnn(train_with_tfjobs(pod), viewer), path, pod, defaults)
+    write(qcnn(TARGETS[target](pod), viewer), path, pod, defaults)
 
 
 def compile_study(
@@ -73,7 +74,7 @@ def compile_study(
         ConfigError: a setting is wrong.
     """
     pod = _pod(image, settings)
-    write(study(parallelism, train_with_tfjobs(pod)), path, pod, {"experiment": defaults} if defaults else None)
+    write(study(parallelism, TARGETS[target](pod)), path, pod, {"experiment": defaults} if defaults else None)
 
 
 def read_settings(path: Path) -> dict[str, Any]:

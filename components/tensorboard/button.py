@@ -17,6 +17,7 @@ def tensorboard(
 
     from components.tensorboard.step import button
     from components.tensorboard.step import tensorboard as run
+    from trainer.provenance import IMAGE_VARIABLE
 
     link.metadata = run(logs.uri, logs.metadata, address, link.path)
-    button(logs.uri, os.environ.get("QCNN_IMAGE", ""), mlpipeline_ui_metadata.path)
+    button(logs.uri, os.environ.get(IMAGE_VARIABLE, ""), mlpipeline_ui_metadata.path)
