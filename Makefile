@@ -40,6 +40,7 @@ compile: .venv/.complete ## compile the pipeline into build/
 image: ## build the image of every step as qcnn:latest; ARGS="--build-arg BASE_IMAGE=..." changes its base
 	docker build --tag qcnn:latest --build-arg QCNN_COMMIT="$$(git rev-parse HEAD)" \
 	  --build-arg QCNN_DIRTY="$$(test -z "$$(git status --porcelain --untracked-files=no)" && echo no || echo yes)" $(ARGS) .
+	@docker image ls --format '{{.Repository}}:{{.Tag}} {{.Size}}' qcnn:latest
 
 figures: .venv/.complete ## measure what the README quotes (a quarter of an hour)
 	@for name in main_job worker_equality training_quality report logging_cost restarts; do \
