@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -193,6 +194,15 @@ def test_only_a_run_can_be_continued_or_repeated(folder: Path, arguments: list[s
 LONG = ("--qubits", "4", "--rounds", "10", "--batch-size", "8", "--epochs", "100000")
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """What is started takes SIGINT as on a terminal; a shell's background ignores it, and so do all its children."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_ended_run_leaves_no_process_and_can_be_continued(tmp_path: Path, number: signal.Signals) -> None:
     with subprocess.Popen(
