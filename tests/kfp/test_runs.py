@@ -11,6 +11,7 @@ import pytest
 from cli.backend import connect
 from cli.following import Asking, follow, states
 from pipelines.targets import compile_target
+from tests.kfp.cluster import steps_log
 from tests.kfp.conftest import SMALL, Kubeflow
 from trainer.config import ExperimentConfig
 
@@ -115,19 +116,4 @@ def test_what_cannot_run_fails_in_its_first_step_whoever_submits_it(kubeflow: Ku
     row = kubeflow.rows()["refused"]
     assert (row["state"], row["qubits"], row["mse"]) == ("failed", 3, None)
     if "KUBECONFIG" in os.environ:
-        assert "error: qubits: must be an integer, at least 4. Given: 3" in _log(run)
-
-
-def _log(run: str) -> str:
-    """Return what the user's containers of a run have printed."""
-    import kubernetes.client
-    import kubernetes.config
-
-    kubernetes.config.load_kube_config()
-    core = kubernetes.client.CoreV1Api()
-    pods = core.list_pod_for_all_namespaces(label_selector=f"pipeline/runid={run}").items
-    return "".join(
-        core.read_namespaced_pod_log(pod.metadata.name, pod.metadata.namespace, container="main")
-        for pod in pods
-        if "impl" in pod.metadata.name
-    )
+        assert "error: qubits: must be an integer, at least 4. Given: 3" in steps_log(run)
