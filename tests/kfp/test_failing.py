@@ -16,7 +16,7 @@ from tests.kfp.cluster import steps_log, tfjobs
 from tests.kfp.conftest import SMALL, Kubeflow
 
 # It hides the image's own code from the pods of the training.
-_BROKEN = {"/opt/qcnn": {"emptyDir": {}}}
+_BROKEN: dict[str, dict[str, object]] = {"/opt/qcnn": {"emptyDir": {}}}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -89,10 +89,11 @@ def test_the_same_again_is_not_done_again_another_seed_is(kubeflow: Kubeflow, fi
     other, done = kubeflow.submit(*SMALL, "--wait", "--run-name", "other", "--seed", str(kubeflow.seed + 1))
     assert done.returncode == 0, done.stdout + done.stderr
 
-    def datasets(run: str) -> set[str]:
-        return {artifact.uri for artifact in kubeflow.artifacts(run) if artifact.type == "system.Dataset"}
+    def addresses(run: str, name: str) -> set[str]:
+        return {artifact.uri for artifact in kubeflow.artifacts(run) if artifact.metadata["display_name"] == name}
 
-    assert datasets(again) == datasets(first.run)
+    assert addresses(again, "dataset") == addresses(first.run, "dataset")
+    assert not addresses(again, "training") & addresses(first.run, "training")
     assert not {artifact.uri for artifact in kubeflow.artifacts(other)} & {
         artifact.uri for artifact in kubeflow.artifacts(first.run)
     }
