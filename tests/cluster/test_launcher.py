@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,9 +12,11 @@ import pytest
 from kubernetes.client import CoreV1Api, RbacAuthorizationV1Api
 
 from components.train.tfjobs.api import LEASES, PODS, TFJOBS
+from components.train.tfjobs.launcher import launch
 from components.train.tfjobs.manifest import HASH_ANNOTATION, Policy, condition
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.proxy import Proxy
+from trainer.errors import RetryableError
 
 # Trains for ever.
 WAITER = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(143)); print('up', flush=True); signal.pause()"
@@ -126,6 +129,24 @@ def test_a_process_that_needs_too_much_memory_is_not_started_again(launchers: La
     assert error.startswith("error: worker 0 used more memory than its limit: greedy. Given: ")
     assert "is started again" not in launcher.output
     launchers.until_nothing_is_left()
+
+
+def test_a_job_that_somebody_deletes_is_not_asked_about_any_more(launchers: Launchers) -> None:
+    waiting = job(WAITER)
+
+    def delete() -> None:
+        launchers.until(PODS, lambda pods: [pod["status"]["phase"] for pod in pods] == ["Running"] * 2)
+        launchers.api.delete(TFJOBS, launchers.name(waiting))
+
+    deleting = threading.Thread(target=delete)
+    deleting.start()
+    with pytest.raises(RetryableError, match=r"^TFJob: it was deleted while it was followed\. Given: "):
+        launch(waiting, launchers.identity, launchers.namespace)
+    deleting.join()
+    logs = [thread for thread in threading.enumerate() if thread.name.startswith("log of ")]
+    for thread in logs:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in logs)
 
 
 def test_a_job_of_this_name_that_is_another_is_refused(launchers: Launchers) -> None:

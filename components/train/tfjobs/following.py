@@ -95,6 +95,24 @@ class Following:
             GivenUpError: the operator gave it up, but it can be replaced.
             RetryableError: processes were lost too often, the job was deleted, or the API server is gone.
         """
+        try:
+            self._run()
+        finally:
+            self._ended.set()
+            for log in self._logs.values():
+                log.ended()
+
+    @property
+    def exit_code(self) -> int | None:
+        """That of the process to blame, None where none has failed."""
+        process = pods.most_to_blame(self._processes)
+        return process.exit_code if process else None
+
+    @property
+    def _has_ended(self) -> bool:
+        return bool(condition(self._job, self._kind.succeeded) or condition(self._job, "Failed"))
+
+    def _run(self) -> None:
         own = f"metadata.name={self._name}"
         self._watch(self._api.watch(self._kind.resource, fieldSelector=own), self._see_job)
         self._watch(self._api.watch(PODS, labelSelector=f"{self._kind.pod_label}={self._name}"), self._see_pods)
@@ -106,21 +124,10 @@ class Following:
         while failure and not pods.most_to_blame(self._processes) and time.monotonic() < end:
             self._hear(end - time.monotonic())
         self._end_logs()
-        self._ended.set()
         if failure:
             self._check_given_up(failure)
             self._raise(pods.most_to_blame(self._processes), failure)
         logger.info("%s %s has succeeded", self._kind.name, self._name)
-
-    @property
-    def exit_code(self) -> int | None:
-        """That of the process to blame, None where none has failed."""
-        process = pods.most_to_blame(self._processes)
-        return process.exit_code if process else None
-
-    @property
-    def _has_ended(self) -> bool:
-        return bool(condition(self._job, self._kind.succeeded) or condition(self._job, "Failed"))
 
     def _watch(self, changes: Iterator[Objects], handler: Callable[[Objects], None]) -> None:
         """Let a thread of its own wait for what a watch yields; it is handled where `run` is."""
