@@ -1,11 +1,20 @@
-"""What launchers that watch ask of the API server: python -m benchmarks.launchers, on the cluster of KUBECONFIG.
+"""What launchers cost, on the cluster of KUBECONFIG: python -m benchmarks.launchers.
 
 The namespace must have the accounts of deploy/rbac.yaml, and the cluster the image qcnn:latest.
 """
 
 import collections
+import contextlib
+import dataclasses
+import logging
+import os
+import re
+import statistics
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import kubernetes.client
@@ -14,18 +23,135 @@ from tabulate import tabulate
 from components.image import IMAGE
 from components.train.job import Job, Pod
 from components.train.tfjobs.access import own_namespace
-from components.train.tfjobs.identity import Identity
+from components.train.tfjobs.api import PODS, TFJOBS, Api
+from components.train.tfjobs.identity import RUN_LABEL, TASK_LABEL, Identity
 from components.train.tfjobs.launcher import launch
 from components.train.tfjobs.manifest import Policy
 from trainer.errors import QcnnError
 
-LAUNCHERS = 20
-# Of which the first are not counted: the jobs start in them.
-SECONDS, STARTING = 120, 30
+ROUNDS = 5
+# Counted over these seconds, after those in which the jobs start.
+COUNTED, STARTING = 120, 60
+# One node holds 110 pods that run, but any number that wait for a node.
+TRAINING, WAITING = 20, 200
+_MIB_OF_KIB = 1024
+_TASK = "benchmark"
+_WORKERS = 2
+# What the launcher has seen must soon be seen by others too; in seconds.
+_LATE = 10
+_PROGRAM = """
+from benchmarks.launchers import follow
+from trainer.startup import one_line_errors
+with one_line_errors():
+    follow("{run}", 0, "import time; print(time.time())", cpu="10m")
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """Of one launcher: seconds to the TFJob, until its pods are known to have ended, from then to its end; MiB."""
+
+    before: float
+    noticed: float
+    after: float
+    memory: float
 
 
 def main() -> None:
-    """Let launchers follow jobs that do nothing, and count their requests."""
+    """Print what one launcher takes, and what many ask of the API server."""
+    logging.getLogger("trainer").setLevel(logging.ERROR)
+    costs = [_cost() for _ in range(ROUNDS)]
+    rows = [
+        (name, f"{statistics.median(values):.1f}", f"{max(values):.1f}")
+        for name, values in (
+            ("launcher started to TFJob created, s", [cost.before for cost in costs]),
+            ("last worker's last line to its pod Succeeded, s", [cost.noticed for cost in costs]),
+            ("last pod Succeeded to launcher ended, s", [cost.after for cost in costs]),
+            ("peak memory of the launcher, MiB", [cost.memory for cost in costs]),
+        )
+    ]
+    print(tabulate(rows, headers=("", f"median of {ROUNDS}", "most"), disable_numparse=True))
+    print()
+    requests = [
+        (f"{TRAINING} whose job trains", *_requests(TRAINING, cpu="10m")),
+        (f"{WAITING} whose job waits for a node", *_requests(WAITING, cpu="1000")),
+    ]
+    headers = ("requests a second of each", "get, list", "watch, log", "renew", "all")
+    print(tabulate(requests, headers=headers, floatfmt=".3f"))
+
+
+def follow(run: str, number: int, program: str, cpu: str) -> None:
+    """Launch a job whose workers run a Python program."""
+    pod = Pod(image=IMAGE, service_account="qcnn-worker", cpu=cpu, memory="64Mi")
+    job = Job(argv=("python", "-c", program), replicas={"worker": _WORKERS}, restarts=0, hang_seconds=60, pod=pod)
+    launch(job, Identity(run, _TASK, number), own_namespace(), Policy(keep_seconds=0))
+
+
+def _cost() -> Cost:
+    run = f"cost-{time.time_ns()}"
+    succeeded: list[float] = []
+    noting = threading.Thread(target=_note_success, args=(run, succeeded), daemon=True)
+    noting.start()
+    started = time.time()
+    with subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM.format(run=run)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as launcher:
+        assert launcher.stdout
+        output, created = "", 0.0
+        for line in launcher.stdout:
+            output += line
+            if line.rstrip().endswith("is created"):
+                created = time.time()
+        _, status, usage = os.wait4(launcher.pid, 0)
+        ended = time.time()
+        launcher.returncode = os.waitstatus_to_exitcode(status)
+    if launcher.returncode:
+        raise RuntimeError(output)
+    last = max(map(float, re.findall(r"\[worker \d\] (\d+\.\d+)$", output, re.MULTILINE)))
+    noting.join(_LATE)
+    (noticed,) = succeeded
+    return Cost(created - started, noticed - last, ended - noticed, usage.ru_maxrss / _MIB_OF_KIB)
+
+
+def _note_success(run: str, times: list[float]) -> None:
+    """Take the time at which the pods of a run's two workers have succeeded."""
+    api = Api(own_namespace())
+    for pods in api.watch(PODS, labelSelector=f"{RUN_LABEL}={run},{TASK_LABEL}={_TASK}"):
+        if [pod["status"].get("phase") for pod in pods.values()] == ["Succeeded"] * _WORKERS:
+            times.append(time.time())
+            return
+
+
+def _requests(launchers: int, cpu: str) -> tuple[float, float, float, float]:
+    """Let launchers follow jobs that do nothing; return how often each asks, by kinds of request and in all."""
+    run, sleep = f"watched-{time.time_ns()}", f"import time; time.sleep({STARTING + COUNTED})"
+    threads = [threading.Thread(target=_quietly, args=(run, number, sleep, cpu)) for number in range(launchers)]
+    with _counted() as asked:
+        for thread in threads:
+            thread.start()
+        time.sleep(STARTING)
+        asked.clear()
+        time.sleep(COUNTED)
+        counts = dict(asked)
+    with contextlib.closing(Api(own_namespace())) as api:
+        for job in api.find(TFJOBS, labelSelector=f"{RUN_LABEL}={run},{TASK_LABEL}={_TASK}"):
+            api.delete(TFJOBS, job["metadata"]["name"])
+    for thread in threads:
+        thread.join()
+    kinds = (("GET",), ("watch", "log"), ("PUT", "PATCH", "POST"))
+    read, streamed, renewed = (sum(counts.get(name, 0) for name in kind) / COUNTED / launchers for kind in kinds)
+    return read, streamed, renewed, sum(counts.values()) / COUNTED / launchers
+
+
+def _quietly(*arguments: Any) -> None:
+    # Their jobs are deleted in the end.
+    with contextlib.suppress(QcnnError):
+        follow(*arguments)
+
+
+@contextlib.contextmanager
+def _counted() -> Iterator[collections.Counter[str]]:
+    """Count the requests of all clients in this process."""
     asked: collections.Counter[str] = collections.Counter()
     as_it_is = kubernetes.client.ApiClient.call_api
 
@@ -35,29 +161,10 @@ def main() -> None:
         return as_it_is(self, path, method, *arguments, **options)
 
     kubernetes.client.ApiClient.call_api = counted
-    threads = [threading.Thread(target=_follow, args=(number,), daemon=True) for number in range(LAUNCHERS)]
-    for thread in threads:
-        thread.start()
-    time.sleep(STARTING)
-    asked.clear()
-    time.sleep(SECONDS - STARTING)
-    counts = dict(asked)
-    rows = [(kind, f"{count / (SECONDS - STARTING) / LAUNCHERS:.3f}") for kind, count in sorted(counts.items())]
-    total = sum(counts.values()) / (SECONDS - STARTING) / LAUNCHERS
-    print(f"{LAUNCHERS} launchers, requests a second of each:\n")
-    print(tabulate([*rows, ("all", f"{total:.3f}")]))
-    for thread in threads:
-        thread.join()
-
-
-def _follow(number: int) -> None:
-    argv = ("python", "-c", f"import time; time.sleep({SECONDS})")
-    pod = Pod(image=IMAGE, service_account="qcnn-worker", cpu="10m", memory="64Mi")
-    job = Job(argv=argv, replicas={"worker": 2}, restarts=0, hang_seconds=60, pod=pod)
     try:
-        launch(job, Identity(f"watched-{time.time_ns()}", "train", number), own_namespace(), Policy(keep_seconds=0))
-    except QcnnError as error:
-        print(error)
+        yield asked
+    finally:
+        kubernetes.client.ApiClient.call_api = as_it_is
 
 
 if __name__ == "__main__":
