@@ -180,7 +180,7 @@ def test_a_launcher_that_is_told_to_end_while_it_creates_leaves_nothing(launcher
     launcher = launchers.start(job(WAITER))
     launcher.says("is created")
     launcher.process.terminate()
-    assert launcher.process.wait(0.7) == 128 + signal.SIGTERM
+    assert launcher.ends() == 128 + signal.SIGTERM
     launchers.until_nothing_is_left()
 
 
