@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from pipelines.critical_path import critical_path
 from pipelines.targets import (
     IMAGE,
     TARGETS,
@@ -45,8 +46,9 @@ def main(image: str, pod: Path | None, config: Path | None, address: str, button
         for target in TARGETS:
             for name, compile_one in (("qcnn", of_qcnn), ("study", compile_study)):
                 path = output / f"{name}-{target}.yaml"
-                compile_one(target, path, image, settings, words)
+                spec = compile_one(target, path, image, settings, words)
                 click.echo(path)
+                click.echo(f"    critical path: {' > '.join(critical_path(spec))}")
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:

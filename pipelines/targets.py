@@ -8,7 +8,7 @@ from google.protobuf import json_format
 from kfp import compiler
 from kfp.dsl.base_component import BaseComponent
 from kfp.kubernetes import kubernetes_executor_config_pb2 as kubernetes
-from kfp.pipeline_spec.pipeline_spec_pb2 import PlatformSpec
+from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec, PlatformSpec
 
 from components.image import IMAGE
 from components.train.job import Pod
@@ -46,8 +46,8 @@ def compile_target(
     defaults: Mapping[str, Any] | None = None,
     *,
     viewer: Viewer | None = None,
-) -> None:
-    """Write the compiled pipeline of a target, every step in `image`.
+) -> PipelineSpec:
+    """Write the compiled pipeline of a target, every step in `image`, and return it.
 
     `settings` (see components.train.job.Pod) are those of the training's pods. How images are pulled, on which nodes
     pods run, and their environment hold for all steps. `defaults` are those of the experiment's words.
@@ -56,7 +56,7 @@ def compile_target(
         ConfigError: a setting is wrong.
     """
     pod = _pod(image, settings)
-    write(qcnn(TARGETS[target](pod), viewer), path, pod, defaults)
+    return write(qcnn(TARGETS[target](pod), viewer), path, pod, defaults)
 
 
 def compile_study(
@@ -67,14 +67,15 @@ def compile_study(
     defaults: Mapping[str, Any] | None = None,
     *,
     parallelism: int = PARALLELISM,
-) -> None:
-    """Write the compiled study of a target, with so many trials at the same time; all else as `compile_target`.
+) -> PipelineSpec:
+    """Write and return the compiled study of a target, so many trials at the same time; all else as `compile_target`.
 
     Raises:
         ConfigError: a setting is wrong.
     """
     pod = _pod(image, settings)
-    write(study(parallelism, TARGETS[target](pod)), path, pod, {"experiment": defaults} if defaults else None)
+    pipeline = study(parallelism, TARGETS[target](pod))
+    return write(pipeline, path, pod, {"experiment": defaults} if defaults else None)
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -95,8 +96,8 @@ def read_defaults(path: Path) -> dict[str, Any]:
     return from_mapping(read_file(path)).model_dump()
 
 
-def write(pipeline: BaseComponent, path: Path, pod: Pod, defaults: Mapping[str, Any] | None = None) -> None:
-    """Write a compiled pipeline, every step in the image of a pod, and with what of its settings holds for all.
+def write(pipeline: BaseComponent, path: Path, pod: Pod, defaults: Mapping[str, Any] | None = None) -> PipelineSpec:
+    """Write and return a compiled pipeline, every step in a pod's image, and with what of its settings holds for all.
 
     `defaults` stand for those of the pipeline's parameters.
     """
@@ -116,6 +117,7 @@ def write(pipeline: BaseComponent, path: Path, pod: Pod, defaults: Mapping[str, 
         platform_spec=_platform(list(spec.deployment_spec["executors"]), pod),
         package_path=str(path),
     )
+    return spec
 
 
 def _pod(image: str, settings: Mapping[str, Any] | None) -> Pod:

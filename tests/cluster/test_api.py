@@ -1,6 +1,7 @@
 """What no launcher would see for hours: the API server itself makes it."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,3 +67,12 @@ def test_what_the_server_refuses_is_one_line(api: Api) -> None:
     api.namespace = "no-such-namespace"
     with pytest.raises(ConfigError, match=r"^namespace: does not exist. Given: no-such-namespace$"):
         api.create(LEASES, _lease("nowhere"))
+
+
+def test_a_cluster_without_the_operator_is_one_line(api: Api) -> None:
+    unknown = dataclasses.replace(TFJOBS, plural="jobs-of-no-operator")
+    question = r"is the training operator installed\? Given: "
+    with pytest.raises(ConfigError, match=f"{question}create jobs-of-no-operator in namespace "):
+        api.create(unknown, {})
+    with pytest.raises(ConfigError, match=f"{question}list jobs-of-no-operator in namespace "):
+        api.find(unknown)

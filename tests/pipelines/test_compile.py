@@ -38,6 +38,23 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _compile(tmp_path_factory.mktemp("build"))
 
 
+def test_the_chain_of_steps_that_wait_for_each_other_is_shown_and_files_are_small(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "compile.py", "--output", str(tmp_path)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines() == [
+        str(tmp_path / "qcnn-kubeflow.yaml"),
+        "    critical path: generate-data > train > export-weights > evaluate",
+        str(tmp_path / "study-kubeflow.yaml"),
+        "    critical path: plan-study > trial-data > train > select-best",
+    ]
+    assert max(path.stat().st_size for path in tmp_path.iterdir()) <= 100_000
+
+
 @pytest.fixture(scope="module")
 def spec(compiled: Path) -> PipelineSpec:
     return _parsed(compiled)[0]

@@ -3,11 +3,14 @@
 import subprocess
 import sys
 
+import pytest
 
-def test_a_launcher_loads_nothing_that_trains() -> None:
-    program = """
+
+@pytest.mark.parametrize("step", ["components.train.tfjobs.step", "components.tensorboard.step"])
+def test_steps_that_do_not_train_load_nothing_that_does(step: str) -> None:
+    program = f"""
 import sys
-import components.train.tfjobs.launcher
+import {step}
 print([name for name in ("tensorflow", "cirq", "matplotlib", "kfp") if name in sys.modules])
 """
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
