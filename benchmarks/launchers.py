@@ -24,7 +24,7 @@ from components.image import IMAGE
 from components.train.job import Job, Pod
 from components.train.tfjobs.access import own_namespace
 from components.train.tfjobs.api import PODS, TFJOBS, Api
-from components.train.tfjobs.identity import RUN_LABEL, TASK_LABEL, Identity
+from components.train.tfjobs.identity import RUN_LABEL, Identity
 from components.train.tfjobs.launcher import launch
 from components.train.tfjobs.manifest import Policy
 from trainer.errors import QcnnError
@@ -35,7 +35,6 @@ COUNTED, STARTING = 120, 60
 # One node holds 110 pods that run, but any number that wait for a node.
 TRAINING, WAITING = 20, 200
 _MIB_OF_KIB = 1024
-_TASK = "benchmark"
 _WORKERS = 2
 # What the launcher has seen must soon be seen by others too; in seconds.
 _LATE = 10
@@ -84,7 +83,7 @@ def follow(run: str, number: int, program: str, cpu: str) -> None:
     """Launch a job whose workers run a Python program."""
     pod = Pod(image=IMAGE, service_account="qcnn-worker", cpu=cpu, memory="64Mi")
     job = Job(argv=("python", "-c", program), replicas={"worker": _WORKERS}, restarts=0, hang_seconds=60, pod=pod)
-    launch(job, Identity(run, _TASK, number), own_namespace(), Policy(keep_seconds=0))
+    launch(job, Identity(run, "train", number), own_namespace(), Policy(keep_seconds=0))
 
 
 def _cost() -> Cost:
@@ -114,12 +113,14 @@ def _cost() -> Cost:
 
 
 def _note_success(run: str, times: list[float]) -> None:
-    """Take the time at which the pods of a run's two workers have succeeded."""
-    api = Api(own_namespace())
-    for pods in api.watch(PODS, labelSelector=f"{RUN_LABEL}={run},{TASK_LABEL}={_TASK}"):
-        if [pod["status"].get("phase") for pod in pods.values()] == ["Succeeded"] * _WORKERS:
-            times.append(time.time())
-            return
+    """Take the time at which the pods of a run's workers have succeeded."""
+    with (
+        contextlib.closing(Api(own_namespace())) as api,
+        contextlib.closing(api.watch(PODS, labelSelector=f"{RUN_LABEL}={run}")) as watch,
+    ):
+        phases = ([pod["status"].get("phase") for pod in pods.values()] for pods in watch)
+        next(found for found in phases if found == ["Succeeded"] * _WORKERS)
+        times.append(time.time())
 
 
 def _requests(launchers: int, cpu: str) -> tuple[float, float, float, float]:
@@ -134,7 +135,7 @@ def _requests(launchers: int, cpu: str) -> tuple[float, float, float, float]:
         time.sleep(COUNTED)
         counts = dict(asked)
     with contextlib.closing(Api(own_namespace())) as api:
-        for job in api.find(TFJOBS, labelSelector=f"{RUN_LABEL}={run},{TASK_LABEL}={_TASK}"):
+        for job in api.find(TFJOBS, labelSelector=f"{RUN_LABEL}={run}"):
             api.delete(TFJOBS, job["metadata"]["name"])
     for thread in threads:
         thread.join()

@@ -112,7 +112,7 @@ def list_schedules(backend: Backend) -> None:
 @backend_options
 def enable(name: str, backend: Backend) -> None:
     """Enable SCHEDULE, by its id or name."""
-    _change(name, backend, lambda client: client.enable_recurring_run, "enabled")
+    _change(name, backend, lambda client, identity: client.enable_recurring_run(identity), "enabled")
 
 
 @schedule.command()
@@ -120,7 +120,7 @@ def enable(name: str, backend: Backend) -> None:
 @backend_options
 def disable(name: str, backend: Backend) -> None:
     """Disable SCHEDULE, by its id or name; runs that have begun go on."""
-    _change(name, backend, lambda client: client.disable_recurring_run, "disabled")
+    _change(name, backend, lambda client, identity: client.disable_recurring_run(identity), "disabled")
 
 
 @schedule.command()
@@ -128,15 +128,15 @@ def disable(name: str, backend: Backend) -> None:
 @backend_options
 def delete(name: str, backend: Backend) -> None:
     """Delete SCHEDULE, by its id or name; runs of it that have begun end with it."""
-    _change(name, backend, lambda client: client.delete_recurring_run, "deleted")
+    _change(name, backend, lambda client, identity: client.delete_recurring_run(identity), "deleted")
 
 
-def _change(name: str, backend: Backend, request: Callable[[kfp.Client], Callable[[str], object]], state: str) -> None:
+def _change(name: str, backend: Backend, request: Callable[[kfp.Client, str], object], state: str) -> None:
     """Make a request about a schedule, by its id or name, and say what it is then."""
     client = connect(backend)
     found = find_schedule(client, backend, name)
     with explained(backend.address):
-        request(client)(found.recurring_run_id)
+        request(client, found.recurring_run_id)
     click.echo(f"schedule {found.display_name} is {state}")
 
 

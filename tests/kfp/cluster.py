@@ -1,29 +1,22 @@
 """What a run has in the backend's cluster, for tests that KUBECONFIG gives access to that."""
 
-import kubernetes.client
-import kubernetes.config
+import contextlib
 
+from cli.backend import SINGLE_USER
+from components.train.tfjobs.api import PODS, TFJOBS, Api
 from components.train.tfjobs.identity import RUN_LABEL, label
-
-_STEPS_OF_RUN = "pipeline/runid"
 
 
 def steps_log(run: str) -> str:
     """Return what the user's containers of a run have printed."""
-    kubernetes.config.load_kube_config()
-    core = kubernetes.client.CoreV1Api()
-    pods = core.list_pod_for_all_namespaces(label_selector=f"{_STEPS_OF_RUN}={run}").items
-    return "".join(
-        core.read_namespaced_pod_log(pod.metadata.name, pod.metadata.namespace, container="main")
-        for pod in pods
-        if "impl" in pod.metadata.name
-    )
+    with contextlib.closing(Api(SINGLE_USER)) as api:
+        names = [pod["metadata"]["name"] for pod in api.find(PODS, labelSelector=f"pipeline/runid={run}")]
+        lines = [api.log(name, "main", "", follow=False) for name in names if "impl" in name]
+        return "".join(f"{text}\n" for log in lines for _, text in log)
 
 
 def tfjobs(run: str) -> dict[str, str]:
     """Return the names of a run's TFJobs, by their uids."""
-    kubernetes.config.load_kube_config()
-    listed = kubernetes.client.CustomObjectsApi().list_cluster_custom_object(
-        "kubeflow.org", "v1", "tfjobs", label_selector=f"{RUN_LABEL}={label(run)}"
-    )
-    return {job["metadata"]["uid"]: job["metadata"]["name"] for job in listed["items"]}
+    with contextlib.closing(Api(SINGLE_USER)) as api:
+        found = api.find(TFJOBS, labelSelector=f"{RUN_LABEL}={label(run)}")
+        return {job["metadata"]["uid"]: job["metadata"]["name"] for job in found}

@@ -12,11 +12,12 @@ import re
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+import tenacity
 
 from cli.backend import Backend, connect
 from cli.kubeflow_runs import find_experiment, pages
@@ -24,6 +25,7 @@ from cli.metadata_store import Artifact, MetadataStore
 from components.image import IMAGE
 
 _BIN = Path(sys.executable).parent
+Answer = TypeVar("Answer")
 # Seconds to train; little enough to be run many times.
 SMALL = (
     *("--qubits", "4", "--rounds", "12", "--batch-size", "8", "--epochs", "3"),
@@ -35,6 +37,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.kfp)
+
+
+@dataclasses.dataclass(frozen=True)
+class Ended:
+    """A run that was waited for."""
+
+    run: str
+    done: subprocess.CompletedProcess[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +91,14 @@ class Kubeflow:
     def artifacts(self, run: str) -> list[Artifact]:
         """Return the artifacts of a run."""
         return MetadataStore(connect(self.backend), self.backend, self.metadata_host).artifacts(run)
+
+
+def until(ask: Callable[[], Answer], enough: Callable[[Answer], bool]) -> Answer:
+    """Ask until the answer is enough, which takes a backend minutes, and return it."""
+    retrying = tenacity.Retrying(
+        retry=tenacity.retry_if_not_result(enough), wait=tenacity.wait_fixed(1), stop=tenacity.stop_after_delay(400)
+    )
+    return retrying(ask)
 
 
 @pytest.fixture(scope="session")

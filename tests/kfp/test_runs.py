@@ -1,9 +1,7 @@
 """Runs from their submission to what can be read of them."""
 
-import dataclasses
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,18 +10,10 @@ from cli.backend import connect
 from cli.following import Asking, follow, states
 from pipelines.targets import compile_target
 from tests.kfp.cluster import steps_log
-from tests.kfp.conftest import SMALL, Kubeflow
+from tests.kfp.conftest import SMALL, Ended, Kubeflow
 from trainer.config import ExperimentConfig
 
 STEPS = ("generate-data", "train", "tensorboard", "export-weights", "evaluate")
-
-
-@dataclasses.dataclass(frozen=True)
-class Ended:
-    """A run that was waited for."""
-
-    run: str
-    done: subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +92,8 @@ def test_the_same_again_is_not_done_again_another_seed_is(kubeflow: Kubeflow, fi
     assert rows["other"]["seed"] == rows["first"]["seed"] + 1 == kubeflow.seed + 1
 
 
+# The table has columns for what runs differ in: by the first, there is one for the qubits.
+@pytest.mark.usefixtures("first")
 def test_what_cannot_run_fails_in_its_first_step_whoever_submits_it(kubeflow: Kubeflow, tmp_path: Path) -> None:
     package = tmp_path / "qcnn.yaml"
     compile_target("kubeflow", package, kubeflow.image)
@@ -115,7 +107,6 @@ def test_what_cannot_run_fails_in_its_first_step_whoever_submits_it(kubeflow: Ku
     assert ended.state == "FAILED"
     assert states(ended, STEPS) == {"generate-data": "FAILED"}
     row = kubeflow.rows()["refused"]
-    # A table of one run has no columns for words, in which runs differ.
-    assert (row["state"], row.get("qubits", 3), row.get("mse")) == ("failed", 3, None)
+    assert (row["state"], row["qubits"], row["mse"]) == ("failed", 3, None)
     if "KUBECONFIG" in os.environ:
         assert "error: qubits: must be an integer, at least 4. Given: 3" in steps_log(run)

@@ -1,13 +1,10 @@
 """Schedules: what they start, and how they are changed."""
 
-from collections.abc import Callable
 from typing import Any
-
-import tenacity
 
 from cli.backend import connect
 from cli.kubeflow_runs import find_experiment, find_schedule, pages
-from tests.kfp.conftest import SMALL, Kubeflow
+from tests.kfp.conftest import SMALL, Kubeflow, until
 
 
 def test_a_schedule_fires_again_and_again_with_other_names_seeds_and_outputs(kubeflow: Kubeflow) -> None:
@@ -30,7 +27,7 @@ def test_a_schedule_fires_again_and_again_with_other_names_seeds_and_outputs(kub
             if artifact.type == "system.Dataset"
         }
 
-    datasets = _until(made, 2)
+    datasets = until(made, lambda found: len(found) >= 2)
     assert kubeflow.type("schedule", "disable", name).returncode == 0
     assert find_schedule(client, kubeflow.backend, name).status == "DISABLED"
     listed = [line.split() for line in kubeflow.type("schedule", "list").stdout.splitlines()]
@@ -45,13 +42,3 @@ def test_a_schedule_fires_again_and_again_with_other_names_seeds_and_outputs(kub
 
 def _is_of(run: Any, schedule: Any) -> bool:
     return bool(run.recurring_run_id == schedule.recurring_run_id)
-
-
-def _until(ask: Callable[[], dict[str, str]], count: int) -> dict[str, str]:
-    """Ask until there are as many as that, which takes a backend minutes."""
-    retrying = tenacity.Retrying(
-        retry=tenacity.retry_if_result(lambda found: len(found) < count),
-        wait=tenacity.wait_fixed(2),
-        stop=tenacity.stop_after_delay(400),
-    )
-    return dict(retrying(ask))
