@@ -25,8 +25,8 @@ test-faults: .venv/.complete ## kill the training at 24 random moments (ten minu
 test-cluster: .venv/.complete ## run the tests on the cluster of KUBECONFIG, which must have the image qcnn:latest
 	@$(BIN)/pytest tests/cluster -m cluster $(ARGS)
 
-test-kfp: .venv/.complete ## run the tests on the Kubeflow backend at KFP_HOST, whose cluster must have the image KFP_IMAGE
-	@$(BIN)/pytest tests/kfp -m kfp $(ARGS)
+test-kfp: .venv/.complete ## run the tests on the Kubeflow backend at KFP_HOST, whose cluster must have the image KFP_IMAGE; ARGS=path::name narrows
+	@$(BIN)/pytest $(if $(findstring tests/,$(ARGS)),,tests/kfp) -m kfp $(ARGS)
 
 lint: .venv/.complete ## check style and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

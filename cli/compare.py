@@ -79,13 +79,20 @@ def compare(
 def tabulated(runs: Sequence[Run]) -> tuple[list[str], list[Row]]:
     """Return the names of the columns and a row for each run.
 
-    A metric that is called like a word of the experiment has `metrics.` before its name.
+    A metric that is called like a word of the experiment stands beside it, with `metrics.` before its name, where it is
+    not what was asked for: epochs of a training that stopped early.
     """
     known = [run.parameters for run in runs if run.parameters]
     words = dict.fromkeys(name for parameters in known for name in parameters)
     differing = [name for name in words if len({json.dumps(parameters.get(name)) for parameters in known}) > 1]
-    metrics = dict.fromkeys(name for run in runs for name in run.metrics)
-    columns = {name: f"metrics.{name}" if name in {**EXPERIMENT_FIELDS, **OPTION_FIELDS} else name for name in metrics}
+    known_words = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
+    metrics = dict.fromkeys(
+        name
+        for run in runs
+        for name, value in run.metrics.items()
+        if name not in known_words or value != run.parameters.get(name)
+    )
+    columns = {name: f"metrics.{name}" if name in known_words else name for name in metrics}
     rows: list[Row] = [
         {
             "run": run.name,

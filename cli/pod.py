@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from components.resources import KEY, step_resources
 from components.train.job import Pod
 from components.train.tfjobs.settings import pod_settings
 from trainer.config import read_file
@@ -47,6 +48,8 @@ def read_pod(pod_file: str | None, environment: Sequence[str], **flags: Any) -> 
         ConfigError: one line with what is wrong.
     """
     values = read_file(Path(pod_file), "pod") if pod_file is not None else {}
+    # One file serves trainings and pipelines; only these have steps.
+    step_resources(values.pop(KEY, None))
     values |= {name: value for name, value in flags.items() if value is not None}
     if environment:
         known = values.get("environment", {})

@@ -40,6 +40,7 @@ def _steps(experiment: str, train: TrainStep) -> TrialOutputs:
     trained = train(
         experiment=experiment,
         dataset=data.outputs["dataset"],
+        trial=True,
     ).set_display_name("Train")
 
     return TrialOutputs(data.outputs["dataset"], trained.outputs["training"], trained.outputs["logs"])

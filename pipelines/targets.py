@@ -11,9 +11,12 @@ from kfp.kubernetes import kubernetes_executor_config_pb2 as kubernetes
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec, PlatformSpec
 
 from components.image import IMAGE
+from components.resources import KEY, Resources, step_resources
+from components.run import RUN_FIELD, RUN_VARIABLE
 from components.train.job import Pod
 from components.train.tfjobs.settings import pod_settings
 from pipelines.qcnn import qcnn
+from pipelines.retries import retried
 from pipelines.study import PARALLELISM, study
 from pipelines.training import TrainStep, train_with_tfjobs
 from pipelines.viewing import Viewer
@@ -36,6 +39,8 @@ __all__ = [
 TARGETS: dict[str, Callable[[Pod], TrainStep]] = {"kubeflow": train_with_tfjobs}
 # What deploy/rbac.yaml makes for the training's pods, which have to see that their launcher is there.
 _SERVICE_ACCOUNT = "qcnn-worker"
+# The compiler calls a step's executor so, followed by the name of the step.
+_EXECUTOR = "exec-"
 
 
 def compile_target(
@@ -50,13 +55,14 @@ def compile_target(
     """Write the compiled pipeline of a target, every step in `image`, and return it.
 
     `settings` (see components.train.job.Pod) are those of the training's pods. How images are pulled, on which nodes
-    pods run, and their environment hold for all steps. `defaults` are those of the experiment's words.
+    pods run, and their environment hold for all steps; what these need themselves is in `steps` beside them (see
+    components.resources). `defaults` are those of the experiment's words.
 
     Raises:
         ConfigError: a setting is wrong.
     """
-    pod = _pod(image, settings)
-    return write(qcnn(TARGETS[target](pod), viewer), path, pod, defaults)
+    pod, resources = _read(image, settings)
+    return write(qcnn(TARGETS[target](pod), viewer), path, pod, resources, defaults)
 
 
 def compile_study(
@@ -73,9 +79,9 @@ def compile_study(
     Raises:
         ConfigError: a setting is wrong.
     """
-    pod = _pod(image, settings)
+    pod, resources = _read(image, settings)
     pipeline = study(parallelism, TARGETS[target](pod))
-    return write(pipeline, path, pod, {"experiment": defaults} if defaults else None)
+    return write(pipeline, path, pod, resources, {"experiment": defaults} if defaults else None)
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -96,10 +102,16 @@ def read_defaults(path: Path) -> dict[str, Any]:
     return from_mapping(read_file(path)).model_dump()
 
 
-def write(pipeline: BaseComponent, path: Path, pod: Pod, defaults: Mapping[str, Any] | None = None) -> PipelineSpec:
+def write(
+    pipeline: BaseComponent,
+    path: Path,
+    pod: Pod,
+    resources: Mapping[str, Resources],
+    defaults: Mapping[str, Any] | None = None,
+) -> PipelineSpec:
     """Write and return a compiled pipeline, every step in a pod's image, and with what of its settings holds for all.
 
-    `defaults` stand for those of the pipeline's parameters.
+    Each step is given its `resources`, and tried again. `defaults` stand for those of the pipeline's parameters.
     """
     spec = type(pipeline.pipeline_spec)()
     spec.CopyFrom(pipeline.pipeline_spec)
@@ -108,9 +120,11 @@ def write(pipeline: BaseComponent, path: Path, pod: Pod, defaults: Mapping[str, 
         spec.root.input_definitions.parameters[name].default_value.CopyFrom(default)
     # Provenance in every artifact names the image.
     environment = {**pod.environment, IMAGE_VARIABLE: pod.image}
-    for executor in spec.deployment_spec["executors"].values():
+    for name, executor in spec.deployment_spec["executors"].items():
         executor["container"]["image"] = pod.image
         executor["container"]["env"] = [{"name": name, "value": value} for name, value in environment.items()]
+        executor["container"]["resources"] = _resources(resources[name.removeprefix(_EXECUTOR)])
+    retried(spec)
     compiler.pipeline_spec_builder.write_pipeline_spec_to_file(
         pipeline_spec=spec,
         pipeline_description=pipeline.description,
@@ -120,8 +134,19 @@ def write(pipeline: BaseComponent, path: Path, pod: Pod, defaults: Mapping[str, 
     return spec
 
 
-def _pod(image: str, settings: Mapping[str, Any] | None) -> Pod:
-    return pod_settings({"service_account": _SERVICE_ACCOUNT, **(settings or {}), "image": image})
+def _read(image: str, settings: Mapping[str, Any] | None) -> tuple[Pod, dict[str, Resources]]:
+    values = dict(settings or {})
+    resources = step_resources(values.pop(KEY, None))
+    return pod_settings({"service_account": _SERVICE_ACCOUNT, **values, "image": image}), resources
+
+
+def _resources(given: Resources) -> dict[str, str]:
+    """Return what a step is given in the words of a compiled pipeline (ResourceSpec)."""
+    return {
+        "resourceCpuRequest": given.cpu,
+        "resourceMemoryRequest": given.memory,
+        "resourceMemoryLimit": given.memory_limit,
+    }
 
 
 def _platform(executors: list[str], pod: Pod) -> PlatformSpec:
@@ -131,6 +156,7 @@ def _platform(executors: list[str], pod: Pod) -> PlatformSpec:
         image_pull_secret=[kubernetes.ImagePullSecret(secret_name=name) for name in pod.pull_secrets],
         tolerations=[_toleration(each) for each in pod.tolerations],
         secret_as_env=[_secret(variable, *place.split("/")) for variable, place in pod.secrets.items()],
+        field_path_as_env=[kubernetes.FieldPathAsEnv(name=RUN_VARIABLE, field_path=RUN_FIELD)],
     )
     if pod.node_selector:
         config.node_selector.labels.update(pod.node_selector)

@@ -15,6 +15,8 @@ from trainer.errors import QcnnError, RetryableError
 # TFJob's restartPolicy ExitCode takes 1 to 127 as permanent and retries the rest; 138 is the code it
 # leaves to users for that (training-operator, "ExitCode").
 OWN_FAULT = 2
+# Of a worker whose launcher is gone: another one takes its job up, but nobody starts it again by itself.
+ABANDONED = 3
 RETRYABLE = 138
 _LAST_PERMANENT = 127
 

@@ -1,18 +1,29 @@
 """A study: trials of one experiment with other words, and which of them is best."""
 
+import contextlib
 import csv
 import dataclasses
 import io
-from collections.abc import Mapping, Sequence
+import json
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from trainer import page
 from trainer.config import ExperimentConfig, from_mapping, merge
+from trainer.errors import ArtifactError, ConfigError, QcnnError, TrainingError
+from trainer.folders import new_file
 from trainer.history import Epoch
 from trainer.search import FIELDS, Search, draw
 
+logger = logging.getLogger("trainer")
+
 # Every seed is one of these.
 _SEEDS = 2**32
+# Stands in the training folder of a trial that failed.
+_FAILURE = "failure.json"
+_MEASURED = ("train_loss", "val_loss", "val_accuracy", "weights_epoch", "epochs")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +33,14 @@ class Trial:
     experiment: ExperimentConfig
     epochs: int
     chosen: Epoch
+
+
+@dataclasses.dataclass(frozen=True)
+class FailedTrial:
+    """A trial that could not be trained, and why, in one line."""
+
+    experiment: ExperimentConfig
+    reason: str
 
 
 def plan(base: Mapping[str, Any], search: Search) -> list[ExperimentConfig]:
@@ -38,31 +57,72 @@ def plan(base: Mapping[str, Any], search: Search) -> list[ExperimentConfig]:
     return trials
 
 
-def best(trials: Sequence[Trial]) -> int:
-    """Return the number of the trial with the lowest validation loss, the first of equals."""
-    return min(range(len(trials)), key=lambda number: trials[number].chosen.val_loss)
+@contextlib.contextmanager
+def failure_kept(experiment: ExperimentConfig, training: Path) -> Iterator[None]:
+    """Write into a trial's training folder why this block failed, and go on: its study does, too."""
+    try:
+        yield
+    except QcnnError as error:
+        logger.error("error: %s", error)
+        save_failure(FailedTrial(experiment, str(error)), training)
 
 
-def table(trials: Sequence[Trial]) -> tuple[list[str], list[list[Any]]]:
-    """Return the names of the columns and a row for each trial: words that differ, losses, whether it is the best."""
+def save_failure(failed: FailedTrial, training: Path) -> None:
+    """Write into a training folder that its trial failed."""
+    content = {"experiment": failed.experiment.model_dump(), "reason": failed.reason}
+    with new_file(training / _FAILURE) as unfinished:
+        unfinished.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+def load_failure(training: Path) -> FailedTrial | None:
+    """Return what `save_failure` wrote, None where nothing is.
+
+    Raises:
+        ArtifactError: the file is damaged.
+    """
+    path = training / _FAILURE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return FailedTrial(from_mapping(content["experiment"]), str(content["reason"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
+        raise ArtifactError(f"training: {_FAILURE} is damaged ({error}). Given: {path}") from None
+
+
+def best(trials: Sequence[Trial | FailedTrial]) -> int:
+    """Return the number of the trial with the lowest validation loss, the first of equals.
+
+    Raises:
+        TrainingError: all have failed.
+    """
+    losses = {number: trial.chosen.val_loss for number, trial in enumerate(trials) if isinstance(trial, Trial)}
+    if not losses:
+        reasons = [trial.reason for trial in trials if isinstance(trial, FailedTrial)]
+        raise TrainingError(f"study: all {len(trials)} trials failed; the first: {reasons[0]}")
+    return min(losses, key=losses.__getitem__)
+
+
+def table(trials: Sequence[Trial | FailedTrial]) -> tuple[list[str], list[list[Any]]]:
+    """Return the names of the columns and a row for each trial: words that differ, losses, whether it is the best.
+
+    Where one has failed, the last column says why.
+    """
     words = [_words(trial.experiment) for trial in trials]
     differing = [name for name in FIELDS if len({own[name] for own in words}) > 1]
-    measured = ["train_loss", "val_loss", "val_accuracy", "weights_epoch", "epochs"]
-    chosen = best(trials)
+    failures = [trial.reason if isinstance(trial, FailedTrial) else "" for trial in trials]
+    chosen = None if all(failures) else best(trials)
     rows = [
         [
             number,
             *(own[name] for name in differing),
-            trial.chosen.train_loss,
-            trial.chosen.val_loss,
-            trial.chosen.val_accuracy,
-            trial.chosen.epoch,
-            trial.epochs,
+            *(_measures(trial) if isinstance(trial, Trial) else [""] * len(_MEASURED)),
             "best" if number == chosen else "",
+            *([failure] if any(failures) else []),
         ]
-        for number, (trial, own) in enumerate(zip(trials, words, strict=True))
+        for number, (trial, own, failure) in enumerate(zip(trials, words, failures, strict=True))
     ]
-    return ["trial", *differing, *measured, "chosen"], rows
+    return ["trial", *differing, *_MEASURED, "chosen", *(["failure"] if any(failures) else [])], rows
 
 
 def table_csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -83,6 +143,12 @@ def table_page(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 def shown(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
     """Return the rows of a table for people."""
     return [[f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+
+
+def _measures(trial: Trial) -> list[Any]:
+    """Return what `_MEASURED` names."""
+    chosen = trial.chosen
+    return [chosen.train_loss, chosen.val_loss, chosen.val_accuracy, chosen.epoch, trial.epochs]
 
 
 def _words(experiment: ExperimentConfig) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What the evaluate step does."""
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -49,8 +50,13 @@ def save_confusion(matrix: Sequence[Sequence[int]], path: str) -> None:
 
 
 def summarize(metrics: Mapping[str, float], places: Mapping[str, str], summary: str) -> None:
-    """Write the metrics, and where everything lies, as Markdown."""
+    """Write the metrics, and where everything lies, as Markdown: what the addresses begin with stands there once."""
     measured = tabulate(metrics.items(), ("metric", "value"), "github", floatfmt=".6g")
-    found = tabulate([(name, f"`{place}`") for name, place in places.items()], ("artifact", "address"), "github")
+    folders = zip(*(place.split("/")[:-1] for place in places.values()), strict=False)
+    folder = "".join(f"{names[0]}/" for names in itertools.takewhile(lambda names: len(set(names)) == 1, folders))
+    rows = [(name, f"`{place.removeprefix(folder)}`") for name, place in places.items()]
+    found = tabulate(rows, ("artifact", "address"), "github")
+    where = f"In `{folder}`:\n\n" if folder else ""
+    page = f"# Summary\n\n## Metrics\n\n{measured}\n\n## Artifacts\n\n{where}{found}\n"
     with one_line_errors(), new_file(Path(summary)) as unfinished:
-        unfinished.write_text(f"# Summary\n\n{measured}\n\n{found}\n", encoding="utf-8")
+        unfinished.write_text(page, encoding="utf-8")

@@ -11,13 +11,16 @@ from trainer.errors import ArtifactError
 from trainer.folders import new_file
 from trainer.history import exported_epoch
 from trainer.startup import one_line_errors
-from trainer.study import Trial, best, shown, table, table_csv, table_page
+from trainer.study import FailedTrial, Trial, best, load_failure, shown, table, table_csv, table_page
 
 logger = logging.getLogger("trainer")
 
 
 def select_best(trainings: Sequence[str], results: str, page: str) -> int:
-    """Write the table of all trials, as CSV and as HTML; return the number of the best."""
+    """Write the table of all trials, as CSV and as HTML; return the number of the best.
+
+    A trial that failed is a row of it; where all have, so has the study.
+    """
     with one_line_errors():
         trials = [_trial(Path(training)) for training in trainings]
         header, rows = table(trials)
@@ -26,10 +29,12 @@ def select_best(trainings: Sequence[str], results: str, page: str) -> int:
                 unfinished.write_text(text, encoding="utf-8")
         for line in tabulate(shown(rows), header, "simple", disable_numparse=True).splitlines():
             logger.info("%s", line)
-    return best(trials)
+        return best(trials)
 
 
-def _trial(training: Path) -> Trial:
+def _trial(training: Path) -> Trial | FailedTrial:
+    if failed := load_failure(training):
+        return failed
     checkpoint = checkpoints.load_latest(training / checkpoints.FOLDER)
     if checkpoint is None:
         raise ArtifactError(f"training: the folder has no checkpoint. Given: {training}")

@@ -11,8 +11,12 @@ def train(
     dataset: dsl.Input[dsl.Dataset],
     training: dsl.Output[dsl.Artifact],
     logs: dsl.Output[dsl.Artifact],
+    trial: bool = False,
 ) -> None:
-    """Train the network on `workers` processes; keep checkpoints, the losses of every epoch and TensorBoard logs."""
+    """Train the network on `workers` processes; keep checkpoints, the losses of every epoch and TensorBoard logs.
+
+    Where a trial's training fails, `training` holds the reason, and the step ends well.
+    """
     from components.train.step import train as run
 
-    training.metadata = logs.metadata = run(experiment, dataset.path, training.path, logs.path)
+    training.metadata = logs.metadata = run(experiment, dataset.path, training.path, logs.path, trial=trial)

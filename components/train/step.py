@@ -1,5 +1,6 @@
 """What the train step does: one job for one experiment, run as processes of this machine."""
 
+import contextlib
 import json
 import os
 import sys
@@ -14,21 +15,26 @@ from trainer.config import ExperimentConfig, from_json
 from trainer.provenance import provenance
 from trainer.startup import one_line_errors
 from trainer.storage.copies import local_copy
+from trainer.study import failure_kept
 
 # Set by whoever reads this step's output and wants to show its progress: events then stand in it too.
 EVENTS_VARIABLE = "QCNN_EVENTS"
 EVENT_PREFIX = "event "
 
 
-def train(experiment: str, dataset: str, training: str, logs: str) -> dict[str, Any]:
-    """Train in the folder `training`, with TensorBoard events in `logs`; return the metadata of both."""
+def train(experiment: str, dataset: str, training: str, logs: str, *, trial: bool = False) -> dict[str, Any]:
+    """Train in the folder `training`, with TensorBoard events in `logs`; return the metadata of both.
+
+    Why a `trial` failed is left in `training`.
+    """
     with one_line_errors():
         config = from_json(experiment)
-        if config.options.continue_from:
-            with local_copy(config.options.continue_from) as source:
-                checkpoints.copy_latest(source, Path(training))
         handler = _print_event if os.environ.get(EVENTS_VARIABLE) else _ignore_event
-        run_processes(describe_job(config, dataset, training, logs), handler)
+        with failure_kept(config, Path(training)) if trial else contextlib.nullcontext():
+            if config.options.continue_from:
+                with local_copy(config.options.continue_from) as source:
+                    checkpoints.copy_latest(source, Path(training))
+            run_processes(describe_job(config, dataset, training, logs), handler)
     return provenance(config)
 
 

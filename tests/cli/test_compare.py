@@ -28,8 +28,9 @@ def _run_folder(
     words: dict[str, Any],
     mse: float | None = None,
     log: str = "",
+    trained: int = 50,
 ) -> Path:
-    """Make what a run leaves; without `mse` it did not come to its end."""
+    """Make what a run leaves that was `trained` so many epochs; without `mse` it did not come to its end."""
     folder = root / name
     (folder / "generate-data").mkdir(parents=True)
     output = {"parameterValues": {"experiment": from_mapping(words).to_json()}, "artifacts": {}}
@@ -39,7 +40,9 @@ def _run_folder(
     save_history(epochs, folder / "train" / "training" / "history.csv")
     if mse is not None:
         (folder / "evaluate").mkdir()
-        (folder / "evaluate" / "metrics").write_text(json.dumps({"mse": mse, "accuracy": 1.0, "epochs": 2.0}))
+        (folder / "evaluate" / "metrics").write_text(
+            json.dumps({"mse": mse, "accuracy": 1.0, "epochs": float(trained)})
+        )
     if log:
         (folder / "log.txt").write_text(log)
     return folder
@@ -90,13 +93,26 @@ def test_shows_what_differs_the_metrics_and_the_duration_newest_last(compare: An
         "learning_rate",
         "mse",
         "accuracy",
-        "metrics.epochs",
         "duration",
     ]
     assert rows == [
-        [FIRST, "finished", "0", "adam", "0.5", "0.5000", "1", "2", "0:00:20"],
-        [SECOND, "finished", "1", "sgd", "0.02", "0.2500", "1", "2", "0:00:22"],
+        [FIRST, "finished", "0", "adam", "0.5", "0.5000", "1", "0:00:20"],
+        [SECOND, "finished", "1", "sgd", "0.02", "0.2500", "1", "0:00:22"],
     ]
+
+
+def test_epochs_that_were_trained_stand_beside_those_that_were_asked_for_where_they_differ(
+    runs: Path, compare: Any
+) -> None:
+    _run_folder(runs, "longer", {"epochs": 60}, 0.5, trained=60)
+    assert {run: (row["epochs"], "metrics.epochs" in row) for run, row in _rows(compare).items()} == {
+        FIRST: (50, False),
+        SECOND: (50, False),
+        "longer": (60, False),
+    }
+    _run_folder(runs, "stopped-early", {"epochs": 60, "options": {"patience": 3}}, 0.5, trained=7)
+    row = _rows(compare)["stopped-early"]
+    assert (row["epochs"], row["metrics.epochs"]) == (60, 7)
 
 
 def test_csv_and_json_hold_the_same_unrounded(compare: Any) -> None:

@@ -56,7 +56,7 @@ def runs(backend: FakeBackend, typed: Typed, tmp_path: Path, monkeypatch: pytest
     artifacts = {
         runs["first"]["run_id"]: [
             _artifact("system.Dataset", {"display_name": "dataset", "experiment": experiment}),
-            _artifact("system.Metrics", {"display_name": "metrics", "mse": 0.25, "epochs": 2.0, "accuracy": 1}),
+            _artifact("system.Metrics", {"display_name": "metrics", "mse": 0.25, "epochs": 50.0, "accuracy": 1}),
         ],
         runs["third"]["run_id"]: [],
     }
@@ -85,9 +85,9 @@ def test_runs_stand_with_what_differs_their_metrics_duration_and_state(
     code, out, err = typed("compare", "--experiment", "qcnn", "--host", backend.host)
     assert (code, err) == (0, "")
     header, _, *rows = (line.split() for line in out.splitlines())
-    assert header == ["run", "state", "seed", "learning_rate", "mse", "accuracy", "metrics.epochs", "duration"]
+    assert header == ["run", "state", "seed", "learning_rate", "mse", "accuracy", "duration"]
     assert rows == [
-        ["first", "finished", "77", "0.5", "0.2500", "1", "2", "0:01:01"],
+        ["first", "finished", "77", "0.5", "0.2500", "1", "0:01:01"],
         ["second", "failed", "0", "0.02", "0:00:20"],
         ["third", "running", "0", "0.125"],
     ]

@@ -160,10 +160,21 @@ def test_metrics_are_plain_json_too_and_stand_in_the_report(tmp_path: Path, trai
 
 
 def test_the_summary_says_what_came_out_and_where_it_lies(tmp_path: Path) -> None:
-    summarize({"mse": 0.25, "epochs": 5.0}, {"model": "gs://bucket/run/model"}, str(tmp_path / "summary.md"))
+    places = {"model": "gs://bucket/run/export/1/model", "dataset": "gs://bucket/run/generate/2/dataset"}
+    summarize({"mse": 0.25, "epochs": 5.0}, places, str(tmp_path / "summary.md"))
     lines = [re.sub(" +", " ", line) for line in (tmp_path / "summary.md").read_text().splitlines()]
-    assert "| mse | 0.25 |" in lines
-    assert "| model | `gs://bucket/run/model` |" in lines
+    assert [line for line in lines if line.startswith("#")] == ["# Summary", "## Metrics", "## Artifacts"]
+    assert lines.index("| mse | 0.25 |") < lines.index("## Artifacts") < lines.index("In `gs://bucket/run/`:")
+    assert "| model | `export/1/model` |" in lines
+    assert "| dataset | `generate/2/dataset` |" in lines
+
+
+def test_addresses_with_nothing_in_common_stand_whole_in_the_summary(tmp_path: Path) -> None:
+    places = {"model": "gs://bucket/model", "dataset": "minio://other/dataset"}
+    summarize({"mse": 0.25}, places, str(tmp_path / "summary.md"))
+    text = (tmp_path / "summary.md").read_text()
+    assert all(f"`{place}`" in text for place in places.values())
+    assert "In `" not in text
 
 
 def test_a_board_that_is_deployed_is_linked_and_a_button_names_logs_and_image(tmp_path: Path) -> None:

@@ -10,11 +10,12 @@ import pytest
 import yaml
 from google.protobuf import json_format
 from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConfig
-from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType, PipelineSpec, PlatformSpec
+from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType, PipelineSpec, PipelineTaskSpec, PlatformSpec
 
 from trainer.config import EXPERIMENT_FIELDS, Options, allowed, field_type, from_mapping
 
 ROOT = Path(__file__).parents[2]
+_RESOURCES = ("resourceCpuRequest", "resourceMemoryRequest", "resourceMemoryLimit")
 NUMBER_INTEGER, NUMBER_DOUBLE, STRING = (
     ParameterType.ParameterTypeEnum.Value(name) for name in ("NUMBER_INTEGER", "NUMBER_DOUBLE", "STRING")
 )
@@ -148,11 +149,30 @@ def test_steps_start_offline_from_the_baked_image(spec: PipelineSpec) -> None:
         assert "pip install" not in " ".join(container["command"])
 
 
-def test_another_image_is_used_by_every_step(tmp_path: Path) -> None:
+def test_another_image_is_used_by_every_step_and_training_is_cached_where_it_is_pinned(tmp_path: Path) -> None:
     image = "registry.example/team/qcnn@sha256:" + 64 * "0"
     spec, _ = _parsed(_compile(tmp_path, "--image", image))
     assert [container["image"] for container in _containers(spec)] == 5 * [image]
     assert _settings(spec)["image"] == image
+    assert all(task.caching_options.enable_cache for task in spec.root.dag.tasks.values())
+    study, _ = _parsed(tmp_path / "study-kubeflow.yaml")
+    # A trial that fails ends well: the cache would keep its failure.
+    assert {name: task.caching_options.enable_cache for name, task in _tasks(study).items()} == {
+        "plan-study": True,
+        "trial-data": True,
+        "train": False,
+        "select-best": True,
+    }
+
+
+def _tasks(spec: PipelineSpec) -> dict[str, PipelineTaskSpec]:
+    """Return all steps by their names, those inside loops among them."""
+    return {
+        name: task
+        for component in (spec.root, *spec.components.values())
+        for name, task in component.dag.tasks.items()
+        if spec.components[task.component_ref.name].executor_label
+    }
 
 
 def _settings(spec: PipelineSpec) -> dict[str, Any]:
@@ -160,11 +180,46 @@ def _settings(spec: PipelineSpec) -> dict[str, Any]:
     return dict(json.loads(spec.root.dag.tasks["train"].inputs.parameters["pod"].runtime_value.constant.string_value))
 
 
-def test_training_is_a_tfjob_of_this_run_and_never_cached(spec: PipelineSpec) -> None:
-    task = spec.root.dag.tasks["train"]
-    assert task.inputs.parameters["run"].runtime_value.constant.string_value == "{{$.pipeline_job_uuid}}"
+def test_behind_a_tag_training_alone_is_not_cached(spec: PipelineSpec) -> None:
     cached = {name: task.caching_options.enable_cache for name, task in spec.root.dag.tasks.items()}
     assert cached == {name: name != "train" for name in cached}
+
+
+def test_steps_hear_of_their_run_by_a_label_which_no_cache_looks_at(compiled: Path) -> None:
+    spec, configs = _parsed(compiled)
+    assert len(configs) == 5
+    for config in configs.values():
+        (variable,) = config.field_path_as_env
+        assert (variable.name, variable.field_path) == ("QCNN_RUN", "metadata.labels['pipeline/runid']")
+    assert "{{$.pipeline_job_uuid}}" not in str(spec.root)
+
+
+@pytest.mark.parametrize("name", ["qcnn", "study"])
+def test_every_step_is_tried_again_however_long_the_first_try_took(compiled: Path, name: str) -> None:
+    spec, _ = _parsed(compiled.with_name(f"{name}-kubeflow.yaml"))
+    policies = {name: task.retry_policy for name, task in _tasks(spec).items()}
+    firsts = {"generate-data", "plan-study"}
+    assert {name: policy.max_retry_count for name, policy in policies.items()} == {
+        name: 1 if name in firsts else 2 for name in policies
+    }
+    # Argo ends what is tried again when this is over: training may take days.
+    assert all(policy.backoff_max_duration.seconds > 30 * 86400 for policy in policies.values())
+
+
+@pytest.mark.parametrize("name", ["qcnn", "study"])
+def test_every_step_asks_for_memory_and_has_a_limit_that_settings_change(tmp_path: Path, name: str) -> None:
+    (tmp_path / "pod.yaml").write_text("memory: 8Gi\nsteps: {evaluate: {cpu: 2, memory: 6Gi}, plan-study: {cpu: 50m}}")
+    spec, _ = _parsed(_compile(tmp_path, "--pod", str(tmp_path / "pod.yaml")).with_name(f"{name}-kubeflow.yaml"))
+    executors = json_format.MessageToDict(spec.deployment_spec)["executors"]
+    found = {step.removeprefix("exec-"): executor["container"]["resources"] for step, executor in executors.items()}
+    assert found.keys() == _tasks(spec).keys()
+    assert all(set(given) == {*_RESOURCES} for given in found.values())
+    light, heavy = ("100m", "256Mi", "2Gi"), ("250m", "1Gi", "4Gi")
+    loading = {"export-weights": heavy, "select-best": heavy, "evaluate": ("2", "6Gi", "6Gi")}
+    expected = {step: loading.get(step, light) for step in found}
+    if name == "study":
+        expected["plan-study"] = ("50m", "256Mi", "2Gi")
+    assert {step: tuple(given[key] for key in _RESOURCES) for step, given in found.items()} == expected
 
 
 def test_settings_of_pods_reach_the_tfjob_and_what_concerns_all_steps_these_too(tmp_path: Path) -> None:
@@ -203,6 +258,12 @@ def test_settings_of_pods_reach_the_tfjob_and_what_concerns_all_steps_these_too(
         ("memory: much", "pod.memory: must be a quantity such as 2Gi. Given: 'much'"),
         ("tolerations: [{name: spot}]", "pod.tolerations: must be as in a pod's spec"),
         ("color: red", "pod.color: unknown key; the keys are "),
+        (
+            "steps: {evaluate: {memory: much}}",
+            "pod.steps.evaluate.memory: must be a quantity such as 2Gi. Given: 'much'",
+        ),
+        ("steps: {evaluat: {cpu: 1}}", "pod.steps.evaluat: unknown step; the steps are generate-data, "),
+        ("steps: [evaluate]", "pod.steps: must be a mapping of steps to cpu and memory. Given: ['evaluate']"),
     ],
 )
 def test_a_wrong_setting_is_one_line_and_nothing_is_written(tmp_path: Path, content: str, said: str) -> None:

@@ -8,15 +8,19 @@ from components.image import IMAGE
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def train(
     experiment: str,
-    run: str,
     pod: str,
     dataset: dsl.Input[dsl.Dataset],
     training: dsl.Output[dsl.Artifact],
     logs: dsl.Output[dsl.Artifact],
+    trial: bool = False,
 ) -> None:
-    """Train the network on the `workers` pods of a TFJob; they keep checkpoints, losses and TensorBoard logs."""
+    """Train the network on the `workers` pods of a TFJob; they keep checkpoints, losses and TensorBoard logs.
+
+    Where a trial's training fails, `training` holds the reason, and the step ends well.
+    """
     from components.train.tfjobs.step import train as launch
 
     # Nothing is copied: the artifacts are what the pods themselves have written.
-    training.uri, logs.uri, training.metadata = launch(experiment, run, pod, dataset.uri, training.uri)
+    failure = training.path if trial else None
+    training.uri, logs.uri, training.metadata = launch(experiment, pod, dataset.uri, training.uri, failure)
     logs.metadata = training.metadata

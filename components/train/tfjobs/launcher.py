@@ -11,10 +11,11 @@ from components.train.tfjobs.api import SERVICES, TFJOBS, Api
 from components.train.tfjobs.following import Following, GivenUpError
 from components.train.tfjobs.identity import Identity
 from components.train.tfjobs.kinds import TFJOB
-from components.train.tfjobs.manifest import Policy, profiler_service, tfjob
+from components.train.tfjobs.manifest import Policy, condition, profiler_service, tfjob
 from components.train.tfjobs.renewal import Renewal
 from components.train.tfjobs.termination import GRACE, Termination
-from trainer.errors import ConfigError, QcnnError
+from trainer.errors import ConfigError, QcnnError, RetryableError, TrainingError
+from trainer.startup import ABANDONED
 
 logger = logging.getLogger("trainer")
 
@@ -28,13 +29,15 @@ def launch(
     policy: Policy | None = None,
     *,
     owner: Mapping[str, str] | None = None,
+    retried: bool = False,
     pending_seconds: float = PENDING_SECONDS,
 ) -> None:
     """Train as a TFJob and return when it has succeeded, at once if it already has.
 
     What runs is adopted, what failed is replaced, also where the operator gave it up for a process that was lost. A job
     whose processes cannot start for `pending_seconds` is deleted, as is one that cannot be followed; one that failed is
-    left, to be looked at.
+    left, to be looked at. Where nobody asked for this launch, a backend having `retried` by itself, one that failed by
+    its own fault is not replaced.
 
     Raises:
         ConfigError: the cluster refuses the job, or cannot start it; one line that says why.
@@ -48,7 +51,9 @@ def launch(
     with contextlib.ExitStack() as stack:
         api = stack.enter_context(contextlib.closing(Api(namespace)))
         urgent = stack.enter_context(contextlib.closing(Api(namespace, patience=GRACE)))
-        termination = stack.enter_context(Termination(urgent, name).installed())
+        termination = stack.enter_context(Termination(urgent, name, owner).installed())
+        if retried:
+            _check_fault(api, job, name)
         lost = 0
         while True:
             running, how = create_or_adopt(api, TFJOB, manifest, termination.creating)
@@ -62,6 +67,25 @@ def launch(
             except GivenUpError as error:
                 lost += error.lost
                 logger.warning("%s; it is started again (%d of %d)", error, lost, job.restarts)
+
+
+def _check_fault(api: Api, job: Job, name: str) -> None:
+    """Refuse to train again what has failed by its own fault, and would again.
+
+    Raises:
+        TrainingError: as when it failed.
+    """
+    found = api.get(TFJOBS, name)
+    if not found or "deletionTimestamp" in found["metadata"] or not condition(found, "Failed"):
+        return
+    following = Following(api, TFJOB, found, job.processes(), job.restarts, pending_seconds=float("inf"))
+    try:
+        following.run()
+    except RetryableError:
+        return
+    except TrainingError:
+        if following.exit_code != ABANDONED:
+            raise
 
 
 def _follow(api: Api, urgent: Api, running: dict[str, Any], following: Following, policy: Policy) -> None:

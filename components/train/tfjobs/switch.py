@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from trainer.startup import OWN_FAULT, end_now
+from trainer.startup import ABANDONED, OWN_FAULT, end_now
 
 # Where Kubernetes puts what a pod needs to speak to the API server ("Accessing the API from a Pod").
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -56,7 +56,7 @@ def main() -> None:
     ).start()
     code = process.wait()
     if gone:
-        end_now(f"error: {gone[0]}; the last checkpoint counts. Given: lease {arguments.lease}", OWN_FAULT)
+        end_now(f"error: {gone[0]}; the last checkpoint counts. Given: lease {arguments.lease}", ABANDONED)
     sys.exit(code if code >= 0 else 128 - code)
 
 

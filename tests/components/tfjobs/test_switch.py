@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from trainer.startup import OWN_FAULT
+from trainer.startup import ABANDONED, OWN_FAULT
 
 SWITCH = [sys.executable, "-m", "components.train.tfjobs.switch", "--lease", "mine"]
 
@@ -49,7 +49,7 @@ signal.pause()
 def test_a_command_whose_lease_never_could_be_read_is_ended_for_good() -> None:
     with _start("import signal; signal.pause()", seconds=0.5) as process:
         output, _ = process.communicate(timeout=20)
-    assert process.returncode == OWN_FAULT
+    assert process.returncode == ABANDONED
     assert output.startswith("error: the launcher has not renewed its lease for 0.5 s (")
     assert output.endswith("; the last checkpoint counts. Given: lease mine\n")
 
@@ -57,7 +57,7 @@ def test_a_command_whose_lease_never_could_be_read_is_ended_for_good() -> None:
 def test_a_command_that_does_not_end_when_told_to_is_killed() -> None:
     program = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"
     with _start(program, seconds=0.5) as process:
-        assert process.wait(30) == OWN_FAULT
+        assert process.wait(30) == ABANDONED
 
 
 def test_a_command_that_cannot_be_run_is_said_in_one_line() -> None:

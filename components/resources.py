@@ -1,0 +1,78 @@
+"""What the steps of the pipelines are given on a cluster; the training's own pods are described by job.Pod."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import pydantic
+
+from components.train.job import Quantity
+from trainer.errors import ConfigError
+
+# The key of these settings beside those of the training's pods.
+KEY = "steps"
+
+
+@dataclasses.dataclass(frozen=True)
+class Resources:
+    """CPU and memory that a node must have free for a step, and the memory at which the step is ended.
+
+    CPU has no limit: idle time of the node is not taken from anyone.
+    """
+
+    cpu: str
+    memory: str
+    memory_limit: str
+
+
+class _Given(pydantic.BaseModel):
+    """What a person may give a step; `memory` is request and limit."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+    cpu: Quantity | None = None
+    memory: Quantity | None = None
+
+
+# Measured at the experiment's defaults: the launcher takes 83 MiB, other steps less than 60, and what loads TensorFlow
+# takes 740 MiB, to which the simulator's states come (word memory_gib, 2 GiB).
+_LIGHT = Resources("100m", "256Mi", "2Gi")
+_TENSORFLOW = Resources("250m", "1Gi", "4Gi")
+DEFAULTS = {
+    "generate-data": _LIGHT,
+    "train": _LIGHT,
+    "tensorboard": _LIGHT,
+    "export-weights": _TENSORFLOW,
+    "evaluate": _TENSORFLOW,
+    "plan-study": _LIGHT,
+    "trial-data": _LIGHT,
+    "select-best": _TENSORFLOW,
+}
+_ADAPTER = pydantic.TypeAdapter(dict[str, _Given])
+_ALLOWED = {"cpu": "a quantity such as 2 or 500m", "memory": "a quantity such as 2Gi"}
+
+
+def step_resources(values: Mapping[str, Any] | None) -> dict[str, Resources]:
+    """Return what each step is given: the defaults, with a person's {step: {cpu: ..., memory: ...}} laid over them.
+
+    Raises:
+        ConfigError: one line with the first that is wrong, its value and what is allowed.
+    """
+    try:
+        given = _ADAPTER.validate_python(values or {})
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        name = ".".join(("pod", KEY, *map(str, first["loc"])))
+        allowed = _ALLOWED.get(str(first["loc"][-1]) if first["loc"] else "", "a mapping of steps to cpu and memory")
+        raise ConfigError(f"{name}: must be {allowed}. Given: {first['input']!r}") from None
+    unknown = sorted(given.keys() - DEFAULTS.keys())
+    if unknown:
+        raise ConfigError(
+            f"pod.{KEY}.{unknown[0]}: unknown step; the steps are {', '.join(DEFAULTS)}. Given: {unknown[0]}"
+        )
+    return {name: _laid_over(default, given.get(name, _Given())) for name, default in DEFAULTS.items()}
+
+
+def _laid_over(default: Resources, given: _Given) -> Resources:
+    memory = {"memory": given.memory, "memory_limit": given.memory} if given.memory else {}
+    return dataclasses.replace(default, **({"cpu": given.cpu} if given.cpu else {}), **memory)

@@ -1,0 +1,32 @@
+"""What a person may give the steps of a pipeline."""
+
+from typing import Any
+
+import pytest
+
+from components.resources import DEFAULTS, Resources, step_resources
+from trainer.errors import ConfigError
+
+
+def test_what_is_given_is_laid_over_the_defaults() -> None:
+    found = step_resources({"evaluate": {"cpu": 2, "memory": "6Gi"}, "train": {"cpu": "50m"}})
+    expected = {"evaluate": Resources("2", "6Gi", "6Gi"), "train": Resources("50m", "256Mi", "2Gi")}
+    assert found == {**DEFAULTS, **expected}
+    assert step_resources(None) == DEFAULTS
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"evaluate": {"memory": "much"}}, "pod.steps.evaluate.memory: must be a quantity such as 2Gi. Given: 'much'"),
+        ({"evaluate": {"cpu": True}}, "pod.steps.evaluate.cpu: must be a quantity such as 2 or 500m. Given: True"),
+        ({"evaluate": {"gpus": 1}}, "pod.steps.evaluate.gpus: must be a mapping of steps to cpu and memory. Given: 1"),
+        ({"evaluate": "2Gi"}, "pod.steps.evaluate: must be a mapping of steps to cpu and memory. Given: '2Gi'"),
+        (["evaluate"], "pod.steps: must be a mapping of steps to cpu and memory. Given: ['evaluate']"),
+        ({"evaluat": {}}, f"pod.steps.evaluat: unknown step; the steps are {', '.join(DEFAULTS)}. Given: evaluat"),
+    ],
+)
+def test_what_is_wrong_is_one_line(given: Any, said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        step_resources(given)
+    assert str(error.value) == said
