@@ -198,9 +198,9 @@ def test_steps_hear_of_their_run_by_a_label_which_no_cache_looks_at(compiled: Pa
 def test_every_step_is_tried_again_however_long_the_first_try_took(compiled: Path, name: str) -> None:
     spec, _ = _parsed(compiled.with_name(f"{name}-kubeflow.yaml"))
     policies = {name: task.retry_policy for name, task in _tasks(spec).items()}
-    firsts = {"generate-data", "plan-study"}
+    special = {"generate-data": 1, "plan-study": 1, "train": 5}
     assert {name: policy.max_retry_count for name, policy in policies.items()} == {
-        name: 1 if name in firsts else 2 for name in policies
+        name: special.get(name, 2) for name in policies
     }
     # Argo ends what is tried again when this is over: training may take days.
     assert all(policy.backoff_max_duration.seconds > 30 * 86400 for policy in policies.values())
@@ -258,12 +258,7 @@ def test_settings_of_pods_reach_the_tfjob_and_what_concerns_all_steps_these_too(
         ("memory: much", "pod.memory: must be a quantity such as 2Gi. Given: 'much'"),
         ("tolerations: [{name: spot}]", "pod.tolerations: must be as in a pod's spec"),
         ("color: red", "pod.color: unknown key; the keys are "),
-        (
-            "steps: {evaluate: {memory: much}}",
-            "pod.steps.evaluate.memory: must be a quantity such as 2Gi. Given: 'much'",
-        ),
         ("steps: {evaluat: {cpu: 1}}", "pod.steps.evaluat: unknown step; the steps are generate-data, "),
-        ("steps: [evaluate]", "pod.steps: must be a mapping of steps to cpu and memory. Given: ['evaluate']"),
     ],
 )
 def test_a_wrong_setting_is_one_line_and_nothing_is_written(tmp_path: Path, content: str, said: str) -> None:

@@ -2,12 +2,13 @@
 
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from components.train.job import Job
 from components.train.tfjobs.adoption import How, create_or_adopt
 from components.train.tfjobs.api import SERVICES, TFJOBS, Api
+from components.train.tfjobs.eviction import OwnPod
 from components.train.tfjobs.following import Following, GivenUpError
 from components.train.tfjobs.identity import Identity
 from components.train.tfjobs.kinds import TFJOB
@@ -29,6 +30,7 @@ def launch(
     policy: Policy | None = None,
     *,
     owner: Mapping[str, str] | None = None,
+    own_pod: str | None = None,
     retried: bool = False,
     pending_seconds: float = PENDING_SECONDS,
 ) -> None:
@@ -37,7 +39,7 @@ def launch(
     What runs is adopted, what failed is replaced, also where the operator gave it up for a process that was lost. A job
     whose processes cannot start for `pending_seconds` is deleted, as is one that cannot be followed; one that failed is
     left, to be looked at. Where nobody asked for this launch, a backend having `retried` by itself, one that failed by
-    its own fault is not replaced.
+    its own fault is not replaced. A launcher that is told to end deletes its job, unless all that ends is its `own_pod`.
 
     Raises:
         ConfigError: the cluster refuses the job, or cannot start it; one line that says why.
@@ -51,7 +53,8 @@ def launch(
     with contextlib.ExitStack() as stack:
         api = stack.enter_context(contextlib.closing(Api(namespace)))
         urgent = stack.enter_context(contextlib.closing(Api(namespace, patience=GRACE)))
-        termination = stack.enter_context(Termination(urgent, name, owner).installed())
+        is_going = _watched(stack, namespace, own_pod)
+        termination = stack.enter_context(Termination(urgent, name, is_going).installed())
         if retried:
             _check_fault(api, job, name)
         lost = 0
@@ -67,6 +70,14 @@ def launch(
             except GivenUpError as error:
                 lost += error.lost
                 logger.warning("%s; it is started again (%d of %d)", error, lost, job.restarts)
+
+
+def _watched(stack: contextlib.ExitStack, namespace: str, own_pod: str | None) -> Callable[[], bool]:
+    """Return what tells whether the pod of this process is being taken away."""
+    if not own_pod:
+        return lambda: False
+    pod = OwnPod(stack.enter_context(contextlib.closing(Api(namespace))), own_pod)
+    return lambda: pod.is_going
 
 
 def _check_fault(api: Api, job: Job, name: str) -> None:

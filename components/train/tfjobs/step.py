@@ -54,18 +54,17 @@ def train(
         identity, policy, namespace = Identity(run, _TASK), Policy(), own_namespace()
         folder = f"{of_task}/{tfjob(job, identity, policy)['metadata']['name']}"
         logger.info("the TFJob writes to %s", folder)
+        own_pod = os.environ.get(_POD_VARIABLE)
+        owner = _owner(namespace, own_pod) if own_pod else None
         with failure_kept(config, Path(failure)) if failure else contextlib.nullcontext():
-            launch(job, identity, namespace, policy, owner=_workflow(namespace), retried=is_retry())
+            launch(job, identity, namespace, policy, owner=owner, own_pod=own_pod, retried=is_retry())
         failed = load_failure(Path(failure)) if failure else None
     return training if failed else f"{folder}/training", f"{folder}/logs", provenance(config)
 
 
-def _workflow(namespace: str) -> dict[str, str] | None:
-    """Return what this step's pod belongs to, None outside of a pod: with the run, its TFJobs are deleted."""
-    name = os.environ.get(_POD_VARIABLE)
-    if not name:
-        return None
+def _owner(namespace: str, own_pod: str) -> dict[str, str] | None:
+    """Return what this step's pod belongs to, the run's Workflow: with it, the run's TFJobs are deleted."""
     with contextlib.closing(Api(namespace)) as api:
-        found = api.find(PODS, fieldSelector=f"metadata.name={name}")
+        found = api.find(PODS, fieldSelector=f"metadata.name={own_pod}")
     owners = (owner for pod in found for owner in pod["metadata"].get("ownerReferences", ()))
     return next(({key: owner[key] for key in _OWNER} for owner in owners), None)

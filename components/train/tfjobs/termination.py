@@ -1,13 +1,12 @@
-"""The end of a launcher that is told to end: two requests at most, on a connection that is already open."""
+"""The end of a launcher that is told to end: one request, on a connection that is already open."""
 
 import contextlib
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from components.train.tfjobs.api import TFJOBS, Api
-from components.train.tfjobs.workflows import KIND, WORKFLOWS, goes_on
 from trainer.errors import QcnnError
 from trainer.startup import end_now
 
@@ -18,15 +17,14 @@ GRACE = 0.7
 class Termination:
     """Deletes a TFJob, and with it all it owns, when SIGTERM or Ctrl-C comes, and ends this process.
 
-    Where this process belongs to a Workflow (an ownerReference) that goes on, its pod was evicted: the TFJob stays for
-    the launcher that comes next, until its Lease is stale. It stays, too, where that cannot be seen.
-    `api` is for that alone (and the Lease): its connection must be free at any moment.
+    Where only this process' pod `is_going`, the run goes on: the TFJob stays for the launcher that comes next, until its
+    Lease is stale. `api` is for the deletion alone (and the Lease): its connection must be free at any moment.
     """
 
-    def __init__(self, api: Api, name: str, owner: Mapping[str, str] | None = None) -> None:
+    def __init__(self, api: Api, name: str, is_going: Callable[[], bool]) -> None:
         self._api = api
         self._name = name
-        self._owner = owner
+        self._is_going = is_going
         self._creating = False
 
     @contextlib.contextmanager
@@ -53,8 +51,8 @@ class Termination:
 
     def _end(self, number: int, frame: object) -> None:
         received = signal.Signals(number).name
-        if self._is_wanted():
-            end_now(f"ended by {received}; its run goes on, and its TFJob stays. Given: {self._name}", 128 + number)
+        if self._is_going():
+            end_now(f"ended by {received}, as its pod is; its TFJob stays. Given: {self._name}", 128 + number)
         end, deleted = time.monotonic() + GRACE, False
         with contextlib.suppress(QcnnError):
             deleted = self._api.delete(TFJOBS, self._name)
@@ -62,14 +60,3 @@ class Termination:
                 deleted = self._api.delete(TFJOBS, self._name)
         what = "its TFJob is deleted" if deleted else "no TFJob of it was found"
         end_now(f"ended by {received}; {what}. Given: {self._name}", 128 + number)
-
-    def _is_wanted(self) -> bool:
-        """Whether the run goes on that this launcher is a step of."""
-        if not self._owner or self._owner["kind"] != KIND:
-            return False
-        try:
-            found = self._api.get(WORKFLOWS, self._owner["name"])
-        except QcnnError:
-            # What was to be kept cannot be brought back; what was to be deleted ends by its Lease.
-            return True
-        return goes_on(found)
