@@ -39,7 +39,7 @@ def launch(
     What runs is adopted, what failed is replaced, also where the operator gave it up for a process that was lost. A job
     whose processes cannot start for `pending_seconds` is deleted, as is one that cannot be followed; one that failed is
     left, to be looked at. Where nobody asked for this launch, a backend having `retried` by itself, one that failed by
-    its own fault is not replaced. A launcher that is told to end deletes its job, unless all that ends is its `own_pod`.
+    its own fault is not replaced. A launcher that is told to end deletes its job, unless its `own_pod` is evicted.
 
     Raises:
         ConfigError: the cluster refuses the job, or cannot start it; one line that says why.

@@ -17,8 +17,8 @@ GRACE = 0.7
 class Termination:
     """Deletes a TFJob, and with it all it owns, when SIGTERM or Ctrl-C comes, and ends this process.
 
-    Where only this process' pod `is_going`, the run goes on: the TFJob stays for the launcher that comes next, until its
-    Lease is stale. `api` is for the deletion alone (and the Lease): its connection must be free at any moment.
+    Where only this process' pod `is_going`, the run goes on: the TFJob stays, for the launcher that comes next, until
+    its Lease is stale. `api` is for the deletion alone (and the Lease): its connection must be free at any moment.
     """
 
     def __init__(self, api: Api, name: str, is_going: Callable[[], bool]) -> None:
