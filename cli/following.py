@@ -54,14 +54,19 @@ class Asking:
         return found
 
 
-def follow(ask: Asking, steps: Collection[str], say: Callable[[str], None]) -> kfp_server_api.V2beta1Run:
-    """Wait until a run has ended and return it; say each change of its state, and of the tasks named `steps`.
+def follow(
+    ask: Asking, steps: Collection[str], say: Callable[[str], None], seconds: float = float("inf")
+) -> kfp_server_api.V2beta1Run:
+    """Wait until a run has ended, for so long at most, and return it as it is then.
+
+    Each change of its state, and of the tasks named `steps`, is said.
 
     Raises:
         BackendError: the backend refuses, or has been gone for ten minutes.
     """
     shown: dict[str, str] = {}
     late = 0
+    end = time.monotonic() + seconds
     while True:
         if run := ask():
             current = {**states(run, steps), "run": run.state or "PENDING"}
@@ -73,6 +78,8 @@ def follow(ask: Asking, steps: Collection[str], say: Callable[[str], None]) -> k
                 late += 1
                 if late > _LATE or not _UNFINISHED.intersection(current.values()):
                     return run
+            elif time.monotonic() >= end:
+                return run
         time.sleep(INTERVAL)
 
 

@@ -11,8 +11,10 @@ import click
 from tabulate import tabulate
 
 from cli.answers import explained
-from cli.backend import Backend, backend_options, connect, quiet
+from cli.backend import SINGLE_USER, Backend, backend_options, connect, quiet
+from cli.ending import end_run
 from cli.experiment import experiment_options, read_experiment
+from cli.following import ENDED
 from cli.kubeflow_runs import find_schedule, pages
 from cli.submission import Submission, compiled, read_package, submission_options
 from cli.submit_kubeflow import compile_main
@@ -127,8 +129,23 @@ def disable(name: str, backend: Backend) -> None:
 @click.argument("name", metavar="SCHEDULE")
 @backend_options
 def delete(name: str, backend: Backend) -> None:
-    """Delete SCHEDULE, by its id or name; runs of it that have begun end with it."""
-    _change(name, backend, lambda client, identity: client.delete_recurring_run(identity), "deleted")
+    """Delete SCHEDULE, by its id or name, after its runs have been terminated, as by `qcnn terminate`."""
+    client = connect(backend)
+    found = find_schedule(client, backend, name)
+    with explained(backend.address):
+        # Of what a backend deletes with a schedule it does not hear the end any more.
+        client.disable_recurring_run(found.recurring_run_id)
+        experiment = client.get_experiment(found.experiment_id)
+        runs = list(pages(client.list_runs, "runs", experiment_id=found.experiment_id))
+    namespace = experiment.namespace or backend.namespace or SINGLE_USER
+    for run in runs:
+        if run.recurring_run_id == found.recurring_run_id and run.state not in ENDED:
+            click.echo(f"terminating {run.display_name}")
+            if reason := end_run(client, backend, run, namespace, click.echo):
+                click.echo(reason, err=True)
+    with explained(backend.address):
+        client.delete_recurring_run(found.recurring_run_id)
+    click.echo(f"schedule {found.display_name} is deleted")
 
 
 def _change(name: str, backend: Backend, request: Callable[[kfp.Client, str], object], state: str) -> None:

@@ -63,6 +63,39 @@ def test_schedules_are_listed_and_changed_by_name_or_id(backend: FakeBackend, ty
     assert re.fullmatch(r"error: schedule: must be one of second \(.*\)\. Given: first\n", err)
 
 
+def test_a_schedules_runs_are_ended_before_it_is_deleted(backend: FakeBackend, typed: Typed) -> None:
+    made = _created(backend, typed, "--interval", "90", "--run-name", "mine")
+    for name, schedule, state in (
+        ("running", made["recurring_run_id"], "RUNNING"),
+        ("ended", made["recurring_run_id"], "SUCCEEDED"),
+        ("of-nobody", None, "RUNNING"),
+    ):
+        assert typed("submit", "--target", "kubeflow", "--host", backend.host, "--run-name", name)[0] == 0
+        run = list(backend.objects["runs"].values())[-1]
+        run.update(state=state, **({"recurring_run_id": schedule} if schedule else {}))
+    runs = {run["display_name"]: run for run in backend.objects["runs"].values()}
+
+    def go_on(run: Object) -> None:
+        run["state"] = {"CANCELING": "FAILED"}.get(run["state"], run["state"])
+
+    backend.on_get = go_on  # type: ignore[method-assign]
+    code, out, _ = typed("schedule", "delete", "mine", "--host", backend.host)
+    assert code == 0
+    assert {name: run["state"] for name, run in runs.items()} == {
+        "running": "FAILED",
+        "ended": "SUCCEEDED",
+        "of-nobody": "RUNNING",
+    }
+    assert out.startswith("terminating running\n")
+    assert out.endswith("schedule mine is deleted\n")
+    changes = [call for call in backend.calls if not call.startswith("GET")][-3:]
+    assert [call.rpartition("/")[2].partition(":")[2] or call.split()[0] for call in changes] == [
+        "disable",
+        "terminate",
+        "DELETE",
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -1,6 +1,7 @@
 """qcnn terminate as a user types it; what it does on a cluster is tested in tests/cluster."""
 
 import itertools
+import json
 import re
 from pathlib import Path
 
@@ -39,7 +40,31 @@ def test_a_run_is_ended_by_id_or_name_and_its_end_waited_for(
     assert (code, err) == (0, "")
     assert f"run: canceling\nrun: failed\nrun {run['run_id']} is terminated\n" in out
     assert run["state"] == "FAILED"
-    assert re.search(r"whether TFJobs of it are left in namespace kubeflow was not seen: cluster: no access", out)
+    # What trains costs most: it is deleted before the end is waited for.
+    seen = out.index("whether TFJobs of it are left in namespace kubeflow was not seen: cluster: no access")
+    assert seen < out.index("run: canceling")
+
+
+def test_a_run_that_does_not_end_is_waited_for_no_longer_than_asked_and_its_state_said(
+    backend: FakeBackend, typed: Typed, run: Object
+) -> None:
+    backend.on_get = lambda run: None  # type: ignore[method-assign]
+    code, out, err = typed("terminate", "first", "--seconds", "0.05", "--host", backend.host)
+    assert code == 1
+    assert "was not seen" in out
+    said = "it has not ended within 0.05 s; the backend shows it as canceling"
+    assert err == f"error: run: {said}. Given: {run['run_id']}\n"
+
+
+def test_a_run_with_nothing_behind_it_is_cleaned_up_after_and_said_not_to_end(
+    backend: FakeBackend, typed: Typed, run: Object
+) -> None:
+    message = "Failed to terminate run: workflows.argoproj.io not found"
+    backend.answers[f"runs/{run['run_id']}:terminate"] = (500, json.dumps({"code": 13, "message": message}))
+    code, out, err = typed("terminate", run["run_id"], "--host", backend.host)
+    assert code == 1
+    assert "was not seen" in out
+    assert re.fullmatch(rf"error: run: terminating it failed \(.*{message}.*shows it as running\. Given: .*\n", err)
 
 
 def test_a_run_that_has_ended_is_not_terminated_again(backend: FakeBackend, typed: Typed, run: Object) -> None:
