@@ -26,7 +26,7 @@ def find_run(client: kfp.Client, backend: Backend, name: str) -> kfp_server_api.
         BackendError: there is none, or there are several; or the backend refuses, or does not answer.
     """
     with explained(backend.address):
-        if _is_id(name):
+        if is_id(name):
             return client.get_run(name)
         found = list(pages(client.list_runs, "runs", namespace=backend.namespace, filter=named(name)))
     if len(found) == 1:
@@ -82,7 +82,8 @@ def named(name: str) -> str:
     return json.dumps({"predicates": [{"operation": "EQUALS", "key": "display_name", "stringValue": name}]})
 
 
-def _is_id(text: str) -> bool:
+def is_id(text: str) -> bool:
+    """Whether a text can be the id of a run."""
     try:
         uuid.UUID(text)
     except ValueError:

@@ -1,21 +1,26 @@
 """qcnn tensorboard: look at runs in TensorBoard."""
 
-import collections
+import contextlib
 import re
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
+from cli.backend import Backend, backend_options
 from cli.errors import StepError
+from cli.kubeflow_runs import is_id
+from cli.tensorboard_kubeflow import logs_of_runs
+from cli.tensorboard_logs import Logs, distinct, logs_here, logs_of_jobs, runs_here
 from trainer.errors import ArtifactError, ConfigError
+from trainer.storage.following import Follower
+from trainer.storage.stores import in_bucket, open_store
 
-_LOGS = Path("train", "logs")
 _ADDRESS = re.compile(r"TensorBoard \S+ at (http\S+)")
 
 
@@ -24,44 +29,105 @@ _ADDRESS = re.compile(r"TensorBoard \S+ at (http\S+)")
 @click.option(
     "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs."
 )
-@click.option("--host", default="localhost", show_default=True, help="Name or address to listen on.")
+@click.option("--experiment", metavar="NAME", help="RUNs are those of this experiment of a Kubeflow backend.")
+@click.option("--job", "jobs", metavar="NAME", multiple=True, help="TFJob of the cluster; may come often.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes any. [default: the first free from 6006]"
 )
-def tensorboard(chosen: tuple[str, ...], runs: Path, host: str, port: int | None) -> None:
-    """Open TensorBoard on RUNs, each a folder or its name in the folder of runs; by default on all of them.
+@click.option("--listen", default="localhost", show_default=True, metavar="HOST", help="Name or address to listen on.")
+@click.option(
+    "--metadata-host", metavar="URL", help="Where the backend's metadata store is.  [default: its web interface]"
+)
+@backend_options
+def tensorboard(
+    chosen: tuple[str, ...],
+    runs: Path,
+    experiment: str | None,
+    jobs: tuple[str, ...],
+    port: int | None,
+    listen: str,
+    metadata_host: str | None,
+    backend: Backend,
+) -> None:
+    """Open TensorBoard on RUNs, by default on all of the folder of runs.
 
-    It shows what the runs log while it is open, until Ctrl-C. Runs that begin later are seen when it is opened again.
+    A RUN is a folder, its name in the folder of runs, an address in a bucket, or the id of a run of a Kubeflow backend;
+    with --experiment an id or a name, by default all of the experiment. What they log while it is open is shown, until
+    Ctrl-C. Runs that begin later are seen when it is opened again.
     """
-    logs = find_logs(chosen, runs)
+    found = _find(chosen, runs, experiment, jobs, backend, metadata_host)
     if port:
-        _check_free(host, port)
-    with tempfile.TemporaryDirectory(prefix="qcnn-tensorboard-") as folder:
-        # One folder of links, named as the runs are: hparams compares only what lies under one --logdir.
-        for name, path in logs.items():
-            Path(folder, name).symlink_to(path.absolute())
-        _serve(["--logdir", folder, "--host", host, *(["--port", str(port)] if port is not None else [])])
+        _check_free(listen, port)
+    with contextlib.ExitStack() as stack:
+        # One folder, named as the runs are: hparams compares only what lies under one --logdir.
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="qcnn-tensorboard-")))
+        for logs in found:
+            stack.enter_context(_shown(logs, folder))
+        _serve(["--logdir", str(folder), "--host", listen, *(["--port", str(port)] if port is not None else [])])
 
 
-def find_logs(chosen: Sequence[str], runs: Path) -> dict[str, Path]:
-    """Return the logs folder of each run by the run's name; all runs of the folder `runs` where none is chosen.
+def _find(
+    chosen: Sequence[str],
+    runs: Path,
+    experiment: str | None,
+    jobs: Sequence[str],
+    backend: Backend,
+    metadata_host: str | None,
+) -> list[Logs]:
+    """Return all logs that are asked for.
 
     Raises:
-        ArtifactError: a folder is no run, two runs have one name, or there is none.
+        ArtifactError: there are none of that name, or two of one.
     """
-    if not chosen:
-        found = {path.name: path / _LOGS for path in sorted(runs.glob("*")) if (path / _LOGS).is_dir()}
+    here: list[Logs] = []
+    ids: list[str] = []
+    for name in () if experiment else chosen:
+        if logs := logs_here(name, runs):
+            here.append(logs)
+        elif is_id(name):
+            ids.append(name)
+        else:
+            raise ArtifactError(
+                f"run: must be a folder with logs, the name of one in {runs}, an address in a bucket, or the id of a "
+                f"backend's run. Given: {name}"
+            )
+    of_backend = logs_of_runs(backend, ids, experiment, chosen if experiment else (), metadata_host)
+    found = [*here, *of_backend, *logs_of_jobs(jobs, backend.namespace)]
+    return distinct(found or runs_here(runs))
+
+
+@contextlib.contextmanager
+def _shown(logs: Logs, folder: Path) -> Iterator[None]:
+    """Have a folder hold logs while they are written, until the block ends."""
+    place = in_bucket(logs.address)
+    if place is None:
+        (folder / logs.name).symlink_to(Path(logs.address).absolute())
+        yield
+        return
+    click.echo(f"reading {place}", err=True)
+    store = open_store(place)
+    with contextlib.closing(Follower(store, folder, _Names(logs))) as follower:
+        follower.update()
+        follower.start()
+        yield
+
+
+class _Names:
+    """Names the files of logs in a bucket as they are shown: those of a run's further trainings with a number."""
+
+    def __init__(self, logs: Logs) -> None:
+        self._logs = logs
+        self._numbers: dict[str, int] = {}
+
+    def __call__(self, name: str) -> str | None:
+        """Return the name of a file; None for one of a run that is not logged."""
+        if not self._logs.of_run:
+            return f"{self._logs.name}/{name}"
+        training, found, rest = name.partition("/logs/")
         if not found:
-            raise ArtifactError(f"runs: the folder holds no run with logs; `qcnn run` makes one. Given: {runs}")
-        return found
-    folders = [Path(run) if (Path(run) / _LOGS).is_dir() else runs / run for run in chosen]
-    for run, folder in zip(chosen, folders, strict=True):
-        if not (folder / _LOGS).is_dir():
-            raise ArtifactError(f"run: neither a folder nor a name in {runs} with {_LOGS} in it. Given: {run}")
-    names = collections.Counter(folder.resolve().name for folder in {folder.resolve() for folder in folders})
-    if twice := [name for name, count in names.items() if count > 1]:
-        raise ArtifactError(f"run: two different runs have the same name. Given: {twice[0]}")
-    return {folder.resolve().name: folder / _LOGS for folder in folders}
+            return None
+        number = self._numbers.setdefault(training, len(self._numbers) + 1)
+        return f"{self._logs.name}/{rest}" if number == 1 else f"{self._logs.name}-{number}/{rest}"
 
 
 def _check_free(host: str, port: int) -> None:

@@ -40,6 +40,12 @@ class GoogleStore:
             blobs = self._bucket.list_blobs(prefix=self._address.prefix, timeout=_TIMEOUT, retry=_RETRY)
             return [blob.name.removeprefix(self._address.prefix) for blob in blobs]
 
+    def versions(self) -> dict[str, str]:
+        """Return the names of all files, each with a mark that changes with its content."""
+        with self._one_line():
+            blobs = self._bucket.list_blobs(prefix=self._address.prefix, timeout=_TIMEOUT, retry=_RETRY)
+            return {blob.name.removeprefix(self._address.prefix): str(blob.generation) for blob in blobs}
+
     def read(self, name: str, path: Path) -> None:
         """Copy a file to a local path."""
         with self._one_line():

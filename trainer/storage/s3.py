@@ -52,6 +52,14 @@ class S3Store:
             pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._address.bucket, Prefix=prefix)
             return [item["Key"].removeprefix(prefix) for page in pages for item in page.get("Contents", ())]
 
+    def versions(self) -> dict[str, str]:
+        """Return the names of all files, each with a mark that changes with its content."""
+        prefix = self._address.prefix
+        with self._one_line():
+            pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._address.bucket, Prefix=prefix)
+            items = [item for page in pages for item in page.get("Contents", ())]
+            return {item["Key"].removeprefix(prefix): f"{item['ETag']} {item['Size']}" for item in items}
+
     def read(self, name: str, path: Path) -> None:
         """Copy a file to a local path."""
         with self._one_line():

@@ -22,6 +22,9 @@ class Store(Protocol):
     def names(self) -> list[str]:
         """Return the names of all files."""
 
+    def versions(self) -> dict[str, str]:
+        """Return the names of all files, each with a mark that changes with its content."""
+
     def read(self, name: str, path: Path) -> None:
         """Copy a file to a local path."""
 

@@ -1,0 +1,101 @@
+"""A local folder that follows one in a bucket while that is written: the other way round than mirror.py."""
+
+import contextlib
+import logging
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+from trainer.errors import QcnnError, RetryableError
+from trainer.storage.stores import Store
+
+logger = logging.getLogger("trainer")
+
+# The bucket is looked at this often, in seconds.
+_LOOK_SECONDS = 5.0
+# The copy under way gets this long to end when nobody waits for it any more, in seconds.
+_GRACE = 5.0
+_CHUNK = 1 << 20
+
+# Takes the name of a file in the bucket; returns that in the folder, None for one that is not wanted.
+Place = Callable[[str], str | None]
+
+
+class Follower:
+    """Copies what is new or has changed; what is removed stays.
+
+    A file that has grown keeps its beginning, and gets the rest: whoever reads it goes on where he was.
+    """
+
+    def __init__(self, store: Store, folder: Path, place: Place = str) -> None:
+        self._store = store
+        self._folder = folder
+        self._place = place
+        self._versions: dict[str, str] = {}
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name=f"following into {folder}", daemon=True)
+
+    def update(self) -> None:
+        """Copy what is new now.
+
+        Raises:
+            ConfigError: the bucket refuses.
+            RetryableError: it does not answer.
+        """
+        for name, version in sorted(self._store.versions().items()):
+            place = self._place(name)
+            if place is None or self._versions.get(name) == version or not _is_below(place):
+                continue
+            self._copy(name, self._folder / place)
+            self._versions[name] = version
+
+    def start(self) -> None:
+        """Go on copying until `close`; a bucket that does not answer is asked again."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """End."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(_GRACE)
+        self._store.close()
+
+    def _follow(self) -> None:
+        while not self._ended.wait(_LOOK_SECONDS):
+            try:
+                self.update()
+            except RetryableError as error:
+                logger.warning("%s; it is tried again", error)
+            except QcnnError as error:
+                logger.warning("%s; nothing more is copied from there", error)
+                return
+
+    def _copy(self, name: str, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Elsewhere: what is half there must not be seen in the folder.
+        with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
+            new = Path(temporary, "new")
+            self._store.read(name, new)
+            if not _append(new, path):
+                shutil.move(new, path)
+
+
+def _append(new: Path, path: Path) -> bool:
+    """Append to a file what another one has more than it; return whether that begins with it."""
+    with contextlib.suppress(FileNotFoundError), path.open("r+b") as old, new.open("rb") as source:
+        while chunk := old.read(_CHUNK):
+            if source.read(len(chunk)) != chunk:
+                return False
+        while chunk := source.read(_CHUNK):
+            old.write(chunk)
+        return True
+    return False
+
+
+def _is_below(name: str) -> bool:
+    """Whether a name leads to a file of the folder: consoles mark folders by empty files of their names."""
+    path = PurePosixPath(name)
+    return bool(name) and not name.endswith("/") and not path.is_absolute() and os.pardir not in path.parts
