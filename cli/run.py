@@ -54,7 +54,7 @@ def run(runs: Path, resume: Path | None, repeat: Path | None, config: str | None
     else:
         experiment = read_experiment(config, flags)
     outputs = run_pipeline(experiment, runs)
-    click.echo(summary(outputs, outputs["logs"].path))
+    click.echo(summary(outputs, str(Path(outputs["logs"].path).parents[1])))
     if repeat:
         click.echo(compare(read_metadata(repeat, "evaluate", "metrics"), outputs["metrics"].metadata))
 
@@ -65,13 +65,13 @@ def continued(run: Path) -> ExperimentConfig:
     return from_mapping(merge(experiment_of(run).model_dump(), {"continue_from": training}))
 
 
-def summary(outputs: dict[str, dsl.Artifact], logs: str) -> str:
-    """Return the table of what came out and where it lies; `logs` is what TensorBoard is to look at."""
+def summary(outputs: dict[str, dsl.Artifact], *logs: str) -> str:
+    """Return the table of what came out and where it lies; `logs` are what qcnn tensorboard is to be given."""
     metrics = outputs["metrics"].metadata
     rows: list[tuple[str, str]] = [(title, f"{metrics[name]:.4f}") for name, title in _METRICS.items()]
     rows += [(name, _shown(artifact.path)) for name, artifact in outputs.items()]
-    program = _shown(str(Path(sys.executable).with_name("tensorboard")))
-    rows.append(("look at it with", tensorboard_command(_shown(logs), program)))
+    program = _shown(str(Path(sys.executable).with_name("qcnn")))
+    rows.append(("look at it with", tensorboard_command(*map(_shown, logs), program=program)))
     return tabulate(rows, tablefmt="plain", disable_numparse=True)
 
 

@@ -60,7 +60,7 @@ def study(
     trials = plan(words, search_from_mapping(searched))
     if target == "local":
         folder, outputs = run_study(trials, runs)
-        click.echo(summary(outputs, str(folder)))
+        click.echo(summary(outputs, "--runs", str(folder)))
         return
 
     def compile_now(path: Path, image: str, settings: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 import collections
 import dataclasses
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath
 
 from trainer.errors import ArtifactError
 from trainer.storage.stores import in_bucket
@@ -44,15 +44,22 @@ def logs_here(chosen: str, runs: Path) -> Logs | None:
         ConfigError: it is an address of no known kind.
     """
     if place := in_bucket(chosen):
-        parts = [part for part in (place.bucket, *place.folder.split("/")) if part]
-        named = parts[:-1] if parts[-1] == _LOGS.name and len(parts) > 1 else parts
-        return Logs(named[-1], chosen)
+        return Logs(_name(PurePosixPath(place.bucket, place.folder)), chosen)
     for folder in (Path(chosen), runs / chosen):
         if (folder / _LOGS).is_dir():
             return Logs(folder.resolve().name, str(folder / _LOGS))
     if Path(chosen).is_dir() and next(Path(chosen).rglob(_EVENTS), None):
-        return Logs(Path(chosen).resolve().name, chosen)
+        return Logs(_name(Path(chosen).resolve()), chosen)
     return None
+
+
+def _name(folder: PurePath) -> str:
+    """Return what logs are called: as the folder, but for what all of a run or of a TFJob end with."""
+    parts = list(folder.parts)
+    for part in reversed(_LOGS.parts):
+        if len(parts) > 1 and parts[-1] == part:
+            parts.pop()
+    return parts[-1]
 
 
 def logs_of_jobs(names: Sequence[str], namespace: str | None) -> list[Logs]:

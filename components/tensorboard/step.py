@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from components.run import run_id
 from trainer.folders import new_file
 from trainer.startup import one_line_errors
 
@@ -13,9 +14,9 @@ from trainer.startup import one_line_errors
 BACKENDS_OWN = ("display_name", "store_session_info")
 
 
-def command(logs: str, program: str = "tensorboard") -> str:
-    """Return the command that opens TensorBoard on a folder or bucket address."""
-    return f"{shlex.quote(program)} --logdir {shlex.quote(logs)}"
+def command(*arguments: str, program: str = "qcnn") -> str:
+    """Return the command that opens TensorBoard on what the arguments name."""
+    return shlex.join([program, "tensorboard", *arguments])
 
 
 def tensorboard(logs: str, metadata: Mapping[str, Any], address: str, link: str) -> dict[str, Any]:
@@ -24,7 +25,9 @@ def tensorboard(logs: str, metadata: Mapping[str, Any], address: str, link: str)
     `address` is that of a TensorBoard that shows them, empty where there is none.
     """
     deployed = f"[{address}]({address})\n\n" if address else ""
-    page = f"# TensorBoard\n\n{deployed}Logs: `{logs}`\n\n```sh\n{command(logs)}\n```\n"
+    # The interface breaks no line of a command: a run's id is shorter than an address.
+    shown = command(run_id() or logs)
+    page = f"# TensorBoard\n\n{deployed}```sh\n{shown}\n```\n\nLogs: `{logs}`\n"
     with one_line_errors(), new_file(Path(link)) as unfinished:
         unfinished.write_text(page, encoding="utf-8")
     return {name: value for name, value in metadata.items() if name not in BACKENDS_OWN}

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +10,8 @@ import pytest
 
 from tests.backend import FakeBackend, Object
 from tests.cli.conftest import Typed
+from tests.metadata import answering, artifact
 from trainer.config import from_mapping
-
-
-def _field(number: int, content: bytes | str | int | float) -> bytes:
-    """Encode one field of a message (protobuf.dev/programming-guides/encoding)."""
-    match content:
-        case int():
-            return bytes([number << 3, content])
-        case float():
-            return bytes([number << 3 | 1]) + struct.pack("<d", content)
-    encoded = content.encode() if isinstance(content, str) else content
-    length = len(encoded)
-    return bytes([number << 3 | 2, *([length] if length < 128 else [length & 127 | 128, length >> 7])]) + encoded
-
-
-def _artifact(kind: str, metadata: dict[str, str | int | float]) -> bytes:
-    # Artifact and Value of ml_metadata/proto/metadata_store.proto.
-    numbers: dict[type, int] = {int: 1, float: 2, str: 3}
-    pairs = b"".join(
-        _field(5, _field(1, key) + _field(2, _field(numbers[type(value)], value))) for key, value in metadata.items()
-    )
-    return _field(1, 9) + _field(3, "minio://mlpipeline/x") + _field(8, kind) + pairs
 
 
 @pytest.fixture
@@ -55,21 +34,12 @@ def runs(backend: FakeBackend, typed: Typed, tmp_path: Path, monkeypatch: pytest
     experiment = from_mapping({"learning_rate": 0.5, "seed": 77}).to_json()
     artifacts = {
         runs["first"]["run_id"]: [
-            _artifact("system.Dataset", {"display_name": "dataset", "experiment": experiment}),
-            _artifact("system.Metrics", {"display_name": "metrics", "mse": 0.25, "epochs": 50.0, "accuracy": 1}),
+            artifact("system.Dataset", {"display_name": "dataset", "experiment": experiment}),
+            artifact("system.Metrics", {"display_name": "metrics", "mse": 0.25, "epochs": 50.0, "accuracy": 1}),
         ],
         runs["third"]["run_id"]: [],
     }
-    contexts = list(artifacts)
-
-    def answer(method: str, message: bytes) -> bytes:
-        if method == "GetContextByTypeAndName":
-            known = [index for index, run in enumerate(contexts) if _field(2, run) in message]
-            assert _field(1, "system.PipelineRun") in message
-            return _field(1, _field(1, known[0])) if known else b""
-        return b"".join(_field(1, artifact) for artifact in artifacts[contexts[message[1]]])
-
-    backend.metadata = answer
+    backend.metadata = answering(artifacts)
     return runs
 
 

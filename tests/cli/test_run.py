@@ -19,6 +19,7 @@ import pytest
 from cli.errors import StepError
 from cli.main import main
 from cli.run import compare
+from tests.board import opened
 
 QCNN = Path(sys.executable).with_name("qcnn")
 
@@ -77,13 +78,15 @@ def test_artifacts_lie_where_the_table_says(folder: Path, finished: subprocess.C
 def test_tensorboard_finds_the_losses_with_the_command_shown(
     folder: Path, finished: subprocess.CompletedProcess[str]
 ) -> None:
-    command = [*_lines(finished.stdout)["look at it with"].split(), "--inspect"]
-    printed = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
-    for name in ("train", "validation"):
-        assert f"/logs/{name}" in printed
-    assert "loss" in printed
-    # 42 samples in batches of 16 are 3 updates an epoch.
-    assert re.search(r"last_step +9\b", printed)
+    program, command, *arguments = _lines(finished.stdout)["look at it with"].split()
+    assert ((folder / program).resolve(), command) == (QCNN.resolve(), "tensorboard")
+    with opened(*arguments, folder=folder) as board:
+        tags = board.wait("plugin/scalars/tags", lambda found: len(found) == 2)
+        validation, _ = sorted(tags, key=lambda name: name.endswith("train"))
+        assert "loss" in tags[validation]
+        points = board.wait("plugin/scalars/scalars", lambda found: len(found) >= 3, run=validation, tag="loss")
+        # 42 samples in batches of 16 are 3 updates an epoch.
+        assert [step for _, step, _ in points] == [3, 6, 9]
 
 
 def test_both_workers_trained_and_only_the_chief_wrote(

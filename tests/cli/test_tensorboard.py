@@ -1,20 +1,24 @@
 """qcnn tensorboard as a user types it, asked over HTTP."""
 
-import shutil
+import contextlib
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
+import boto3
 import psutil
 import pytest
+from moto.server import ThreadedMotoServer
 
 from cli.main import main
-from cli.tensorboard import find_logs
+from cli.tensorboard_logs import Logs, distinct, logs_here, runs_here
 from components.train.local import run_processes
 from components.train.step import describe_job
 from tests.board import opened
 from trainer import checkpoints, data
 from trainer.config import from_mapping
 from trainer.errors import ArtifactError
+from trainer.storage.stores import Address, Store, open_store
 
 WORDS = {"qubits": 4, "rounds": 10, "batch_size": 8, "epochs": 3}
 
@@ -106,9 +110,16 @@ def test_nothing_is_left_when_it_is_ended(runs: Path, tmp_path: Path, monkeypatc
     [
         ([], "error: runs: the folder holds no run with logs; `qcnn run` makes one. Given: runs"),
         (["--runs", "missing"], "error: runs: the folder holds no run with logs; `qcnn run` makes one. Given: missing"),
-        (["mine"], "error: run: neither a folder nor a name in runs with train/logs in it. Given: mine"),
+        (
+            ["mine"],
+            "error: run: must be a folder with logs, the name of one in runs, an address in a bucket, or the id of a "
+            "backend's run. Given: mine",
+        ),
+        (["ftp://bucket/logs"], "error: address: must be a local folder or gs://BUCKET/FOLDER"),
+        (["--experiment", "papers", "--host", "http://127.0.0.1:9"], "error: host: does not answer"),
+        (["--job", "none"], "error: cluster: no access to any; set KUBECONFIG"),
         (["good", "--port", "-1"], "error: Invalid value for '--port': -1 is not in the range 0<=x<=65535."),
-        (["good", "--host", "no.such.invalid", "--port", "1"], "error: port: cannot be used on no.such.invalid ("),
+        (["good", "--listen", "no.such.invalid", "--port", "1"], "error: port: cannot be used on no.such.invalid ("),
     ],
 )
 def test_bad_input_is_one_line(
@@ -120,6 +131,7 @@ def test_bad_input_is_one_line(
 ) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "good/train/logs").mkdir(parents=True)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     assert _refused(tmp_path, monkeypatch, capsys, arguments).startswith(line)
 
 
@@ -136,12 +148,56 @@ def test_a_taken_port_is_one_line(
 def test_two_runs_of_one_name_are_refused(tmp_path: Path) -> None:
     for parent in ("a", "b"):
         (tmp_path / parent / "same/train/logs").mkdir(parents=True)
+    given = [logs_here(str(tmp_path / parent / "same"), tmp_path) for parent in ("a", "b", "a")]
+    found = [logs for logs in given if logs]
     with pytest.raises(ArtifactError, match=r"^run: two different runs have the same name\. Given: same$"):
-        find_logs([str(tmp_path / "a/same"), str(tmp_path / "b/same")], tmp_path)
-    twice = [str(tmp_path / "a/same")] * 2
-    assert list(find_logs(twice, tmp_path)) == ["same"]
-    shutil.rmtree(tmp_path / "b")
-    assert list(find_logs([], tmp_path / "a")) == ["same"]
+        distinct(found)
+    assert [logs.name for logs in distinct([found[0], found[2]])] == ["same"]
+    assert [logs.name for logs in runs_here(tmp_path / "a")] == ["same"]
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("minio://mlpipeline/v2/artifacts/qcnn/0-0/train/0-0-train-0-1f/logs", "0-0-train-0-1f"),
+        ("gs://bucket/runs/first/train/logs", "first"),
+        ("s3://bucket/experiments", "experiments"),
+        ("s3://bucket", "bucket"),
+        ("s3://logs", "logs"),
+    ],
+)
+def test_logs_in_a_bucket_are_named_as_what_logged_them(tmp_path: Path, given: str, name: str) -> None:
+    assert logs_here(given, tmp_path) == Logs(name, given)
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """The logs of a run in a bucket, s3://bucket/mine."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="bucket")
+    with contextlib.closing(open_store(Address("s3", "bucket", "mine/train/logs"))) as store:
+        yield store
+    server.stop()
+
+
+def test_a_bucket_is_followed_while_it_is_written(runs: Path, store: Store, tmp_path: Path) -> None:
+    (events,) = (runs / "two-workers/train/logs/validation").iterdir()
+    content = events.read_bytes()
+    half = tmp_path / "half"
+    half.write_bytes(content[: len(content) // 2])
+    store.write(half, f"validation/{events.name}")
+    with opened("s3://bucket/mine/train/logs", folder=tmp_path) as board:
+        asked = {"run": "mine/validation", "tag": "loss"}
+        points = board.wait("plugin/scalars/scalars", lambda found: len(found) >= 1, **asked)
+        assert len(points) < 3
+        store.write(events, f"validation/{events.name}")
+        points = board.wait("plugin/scalars/scalars", lambda found: len(found) >= 3, **asked)
+        assert [step for _, step, _ in points] == [4, 8, 12]
 
 
 def _refused(
