@@ -9,22 +9,28 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cli.errors import StepError
 from cli.local import execute
 from trainer.config import ExperimentConfig
 from trainer.startup import load_tensorflow
+from trainer.study import FailedTrial, save_failure
 
 if TYPE_CHECKING:
     from kfp import dsl
     from kfp.dsl.base_component import BaseComponent
 
+# What the last step takes of each trial: dataset and training.
+_Made = tuple["dsl.Artifact", "dsl.Artifact"]
+
 
 def run_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, dict[str, dsl.Artifact]]:
     """Run each trial, then pick and evaluate the best; return the study's folder and what it leaves.
 
-    Every study makes a folder of its own under `runs`, with those of its trials in it.
+    Every study makes a folder of its own under `runs`, with those of its trials in it. A trial that fails is a row of
+    its table.
 
     Raises:
-        StepError: a trial failed, and with it the study; the log says why.
+        StepError: no trial succeeded, or the best one could not be evaluated; the log says why.
     """
 
     def load() -> BaseComponent:
@@ -33,15 +39,32 @@ def run_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, dic
         return trial
 
     folder = runs / f"qcnn-study-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
-    made = []
+    made: list[_Made] = []
     for number, trial in enumerate(trials):
         click.echo(f"== trial {number}, {number + 1} of {len(trials)}")
-        made.append(execute(load, {"experiment": trial.to_json()}, folder))
+        try:
+            outputs = execute(load, {"experiment": trial.to_json()}, folder)
+            made.append((outputs["dataset"], outputs["training"]))
+        except StepError as error:
+            # Training leaves why it failed; this was another step, or one that was killed.
+            click.echo(f"error: {error}", err=True)
+            made.append(_failed(FailedTrial(trial, str(error)), folder.absolute() / f"failed-{number}"))
     click.echo("== select-best")
-    return folder, _select_best(made, folder.absolute() / "select-best")
+    try:
+        return folder, _select_best(made, folder.absolute() / "select-best")
+    except SystemExit:
+        raise StepError(f"step select-best failed, see the lines above. Given: {folder}") from None
 
 
-def _select_best(made: Sequence[dict[str, dsl.Artifact]], folder: Path) -> dict[str, dsl.Artifact]:
+def _failed(trial: FailedTrial, folder: Path) -> _Made:
+    """Leave why a trial failed where the last step finds it."""
+    from kfp import dsl
+
+    save_failure(trial, folder)
+    return dsl.Dataset(name="dataset", uri=str(folder)), dsl.Artifact(name="training", uri=str(folder))
+
+
+def _select_best(made: Sequence[_Made], folder: Path) -> dict[str, dsl.Artifact]:
     """Run the last step here: Kubeflow's local runner hands no lists of artifacts on."""
     from components.select_best.component import select_best
     from pipelines.study import StudyOutputs
@@ -50,8 +73,8 @@ def _select_best(made: Sequence[dict[str, dsl.Artifact]], folder: Path) -> dict[
     kinds = StudyOutputs.__annotations__
     outputs = {name: kinds[name](name=name, uri=str(folder / name)) for name in StudyOutputs._fields}
     select_best.python_func(
-        datasets=[outputs["dataset"] for outputs in made],
-        trainings=[outputs["training"] for outputs in made],
+        datasets=[dataset for dataset, _ in made],
+        trainings=[training for _, training in made],
         **outputs,
     )
     return outputs

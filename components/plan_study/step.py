@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from trainer.config import MODELS
 from trainer.search import search_from_mapping
 from trainer.startup import one_line_errors
 from trainer.study import plan
@@ -14,4 +15,12 @@ def plan_study(
     """Return the experiment of each trial, checked, as JSON."""
     with one_line_errors():
         search = search_from_mapping({"grid": grid, "range": ranges, "random": random})
-        return [trial.to_json() for trial in plan(experiment, search)]
+        trials = plan(experiment, search)
+        for model, qubits in dict.fromkeys(
+            (trial.model, trial.qubits) for trial in trials if trial.model not in MODELS
+        ):
+            from trainer import circuits
+
+            # The user's own circuits: fail here, rather than in the midst of the study.
+            circuits.build(model, qubits)
+        return [trial.to_json() for trial in trials]

@@ -29,11 +29,12 @@ grid:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """Run a study of two trials; return where, and what it printed."""
+    """Run a study of three trials, of which the last one cannot be trained; return where, and what it printed."""
     folder = tmp_path_factory.mktemp("user")
     (folder / "study.yaml").write_text(STUDY)
-    # One of the words of the file is searched otherwise.
-    arguments = ("--config", "study.yaml", "--grid", "model=hybrid", "--seed", "5")
+    # The words of the file are searched otherwise.
+    search = ("--grid", "model=hybrid", "--grid", "learning-rate=0.0001,0.02,1e38")
+    arguments = ("--config", "study.yaml", *search, "--seed", "5")
     done = subprocess.run([QCNN, "study", *arguments], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder, done.stdout
@@ -46,18 +47,25 @@ def _lines(text: str) -> dict[str, str]:
 def test_every_trial_is_trained_and_stands_in_one_table(finished: tuple[Path, str]) -> None:
     folder, printed = finished
     assert [line for line in printed.splitlines() if line.startswith("== trial ")] == [
-        "== trial 0, 1 of 2",
-        "== trial 1, 2 of 2",
+        "== trial 0, 1 of 3",
+        "== trial 1, 2 of 3",
+        "== trial 2, 3 of 3",
     ]
     with (folder / _lines(printed)["results"]).open() as file:
         rows = list(csv.DictReader(file))
     assert [(row["trial"], row["seed"], row["learning_rate"]) for row in rows] == [
         ("0", "5", "0.0001"),
         ("1", "6", "0.02"),
+        ("2", "7", "1e+38"),
     ]
     assert "model" not in rows[0]
-    chosen = min(rows, key=lambda row: float(row["val_loss"]))
+    chosen = min(rows[:2], key=lambda row: float(row["val_loss"]))
     assert [row["chosen"] for row in rows] == ["best" if row is chosen else "" for row in rows]
+    assert [row["failure"] for row in rows[:2]] == ["", ""]
+    assert (rows[2]["val_loss"], rows[2]["failure"].startswith("worker 0 ended with exit code 2: error: ")) == (
+        "",
+        True,
+    )
 
 
 def test_the_best_trial_is_evaluated_on_its_own_test_split(finished: tuple[Path, str]) -> None:

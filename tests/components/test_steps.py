@@ -11,10 +11,13 @@ import pytest
 from components.evaluate.step import evaluate, summarize
 from components.export_weights.step import export_weights
 from components.generate_data.step import generate_data
+from components.plan_study.step import plan_study
+from components.select_best.step import select_best
 from components.tensorboard.step import button, tensorboard
 from components.train.step import describe_job, train
 from trainer import worker
 from trainer.config import from_json, from_mapping
+from trainer.study import FailedTrial, load_failure, save_failure
 
 
 def _refused(capfd: pytest.CaptureFixture[str]) -> str:
@@ -60,6 +63,15 @@ def test_the_first_step_refuses_in_one_line(
     assert stopped.value.code == 2
     assert _refused(capfd).startswith(line)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_study_is_refused_before_its_trials_begin_where_a_circuit_cannot_be_built(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        plan_study({}, {"model": ["hybrid", "tests.no_such:f"]}, {}, 0)
+    assert stopped.value.code == 2
+    assert _refused(capfd).startswith("error: model: cannot be imported")
 
 
 def test_an_existing_dataset_is_not_touched(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -134,12 +146,48 @@ def test_export_and_evaluation_refuse_what_is_missing(
     assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
 
 
+def test_the_link_of_a_run_in_a_backend_holds_a_command_short_enough_for_its_interface(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = "193e3cb6-cee4-4d9b-8395-662394621f23"
+    monkeypatch.setenv("QCNN_RUN", run)
+    logs = f"minio://mlpipeline/v2/artifacts/qcnn/{run}/train/r{run[:32]}-train-0-9fb20de2/logs"
+    tensorboard(logs, {}, "", str(tmp_path / "link"))
+    page = (tmp_path / "link").read_text()
+    assert f"```sh\nqcnn tensorboard {run}\n```" in page
+    # What stands in a line of code is not broken: the box takes about sixty characters.
+    assert max(map(len, re.findall(r"```sh\n(.*)\n```", page))) <= 60
+    assert f"`{logs}`" in page
+
+
 def test_the_link_holds_the_exact_command(tmp_path: Path) -> None:
     given = {"seed": "3", "display_name": "logs", "store_session_info": "{}"}
     metadata = tensorboard("gs://bucket/my run/logs", given, "https://board", str(tmp_path / "link"))
     # What the backend keeps of the logs themselves is not the link's.
     assert metadata == {"seed": "3"}
-    assert "tensorboard --logdir 'gs://bucket/my run/logs'" in (tmp_path / "link").read_text()
+    assert "qcnn tensorboard 'gs://bucket/my run/logs'" in (tmp_path / "link").read_text()
+
+
+def test_a_study_without_a_trained_trial_fails_in_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    folders = [tmp_path / name for name in ("first", "second")]
+    for folder in folders:
+        save_failure(FailedTrial(from_mapping({}), f"loss: is not finite. Given: {folder.name}"), folder)
+    with pytest.raises(SystemExit) as stopped:
+        select_best(list(map(str, folders)), str(tmp_path / "results.csv"), str(tmp_path / "table.html"))
+    assert stopped.value.code == 2
+    said = "error: study: all 2 trials failed; the first: loss: is not finite. Given: first"
+    assert _refused(capfd) == said
+    assert "Given: second" in (tmp_path / "results.csv").read_text()
+
+
+def test_a_trial_that_is_trained_in_vain_ends_well_and_leaves_its_reason(tmp_path: Path) -> None:
+    experiment = from_mapping({"strategy": "none", "workers": 1})
+    outputs = [str(tmp_path / name) for name in ("training", "logs")]
+    train(experiment.to_json(), str(tmp_path / "missing"), *outputs, trial=True)
+    failed = load_failure(tmp_path / "training")
+    assert failed
+    assert failed.experiment == experiment
+    assert failed.reason.startswith("worker 0 ended with exit code 2: error: dataset: dataset.json is missing. Given: ")
 
 
 def test_metrics_are_plain_json_too_and_stand_in_the_report(tmp_path: Path, trained_model: Path) -> None:

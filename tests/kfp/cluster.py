@@ -15,6 +15,29 @@ def steps_log(run: str) -> str:
         return "".join(f"{text}\n" for log in lines for _, text in log)
 
 
+def launchers(run: str) -> dict[str, str]:
+    """Return the names of the pods of a run's train step that run, by their uids."""
+    with contextlib.closing(Api(SINGLE_USER)) as api:
+        found = api.find(PODS, labelSelector=f"pipeline/runid={run}", fieldSelector="status.phase=Running")
+        return {
+            pod["metadata"]["uid"]: pod["metadata"]["name"]
+            for pod in found
+            if any("tfjobs" in word for container in pod["spec"]["containers"] for word in container.get("args", ()))
+        }
+
+
+def evict(pod: str) -> None:
+    """Delete a pod, as draining its node does."""
+    with contextlib.closing(Api(SINGLE_USER)) as api:
+        assert api.delete(PODS, pod)
+
+
+def log(pod: str) -> str:
+    """Return what the user's container of a step's pod has printed so far."""
+    with contextlib.closing(Api(SINGLE_USER)) as api:
+        return "".join(f"{text}\n" for _, text in api.log(pod, "main", "", follow=False))
+
+
 def tfjobs(run: str) -> dict[str, str]:
     """Return the names of a run's TFJobs, by their uids."""
     with contextlib.closing(Api(SINGLE_USER)) as api:

@@ -6,23 +6,49 @@ import pytest
 
 from cli.backend import connect
 from cli.following import Asking, follow
-from tests.kfp.conftest import SMALL, Kubeflow
+from cli.tensorboard_kubeflow import logs_of_runs
+from tests.kfp.cluster import evict, launchers, log, tfjobs
+from tests.kfp.conftest import SMALL, Kubeflow, until
 
 
 class StartedError(Exception):
     """What was waited for."""
 
 
-def test_a_run_terminated_in_mid_training_leaves_nothing_that_runs(kubeflow: Kubeflow) -> None:
-    run, _ = kubeflow.submit(*SMALL, "--epochs", "1000000", "--run-name", "endless")
-    client = connect(kubeflow.backend)
+def _begun(kubeflow: Kubeflow, name: str) -> str:
+    """Submit a training without an end, and return the run's id when it has begun."""
+    run, _ = kubeflow.submit(*SMALL, "--epochs", "1000000", "--run-name", name)
 
     def say(line: str) -> None:
         if line == "train: running":
             raise StartedError
 
     with pytest.raises(StartedError):
-        follow(Asking(client, kubeflow.backend, run), ("train",), say)
+        follow(Asking(connect(kubeflow.backend), kubeflow.backend, run), ("train",), say)
+    return run
+
+
+def test_a_launcher_that_is_evicted_leaves_its_training_to_the_next_one(kubeflow: Kubeflow) -> None:
+    if "KUBECONFIG" not in os.environ:
+        pytest.skip("KUBECONFIG is not set: nothing to evict a pod by")
+    run = _begun(kubeflow, "evicted")
+    ((uid, pod),) = until(lambda: launchers(run), lambda found: len(found) == 1).items()
+    until(lambda: log(pod), lambda text: "epoch 3/" in text)
+    trained = tfjobs(run)
+    # What trains can be looked at.
+    (logs,) = logs_of_runs(kubeflow.backend, [run], None, (), kubeflow.metadata_host)
+    assert (logs.name, logs.of_run, logs.address.endswith(run)) == ("evicted", True, True)
+    evict(pod)
+    ((_, after),) = until(lambda: launchers(run), lambda found: bool(found) and uid not in found).items()
+    until(lambda: log(after), lambda text: f"TFJob {next(iter(trained.values()))} is adopted" in text)
+    assert tfjobs(run) == trained
+    # As the web interface does: nobody else cleans up.
+    connect(kubeflow.backend).terminate_run(run)
+    until(lambda: tfjobs(run), lambda found: not found)
+
+
+def test_a_run_terminated_in_mid_training_leaves_nothing_that_runs(kubeflow: Kubeflow) -> None:
+    run = _begun(kubeflow, "endless")
     done = kubeflow.type("terminate", "endless")
     assert done.returncode == 0, done.stderr
     assert f"run {run} is terminated\n" in done.stdout

@@ -3,6 +3,7 @@
 from typing import Any
 
 from cli.backend import connect
+from cli.following import ENDED
 from cli.kubeflow_runs import find_experiment, find_schedule, pages
 from tests.kfp.conftest import SMALL, Kubeflow, until
 
@@ -38,6 +39,8 @@ def test_a_schedule_fires_again_and_again_with_other_names_seeds_and_outputs(kub
     assert len(seeds - {0}) == len(datasets)
     assert kubeflow.type("schedule", "delete", name).returncode == 0
     assert name not in kubeflow.type("schedule", "list").stdout
+    left = [run for run in pages(client.list_runs, "runs", experiment_id=identity) if _is_of(run, schedule)]
+    assert {run.state for run in left} <= set(ENDED)
 
 
 def _is_of(run: Any, schedule: Any) -> bool:

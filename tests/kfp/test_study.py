@@ -5,8 +5,8 @@ import json
 from tests.kfp.conftest import SMALL, Kubeflow
 
 
-def test_four_trials_two_at_a_time_and_the_best_is_evaluated(kubeflow: Kubeflow) -> None:
-    search = ("--grid", "learning_rate=0.0001,0.02", "--grid", "hidden_activation=linear,relu")
+def test_four_trials_two_at_a_time_and_the_best_of_those_that_could_be_trained_is_evaluated(kubeflow: Kubeflow) -> None:
+    search = ("--grid", "learning_rate=0.02,1e38", "--grid", "hidden_activation=linear,relu")
     run, done = kubeflow.submit(
         *search,
         *SMALL,
@@ -26,14 +26,15 @@ def test_four_trials_two_at_a_time_and_the_best_is_evaluated(kubeflow: Kubeflow)
     ]
     assert sorted(experiment["seed"] for experiment in experiments) == [kubeflow.seed + trial for trial in range(4)]
     assert {(each["learning_rate"], each["hidden_activation"]) for each in experiments} == {
-        (rate, activation) for rate in (0.0001, 0.02) for activation in ("linear", "relu")
+        (rate, activation) for rate in (0.02, 1e38) for activation in ("linear", "relu")
     }
     (model,) = [artifact for artifact in artifacts if artifact.type == "system.Model"]
     row = kubeflow.rows()["study"]
     assert row["state"] == "finished"
     assert row["mse"] > 0
     assert row["val_loss"] == round(float(model.metadata["val_loss"]), 6)
-    assert row["seed"] == json.loads(model.metadata["experiment"])["seed"]
+    best = json.loads(model.metadata["experiment"])
+    assert (row["seed"], best["learning_rate"]) == (best["seed"], 0.02)
     (results,) = [artifact for artifact in artifacts if artifact.metadata["display_name"] == "results"]
     assert results.uri.endswith(".csv")
     assert results.metadata["trials"] == 4

@@ -3,15 +3,27 @@
 import csv
 import io
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from trainer.config import ExperimentConfig, from_mapping
-from trainer.errors import ConfigError
+from trainer.errors import ArtifactError, ConfigError, TrainingError
 from trainer.history import Epoch
 from trainer.search import search_from_mapping
-from trainer.study import Trial, best, plan, table, table_csv, table_page
+from trainer.study import (
+    FailedTrial,
+    Trial,
+    best,
+    failure_kept,
+    load_failure,
+    plan,
+    save_failure,
+    table,
+    table_csv,
+    table_page,
+)
 
 
 def _plan(base: dict[str, Any], **search: Any) -> list[ExperimentConfig]:
@@ -132,3 +144,45 @@ def test_the_table_shows_what_differs_and_says_which_is_best() -> None:
     ]
     page = table_page(header, rows)
     assert "<td>best</td>" in page
+
+
+def test_a_trial_that_failed_is_a_row_with_its_reason_and_never_the_best() -> None:
+    failed = FailedTrial(from_mapping({"seed": 1}), "worker 0 ended with exit code 2: error: loss, Given: nan")
+    trials: list[Trial | FailedTrial] = [failed, _trial(0.5, seed=2), _trial(0.25, seed=3)]
+    assert best(trials) == 2
+    header, rows = table(trials)
+    read = list(csv.DictReader(io.StringIO(table_csv(header, rows))))
+    assert [(row["seed"], row["val_loss"], row["chosen"], row["failure"]) for row in read] == [
+        ("1", "", "", failed.reason),
+        ("2", "0.5", "", ""),
+        ("3", "0.25", "best", ""),
+    ]
+    assert failed.reason in table_page(header, rows)
+
+
+def test_where_all_trials_failed_so_has_the_study() -> None:
+    trials = [FailedTrial(from_mapping({"seed": seed}), f"reason {seed}") for seed in (1, 2)]
+    with pytest.raises(TrainingError, match=r"^study: all 2 trials failed; the first: reason 1$"):
+        best(trials)
+    _, rows = table(trials)
+    assert [row[-1] for row in rows] == ["reason 1", "reason 2"]
+
+
+def test_a_failure_is_kept_where_the_training_would_be(tmp_path: Path) -> None:
+    experiment = from_mapping({"seed": 7})
+    with failure_kept(experiment, tmp_path / "training"):
+        raise TrainingError("loss: is not finite. Given: nan")
+    assert load_failure(tmp_path / "training") == FailedTrial(experiment, "loss: is not finite. Given: nan")
+    assert load_failure(tmp_path) is None
+    with pytest.raises(KeyboardInterrupt), failure_kept(experiment, tmp_path / "other"):
+        raise KeyboardInterrupt
+    assert load_failure(tmp_path / "other") is None
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"experiment": {"qubits": 3}, "reason": ""}', "\x00"])
+def test_a_damaged_failure_is_one_line(tmp_path: Path, content: str) -> None:
+    save_failure(FailedTrial(from_mapping({}), "reason"), tmp_path)
+    (path,) = tmp_path.iterdir()
+    path.write_text(content)
+    with pytest.raises(ArtifactError, match=r"^training: failure\.json is damaged \(.*Given: "):
+        load_failure(tmp_path)
