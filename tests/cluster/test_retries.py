@@ -1,0 +1,36 @@
+"""A launcher that a backend starts again by itself, and one that a person does."""
+
+import pytest
+
+from components.train.tfjobs.api import TFJOBS
+from components.train.tfjobs.launcher import launch
+from tests.cluster.launchers import Launchers, job
+from trainer.errors import TrainingError
+from trainer.startup import ABANDONED
+
+
+def _uid(launchers: Launchers) -> str:
+    (found,) = launchers.until(TFJOBS, bool)
+    return str(found["metadata"]["uid"])
+
+
+def test_what_failed_by_its_own_fault_is_trained_again_only_where_somebody_asks(launchers: Launchers) -> None:
+    failing = job("raise SystemExit('out of luck')", replicas={"worker": 1})
+    launchers.start(failing).ends()
+    first = _uid(launchers)
+    for _ in range(2):
+        with pytest.raises(TrainingError, match=r"^worker 0 ended with exit code 1: out of luck\. Given: "):
+            launch(failing, launchers.identity, launchers.namespace, retried=True)
+        assert _uid(launchers) == first
+    with pytest.raises(TrainingError, match="out of luck"):
+        launch(failing, launchers.identity, launchers.namespace)
+    assert _uid(launchers) != first
+
+
+def test_what_its_launcher_left_is_trained_again(launchers: Launchers) -> None:
+    left = job(f"raise SystemExit({ABANDONED})", replicas={"worker": 1})
+    launchers.start(left).ends()
+    first = _uid(launchers)
+    with pytest.raises(TrainingError):
+        launch(left, launchers.identity, launchers.namespace, retried=True)
+    assert _uid(launchers) != first
