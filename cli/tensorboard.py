@@ -98,7 +98,11 @@ def _find(
 
 @contextlib.contextmanager
 def _shown(logs: Logs, folder: Path) -> Iterator[None]:
-    """Have a folder hold logs while they are written, until the block ends."""
+    """Have a folder hold logs while they are written, until the block ends.
+
+    Raises:
+        ArtifactError: nothing is at their address.
+    """
     place = in_bucket(logs.address)
     if place is None:
         (folder / logs.name).symlink_to(Path(logs.address).absolute())
@@ -108,6 +112,8 @@ def _shown(logs: Logs, folder: Path) -> Iterator[None]:
     store = open_store(place)
     with contextlib.closing(Follower(store, folder, _Names(logs))) as follower:
         follower.update()
+        if not (logs.of_run or (folder / logs.name).exists()):
+            raise ArtifactError(f"logs: nothing is there. Given: {place}")
         follower.start()
         yield
 

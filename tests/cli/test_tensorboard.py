@@ -200,6 +200,19 @@ def test_a_bucket_is_followed_while_it_is_written(runs: Path, store: Store, tmp_
         assert [step for _, step, _ in points] == [4, 8, 12]
 
 
+@pytest.mark.usefixtures("store")
+def test_an_address_at_which_nothing_is_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["qcnn", "tensorboard", "s3://bucket/none"])
+    with pytest.raises(SystemExit):
+        main()
+    reading, line = capsys.readouterr().err.splitlines()
+    assert reading == "reading s3://bucket/none"
+    assert line == "error: logs: nothing is there. Given: s3://bucket/none"
+
+
 def _refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> str:
