@@ -11,7 +11,7 @@ from typing import Any
 from components.image import IMAGE
 from components.train.job import Job, Pod
 from components.train.tfjobs.api import LEASES, PODS, SERVICES, TFJOBS, Api, Resource
-from components.train.tfjobs.identity import Identity
+from components.train.tfjobs.identity import RUN_LABEL, Identity, run_label
 from components.train.tfjobs.manifest import Policy, tfjob
 from tests.cluster.programs import Program
 
@@ -19,7 +19,7 @@ _PROGRAM = """
 import json, sys
 from components.train.job import Job, Pod
 from components.train.tfjobs.launcher import launch
-from components.train.tfjobs.identity import Identity
+from components.train.tfjobs.identity import RUN_LABEL, Identity, run_label
 from components.train.tfjobs.manifest import Policy
 from trainer.startup import one_line_errors
 
@@ -84,8 +84,8 @@ class Launchers:
 
     def until(self, resource: Resource, condition: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
         """Wait until the run's objects of a kind fulfil a condition, and return them."""
-        run = tfjob(job(""), self.identity, Policy())["metadata"]["labels"]["app.kubernetes.io/instance"]
-        with contextlib.closing(self.api.watch(resource, labelSelector=f"app.kubernetes.io/instance={run}")) as watch:
+        selector = f"{RUN_LABEL}={run_label(self.identity.run)}"
+        with contextlib.closing(self.api.watch(resource, labelSelector=selector)) as watch:
             return next(list(objects.values()) for objects in watch if condition(list(objects.values())))
 
     def until_nothing_is_left(self) -> None:

@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components.train.job import Job
@@ -11,8 +11,10 @@ from components.train.tfjobs.api import SERVICES, TFJOBS, Api
 from components.train.tfjobs.following import Following, GivenUpError
 from components.train.tfjobs.identity import Identity
 from components.train.tfjobs.kinds import TFJOB
-from components.train.tfjobs.manifest import Policy, profiler_service, tfjob
+from components.train.tfjobs.lives import Lives
+from components.train.tfjobs.manifest import Policy, pod_of, profiler_service, tfjob
 from components.train.tfjobs.renewal import Renewal
+from components.train.tfjobs.reviews import check_lease_right
 from components.train.tfjobs.termination import GRACE, Termination
 from trainer.errors import ConfigError, QcnnError
 
@@ -43,38 +45,49 @@ def launch(
             the API server does not answer any more.
     """
     policy = policy or Policy()
-    manifest = tfjob(job, identity, policy, owner)
+    manifest, account = tfjob(job, identity, policy, owner), pod_of(job).service_account
     name = manifest["metadata"]["name"]
     with contextlib.ExitStack() as stack:
         api = stack.enter_context(contextlib.closing(Api(namespace)))
-        urgent = stack.enter_context(contextlib.closing(Api(namespace, patience=GRACE)))
-        termination = stack.enter_context(Termination(urgent, name).installed())
-        lost = 0
+        renewing = stack.enter_context(contextlib.closing(api.apart()))
+        termination = stack.enter_context(Termination(renewing.within(GRACE), name).installed())
+
+        @contextlib.contextmanager
+        def creating() -> Iterator[None]:
+            if policy.switch_seconds is not None:
+                check_lease_right(api, account, name)
+            with termination.creating():
+                yield
+
+        lives: Lives | None = None
         while True:
-            running, how = create_or_adopt(api, TFJOB, manifest, termination.creating)
+            running, how = create_or_adopt(api, TFJOB, manifest, creating)
             logger.info("TFJob %s %s", name, how.value)
             if how is How.SUCCEEDED:
                 return
-            following = Following(api, TFJOB, running, job.processes(), job.restarts - lost, pending_seconds)
+            following = Following(api, TFJOB, running, job.processes(), job.restarts, pending_seconds, lives)
             try:
-                _follow(api, urgent, running, following, policy)
+                _follow(api, renewing, running, following, policy)
                 return
             except GivenUpError as error:
-                lost += error.lost
-                logger.warning("%s; it is started again (%d of %d)", error, lost, job.restarts)
+                lives = error.lives
+                logger.warning("%s; it is started again (%d of %d)", error, lives.restarts, job.restarts)
 
 
-def _follow(api: Api, urgent: Api, running: dict[str, Any], following: Following, policy: Policy) -> None:
+def _follow(api: Api, renewing: Api, running: dict[str, Any], following: Following, policy: Policy) -> None:
     """Follow a TFJob to its end, as its launcher; delete one that cannot be followed."""
+    name, uid = running["metadata"]["name"], running["metadata"]["uid"]
     try:
         with contextlib.ExitStack() as stack:
             if policy.switch_seconds is not None:
-                renewal = Renewal(urgent, running, policy.switch_seconds, following.fail)
+                renewal = Renewal(renewing, running, policy.switch_seconds, following.fail)
                 stack.callback(renewal.stop)
             api.apply(SERVICES, profiler_service(running))
             following.run()
     except ConfigError:
         # Nobody would follow it; what was wrong counts more than that it cannot be deleted either.
-        with contextlib.suppress(QcnnError):
-            api.delete(TFJOBS, running["metadata"]["name"], uid=running["metadata"]["uid"])
+        try:
+            api.delete(TFJOBS, name, uid=uid)
+        except QcnnError as error:
+            logger.warning("TFJob %s is left as it is: %s", name, error)
         raise

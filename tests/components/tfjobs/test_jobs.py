@@ -35,6 +35,15 @@ def test_the_state_is_the_condition_that_says_most(conditions: list[tuple[str, s
     assert jobs.state(deleted) == "Deleting"
 
 
+def test_who_is_held_back_by_a_queue_is_suspended() -> None:
+    job = _tfjob()
+    assert not jobs.is_suspended(job)
+    job["spec"]["runPolicy"]["suspend"] = True
+    assert jobs.is_suspended(job)
+    assert jobs.is_suspended({"kind": "Job", "spec": {"suspend": True}})
+    assert not jobs.is_suspended({"kind": "Job", "spec": {"suspend": False}})
+
+
 def test_processes_are_those_of_all_roles() -> None:
     assert jobs.processes(_tfjob()) == [("chief", 0), ("worker", 0), ("worker", 1)]
 
