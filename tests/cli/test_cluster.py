@@ -82,6 +82,23 @@ def test_flags_win_over_the_file_of_the_pods(refused: Type, tmp_path: Path) -> N
     assert refused(*SUBMIT, "--pod", str(path)).startswith("error: pod.cores: unknown key; the keys are image, ")
 
 
+def test_a_secret_in_the_environment_is_warned_of_without_its_value(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    monkeypatch.setattr("sys.argv", ["qcnn", *SUBMIT, "--env", "AWS_SECRET_ACCESS_KEY=hidden", "--env", "A=b"])
+    with pytest.raises(SystemExit):
+        main()
+    (said,) = caplog.messages
+    assert said.startswith("warning: pod.environment: AWS_SECRET_ACCESS_KEY looks like a secret, ")
+    assert said.endswith("secrets: {AWS_SECRET_ACCESS_KEY: SECRET/KEY}")
+    captured = capsys.readouterr()
+    assert "hidden" not in said + captured.out + captured.err
+
+
 def test_every_target_tells_its_options(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     shown_by: dict[tuple[str, ...], str] = {
         (): "--target [kubeflow|tfjob]",

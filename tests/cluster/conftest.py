@@ -13,9 +13,9 @@ import kubernetes.client
 import kubernetes.config
 import kubernetes.utils
 import pytest
-import requests
 import yaml
 
+from tests.buckets import new_bucket
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Qcnn
 from tests.cluster.proxy import Proxy
@@ -139,10 +139,9 @@ def qcnn(user_token: str, namespace: str, proxy: Proxy, tmp_path: Path) -> Itera
 
 
 @pytest.fixture
-def bucket(namespace: str) -> str:
-    """The address of a new bucket."""
+def bucket(namespace: str) -> Iterator[str]:
+    """The address of a folder in a new bucket, which is deleted with all that is in it."""
     if not (server := os.environ.get("STORAGE_EMULATOR_HOST")):
         pytest.skip("STORAGE_EMULATOR_HOST is not set: no Cloud Storage server")
-    name = f"qcnn-{secrets.token_hex(6)}"
-    requests.post(f"{server}/storage/v1/b?project=test", json={"name": name}, timeout=10).raise_for_status()
-    return f"gs://{name}/trainings"
+    with new_bucket(server) as name:
+        yield f"gs://{name}/trainings"
