@@ -20,9 +20,11 @@ from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Qcnn
 from tests.cluster.proxy import Proxy
 
-RBAC = Path(__file__).parents[2] / "deploy" / "rbac.yaml"
-# What a test may take, on a busy machine too.
-_SECONDS = 240
+DEPLOY = Path(__file__).parents[2] / "deploy"
+# What the namespace of a cautious owner asks of its pods.
+_RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+# Nothing is waited for longer, on a machine that is busy with other work too.
+_SECONDS = 1200
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,21 +50,30 @@ def _in_time() -> Iterator[None]:
         signal.signal(signal.SIGALRM, previous)
 
 
-@pytest.fixture(scope="session")
-def namespace() -> Iterator[str]:
+@contextlib.contextmanager
+def new_namespace() -> Iterator[str]:
+    """Yield the name of a namespace that was set up as the README says."""
     if not os.environ.get("KUBECONFIG"):
         pytest.skip("KUBECONFIG is not set: no cluster")
     kubernetes.config.load_kube_config()
     core = kubernetes.client.CoreV1Api()
     name = f"qcnn-test-{secrets.token_hex(4)}"
-    core.create_namespace({"metadata": {"name": name}})
+    core.create_namespace({"metadata": {"name": name, "labels": _RESTRICTED}})
     try:
         client = kubernetes.client.ApiClient()
-        for manifest in yaml.safe_load_all(RBAC.read_text()):
-            kubernetes.utils.create_from_dict(client, manifest, namespace=name)
+        for file in ("rbac.yaml", "network.yaml"):
+            for manifest in yaml.safe_load_all((DEPLOY / file).read_text()):
+                kubernetes.utils.create_from_dict(client, manifest, namespace=name)
         yield name
     finally:
-        core.delete_namespace(name)
+        with contextlib.suppress(kubernetes.client.ApiException):
+            core.delete_namespace(name)
+
+
+@pytest.fixture(scope="session")
+def namespace() -> Iterator[str]:
+    with new_namespace() as name:
+        yield name
 
 
 def _token(namespace: str, account: str) -> str:
@@ -128,6 +139,15 @@ def launchers(namespace: str, kubeconfig: Path, request: pytest.FixtureRequest) 
     """Starts launchers of one run; what is left of the run afterwards is deleted."""
     with contextlib.closing(Launchers(namespace, kubeconfig, request.node.name)) as launchers:
         yield launchers
+
+
+@pytest.fixture
+def apart(proxy: Proxy, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Launchers]:
+    """Starts launchers in a namespace that nothing else needs."""
+    with new_namespace() as name:
+        kubeconfig = _write_kubeconfig(tmp_path / "kubeconfig-apart", _token(name, "qcnn-launcher"), proxy.port)
+        with contextlib.closing(Launchers(name, kubeconfig, request.node.name)) as launchers:
+            yield launchers
 
 
 @pytest.fixture

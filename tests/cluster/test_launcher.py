@@ -1,15 +1,12 @@
 """Launchers and the jobs they start, with processes that only pretend to train."""
 
-import contextlib
 import signal
-import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kubernetes.client import CoreV1Api, RbacAuthorizationV1Api
+from kubernetes.client import CoreV1Api
 
 from components.train.tfjobs.api import LEASES, PODS, TFJOBS
 from components.train.tfjobs.launcher import launch
@@ -131,6 +128,40 @@ def test_a_process_that_needs_too_much_memory_is_not_started_again(launchers: La
     launchers.until_nothing_is_left()
 
 
+def test_with_more_memory_the_same_training_goes_on_in_the_same_folder(launchers: Launchers) -> None:
+    program = "hoard = bytearray(10**8)"
+    greedy, fed = (job(program, restarts=3, replicas={"worker": 1}, memory=memory) for memory in ("64Mi", "256Mi"))
+    assert launchers.start(greedy).ends() == OWN_FAULT
+    # By its name, a job finds its folder.
+    assert launchers.name(greedy) == launchers.name(fed)
+    again = launchers.start(fed)
+    assert again.ends() == 0, again.output
+
+
+def test_a_job_that_is_held_back_is_waited_for_and_loses_nothing(launchers: Launchers) -> None:
+    counting = job(COUNTER.format(5), restarts=0)
+    launcher = launchers.start(counting, pending_seconds=5)
+    launcher.says(r"\[worker 1\] second 1$")
+    launchers.suspend(counting, True)
+    launcher.says("is suspended, as by a queue; it is waited for$")
+    launchers.until(PODS, lambda pods: not pods)
+    # Longer than processes that could start are waited for.
+    threading.Event().wait(8)
+    launchers.suspend(counting, False)
+    launcher.says("is no longer suspended$")
+    assert launcher.ends() == 0, launcher.output
+    assert "was lost" not in launcher.output
+
+
+def test_a_pod_that_is_deleted_costs_one_restart_whatever_the_operator_makes_of_it(launchers: Launchers) -> None:
+    counting = job(COUNTER.format(15), restarts=1)
+    launcher = launchers.start(counting)
+    launcher.says(r"\[worker 0\] second 3$")
+    launchers.delete_pod(counting, "worker-1")
+    launcher.says(r"lost.* is started again \(1 of 1\)$")
+    assert launcher.ends() == 0, launcher.output
+
+
 def test_a_job_that_somebody_deletes_is_not_asked_about_any_more(launchers: Launchers) -> None:
     waiting = job(WAITER)
 
@@ -140,7 +171,9 @@ def test_a_job_that_somebody_deletes_is_not_asked_about_any_more(launchers: Laun
 
     deleting = threading.Thread(target=delete)
     deleting.start()
-    with pytest.raises(RetryableError, match=r"^TFJob: it was deleted while it was followed\. Given: "):
+    with pytest.raises(
+        RetryableError, match=r"^TFJob: it, or its namespace, was deleted while it was followed\. Given: "
+    ):
         launch(waiting, launchers.identity, launchers.namespace)
     deleting.join()
     logs = [thread for thread in threading.enumerate() if thread.name.startswith("log of ")]
@@ -168,12 +201,8 @@ def test_a_launcher_that_is_told_to_end_leaves_nothing(launchers: Launchers, num
     launcher = launchers.start(job(WAITER))
     launcher.says(r"\[worker 0\] up")
     launcher.process.send_signal(number)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        launcher.process.wait(0.5)
-    launcher.process.kill()
-    began = time.monotonic()
+    assert launcher.ends() == 128 + number
     launchers.until_nothing_is_left()
-    assert time.monotonic() - began < 30
 
 
 def test_a_launcher_that_is_told_to_end_while_it_creates_leaves_nothing(launchers: Launchers) -> None:
@@ -185,25 +214,27 @@ def test_a_launcher_that_is_told_to_end_while_it_creates_leaves_nothing(launcher
 
 
 def test_without_a_launcher_a_job_ends_for_good(launchers: Launchers) -> None:
-    policy = Policy(keep_seconds=5, switch_seconds=10)
+    policy = Policy(switch_seconds=10)
     launcher = launchers.start(job(WAITER, restarts=3), policy)
     launcher.says("up")
     launcher.process.kill()
-    began = time.monotonic()
     launchers.until(TFJOBS, lambda jobs: any(condition(found, "Failed") for found in jobs))
-    assert 8 < time.monotonic() - began < 40
-    launchers.until_nothing_is_left()
+    logs = [launchers.log(pod) for pod in launchers.until(PODS, bool)]
+    name = launchers.name(job(WAITER, restarts=3), policy)
+    said = f"error: the launcher has not renewed its lease for 10 s; the last checkpoint counts. Given: lease {name}"
+    assert any(lines[-1] == said for lines in logs), logs
 
 
 def test_a_job_goes_on_while_any_launcher_renews_its_lease(launchers: Launchers) -> None:
-    policy = Policy(switch_seconds=6)
-    counting = job(COUNTER.format(25), restarts=0)
+    policy = Policy(switch_seconds=10)
+    counting = job(COUNTER.format(45), restarts=0)
     launcher = launchers.start(counting, policy)
-    launcher.says("second 9$")
-    launcher.process.kill()
+    launcher.says("second 1$")
     adopting = launchers.start(counting, policy)
+    adopting.says("is adopted")
+    adopting.says("second 3$")
+    launcher.process.kill()
     assert adopting.ends() == 0, adopting.output
-    assert "is adopted" in adopting.output
 
 
 def test_a_job_without_a_switch_needs_no_launcher(launchers: Launchers) -> None:
@@ -223,16 +254,17 @@ def test_a_job_without_a_switch_needs_no_launcher(launchers: Launchers) -> None:
     ],
     ids=["unschedulable", "image", "service account"],
 )
-def test_why_a_job_cannot_start_is_said_soon_and_waited_for_no_longer(
-    launchers: Launchers, given: dict[str, Any], said: str
-) -> None:
-    began = time.monotonic()
-    launcher = launchers.start(job("", replicas={"worker": 1}, **given), pending_seconds=20)
+def test_why_a_job_cannot_start_is_said(launchers: Launchers, given: dict[str, Any], said: str) -> None:
+    # With a switch, the account's rights would be looked at first.
+    launcher = launchers.start(job("", replicas={"worker": 1}, **given), Policy(switch_seconds=None))
     launcher.says(said)
-    assert time.monotonic() - began < 30
+
+
+def test_what_does_not_start_is_waited_for_no_longer_than_was_asked(launchers: Launchers) -> None:
+    launcher = launchers.start(job("", replicas={"worker": 1}, cpu="100"), pending_seconds=20)
     assert launcher.ends() == OWN_FAULT
     (error,) = launcher.errors
-    assert error.startswith("error: not started after 20 s: worker 0 cannot ")
+    assert error.startswith("error: not started after 20 s: worker 0")
     launchers.until_nothing_is_left()
 
 
@@ -247,30 +279,8 @@ def quota(namespace: str) -> Iterator[None]:
 
 @pytest.mark.usefixtures("quota")
 def test_a_quota_that_is_used_up_is_said(launchers: Launchers) -> None:
-    launcher = launchers.start(job("", replicas={"worker": 1}), pending_seconds=15)
+    launcher = launchers.start(job("", replicas={"worker": 1}))
     launcher.says("worker 0 cannot start, FailedCreatePod: .*exceeded quota")
-    assert launcher.ends() == OWN_FAULT
-    assert len(launcher.errors) == 1
-
-
-@pytest.fixture
-def no_right_to_leases(namespace: str) -> Iterator[None]:
-    """Take a right from the launcher's role for a while."""
-    roles = RbacAuthorizationV1Api()
-    role = roles.read_namespaced_role("qcnn-launcher", namespace)
-    others = [rule for rule in role.rules if rule.resources != ["leases"]]
-    roles.patch_namespaced_role("qcnn-launcher", namespace, {"rules": others})
-    yield
-    roles.patch_namespaced_role("qcnn-launcher", namespace, {"rules": role.rules})
-
-
-@pytest.mark.usefixtures("no_right_to_leases")
-def test_a_right_that_is_missing_is_named_and_nothing_stays(launchers: Launchers) -> None:
-    launcher = launchers.start(job(WAITER))
-    assert launcher.ends() == OWN_FAULT
-    (error,) = launcher.errors
-    assert error.startswith("error: permission: patch leases in namespace ")
-    launchers.until_nothing_is_left()
 
 
 def test_a_namespace_that_does_not_exist_is_said_at_once(launchers: Launchers) -> None:
@@ -281,8 +291,9 @@ def test_a_namespace_that_does_not_exist_is_said_at_once(launchers: Launchers) -
     assert "or there is no such namespace" in error
 
 
-def test_ten_jobs_at_once_leave_each_other_alone(launchers: Launchers) -> None:
-    counting = [job(COUNTER.format(5) + f"\nprint('job', {number})", cpu="10m") for number in range(10)]
+def test_thirty_jobs_at_once_all_end_well_and_leave_each_other_alone(launchers: Launchers) -> None:
+    programs = [COUNTER.format(5) + f"\nprint('job', {number})" for number in range(30)]
+    counting = [job(program, cpu="10m", memory="64Mi") for program in programs]
     started = [launchers.start(each) for each in counting]
     for number, launcher in enumerate(started):
         assert launcher.ends() == 0, launcher.output
@@ -290,4 +301,4 @@ def test_ten_jobs_at_once_leave_each_other_alone(launchers: Launchers) -> None:
         for index in (0, 1):
             assert lines.count(f"[worker {index}] job {number}") == 1, launcher.output
             assert sum(line.startswith(f"[worker {index}] ") for line in lines) == 6, launcher.output
-    assert len(launchers.until(TFJOBS, lambda jobs: len(jobs) == 10)) == 10
+    assert len(launchers.until(TFJOBS, lambda jobs: len(jobs) == 30)) == 30

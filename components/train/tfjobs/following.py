@@ -155,7 +155,9 @@ class Following:
     def _see_job(self, found: Objects) -> None:
         job = found.get(self._name)
         if job is None or job["metadata"]["uid"] != self._uid or "deletionTimestamp" in job["metadata"]:
-            raise RetryableError(f"{self._kind.name}: it was deleted while it was followed. Given: {self._name}")
+            raise RetryableError(
+                f"{self._kind.name}: it, or its namespace, was deleted while it was followed. Given: {self._name}"
+            )
         self._job = job
         suspended = jobs.is_suspended(job)
         if suspended != self._was_suspended:

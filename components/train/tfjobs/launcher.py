@@ -89,5 +89,6 @@ def _follow(api: Api, renewing: Api, running: dict[str, Any], following: Followi
         try:
             api.delete(TFJOBS, name, uid=uid)
         except QcnnError as error:
-            logger.warning("TFJob %s is left as it is: %s", name, error)
+            ends = "" if policy.switch_seconds is None else f"; its pods end {policy.switch_seconds} s from now"
+            logger.warning("TFJob %s cannot be deleted%s (%s)", name, ends, error)
         raise

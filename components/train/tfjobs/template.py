@@ -39,7 +39,6 @@ def template(pod: Pod, name: str, identity: Identity, command: Sequence[str], *,
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsGroup": _GROUP,
             "fsGroup": _GROUP,
             # A large volume is not walked through at each start.
             "fsGroupChangePolicy": "OnRootMismatch",
@@ -72,6 +71,8 @@ def _container(pod: Pod, name: str, command: Sequence[str], mounts: Sequence[str
             "limits": {"memory": pod.memory, **gpus},
         },
         "securityContext": {
+            # Not the pod's, whose own container has no user beside it.
+            "runAsGroup": _GROUP,
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,
