@@ -10,7 +10,7 @@ from kubernetes.client import CoreV1Api
 
 from components.train.tfjobs.api import LEASES, PODS, TFJOBS
 from components.train.tfjobs.launcher import launch
-from components.train.tfjobs.manifest import HASH_ANNOTATION, Policy, condition
+from components.train.tfjobs.manifest import TRAINING_ANNOTATION, Policy, condition
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.proxy import Proxy
 from trainer.errors import RetryableError
@@ -182,18 +182,29 @@ def test_a_job_that_somebody_deletes_is_not_asked_about_any_more(launchers: Laun
     assert not any(thread.is_alive() for thread in logs)
 
 
-def test_a_job_of_this_name_that_is_another_is_refused(launchers: Launchers) -> None:
+def test_the_same_training_with_other_settings_is_refused_while_it_runs(launchers: Launchers) -> None:
     waiting = job(WAITER)
-    launcher = launchers.start(waiting)
-    launcher.says("up")
-    launcher.process.kill()
-    patch = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": launchers.name(waiting)}}
-    patch["metadata"]["annotations"] = {HASH_ANNOTATION: "another"}  # type: ignore[index]
-    launchers.api.apply(TFJOBS, patch)
+    launchers.start(waiting).says("up")
+    again = launchers.start(job(WAITER, memory="200Mi"))
+    assert again.ends() == OWN_FAULT
+    name = launchers.name(waiting)
+    assert again.errors == [
+        f"error: TFJob: the same runs already, with other settings; wait for its end, or delete it and go on from its "
+        f"last checkpoint: qcnn delete {name}. Given: {name}"
+    ]
+    assert len(launchers.until(TFJOBS, bool)) == 1
+
+
+def test_a_job_of_this_name_that_trains_something_else_is_refused(launchers: Launchers) -> None:
+    waiting = job(WAITER)
+    launchers.start(waiting).says("up")
+    annotations = {TRAINING_ANNOTATION: "another"}
+    metadata = {"name": launchers.name(waiting), "annotations": annotations}
+    launchers.api.apply(TFJOBS, {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": metadata})
     again = launchers.start(waiting)
     assert again.ends() == OWN_FAULT
     (error,) = again.errors
-    assert error.startswith("error: TFJob: one of this name was made from another description. Given: ")
+    assert error.startswith("error: TFJob: one of this name trains something else. Given: ")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

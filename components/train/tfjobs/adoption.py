@@ -9,7 +9,7 @@ from typing import Any
 from components.train.tfjobs.api import Api
 from components.train.tfjobs.kinds import Kind
 from components.train.tfjobs.manifest import HASH_ANNOTATION, TRAINING_ANNOTATION, condition
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, QcnnError
 
 logger = logging.getLogger("trainer")
 
@@ -61,6 +61,18 @@ def create_or_adopt(
                 f"{kind.name}: the same runs already, with other settings; wait for its end, or delete it and go on "
                 f"from its last checkpoint: qcnn delete {name}. Given: {name}"
             )
+
+
+def abandon(api: Api, kind: Kind, job: dict[str, Any], otherwise: str = "") -> None:
+    """Delete a job that nobody will follow any more.
+
+    That it cannot be deleted is said, with what becomes of it `otherwise`, but hides no reason to give it up.
+    """
+    name = job["metadata"]["name"]
+    try:
+        api.delete(kind.resource, name, uid=job["metadata"]["uid"])
+    except QcnnError as error:
+        logger.warning("%s %s cannot be deleted%s (%s)", kind.name, name, otherwise, error)
 
 
 def _annotation(manifest: dict[str, Any], name: str) -> str | None:

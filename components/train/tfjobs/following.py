@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from components.train.tfjobs import jobs, pods
+from components.train.tfjobs.adoption import abandon
 from components.train.tfjobs.api import PODS, Api
 from components.train.tfjobs.kinds import Kind
 from components.train.tfjobs.lives import Lives
@@ -205,7 +206,7 @@ class Following:
         return any(process.name == self._leader and process.exit_code == 0 for process in self._processes)
 
     def _give_up(self, process: Process) -> NoReturn:
-        self._api.delete(self._kind.resource, self._name, uid=self._uid)
+        abandon(self._api, self._kind, self._job)
         self._end_logs()
         self._raise(process, "")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components.train.job import Job
-from components.train.tfjobs.adoption import How, create_or_adopt
-from components.train.tfjobs.api import SERVICES, TFJOBS, Api
+from components.train.tfjobs.adoption import How, abandon, create_or_adopt
+from components.train.tfjobs.api import SERVICES, Api
 from components.train.tfjobs.following import Following, GivenUpError
 from components.train.tfjobs.identity import Identity
 from components.train.tfjobs.kinds import TFJOB
@@ -16,7 +16,7 @@ from components.train.tfjobs.manifest import Policy, pod_of, profiler_service, t
 from components.train.tfjobs.renewal import Renewal
 from components.train.tfjobs.reviews import check_lease_right
 from components.train.tfjobs.termination import GRACE, Termination
-from trainer.errors import ConfigError, QcnnError
+from trainer.errors import ConfigError
 
 logger = logging.getLogger("trainer")
 
@@ -76,7 +76,6 @@ def launch(
 
 def _follow(api: Api, renewing: Api, running: dict[str, Any], following: Following, policy: Policy) -> None:
     """Follow a TFJob to its end, as its launcher; delete one that cannot be followed."""
-    name, uid = running["metadata"]["name"], running["metadata"]["uid"]
     try:
         with contextlib.ExitStack() as stack:
             if policy.switch_seconds is not None:
@@ -85,10 +84,6 @@ def _follow(api: Api, renewing: Api, running: dict[str, Any], following: Followi
             api.apply(SERVICES, profiler_service(running))
             following.run()
     except ConfigError:
-        # Nobody would follow it; what was wrong counts more than that it cannot be deleted either.
-        try:
-            api.delete(TFJOBS, name, uid=uid)
-        except QcnnError as error:
-            ends = "" if policy.switch_seconds is None else f"; its pods end {policy.switch_seconds} s from now"
-            logger.warning("TFJob %s cannot be deleted%s (%s)", name, ends, error)
+        ends = "" if policy.switch_seconds is None else f"; its pods end {policy.switch_seconds} s from now"
+        abandon(api, TFJOB, running, ends)
         raise
