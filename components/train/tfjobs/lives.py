@@ -101,12 +101,10 @@ class Lives:
         It does so for a pod that is being deleted, which nothing will take the place of any more.
         """
         last = {process.uid for process in self.current.values()}
-        if last & self.lost:
-            return self
-        # Those that were told to end later were so because the job has failed. Where none was seen, one has vanished.
-        told = [ending for ending in self.endings if ending.pod in last][:1]
-        endings = self.endings if told else (*self.endings, Loss(self.job, self.job, ""))
-        return dataclasses.replace(self, endings=endings, lost=self.lost | {told[0].pod if told else self.job})
+        # Who was told to end later was so because the job has failed. Where no ending was seen, a pod has vanished.
+        first = next((ending.pod for ending in self.endings if ending.pod in last), None)
+        endings = self.endings if first else (*self.endings, Loss(self.job, self.job, ""))
+        return dataclasses.replace(self, endings=endings, lost=self.lost | {first or self.job})
 
     def moved_to(self, job: str) -> "Lives":
         """Return what is known as the job that replaces this one begins."""

@@ -67,6 +67,8 @@ def _seen(*moments: str) -> Lives:
         # Back before the other has noticed; it meets that one.
         (["0a 1a", "0a 1a!", "0a 1b", "0a 1b:138", "0a:138 1b:138", "0b 1c"], 1),
         (["0a 1a", "0a 1a!", "0a:138 1a!", "0b 1a!", "0b:138 1a!", "0c 1b"], 1),
+        (["0a 1a", "0a 1a!", "0a:138 1a!", "0b 1a!", "0b:138 1a!"], 1),
+        (["0a 1a", "0a:138 1a", "0b 1a", "0b:138 1a:137"], 1),
         # For ever.
         (["0a 1a", "0a 1a!", "0a 1b", "0a 1b:138", "0a 1c:138", "0a 1d:138"], 3),
         # One node takes both along.
@@ -93,6 +95,19 @@ def _seen(*moments: str) -> Lives:
         (["0a 1a", "0a:138 1a!", "given up", "0b 1b"], 1),
         (["0a 1a", "0a 1a!", "0a 1b", "0a:138 1b", "0b 1b", "0b 1b!", "0b! 1b!", "given up", "0c 1c"], 2),
         (["0a 1a", "0a 1a!", "0a! 1a!", "given up", "0b 1b", "0b 1b:137", "0b:138 1c"], 2),
+        (
+            [
+                "0a 1a 2a",
+                "0a 1a:137 2a",
+                "0a:138 1b 2a",
+                "0b 1b 2a!",
+                "0b! 1b! 2a!",
+                "given up",
+                "0c 1c 2b",
+                "0c 1c:137 2b",
+            ],
+            2,
+        ),
         (["given up", "0a 1a"], 1),
         (["0a 1a", "given up", "0b 1b", "given up"], 2),
         # All was done: who is left is told to end.
