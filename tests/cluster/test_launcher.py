@@ -143,13 +143,11 @@ def test_with_more_memory_the_same_training_goes_on_in_the_same_folder(launchers
 
 def test_a_job_that_is_held_back_is_waited_for_and_loses_nothing(launchers: Launchers) -> None:
     counting = job(COUNTER.format(15), restarts=0)
-    launcher = launchers.start(counting, pending_seconds=5)
+    launcher = launchers.start(counting)
     launcher.says(r"\[worker 1\] second 1$")
     launchers.suspend(counting, True)
     launcher.says("is suspended, as by a queue; it is waited for$")
     launchers.until(PODS, lambda pods: not pods)
-    # Longer than processes that could start are waited for.
-    threading.Event().wait(8)
     launchers.suspend(counting, False)
     launcher.says("is no longer suspended$")
     assert launcher.ends() == 0, launcher.output
