@@ -27,6 +27,8 @@ RUN pip install --no-cache-dir --root-user-action ignore --no-deps --no-build-is
  && cp uv.lock /opt/qcnn/
 
 FROM ${BASE_IMAGE}
+# Nothing here makes anybody another user.
+RUN find / -xdev -type f -perm /6000 -exec chmod a-s {} +
 COPY --from=dependencies /opt/venv /opt/venv
 COPY --from=project /opt/qcnn /opt/qcnn
 # Nothing is written but below /tmp.

@@ -1,6 +1,8 @@
 # Bare `make` prints the targets.
 BIN := .venv/bin
 ARGS ?=
+# Tests by their path, of ARGS if it names any, else those of the target.
+tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-faults test-cluster test-kfp lint types compile image figures peers simulators clean
@@ -20,13 +22,13 @@ test: .venv/.complete ## run the tests; ARGS="tests/trainer -k order" picks some
 	@$(BIN)/pytest $(ARGS)
 
 test-faults: .venv/.complete ## kill the training at 24 random moments (ten minutes)
-	@$(BIN)/pytest tests/components/test_faults.py -m "faults or not faults" $(ARGS)
+	@$(BIN)/pytest -m "faults or not faults" $(call tests,tests/components/test_faults.py)
 
 test-cluster: .venv/.complete ## run the tests on the cluster of KUBECONFIG, which must have the image qcnn:latest
-	@$(BIN)/pytest tests/cluster -m cluster $(ARGS)
+	@$(BIN)/pytest -m cluster $(call tests,tests/cluster)
 
-test-kfp: .venv/.complete ## run the tests on the Kubeflow backend at KFP_HOST, whose cluster must have the image KFP_IMAGE; ARGS=path::name narrows
-	@$(BIN)/pytest $(if $(findstring tests/,$(ARGS)),,tests/kfp) -m kfp $(ARGS)
+test-kfp: .venv/.complete ## run the tests on the Kubeflow backend at KFP_HOST, whose cluster must have the image KFP_IMAGE
+	@$(BIN)/pytest -m kfp $(call tests,tests/kfp)
 
 lint: .venv/.complete ## check style and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

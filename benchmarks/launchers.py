@@ -24,7 +24,7 @@ from components.image import IMAGE
 from components.train.job import Job, Pod
 from components.train.tfjobs.access import own_namespace
 from components.train.tfjobs.api import PODS, TFJOBS, Api
-from components.train.tfjobs.identity import RUN_LABEL, Identity
+from components.train.tfjobs.identity import RUN_LABEL, Identity, run_label
 from components.train.tfjobs.launcher import launch
 from components.train.tfjobs.manifest import Policy
 from trainer.errors import QcnnError
@@ -116,7 +116,7 @@ def _note_success(run: str, times: list[float]) -> None:
     """Take the time at which the pods of a run's workers have succeeded."""
     with (
         contextlib.closing(Api(own_namespace())) as api,
-        contextlib.closing(api.watch(PODS, labelSelector=f"{RUN_LABEL}={run}")) as watch,
+        contextlib.closing(api.watch(PODS, labelSelector=f"{RUN_LABEL}={run_label(run)}")) as watch,
     ):
         phases = ([pod["status"].get("phase") for pod in pods.values()] for pods in watch)
         next(found for found in phases if found == ["Succeeded"] * _WORKERS)
@@ -135,7 +135,7 @@ def _requests(launchers: int, cpu: str) -> tuple[float, float, float, float]:
         time.sleep(COUNTED)
         counts = dict(asked)
     with contextlib.closing(Api(own_namespace())) as api:
-        for job in api.find(TFJOBS, labelSelector=f"{RUN_LABEL}={run}"):
+        for job in api.find(TFJOBS, labelSelector=f"{RUN_LABEL}={run_label(run)}"):
             api.delete(TFJOBS, job["metadata"]["name"])
     for thread in threads:
         thread.join()

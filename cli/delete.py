@@ -9,13 +9,13 @@ from tabulate import tabulate
 from cli.cluster import cluster, namespace_option
 from components.train.tfjobs import deletion, jobs
 from components.train.tfjobs.deletion import Found
-from components.train.tfjobs.identity import RUN_LABEL, label
+from components.train.tfjobs.identity import check_run
 from trainer.errors import ArtifactError, ConfigError
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[JOB]...")
-@click.option("--run", metavar="NAME", help="All of a run.")
+@click.option("--run", metavar="NAME", help="All of the run that is called exactly so.")
 @click.option("--orphans", is_flag=True, help="What needs a launcher that is gone, or belongs to what is gone.")
 @click.option("--all", "of_all", is_flag=True, help="All that qcnn made in the namespace.")
 @namespace_option
@@ -27,10 +27,12 @@ def delete(
 
     What the training has written stays.
     """
-    given = {"JOB": names, "--run": run, "--orphans": orphans, "--all": of_all}
-    if sum(map(bool, given.values())) != 1:
-        words = " ".join(word for word, value in given.items() if value) or "none"
+    given = {"JOB": bool(names), "--run": run is not None, "--orphans": orphans, "--all": of_all}
+    if sum(given.values()) != 1:
+        words = " ".join(word for word, is_given in given.items() if is_given) or "none"
         raise ConfigError(f"delete: takes one of {', '.join(given)}. Given: {words}")
+    if run is not None:
+        check_run(run)
     with cluster(namespace) as api:
 
         def choose() -> list[Found]:
@@ -58,13 +60,16 @@ def _chosen(own: Sequence[Found], names: Sequence[str], run: str | None, namespa
     if missing := sorted(set(names) - {found.name for found in own}):
         raise ArtifactError(f"job: qcnn made none of this name in namespace {namespace}. Given: {missing[0]}")
     if run is not None:
-        return [found for found in own if found.labels.get(RUN_LABEL) == label(run)]
+        return deletion.of_run(own, run)
     return [found for found in own if not names or found.name in names]
 
 
 def _table(chosen: Sequence[Found]) -> str:
-    rows = [(found.kind, found.name, jobs.state(found.object) if found.kind == "TFJob" else "") for found in chosen]
-    return tabulate(rows, headers=("kind", "name", "state"), disable_numparse=True)
+    rows = [
+        (found.kind, found.name, found.run, jobs.state(found.object) if found.kind == "TFJob" else "")
+        for found in chosen
+    ]
+    return tabulate(rows, headers=("kind", "name", "run", "state"), disable_numparse=True)
 
 
 def _confirm(count: int, yes: bool) -> None:

@@ -78,11 +78,9 @@ def _deleted_on_cluster(run: str, namespace: str) -> str:
     # The cluster's client takes longer to load than everything else here.
     from cli.cluster import cluster
     from components.train.tfjobs import deletion
-    from components.train.tfjobs.identity import RUN_LABEL, label
 
     with cluster(namespace) as api:
         everything = deletion.look(api)
-        own = [found for found in everything if found.is_own and found.labels.get(RUN_LABEL) == label(run)]
-        left = deletion.with_dependents(own, everything)
+        left = deletion.with_dependents(deletion.of_run(everything, run), everything)
         deletion.delete(api, left)
     return ", ".join(found.name for found in left if found.kind == "TFJob")

@@ -9,8 +9,8 @@ from cli.cluster import cluster, find_job, namespace_option
 from cli.errors import StepError
 from cli.pod import pod_options, read_pod
 from components.predict.manifest import TASK, of_model, of_training
-from components.train.tfjobs.adoption import create_or_adopt
-from components.train.tfjobs.api import JOBS, Api
+from components.train.tfjobs.adoption import abandon, create_or_adopt
+from components.train.tfjobs.api import Api
 from components.train.tfjobs.following import Following
 from components.train.tfjobs.kinds import JOB
 from components.train.tfjobs.launcher import PENDING_SECONDS
@@ -39,15 +39,14 @@ def predict(name: str | None, model: str | None, namespace: str | None, **flags:
 
 def _run(api: Api, manifest: dict[str, Any]) -> None:
     job, how = create_or_adopt(api, JOB, manifest)
-    name, uid = job["metadata"]["name"], job["metadata"]["uid"]
-    click.echo(f"Job {name} {how.value}", err=True)
+    click.echo(f"Job {job['metadata']['name']} {how.value}", err=True)
     following = Following(api, JOB, job, [(TASK, 0)], None, PENDING_SECONDS)
     try:
         with terminated_as_interrupt():
             following.run()
     except (KeyboardInterrupt, ConfigError):
         # Nobody else waits for what it prints.
-        api.delete(JOBS, name, uid=uid)
+        abandon(api, JOB, job)
         raise
     except (TrainingError, RetryableError) as error:
         raise StepError(str(error), following.exit_code or 1) from None

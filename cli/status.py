@@ -29,7 +29,7 @@ _PROCESS_HEADERS = ("process", "pod", "state", "exit code", "why it does not sta
 def status(name: str | None, namespace: str | None, form: str) -> None:
     """Print a table of all TFJobs that qcnn made in a namespace, or the processes of one of them.
 
-    Restarts are counted as far back as the cluster keeps its events, which is an hour by default.
+    Restarts are counted as far back as the cluster keeps its events, an hour by default, or to a job's last suspension.
     """
     with cluster(namespace) as api:
         if name is None:

@@ -10,7 +10,7 @@ from cli.experiment import experiment_options, read_experiment
 from cli.pod import pod_options, read_pod
 from components.train.tfjobs.adoption import How
 from components.train.tfjobs.experiment import OUTPUTS, describe
-from components.train.tfjobs.identity import Identity
+from components.train.tfjobs.identity import Identity, check_run
 from components.train.tfjobs.jobs import argument
 from components.train.tfjobs.manifest import Policy
 from components.train.tfjobs.submission import submit
@@ -57,10 +57,10 @@ def submit_tfjob(
     """
     words = {word: flags.pop(word) for word in (*EXPERIMENT_FIELDS, *OPTION_FIELDS)}
     experiment = read_experiment(config, words)
-    job = describe(experiment, output, read_pod(**flags))
+    job, identity = describe(experiment, output, read_pod(**flags)), Identity(check_run(name), _TASK)
     policy = Policy(active_seconds=active_seconds, keep_seconds=keep_seconds, switch_seconds=None)
     with cluster(namespace) as api:
-        found, how = submit(api, job, Identity(name, _TASK), policy)
+        found, how = submit(api, job, identity, policy)
         commands = _commands(found["metadata"]["name"], f" --namespace {namespace}" if namespace else "")
         click.echo(f"TFJob {found['metadata']['name']} {_SAID[how]} in namespace {api.namespace}")
         click.echo(tabulate([*_outputs(found), *commands.items()], tablefmt="plain", disable_numparse=True))

@@ -20,6 +20,9 @@ ABANDONED = 3
 RETRYABLE = 138
 _LAST_PERMANENT = 127
 
+# Where a last word goes, also while what libraries print is held back.
+_stderr = 2
+
 
 def is_own_fault(code: int) -> bool:
     """Whether a process that ended with this exit code must not be tried again."""
@@ -32,7 +35,7 @@ def load_tensorflow() -> None:
     Its libraries greet before any log level counts (no CUDA driver, oneDNN), in every process.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    with _stderr_held_back():
+    with stderr_held_back():
         import tensorflow as tf
 
         tf.config.list_physical_devices()
@@ -42,14 +45,14 @@ def start_compiler() -> None:
     """Compile something, holding back the greetings of TensorFlow's compiler; after a strategy was created."""
     import tensorflow as tf
 
-    with _stderr_held_back():
+    with stderr_held_back():
         tf.function(lambda value: value + 1, jit_compile=True)(tf.constant(0.0))
 
 
 def end_now(reason: str, code: int) -> NoReturn:
     """End this process from any thread, whatever the others do; say why if anybody listens."""
     with contextlib.suppress(OSError):
-        os.write(2, f"{reason}\n".encode())
+        os.write(_stderr, f"{reason}\n".encode())
     os._exit(code)
 
 
@@ -92,6 +95,26 @@ def terminated_as_interrupt() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def stderr_held_back() -> Iterator[None]:
+    """Hold back what is printed on stderr in this block, from C++ too, unless it fails."""
+    global _stderr
+    sys.stderr.flush()
+    original = _stderr = os.dup(2)
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            held.seek(0)
+            os.write(original, held.read())
+            raise
+        finally:
+            os.dup2(original, 2)
+            _stderr = 2
+            os.close(original)
+
+
+@contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
     """End the process with one line on stderr where the cause is known; show log lines on stdout."""
     logger = logging.getLogger("trainer")
@@ -107,20 +130,3 @@ def one_line_errors() -> Iterator[None]:
     except QcnnError as error:
         sys.stderr.write(f"error: {error}\n")
         raise SystemExit(RETRYABLE if isinstance(error, RetryableError) else OWN_FAULT) from None
-
-
-@contextlib.contextmanager
-def _stderr_held_back() -> Iterator[None]:
-    sys.stderr.flush()
-    original = os.dup(2)
-    with tempfile.TemporaryFile() as held:
-        os.dup2(held.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            held.seek(0)
-            os.write(original, held.read())
-            raise
-        finally:
-            os.dup2(original, 2)
-            os.close(original)

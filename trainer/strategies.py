@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from trainer.cluster import Cluster
 from trainer.config import ExperimentConfig
+from trainer.startup import stderr_held_back
 
 
 def create_strategy(config: ExperimentConfig, cluster: Cluster | None) -> tf.distribute.Strategy:
@@ -13,7 +14,9 @@ def create_strategy(config: ExperimentConfig, cluster: Cluster | None) -> tf.dis
     have touched a device before.
     """
     if config.strategy == "multi_worker":
-        return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=_resolver(cluster))
+        # TensorFlow's server greets, and no level of its log counts for that.
+        with stderr_held_back():
+            return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=_resolver(cluster))
     if config.strategy == "mirrored":
         return tf.distribute.MirroredStrategy()
     return tf.distribute.get_strategy()

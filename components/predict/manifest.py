@@ -8,7 +8,7 @@ from typing import Any
 
 from components.train.job import Pod
 from components.train.tfjobs.experiment import OUTPUTS
-from components.train.tfjobs.identity import JOB_LABEL, RUN_LABEL, Identity, labels, name
+from components.train.tfjobs.identity import JOB_LABEL, Identity, annotations, labels, name, run_of
 from components.train.tfjobs.jobs import argument, leading_template, state
 from components.train.tfjobs.manifest import HASH_ANNOTATION
 from components.train.tfjobs.template import CONTAINER, template
@@ -33,10 +33,11 @@ def of_training(job: dict[str, Any]) -> dict[str, Any]:
         raise ConfigError(f"TFJob: must have succeeded, but is {state(job)}. Given: {metadata['name']}")
     if model is None:
         raise ConfigError(f"TFJob: exports no model; give --model. Given: {metadata['name']}")
-    identity = Identity(metadata["labels"][RUN_LABEL], TASK)
+    identity = Identity(run_of(metadata) or "", TASK)
     of_pod = copy.deepcopy(leading_template(job))
-    # What only processes that speak to each other need.
+    # What only processes that speak to each other, or to the API server, need.
     of_pod["spec"].pop("affinity", None)
+    of_pod["spec"]["automountServiceAccountToken"] = False
     for container in of_pod["spec"]["containers"]:
         if container["name"] == CONTAINER:
             container.pop("ports", None)
@@ -46,9 +47,10 @@ def of_training(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def of_model(model: str, pod: Pod) -> dict[str, Any]:
-    """Return the Job that predicts with the model at an address."""
-    identity = Identity("model", TASK)
-    return _job(identity, template(pod, "", labels(identity), _command(model)), pod.labels, "")
+    """Return the Job that predicts with the model at an address, which names the run: it belongs to no training's."""
+    identity = Identity(model, TASK)
+    of_pod = template(pod, "", identity, _command(model), speaks_to_api=False)
+    return _job(identity, of_pod, pod.labels, "")
 
 
 def _command(model: str) -> list[str]:
@@ -63,7 +65,11 @@ def _job(identity: Identity, of_pod: dict[str, Any], more: Mapping[str, str], so
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": name(identity, digest), "labels": own, "annotations": {HASH_ANNOTATION: digest}},
+        "metadata": {
+            "name": name(identity, digest),
+            "labels": own,
+            "annotations": {**annotations(identity), HASH_ANNOTATION: digest},
+        },
         "spec": {
             "backoffLimit": 0,
             "activeDeadlineSeconds": _ACTIVE_SECONDS,

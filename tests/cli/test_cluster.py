@@ -45,6 +45,13 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         (("logs",), "error: Missing argument 'JOB'."),
         (("delete",), "error: delete: takes one of JOB, --run, --orphans, --all. Given: none"),
         (("delete", "a", "--all"), "error: delete: takes one of JOB, --run, --orphans, --all. Given: JOB --all"),
+        (("delete", "--run", ""), "error: run: must be a name of 1 to 200 printable characters"),
+        (
+            ("delete", "--run", "", "--all"),
+            "error: delete: takes one of JOB, --run, --orphans, --all. Given: --run --all",
+        ),
+        ((*SUBMIT, "--name", ""), "error: run: must be a name of 1 to 200 printable characters"),
+        ((*SUBMIT, "--name", "a\nb"), "error: run: must be a name of 1 to 200 printable characters"),
         (("predict",), "error: predict: takes either JOB or --model. Given: none"),
         (("predict", "a", "--model", "gs://b"), "error: predict: takes either JOB or --model. Given: both"),
         (("predict", "a", "--cpu", "2"), "error: predict: the settings of the pod are those of the training. Given: a"),
@@ -80,6 +87,23 @@ def test_flags_win_over_the_file_of_the_pods(refused: Type, tmp_path: Path) -> N
     assert refused(*SUBMIT, "--pod", str(path), "--env", "A=b").startswith("error: pod.environment: must be a mapping")
     path.write_text("cores: 2\n")
     assert refused(*SUBMIT, "--pod", str(path)).startswith("error: pod.cores: unknown key; the keys are image, ")
+
+
+def test_a_secret_in_the_environment_is_warned_of_without_its_value(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    monkeypatch.setattr("sys.argv", ["qcnn", *SUBMIT, "--env", "AWS_SECRET_ACCESS_KEY=hidden", "--env", "A=b"])
+    with pytest.raises(SystemExit):
+        main()
+    (said,) = caplog.messages
+    assert said.startswith("warning: pod.environment: AWS_SECRET_ACCESS_KEY looks like a secret, ")
+    assert said.endswith("secrets: {AWS_SECRET_ACCESS_KEY: SECRET/KEY}")
+    captured = capsys.readouterr()
+    assert "hidden" not in said + captured.out + captured.err
 
 
 def test_every_target_tells_its_options(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

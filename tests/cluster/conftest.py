@@ -13,16 +13,18 @@ import kubernetes.client
 import kubernetes.config
 import kubernetes.utils
 import pytest
-import requests
 import yaml
 
+from tests.buckets import new_bucket
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Qcnn
 from tests.cluster.proxy import Proxy
 
-RBAC = Path(__file__).parents[2] / "deploy" / "rbac.yaml"
-# What a test may take, on a busy machine too.
-_SECONDS = 240
+DEPLOY = Path(__file__).parents[2] / "deploy"
+# What the namespace of a cautious owner asks of its pods.
+_RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+# Nothing is waited for longer, on a machine that is busy with other work too.
+_SECONDS = 1200
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,21 +50,30 @@ def _in_time() -> Iterator[None]:
         signal.signal(signal.SIGALRM, previous)
 
 
-@pytest.fixture(scope="session")
-def namespace() -> Iterator[str]:
+@contextlib.contextmanager
+def new_namespace() -> Iterator[str]:
+    """Yield the name of a namespace that was set up as the README says."""
     if not os.environ.get("KUBECONFIG"):
         pytest.skip("KUBECONFIG is not set: no cluster")
     kubernetes.config.load_kube_config()
     core = kubernetes.client.CoreV1Api()
     name = f"qcnn-test-{secrets.token_hex(4)}"
-    core.create_namespace({"metadata": {"name": name}})
+    core.create_namespace({"metadata": {"name": name, "labels": _RESTRICTED}})
     try:
         client = kubernetes.client.ApiClient()
-        for manifest in yaml.safe_load_all(RBAC.read_text()):
-            kubernetes.utils.create_from_dict(client, manifest, namespace=name)
+        for file in ("rbac.yaml", "network.yaml"):
+            for manifest in yaml.safe_load_all((DEPLOY / file).read_text()):
+                kubernetes.utils.create_from_dict(client, manifest, namespace=name)
         yield name
     finally:
-        core.delete_namespace(name)
+        with contextlib.suppress(kubernetes.client.ApiException):
+            core.delete_namespace(name)
+
+
+@pytest.fixture(scope="session")
+def namespace() -> Iterator[str]:
+    with new_namespace() as name:
+        yield name
 
 
 def _token(namespace: str, account: str) -> str:
@@ -131,6 +142,15 @@ def launchers(namespace: str, kubeconfig: Path, request: pytest.FixtureRequest) 
 
 
 @pytest.fixture
+def apart(proxy: Proxy, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Launchers]:
+    """Starts launchers in a namespace that nothing else needs."""
+    with new_namespace() as name:
+        kubeconfig = _write_kubeconfig(tmp_path / "kubeconfig-apart", _token(name, "qcnn-launcher"), proxy.port)
+        with contextlib.closing(Launchers(name, kubeconfig, request.node.name)) as launchers:
+            yield launchers
+
+
+@pytest.fixture
 def qcnn(user_token: str, namespace: str, proxy: Proxy, tmp_path: Path) -> Iterator[Qcnn]:
     """Types commands with the rights of a person; the namespace is that of the kubeconfig's context."""
     kubeconfig = _write_kubeconfig(tmp_path / "kubeconfig-user", user_token, proxy.port, namespace)
@@ -139,10 +159,9 @@ def qcnn(user_token: str, namespace: str, proxy: Proxy, tmp_path: Path) -> Itera
 
 
 @pytest.fixture
-def bucket(namespace: str) -> str:
-    """The address of a new bucket."""
+def bucket(namespace: str) -> Iterator[str]:
+    """The address of a folder in a new bucket, which is deleted with all that is in it."""
     if not (server := os.environ.get("STORAGE_EMULATOR_HOST")):
         pytest.skip("STORAGE_EMULATOR_HOST is not set: no Cloud Storage server")
-    name = f"qcnn-{secrets.token_hex(6)}"
-    requests.post(f"{server}/storage/v1/b?project=test", json={"name": name}, timeout=10).raise_for_status()
-    return f"gs://{name}/trainings"
+    with new_bucket(server) as name:
+        yield f"gs://{name}/trainings"

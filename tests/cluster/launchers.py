@@ -8,11 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from kubernetes.client import CoreV1Api, CustomObjectsApi
+
 from components.image import IMAGE
 from components.train.job import Job, Pod
 from components.train.tfjobs.api import LEASES, PODS, SERVICES, TFJOBS, Api, Resource
-from components.train.tfjobs.identity import Identity
+from components.train.tfjobs.identity import RUN_LABEL, Identity, run_label
 from components.train.tfjobs.manifest import Policy, tfjob
+from components.train.tfjobs.template import CONTAINER
 from tests.cluster.programs import Program
 
 _PROGRAM = """
@@ -55,7 +58,7 @@ class Launchers:
         self._names: set[str] = set()
 
     def start(
-        self, job: Job, policy: Policy | None = None, *, pending_seconds: float = 60, namespace: str = ""
+        self, job: Job, policy: Policy | None = None, *, pending_seconds: float = 600, namespace: str = ""
     ) -> Program:
         policy = policy or Policy()
         self._names.add(self.name(job, policy))
@@ -82,10 +85,24 @@ class Launchers:
         """Return the name of the TFJob of a job."""
         return str(tfjob(job, self.identity, policy or Policy())["metadata"]["name"])
 
+    def suspend(self, job: Job, suspended: bool) -> None:
+        """Hold a job back, or let it go on, as a queue does."""
+        patch = {"spec": {"runPolicy": {"suspend": suspended}}}
+        where = ("kubeflow.org", "v1", self.namespace, "tfjobs", self.name(job))
+        CustomObjectsApi().patch_namespaced_custom_object(*where, patch)
+
+    def delete_pod(self, job: Job, process: str) -> None:
+        """Delete the pod of a process of a job."""
+        CoreV1Api().delete_namespaced_pod(f"{self.name(job)}-{process}", self.namespace)
+
+    def log(self, pod: dict[str, Any]) -> list[str]:
+        """Return all that a pod has printed."""
+        return [text for _, text in self.api.log(pod["metadata"]["name"], CONTAINER, "", follow=False)]
+
     def until(self, resource: Resource, condition: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
         """Wait until the run's objects of a kind fulfil a condition, and return them."""
-        run = tfjob(job(""), self.identity, Policy())["metadata"]["labels"]["app.kubernetes.io/instance"]
-        with contextlib.closing(self.api.watch(resource, labelSelector=f"app.kubernetes.io/instance={run}")) as watch:
+        selector = f"{RUN_LABEL}={run_label(self.identity.run)}"
+        with contextlib.closing(self.api.watch(resource, labelSelector=selector)) as watch:
             return next(list(objects.values()) for objects in watch if condition(list(objects.values())))
 
     def until_nothing_is_left(self) -> None:

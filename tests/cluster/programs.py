@@ -31,6 +31,11 @@ class Program:
                 return line
         raise AssertionError(f"it never said {pattern!r}:\\n{self.output}")
 
+    def lines(self, process: str) -> list[str]:
+        """What a process of a job has printed, as far as the program has passed it on."""
+        prefix = f"[{process}] "
+        return [line.removeprefix(prefix) for line in self.output.splitlines() if line.startswith(prefix)]
+
     def ends(self) -> int:
         """Wait for its end and return the exit code."""
         assert self.process.stdout

@@ -159,12 +159,34 @@ def test_a_run_is_deleted_by_its_name(launchers: Launchers, qcnn: Qcnn) -> None:
     assert "nothing to delete" in qcnn("delete", "--run", launchers.identity.run, "--yes")
 
 
+@pytest.mark.parametrize(
+    ("run", "other"),
+    [("量子", "卷积"), ("exp 1", "exp_1"), ("r" * 70 + "a", "r" * 70 + "b")],
+    ids=["words", "signs", "long"],
+)
+def test_of_runs_whose_names_look_alike_one_is_deleted(launchers: Launchers, qcnn: Qcnn, run: str, other: str) -> None:
+    names = []
+    for each in (run, other):
+        shown = qcnn("submit", "--target", "tfjob", "--name", each, *NOWHERE)
+        names += re.findall(r"^TFJob (\S+) is created", shown, re.MULTILINE)
+    first, second = names
+    assert {described["name"]: described["run"] for described in _status(qcnn)}.items() >= {
+        first: run,
+        second: other,
+    }.items()
+    shown = qcnn("delete", "--run", run, "--yes")
+    assert re.search(rf"^TFJob +{first} +{run} ", shown, re.MULTILINE), shown
+    assert second not in shown
+    assert [described["name"] for described in _status(qcnn) if described["name"] in names] == [second]
+    qcnn("delete", "--run", other, "--yes")
+
+
 def test_orphans_are_jobs_whose_launcher_is_gone(launchers: Launchers, qcnn: Qcnn) -> None:
     def renewed(seconds_ago: float) -> str:
         return (launchers.api.now() - datetime.timedelta(seconds=seconds_ago)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
     left, kept, free = (
-        launchers.create(job(WAITER, restarts=3, labels={"number": str(number)}), Policy(switch_seconds=seconds))
+        launchers.create(job(f"{WAITER}  # {number}", restarts=3), Policy(switch_seconds=seconds))
         for number, seconds in enumerate((600, 600, None))
     )
     launchers.api.apply(LEASES, lease(left, "test", 600, renewed(700)))

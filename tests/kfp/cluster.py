@@ -4,7 +4,7 @@ import contextlib
 
 from cli.backend import SINGLE_USER
 from components.train.tfjobs.api import PODS, TFJOBS, Api
-from components.train.tfjobs.identity import RUN_LABEL, label
+from components.train.tfjobs.identity import RUN_LABEL, run_label
 
 
 def steps_log(run: str) -> str:
@@ -41,5 +41,5 @@ def log(pod: str) -> str:
 def tfjobs(run: str) -> dict[str, str]:
     """Return the names of a run's TFJobs, by their uids."""
     with contextlib.closing(Api(SINGLE_USER)) as api:
-        found = api.find(TFJOBS, labelSelector=f"{RUN_LABEL}={label(run)}")
+        found = api.find(TFJOBS, labelSelector=f"{RUN_LABEL}={run_label(run)}")
         return {job["metadata"]["uid"]: job["metadata"]["name"] for job in found}

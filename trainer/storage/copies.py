@@ -23,7 +23,7 @@ class WorkingCopy:
 
         Raises:
             ConfigError: it refuses.
-            RetryableError: it does not answer.
+            UnreachableError: it does not answer, and has been waited for.
         """
         if self._mirror:
             self._mirror.flush()

@@ -16,8 +16,9 @@ with warnings.catch_warnings():
     from google.cloud import storage
     from google.cloud.storage.retry import DEFAULT_RETRY
 
-from trainer.errors import ConfigError, RetryableError
-from trainer.storage.stores import Address
+from trainer.errors import ConfigError
+from trainer.storage.reasons import reason_of
+from trainer.storage.stores import Address, UnreachableError
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"
 _RETRY = DEFAULT_RETRY.with_timeout(120.0)
@@ -81,24 +82,23 @@ class GoogleStore:
                 f"bucket: it, or what is asked for in it, does not exist. Given: {self._address}"
             ) from None
         except (exceptions.Forbidden, exceptions.Unauthorized) as error:
-            raise ConfigError(
-                f"bucket: access is refused ({_first_line(error.message)}). Given: {self._address}"
-            ) from None
+            raise ConfigError(f"bucket: access is refused ({reason_of(error)}). Given: {self._address}") from None
         except auth_exceptions.DefaultCredentialsError:
             raise ConfigError(
                 "bucket: no Google credentials are found; log in (gcloud auth application-default login), or run as a "
                 f"service account that has some. Given: {self._address}"
             ) from None
         except exceptions.ClientError as error:
-            raise ConfigError(f"bucket: refuses ({_first_line(error.message)}). Given: {self._address}") from None
+            raise ConfigError(f"bucket: refuses ({reason_of(error)}). Given: {self._address}") from None
         except (
             exceptions.GoogleAPIError,
             auth_exceptions.GoogleAuthError,
             requests.RequestException,
             ConnectionError,
         ) as error:
-            reason = _first_line(str(error))
-            raise RetryableError(f"bucket: does not answer as it should ({reason}). Given: {self._address}") from None
+            raise UnreachableError(
+                f"bucket: does not answer as it should ({reason_of(error)}). Given: {self._address}"
+            ) from None
 
 
 def _client_options() -> dict[str, str] | None:
@@ -107,7 +107,3 @@ def _client_options() -> dict[str, str] | None:
     if not host:
         return None
     return {"api_endpoint": host if "://" in host else f"http://{host}"}
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0][:200]

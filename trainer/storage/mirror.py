@@ -6,9 +6,8 @@ import threading
 import time
 from pathlib import Path
 
-from trainer.errors import RetryableError
 from trainer.folders import whole_files
-from trainer.storage.stores import Store
+from trainer.storage.stores import Store, UnreachableError
 
 logger = logging.getLogger("trainer")
 
@@ -49,7 +48,7 @@ class Mirror:
 
         Raises:
             ConfigError: the bucket refuses.
-            RetryableError: it does not answer.
+            UnreachableError: it does not answer, and has been waited for.
         """
         self._copy(everything=True)
 
@@ -73,7 +72,7 @@ class Mirror:
             try:
                 self._copy(everything=False)
                 answers = True
-            except RetryableError as error:
+            except UnreachableError as error:
                 if answers:
                     logger.warning("%s; training goes on, and it is tried again", error)
                 answers = False

@@ -12,8 +12,9 @@ from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
-from trainer.errors import ConfigError, RetryableError
-from trainer.storage.stores import Address
+from trainer.errors import ConfigError
+from trainer.storage.reasons import reason_of
+from trainer.storage.stores import Address, UnreachableError
 
 # Where Kubeflow Pipelines keeps artifacts in a cluster unless it is told otherwise.
 _KUBEFLOW_ENDPOINT = "http://minio-service.kubeflow:9000"
@@ -105,5 +106,5 @@ class S3Store:
         except (BotoCoreError, Boto3Error) as error:
             raise self._silent(error) from None
 
-    def _silent(self, error: Exception) -> RetryableError:
-        return RetryableError(f"bucket: does not answer as it should ({error}). Given: {self._address}")
+    def _silent(self, error: Exception) -> UnreachableError:
+        return UnreachableError(f"bucket: does not answer as it should ({reason_of(error)}). Given: {self._address}")

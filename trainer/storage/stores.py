@@ -4,9 +4,13 @@ import dataclasses
 from pathlib import Path
 from typing import Protocol
 
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, QcnnError
 
 SCHEMES = ("gs", "s3", "minio")
+
+
+class UnreachableError(QcnnError):
+    """A bucket has not answered for as long as it is waited for; whoever starts again waits as long in vain."""
 
 
 class Store(Protocol):
@@ -16,7 +20,7 @@ class Store(Protocol):
 
     Raises (by every method):
         ConfigError: the bucket does not exist, or its owner refuses; one line that says which.
-        RetryableError: it does not answer.
+        UnreachableError: it does not answer, and has been waited for.
     """
 
     def names(self) -> list[str]:

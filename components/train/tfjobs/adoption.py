@@ -8,8 +8,8 @@ from typing import Any
 
 from components.train.tfjobs.api import Api
 from components.train.tfjobs.kinds import Kind
-from components.train.tfjobs.manifest import HASH_ANNOTATION, condition
-from trainer.errors import ConfigError
+from components.train.tfjobs.manifest import HASH_ANNOTATION, TRAINING_ANNOTATION, condition
+from trainer.errors import ConfigError, QcnnError
 
 logger = logging.getLogger("trainer")
 
@@ -30,10 +30,12 @@ def create_or_adopt(
 ) -> tuple[dict[str, Any], How]:
     """Return the job of a manifest, as the API returns it; one that has failed is replaced.
 
-    It is created within `creating()`.
+    It is created within `creating()`. One that trains the same with other settings (image, memory, ...) counts once it
+    has ended.
 
     Raises:
-        ConfigError: a job of this name was made from something else, or the cluster refuses it.
+        ConfigError: a job of this name trains something else, or still runs with other settings, or the cluster
+            refuses it.
     """
     name = manifest["metadata"]["name"]
     while True:
@@ -45,16 +47,37 @@ def create_or_adopt(
                 # Another one was faster.
                 continue
             return found, How.CREATED
-        digest = found["metadata"].get("annotations", {}).get(HASH_ANNOTATION)
-        if digest != manifest["metadata"]["annotations"][HASH_ANNOTATION]:
-            raise ConfigError(f"{kind.name}: one of this name was made from another description. Given: {name}")
+        if _annotation(found, TRAINING_ANNOTATION) != _annotation(manifest, TRAINING_ANNOTATION):
+            raise ConfigError(f"{kind.name}: one of this name trains something else. Given: {name}")
         if "deletionTimestamp" in found["metadata"] or condition(found, "Failed"):
             logger.info("%s %s has failed or is being deleted; it is replaced", kind.name, name)
             _replace(api, kind, found)
         elif condition(found, kind.succeeded):
             return found, How.SUCCEEDED
-        else:
+        elif _annotation(found, HASH_ANNOTATION) == _annotation(manifest, HASH_ANNOTATION):
             return found, How.ADOPTED
+        else:
+            raise ConfigError(
+                f"{kind.name}: the same runs already, with other settings; wait for its end, or delete it and go on "
+                f"from its last checkpoint: qcnn delete {name}. Given: {name}"
+            )
+
+
+def abandon(api: Api, kind: Kind, job: dict[str, Any], otherwise: str = "") -> None:
+    """Delete a job that nobody will follow any more.
+
+    That it cannot be deleted is said, with what becomes of it `otherwise`, but hides no reason to give it up.
+    """
+    name = job["metadata"]["name"]
+    try:
+        api.delete(kind.resource, name, uid=job["metadata"]["uid"])
+    except QcnnError as error:
+        logger.warning("%s %s cannot be deleted%s (%s)", kind.name, name, otherwise, error)
+
+
+def _annotation(manifest: dict[str, Any], name: str) -> str | None:
+    annotation: str | None = manifest["metadata"].get("annotations", {}).get(name)
+    return annotation
 
 
 def _replace(api: Api, kind: Kind, found: dict[str, Any]) -> None:

@@ -4,10 +4,14 @@ import contextlib
 import json
 
 import kubernetes.client
+import urllib3
 
 from trainer.errors import ConfigError
 
 NOT_FOUND = 404
+NO_ANSWER = "the API server does not answer as it should"
+# 0 is what the client library makes of a connection that breaks under TLS.
+_BROKEN = (0, 429, 500, 502, 503, 504)
 
 
 class RefusedError(ConfigError):
@@ -18,14 +22,25 @@ class RefusedError(ConfigError):
         self.status = status
 
 
-def refused(error: kubernetes.client.ApiException, action: str, namespace: str) -> RefusedError:
-    """Return an error of one line for an answer that another try would not change."""
-    status, reason = int(error.status or 0), reason_of(error)
+def refused(error: kubernetes.client.ApiException, action: str, namespace: str, *, was_allowed: bool) -> RefusedError:
+    """Return an error of one line for an answer that another try would not change.
+
+    `was_allowed`: whether the same was allowed before.
+    """
+    status, reason = int(error.status or 0), _reason(error)
     where = f"namespace {namespace}"
     if status == 401:
-        message = f"credentials: the API server does not accept them; {action} was refused. Given: {where}"
+        no_more = " any more; was its service account deleted, or the namespace" if was_allowed else ""
+        message = f"credentials: the API server does not accept them{no_more}; {action} was refused. Given: {where}"
+    elif is_final(error):
+        message = f"namespace: is being deleted; {action} was refused. Given: {namespace}"
     elif status == 403 and "exceeded quota" in reason:
         message = f"quota: {where} has none left. Given: {reason}"
+    elif status == 403 and "forbidden: User" in reason and was_allowed:
+        message = (
+            f"permission: {action} in {where} was allowed and no longer is; was a role or its binding deleted "
+            f"(deploy/rbac.yaml makes them)? Given: {reason}"
+        )
     elif status == 403 and "forbidden: User" in reason:
         message = (
             f"permission: {action} in {where} is missing (deploy/rbac.yaml grants it), or there is no such namespace. "
@@ -40,14 +55,31 @@ def refused(error: kubernetes.client.ApiException, action: str, namespace: str) 
     return RefusedError(message, status)
 
 
-def reason_of(error: kubernetes.client.ApiException) -> str:
-    """Return the message of the Status object in an answer, in one line."""
+def is_final(error: kubernetes.client.ApiException) -> bool:
+    """Whether it is the answer of a namespace that is being deleted, which never takes anything again."""
+    return error.status == 403 and "because it is being terminated" in _reason(error)
+
+
+def is_broken(error: BaseException) -> bool:
+    """Whether the server is busy, broken or gone, and may come back; all else is a refusal."""
+    if isinstance(error, kubernetes.client.ApiException):
+        return error.status in _BROKEN
+    return isinstance(error, urllib3.exceptions.HTTPError | OSError)
+
+
+def why(error: BaseException) -> str:
+    """Return what an answer says, or what broke the connection, in one line."""
+    return _reason(error) if isinstance(error, kubernetes.client.ApiException) else _cause(error)
+
+
+def _reason(error: kubernetes.client.ApiException) -> str:
+    """Return the message of the Status object in an answer."""
     body = error.body.decode(errors="replace") if isinstance(error.body, bytes) else str(error.body or "")
     with contextlib.suppress(ValueError, AttributeError, TypeError):
         body = str(json.loads(body)["message"])
     return " ".join((body or str(error.reason)).split())
 
 
-def cause_of(error: BaseException) -> str:
+def _cause(error: BaseException) -> str:
     """Return what broke a connection, without the library's names for it."""
     return " ".join(str(error).split()).rpartition(">: ")[2]

@@ -1,11 +1,13 @@
 """The API of a Kubernetes cluster: requests that outlive its faults, watches that go on, errors of one line."""
 
 import contextlib
+import copy
 import dataclasses
 import datetime
 import email.utils
 import json
 import logging
+import math
 import random
 import re
 import time
@@ -13,31 +15,24 @@ from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
 import kubernetes.client
-import tenacity
 import urllib3
 
 from components.train.tfjobs.access import configuration
-from components.train.tfjobs.answers import NOT_FOUND, RefusedError, cause_of, reason_of, refused
+from components.train.tfjobs.answers import NO_ANSWER, NOT_FOUND, RefusedError, is_broken, refused, why
+from components.train.tfjobs.patience import Patience
 from trainer.errors import RetryableError
 
 logger = logging.getLogger("trainer")
 
 Object = dict[str, Any]
 
-# A server that never answered is probably named wrongly; one that did will come back. In seconds.
-FIRST_PATIENCE = 20.0
-PATIENCE = 600.0
 _CONNECT_SECONDS, _READ_SECONDS = 5.0, 30.0
 # A watch ends by itself before its connection counts as dead, so a silent one is never waited for longer.
 _WATCH_SECONDS = 50
 # A process may be silent for long; a connection that is silent for longer is opened again.
 _LOG_SECONDS = 300.0
 _GONE, _CONFLICT = 410, 409
-# 0 is what the client library makes of a connection that breaks under TLS.
-_PASSING = (0, 429, 500, 502, 503, 504)
-_TRIES_BEFORE_A_WORD = 3
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT")
-_NO_ANSWER = "the API server does not answer as it should"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,38 +49,55 @@ EVENTS = Resource("/api/v1", "events")
 SERVICES = Resource("/api/v1", "services")
 LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
 JOBS = Resource("/apis/batch/v1", "jobs")
+REVIEWS = Resource("/apis/authorization.k8s.io/v1", "localsubjectaccessreviews")
+
+
+@dataclasses.dataclass
+class _Server:
+    """What is known of the API server: whether it has ever answered, what it has allowed, its clock beside ours."""
+
+    answered: bool = False
+    allowed: set[tuple[str, Resource]] = dataclasses.field(default_factory=set)
+    clock_difference: float = 0.0
 
 
 class Api:
     """One namespace of the cluster that this process runs in, or that KUBECONFIG names.
 
-    Every request is tried again with backoff and jitter while the server is busy (429), broken (5xx) or gone, until
-    `patience` seconds have passed: a few at first, many once it has answered.
+    Every request is tried again with backoff and jitter while the server is busy (429), broken (5xx) or gone, for as
+    long as `patience` says: seconds at first, minutes once it has answered anything.
 
     Raises (by every method):
         ConfigError: the server refuses; one line that says what is missing.
         RetryableError: it did not answer for as long as that.
     """
 
-    def __init__(self, namespace: str, patience: float | None = None) -> None:
+    def __init__(self, namespace: str) -> None:
         self.namespace = namespace
-        self._fixed_patience = patience
-        self._answered = False
-        self._granted = set[tuple[str, Resource]]()
-        self._clock_difference = 0.0
-        access = configuration()
-        # Retrying is ours: the library's would neither end at once nor say what it does.
-        access.retries = False
-        self._client = kubernetes.client.ApiClient(access)
+        self._longest = math.inf
+        self._server = _Server()
+        self._client = _connect()
 
     def close(self) -> None:
         """Close the connections that nothing uses."""
         self._client.rest_client.pool_manager.clear()
         self._client.close()
 
+    def apart(self) -> "Api":
+        """Return the same on connections of its own, which no watch and no log takes up."""
+        apart = copy.copy(self)
+        apart._client = _connect()
+        return apart
+
+    def within(self, seconds: float) -> "Api":
+        """Return the same, on the same connections, that tries no request for longer than so many seconds."""
+        hurried = copy.copy(self)
+        hurried._longest = seconds
+        return hurried
+
     def now(self) -> datetime.datetime:
         """Return the time by the server's clock, which all who look at a Lease share."""
-        return datetime.datetime.fromtimestamp(time.time() + self._clock_difference, datetime.timezone.utc)
+        return datetime.datetime.fromtimestamp(time.time() + self._server.clock_difference, datetime.timezone.utc)
 
     def get(self, resource: Resource, name: str) -> Object | None:
         """Return an object, None if there is none."""
@@ -237,72 +249,53 @@ class Api:
         streamed = subresource == "log" or verb == "watch"
 
         def once() -> urllib3.BaseHTTPResponse:
-            response: urllib3.BaseHTTPResponse = self._client.call_api(
-                path,
-                method,
-                query_params=list((query or {}).items()),
-                header_params={"Content-Type": content, "Accept": "application/json"},
-                body=body,
-                auth_settings=["BearerToken"],
-                _preload_content=False,
-                _return_http_data_only=True,
-                _request_timeout=(_CONNECT_SECONDS, read_seconds),
-            )
-            self._hear(response)
-            self._granted.add((verb, resource))
+            try:
+                response: urllib3.BaseHTTPResponse = self._client.call_api(
+                    path,
+                    method,
+                    query_params=list((query or {}).items()),
+                    header_params={"Content-Type": content, "Accept": "application/json"},
+                    body=body,
+                    auth_settings=["BearerToken"],
+                    _preload_content=False,
+                    _return_http_data_only=True,
+                    _request_timeout=(_CONNECT_SECONDS, read_seconds),
+                )
+            except kubernetes.client.ApiException as error:
+                if error.status:
+                    self._hear(error.headers or {})
+                raise
+            self._hear(response.headers)
+            self._server.allowed.add((verb, resource))
             if not streamed:
                 # Read here, so that a connection that breaks in the middle is tried again.
                 assert isinstance(response.data, bytes)
             return response
 
-        # A server that is just starting refuses what it has not read the rights for yet.
-        passing = (*_PASSING, 401, 403) if (verb, resource) in self._granted else _PASSING
-        patience = self._fixed_patience or (PATIENCE if self._answered else FIRST_PATIENCE)
+        action = f"{verb} {resource.plural}{'/' * bool(subresource)}{subresource}"
+        was_allowed = (verb, resource) in self._server.allowed
+        patience = Patience(
+            f"{action} in namespace {self.namespace}", lambda: self._server.answered, was_allowed, self._longest
+        )
         try:
-            return tenacity.Retrying(
-                retry=tenacity.retry_if_exception(lambda error: _is_passing(error, passing)),
-                wait=_wait,
-                stop=tenacity.stop_before_delay(patience),
-                before_sleep=_say,
-                reraise=True,
-            )(once)
-        except kubernetes.client.ApiException as error:
-            if error.status in _PASSING:
-                raise RetryableError(f"{_NO_ANSWER} ({reason_of(error)}). Given: {self._host}") from None
-            raise refused(
-                error, f"{verb} {resource.plural}{'/' * bool(subresource)}{subresource}", self.namespace
-            ) from None
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise RetryableError(f"{_NO_ANSWER} ({cause_of(error)}). Given: {self._host}") from None
+            return patience.tries()(once)
+        except (kubernetes.client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
+            if is_broken(error):
+                raise RetryableError(f"{NO_ANSWER} ({why(error)}). Given: {self._host}") from None
+            raise refused(error, action, self.namespace, was_allowed=was_allowed) from None
 
-    def _hear(self, response: urllib3.BaseHTTPResponse) -> None:
-        self._answered = True
-        if date := response.headers.get("Date"):
-            self._clock_difference = email.utils.parsedate_to_datetime(date).timestamp() - time.time()
+    def _hear(self, headers: Mapping[str, str]) -> None:
+        self._server.answered = True
+        if date := headers.get("Date"):
+            self._server.clock_difference = email.utils.parsedate_to_datetime(date).timestamp() - time.time()
 
     @property
     def _host(self) -> str:
         return str(self._client.configuration.host)
 
 
-def _is_passing(error: BaseException, statuses: tuple[int, ...]) -> bool:
-    if isinstance(error, kubernetes.client.ApiException):
-        return error.status in statuses
-    return isinstance(error, urllib3.exceptions.HTTPError | OSError)
-
-
-def _say(state: tenacity.RetryCallState) -> None:
-    """Say once for a request that it is tried again; what passes at the second try is not worth a line."""
-    error = state.outcome.exception() if state.outcome else None
-    if error and state.attempt_number == _TRIES_BEFORE_A_WORD:
-        reason = reason_of(error) if isinstance(error, kubernetes.client.ApiException) else cause_of(error)
-        logger.warning("%s (%s); trying again", _NO_ANSWER, reason)
-
-
-def _wait(state: tenacity.RetryCallState) -> float:
-    """Return the seconds to the next try, at least those that the server asks for."""
-    wait = tenacity.wait_random_exponential(multiplier=0.5, max=10)(state)
-    error = state.outcome.exception() if state.outcome else None
-    headers = error.headers if isinstance(error, kubernetes.client.ApiException) else None
-    asked = headers.get("Retry-After", "") if headers else ""
-    return max(wait, float(asked)) if asked.isdigit() else wait
+def _connect() -> kubernetes.client.ApiClient:
+    access = configuration()
+    # Retrying is ours: the library's would neither end at once nor say what it does.
+    access.retries = False
+    return kubernetes.client.ApiClient(access)

@@ -8,7 +8,7 @@ from typing import Any
 
 from components.train.tfjobs import jobs
 from components.train.tfjobs.api import JOBS, LEASES, PODS, SERVICES, TFJOBS, Api, Resource
-from components.train.tfjobs.identity import JOB_LABEL, OWN
+from components.train.tfjobs.identity import JOB_LABEL, OWN, run_of
 
 # Owners come last: what is seen to belong to nothing was there before they were looked for.
 _KINDS = {"Pod": PODS, "Service": SERVICES, "Lease": LEASES, "Job": JOBS, "TFJob": TFJOBS}
@@ -43,6 +43,11 @@ class Found:
         return dict(self.object["metadata"].get("labels", {}))
 
     @property
+    def run(self) -> str | None:
+        """The run that it belongs to, None where it does not say."""
+        return run_of(self.object["metadata"])
+
+    @property
     def is_own(self) -> bool:
         """Whether qcnn made it, or had it made."""
         return self.labels.items() >= OWN.items()
@@ -62,6 +67,11 @@ def look(api: Api) -> list[Found]:
 def roots(everything: Iterable[Found]) -> list[Found]:
     """Return what of ours runs processes, TFJobs and Jobs."""
     return [found for found in everything if found.kind in _OWNERS and found.is_own]
+
+
+def of_run(everything: Iterable[Found], run: str) -> list[Found]:
+    """Return what of ours belongs to the run of this name and to no other, however alike."""
+    return [found for found in everything if found.is_own and found.run == run]
 
 
 def orphans(everything: Collection[Found], now: datetime.datetime) -> list[Found]:

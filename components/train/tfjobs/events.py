@@ -1,5 +1,6 @@
 """What the events of a namespace tell, by pure functions (core/v1 Event, as the API returns it)."""
 
+import collections
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,13 +15,20 @@ def last_warning(warnings: Iterable[Mapping[str, Any]], reason: str = "") -> str
 
 
 def restarts(job: Mapping[str, Any], scheduled: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> int:
-    """Return how often processes of a TFJob were started again, as far back as events are kept.
+    """Return how often a TFJob's training was started again, as far back as events are kept, or to its last suspension.
 
-    `scheduled` are the events of pods that got a node, one for each life of a process. Those that the operator counts
-    by itself it drops where there are many.
+    `scheduled` are the events of pods that got a node, one for each life of a process; where one is lost, all begin a
+    new life. Events that the operator counts by itself it drops where there are many.
     """
-    created, prefix = job["metadata"]["creationTimestamp"], f"{job['metadata']['name']}-"
-    objects = [event["involvedObject"] for event in scheduled if event["metadata"]["creationTimestamp"] >= created]
+    metadata, prefix = job["metadata"], f"{job['metadata']['name']}-"
+    began = max([metadata["creationTimestamp"], *_suspensions(job)])
+    objects = [event["involvedObject"] for event in scheduled if event["metadata"]["creationTimestamp"] >= began]
     lives = {(found["name"], found["uid"]) for found in objects if found["name"].startswith(prefix)}
     lives |= {(pod["metadata"]["name"], pod["metadata"]["uid"]) for pod in pods}
-    return len(lives) - len({name for name, _ in lives})
+    return max(collections.Counter(name for name, _ in lives).values(), default=1) - 1
+
+
+def _suspensions(job: Mapping[str, Any]) -> list[str]:
+    """Return when a TFJob was last suspended, or let go on."""
+    conditions = job.get("status", {}).get("conditions", ())
+    return [found["lastTransitionTime"] for found in conditions if found["type"] == "Suspended"]

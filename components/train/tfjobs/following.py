@@ -1,6 +1,5 @@
 """A job from its creation to its end: its processes' output, how often they were lost, how they ended."""
 
-import collections
 import contextlib
 import functools
 import logging
@@ -10,9 +9,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
-from components.train.tfjobs import pods
+from components.train.tfjobs import jobs, pods
+from components.train.tfjobs.adoption import abandon
 from components.train.tfjobs.api import PODS, Api
 from components.train.tfjobs.kinds import Kind
+from components.train.tfjobs.lives import Lives
 from components.train.tfjobs.manifest import condition
 from components.train.tfjobs.pod_logs import PodLog
 from components.train.tfjobs.pods import Process
@@ -42,17 +43,17 @@ class GivenUpError(RetryableError):
     for one that has failed (updateJobReplicaStatuses), whatever its exit code will be.
     """
 
-    def __init__(self, message: str, lost: int) -> None:
+    def __init__(self, message: str, lives: Lives) -> None:
         super().__init__(message)
-        # How often a process was lost, this time included.
-        self.lost = lost
+        # What was lost, this time included.
+        self.lives = lives
 
 
 class Following:
     """Follows one job, as the API returned it, to its end.
 
     `processes` are role and index of all that it is made of. Without `restarts` it only looks on, however often
-    processes are lost.
+    processes are lost. `lives` is what was seen of the jobs that it replaces.
     """
 
     def __init__(
@@ -63,19 +64,24 @@ class Following:
         processes: Sequence[tuple[str, int]],
         restarts: int | None,
         pending_seconds: float,
+        lives: Lives | None = None,
     ) -> None:
         self._api = api
         self._kind = kind
         self._job = job
         self._name, self._uid = job["metadata"]["name"], job["metadata"]["uid"]
         self._restarts = restarts
-        self._start = Start(api, job, processes, pending_seconds)
+        names = [f"{role} {index}" for role, index in processes]
+        self._leader = "chief 0" if "chief 0" in names else names[0]
+        self._start = Start(api, job, names, pending_seconds)
         self._news: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._processes: list[Process] = []
         self._pods_are_known = False
         self._logs: dict[str, PodLog] = {}
-        self._too_big: set[str] = set()
-        self._lives: collections.defaultdict[str, list[str]] = collections.defaultdict(list)
+        self._seen: dict[str, Process] = {}
+        self._greedy: set[str] = set()
+        self._lives = lives.moved_to(self._uid) if lives else Lives(self._uid)
+        self._was_suspended = False
         self._ended = threading.Event()
 
     def fail(self, error: Exception) -> None:
@@ -147,11 +153,19 @@ class Following:
         with contextlib.suppress(queue.Empty):
             self._news.get(timeout=seconds)()
 
-    def _see_job(self, jobs: Objects) -> None:
-        job = jobs.get(self._name)
+    def _see_job(self, found: Objects) -> None:
+        job = found.get(self._name)
         if job is None or job["metadata"]["uid"] != self._uid or "deletionTimestamp" in job["metadata"]:
-            raise RetryableError(f"{self._kind.name}: it was deleted while it was followed. Given: {self._name}")
+            raise RetryableError(
+                f"{self._kind.name}: it, or its namespace, was deleted while it was followed. Given: {self._name}"
+            )
         self._job = job
+        suspended = jobs.is_suspended(job)
+        if suspended != self._was_suspended:
+            what = "is suspended, as by a queue; it is waited for" if suspended else "is no longer suspended"
+            logger.info("%s %s %s", self._kind.name, self._name, what)
+            self._was_suspended = suspended
+            self._judge()
 
     def _see_pods(self, found: Objects) -> None:
         self._pods_are_known = True
@@ -163,39 +177,54 @@ class Following:
         running = {process.uid for process in self._processes if process.exit_code is None}
         for uid in self._logs.keys() - running:
             self._logs[uid].ended()
-        self._start.see(self._processes)
-        for process in self._processes:
-            self._check(process)
+        self._judge()
 
-    def _check(self, process: Process) -> None:
-        """Give the job up where the operator would start a process again that must not be."""
-        lives = self._lives[process.name]
-        if process.uid not in lives:
-            lives.append(process.uid)
-            if len(lives) > 1:
-                count = len(lives) - 1 if self._restarts is None else f"{len(lives) - 1} of {self._restarts}"
-                logger.warning("%s was lost and is started again (%s)", process.name, count)
+    def _judge(self) -> None:
+        """Say what has changed; give the job up where the operator would start it again, and must not."""
+        suspended = jobs.is_suspended(self._job)
+        self._start.see(self._processes, suspended=suspended)
+        returned = [process.name for process in self._processes if self._lives.returned(process)]
+        self._lives = self._lives.see(self._processes, suspended=suspended)
+        self._seen |= {process.uid: process for process in self._processes}
+        greedy = [process for process in self._processes if process.out_of_memory and process.uid not in self._greedy]
+        self._greedy |= {process.uid for process in greedy}
         if self._restarts is None:
-            if process.out_of_memory and process.uid not in self._too_big:
-                self._too_big.add(process.uid)
+            for process in greedy:
                 logger.warning("%s used more memory than its limit", process.name)
-            return
-        if process.out_of_memory or len(lives) - 1 + process.lost > self._restarts:
-            self._api.delete(self._kind.resource, self._name, uid=self._uid)
-            self._end_logs()
-            self._raise(process, "")
+        elif not self._has_ended and not self._is_done:
+            if greedy:
+                self._give_up(greedy[0])
+            if loss := self._lives.one_too_many(self._restarts):
+                self._give_up(self._seen[loss.pod])
+        for name in returned:
+            count = self._lives.restarts if self._restarts is None else f"{self._lives.restarts} of {self._restarts}"
+            logger.warning("%s was lost and is started again (%s)", name, count)
+
+    @property
+    def _is_done(self) -> bool:
+        """Whether the leading process has ended well, which ends the job."""
+        return any(process.name == self._leader and process.exit_code == 0 for process in self._processes)
+
+    def _give_up(self, process: Process) -> NoReturn:
+        abandon(self._api, self._kind, self._job)
+        self._end_logs()
+        self._raise(process, "")
 
     def _check_given_up(self, failure: str) -> None:
+        """Tell a job that the operator gave up for a pod that was deleted from one that failed."""
         process = pods.most_to_blame(self._processes)
         if self._restarts is None or _PODS_FAILED not in failure:
             return
         if process and (process.own_fault or process.out_of_memory):
             return
-        lost = max(map(len, self._lives.values()), default=1)
-        if lost <= self._restarts:
+        self._lives = self._lives.given_up()
+        if self._lives.restarts <= self._restarts:
             raise GivenUpError(
-                f"{self._kind.name}: was given up for a process that was lost. Given: {self._name}", lost
+                f"{self._kind.name}: was given up for a process that was lost. Given: {self._name}", self._lives
             )
+        raise RetryableError(
+            f"{self._kind.name}: processes were lost, after {self._restarts} restarts: {failure} Given: {self._name}"
+        )
 
     def _end_logs(self) -> None:
         end = time.monotonic() + _LOG_SECONDS
@@ -217,6 +246,6 @@ class Following:
         if process.out_of_memory:
             how = "used more memory than its limit"
         elif not process.own_fault:
-            how += f", after {len(self._lives[process.name]) - 1} restarts"
+            how += f", after {max(0, self._lives.restarts - 1)} restarts"
         kind = TrainingError if process.out_of_memory or process.own_fault else RetryableError
         raise kind(f"{process.name} {how}: {lines[-1] if lines else 'it printed nothing'}. Given: {self._name}")

@@ -16,6 +16,12 @@ def state(job: dict[str, Any]) -> str:
     return next((kind for kind in _STATES if condition(job, kind)), "New")
 
 
+def is_suspended(job: dict[str, Any]) -> bool:
+    """Whether a TFJob or a Job (batch/v1) is held back, as a queue does until there is room: it has no pods then."""
+    spec = job["spec"]
+    return bool(spec.get("runPolicy", spec).get("suspend"))
+
+
 def has_ended(job: dict[str, Any]) -> bool:
     """Whether nothing of it runs any more, or will."""
     return state(job) in ("Failed", "Succeeded")

@@ -2,20 +2,22 @@
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from components.train.job import Job
-from components.train.tfjobs.adoption import How, create_or_adopt
+from components.train.tfjobs.adoption import How, abandon, create_or_adopt
 from components.train.tfjobs.api import SERVICES, TFJOBS, Api
 from components.train.tfjobs.eviction import OwnPod
 from components.train.tfjobs.following import Following, GivenUpError
 from components.train.tfjobs.identity import Identity
 from components.train.tfjobs.kinds import TFJOB
-from components.train.tfjobs.manifest import Policy, condition, profiler_service, tfjob
+from components.train.tfjobs.lives import Lives
+from components.train.tfjobs.manifest import Policy, condition, pod_of, profiler_service, tfjob
 from components.train.tfjobs.renewal import Renewal
+from components.train.tfjobs.reviews import check_lease_right
 from components.train.tfjobs.termination import GRACE, Termination
-from trainer.errors import ConfigError, QcnnError, RetryableError, TrainingError
+from trainer.errors import ConfigError, RetryableError, TrainingError
 from trainer.startup import ABANDONED
 
 logger = logging.getLogger("trainer")
@@ -48,35 +50,43 @@ def launch(
             the API server does not answer any more.
     """
     policy = policy or Policy()
-    manifest = tfjob(job, identity, policy, owner)
+    manifest, account = tfjob(job, identity, policy, owner), pod_of(job).service_account
     name = manifest["metadata"]["name"]
     with contextlib.ExitStack() as stack:
         api = stack.enter_context(contextlib.closing(Api(namespace)))
-        urgent = stack.enter_context(contextlib.closing(Api(namespace, patience=GRACE)))
-        is_going = _watched(stack, namespace, own_pod)
-        termination = stack.enter_context(Termination(urgent, name, is_going).installed())
+        renewing = stack.enter_context(contextlib.closing(api.apart()))
+        is_going = _watched(stack, api, own_pod)
+        termination = stack.enter_context(Termination(renewing.within(GRACE), name, is_going).installed())
         if retried:
             _check_fault(api, job, name)
-        lost = 0
+
+        @contextlib.contextmanager
+        def creating() -> Iterator[None]:
+            if policy.switch_seconds is not None:
+                check_lease_right(api, account, name)
+            with termination.creating():
+                yield
+
+        lives: Lives | None = None
         while True:
-            running, how = create_or_adopt(api, TFJOB, manifest, termination.creating)
+            running, how = create_or_adopt(api, TFJOB, manifest, creating)
             logger.info("TFJob %s %s", name, how.value)
             if how is How.SUCCEEDED:
                 return
-            following = Following(api, TFJOB, running, job.processes(), job.restarts - lost, pending_seconds)
+            following = Following(api, TFJOB, running, job.processes(), job.restarts, pending_seconds, lives)
             try:
-                _follow(api, urgent, running, following, policy)
+                _follow(api, renewing, running, following, policy)
                 return
             except GivenUpError as error:
-                lost += error.lost
-                logger.warning("%s; it is started again (%d of %d)", error, lost, job.restarts)
+                lives = error.lives
+                logger.warning("%s; it is started again (%d of %d)", error, lives.restarts, job.restarts)
 
 
-def _watched(stack: contextlib.ExitStack, namespace: str, own_pod: str | None) -> Callable[[], bool]:
+def _watched(stack: contextlib.ExitStack, api: Api, own_pod: str | None) -> Callable[[], bool]:
     """Return what tells whether the pod of this process is being taken away."""
     if not own_pod:
         return lambda: False
-    pod = OwnPod(stack.enter_context(contextlib.closing(Api(namespace))), own_pod)
+    pod = OwnPod(stack.enter_context(contextlib.closing(api.apart())), own_pod)
     return lambda: pod.is_going
 
 
@@ -99,17 +109,16 @@ def _check_fault(api: Api, job: Job, name: str) -> None:
             raise
 
 
-def _follow(api: Api, urgent: Api, running: dict[str, Any], following: Following, policy: Policy) -> None:
+def _follow(api: Api, renewing: Api, running: dict[str, Any], following: Following, policy: Policy) -> None:
     """Follow a TFJob to its end, as its launcher; delete one that cannot be followed."""
     try:
         with contextlib.ExitStack() as stack:
             if policy.switch_seconds is not None:
-                renewal = Renewal(urgent, running, policy.switch_seconds, following.fail)
+                renewal = Renewal(renewing, running, policy.switch_seconds, following.fail)
                 stack.callback(renewal.stop)
             api.apply(SERVICES, profiler_service(running))
             following.run()
     except ConfigError:
-        # Nobody would follow it; what was wrong counts more than that it cannot be deleted either.
-        with contextlib.suppress(QcnnError):
-            api.delete(TFJOBS, running["metadata"]["name"], uid=running["metadata"]["uid"])
+        ends = "" if policy.switch_seconds is None else f"; its pods end {policy.switch_seconds} s from now"
+        abandon(api, TFJOB, running, ends)
         raise

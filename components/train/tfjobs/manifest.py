@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.train.job import Job, Pod
-from components.train.tfjobs.identity import Identity, labels
+from components.train.tfjobs.identity import RUN_ANNOTATION, Identity, annotations, labels, run_of
 from components.train.tfjobs.identity import name as job_name
 from components.train.tfjobs.template import template
 from trainer.errors import ConfigError
@@ -20,7 +20,9 @@ Manifest = dict[str, Any]
 
 CLUSTER_PORT = 2222
 PROFILER_PORT = 2223
-HASH_ANNOTATION = "spec-sha256"
+# What is trained, and with what: the first decides on the name, the second on whether it is the same object.
+TRAINING_ANNOTATION = "qcnn/training-sha256"
+HASH_ANNOTATION = "qcnn/spec-sha256"
 # Set by the operator on every pod.
 JOB_NAME_LABEL = "training.kubeflow.org/job-name"
 ROLE_LABEL = "training.kubeflow.org/replica-type"
@@ -44,23 +46,42 @@ class Policy:
 
 
 def tfjob(job: Job, identity: Identity, policy: Policy, owner: Mapping[str, str] | None = None) -> Manifest:
-    """Return the TFJob of a training job; its name follows from all that is in it, but not from its owner.
+    """Return the TFJob of a training job.
+
+    Its name, by which its outputs lie in a folder, follows from what is trained: the run, task and iteration, the
+    command, and how many processes run it. What they are given (image, memory, labels, ...) and the policy are no part
+    of it, so a training that needed more memory goes on where it was.
 
     `owner` is an ownerReference (apiVersion, kind, name, uid) to what the job is deleted with.
 
     Raises:
         ConfigError: the job has no pod, an unknown role, or no process that could lead it.
     """
-    pod = _checked(job)
-    unnamed = _manifest(job, pod, identity, policy, "")
-    # Labels hold the identity, but cut.
-    described = json.dumps([dataclasses.asdict(identity), unnamed], sort_keys=True)
-    digest = hashlib.sha256(described.encode()).hexdigest()
-    manifest = _manifest(job, pod, identity, policy, job_name(identity, digest))
-    manifest["metadata"]["annotations"] = {HASH_ANNOTATION: digest}
+    pod = pod_of(job)
+    counts = {role: count for role, count in job.replicas.items() if count}
+    training = _digest([dataclasses.asdict(identity), job.argv, counts])
+    manifest = _manifest(job, pod, identity, policy, job_name(identity, training))
+    manifest["metadata"]["annotations"] |= {TRAINING_ANNOTATION: training, HASH_ANNOTATION: _digest(manifest)}
     if owner:
         manifest["metadata"]["ownerReferences"] = [dict(owner)]
     return manifest
+
+
+def pod_of(job: Job) -> Pod:
+    """Return what the processes of a job are given.
+
+    Raises:
+        ConfigError: the job has no pod, an unknown role, or no process that could lead it.
+    """
+    if job.pod is None:
+        raise ConfigError("pod: a job on Kubernetes needs an image. Given: none")
+    given = {role: count for role, count in job.replicas.items() if count}
+    unknown = sorted(set(given) - set(REPLICA_TYPES))
+    if unknown or not given.keys() & {"chief", "worker"} or given.get("chief", 0) > 1:
+        raise ConfigError(
+            f"replicas: must be of {', '.join(REPLICA_TYPES)}, with a worker or one chief. Given: {dict(job.replicas)}"
+        )
+    return job.pod
 
 
 def condition(job: Manifest, kind: str) -> str | None:
@@ -102,22 +123,16 @@ def lease(job: Manifest, holder: str, seconds: int, renewed: str) -> Manifest:
     }
 
 
-def _checked(job: Job) -> Pod:
-    if job.pod is None:
-        raise ConfigError("pod: a job on Kubernetes needs an image. Given: none")
-    given = {role: count for role, count in job.replicas.items() if count}
-    unknown = sorted(set(given) - set(REPLICA_TYPES))
-    if unknown or not given.keys() & {"chief", "worker"} or given.get("chief", 0) > 1:
-        raise ConfigError(
-            f"replicas: must be of {', '.join(REPLICA_TYPES)}, with a worker or one chief. Given: {dict(job.replicas)}"
-        )
-    return job.pod
+def _digest(described: Any) -> str:
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
 def _owned(job: Manifest, name: str) -> Manifest:
     metadata = job["metadata"]
     owner = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": metadata["name"], "uid": metadata["uid"]}
-    return {"name": name, "labels": metadata["labels"], "ownerReferences": [owner]}
+    run = run_of(metadata)
+    annotations = {RUN_ANNOTATION: run} if run else {}
+    return {"name": name, "labels": metadata["labels"], "annotations": annotations, "ownerReferences": [owner]}
 
 
 def _manifest(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str) -> Manifest:
@@ -134,7 +149,11 @@ def _manifest(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str)
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
-        "metadata": {"name": name, "labels": {**pod.labels, **labels(identity)}},
+        "metadata": {
+            "name": name,
+            "labels": {**pod.labels, **labels(identity)},
+            "annotations": annotations(identity),
+        },
         "spec": {
             "runPolicy": run_policy,
             # The leading process writes all that there is, last of all. AllWorkers would have a worker that is lost
@@ -150,10 +169,11 @@ def _manifest(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str)
 
 
 def _template(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str) -> Manifest:
-    command = job.argv
-    if policy.switch_seconds is not None:
-        command = (*SWITCH, "--lease", name, SWITCH_SECONDS, str(policy.switch_seconds), "--", *command)
-    made = template(pod, name, labels(identity), command)
+    command, has_switch = job.argv, policy.switch_seconds is not None
+    if has_switch:
+        words = ("--lease", name, "--account", pod.service_account, SWITCH_SECONDS, str(policy.switch_seconds))
+        command = (*SWITCH, *words, "--", *command)
+    made = template(pod, name, identity, command, speaks_to_api=has_switch)
     made["spec"]["affinity"] = _spread(name)
     made["spec"]["containers"][0]["ports"] = [
         {"name": "tfjob-port", "containerPort": CLUSTER_PORT},

@@ -42,6 +42,11 @@ class Process:
         return self.exit_code is not None and is_own_fault(self.exit_code)
 
     @property
+    def lost_a_peer(self) -> bool:
+        """Whether it ended because another process did, by what it says itself."""
+        return self.exit_code == RETRYABLE
+
+    @property
     def lost(self) -> bool:
         """Whether it ended by something else than its own fault or anybody's wish."""
         return bool(self.exit_code) and not self.own_fault and not self.told_to_end
@@ -72,7 +77,7 @@ def read(pod: dict[str, Any]) -> Process:
 def most_to_blame(processes: Iterable[Process]) -> Process | None:
     """Return who failed by an own fault, else was killed, else only lost a peer; None if none failed."""
     failed = [process for process in processes if process.exit_code]
-    return min(failed, key=lambda process: (not process.own_fault, process.exit_code == RETRYABLE), default=None)
+    return min(failed, key=lambda process: (not process.own_fault, process.lost_a_peer), default=None)
 
 
 def _trouble(status: dict[str, Any], state: dict[str, Any]) -> str | None:

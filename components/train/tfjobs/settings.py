@@ -1,12 +1,16 @@
 """What a person gives the pods of a job: read from a file and validated, before any cluster is asked."""
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
 import pydantic
 
 from components.train.job import Pod
+from components.train.tfjobs.secrecy import secrets_in
 from trainer.errors import ConfigError
+
+logger = logging.getLogger("trainer")
 
 _ADAPTER = pydantic.TypeAdapter(Pod)
 # What each field accepts, where the validator's own words would not do.
@@ -26,20 +30,32 @@ _ALLOWED = {
 
 
 def pod_settings(values: Mapping[str, Any]) -> Pod:
-    """Validate the settings of a job's pods; `image` is the only one without a default.
+    """Validate the settings of a job's pods; `image` is the only one without a default. Warn of secrets among them.
 
     Raises:
         ConfigError: one line with the first that is wrong, its value and what is allowed.
     """
     try:
-        return _ADAPTER.validate_python(dict(values))
+        pod = _ADAPTER.validate_python(dict(values))
     except pydantic.ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        raise _refused(error) from None
+    for name in secrets_in(pod.environment):
+        logger.warning(
+            "warning: pod.environment: %s looks like a secret, which everybody who may look at the job can read there; "
+            "keep it in a Secret, and name that in the pod's settings: secrets: {%s: SECRET/KEY}",
+            *(name, name),
+        )
+    return pod
+
+
+def _refused(error: pydantic.ValidationError) -> ConfigError:
+    """Return one line with the first setting that is wrong."""
+    first = error.errors(include_url=False)[0]
     field, *within = map(str, first["loc"])
     name = ".".join(("pod", field, *within))
     if first["type"] == "missing":
-        raise ConfigError(f"{name}: must be given. Given: none")
+        return ConfigError(f"{name}: must be given. Given: none")
     if first["type"] == "unexpected_keyword_argument":
         keys = ", ".join(Pod.__dataclass_fields__)
-        raise ConfigError(f"{name}: unknown key; the keys are {keys}. Given: {first['input']!r}")
-    raise ConfigError(f"{name}: must be {_ALLOWED.get(field, 'text')}. Given: {first['input']!r}")
+        return ConfigError(f"{name}: unknown key; the keys are {keys}. Given: {first['input']!r}")
+    return ConfigError(f"{name}: must be {_ALLOWED.get(field, 'text')}. Given: {first['input']!r}")

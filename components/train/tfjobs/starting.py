@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from components.train.tfjobs.api import EVENTS, Api
@@ -17,15 +17,23 @@ _EVENTS_SECONDS = 10.0
 
 
 class Start:
-    """Watches over the start of the processes (role, index) of a TFJob, those that are started again among them."""
+    """Watches over the start of the processes of a TFJob, by their names, those that are started again among them."""
 
-    def __init__(self, api: Api, job: dict[str, Any], expected: Sequence[tuple[str, int]], seconds: float) -> None:
+    def __init__(
+        self,
+        api: Api,
+        job: dict[str, Any],
+        expected: Sequence[str],
+        seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._api = api
         self._name, self._uid = job["metadata"]["name"], job["metadata"]["uid"]
-        self._expected = {f"{role} {index}" for role, index in expected}
+        self._expected = set(expected)
         self._seconds = seconds
-        self._since: float | None = time.monotonic()
-        self._events_at = time.monotonic() + _EVENTS_SECONDS
+        self._clock = clock
+        self._since: float | None = clock()
+        self._events_at = clock() + _EVENTS_SECONDS
         self._waiting: dict[str, Process | None] = dict.fromkeys(self._expected)
         self._said: dict[str, str] = {}
 
@@ -34,18 +42,19 @@ class Start:
         """Whether a process is waited for."""
         return self._since is not None
 
-    def see(self, processes: Sequence[Process]) -> None:
-        """Take note of all processes that have a pod."""
+    def see(self, processes: Sequence[Process], *, suspended: bool) -> None:
+        """Take note of all processes that have a pod; nothing is waited for while the job is suspended."""
         by_name = {process.name: process for process in processes}
+        expected = set() if suspended else self._expected
         self._waiting = {
-            name: by_name.get(name) for name in self._expected if name not in by_name or not by_name[name].started
+            name: by_name.get(name) for name in expected if name not in by_name or not by_name[name].started
         }
         if not self._waiting:
             self._since = None
             self._said.clear()
             return
         if self._since is None:
-            self._since = time.monotonic()
+            self._since = self._clock()
             self._events_at = self._since + _EVENTS_SECONDS
         for name, process in self._waiting.items():
             if process and process.trouble:
@@ -59,7 +68,7 @@ class Start:
         """
         if self._since is None:
             return
-        now = time.monotonic()
+        now = self._clock()
         if now >= self._events_at:
             self._events_at = now + _EVENTS_SECONDS
             self._ask()

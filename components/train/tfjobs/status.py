@@ -8,7 +8,7 @@ from typing import Any
 from components.train.tfjobs import events, jobs, pods
 from components.train.tfjobs.api import EVENTS, PODS, TFJOBS, Api
 from components.train.tfjobs.experiment import OUTPUTS
-from components.train.tfjobs.identity import OWN, RUN_LABEL
+from components.train.tfjobs.identity import OWN, run_of
 from components.train.tfjobs.manifest import JOB_NAME_LABEL, condition
 from components.train.tfjobs.pods import Process
 
@@ -86,7 +86,7 @@ def _status(
     outputs = {name: jobs.argument(job, flag) for name, flag in OUTPUTS.items()}
     return Status(
         name=metadata["name"],
-        run=metadata["labels"].get(RUN_LABEL, ""),
+        run=run_of(metadata) or "",
         state=state,
         processes=len(jobs.processes(job)),
         running=sum(_state(process) == "running" for process in processes),

@@ -1,15 +1,14 @@
 """A TFJob that needs no launcher: it is created, and left to itself."""
 
-import contextlib
 from typing import Any
 
 from components.train.job import Job
-from components.train.tfjobs.adoption import How, create_or_adopt
-from components.train.tfjobs.api import SERVICES, TFJOBS, Api
+from components.train.tfjobs.adoption import How, abandon, create_or_adopt
+from components.train.tfjobs.api import SERVICES, Api
 from components.train.tfjobs.identity import Identity
 from components.train.tfjobs.kinds import TFJOB
 from components.train.tfjobs.manifest import Policy, profiler_service, tfjob
-from trainer.errors import ConfigError, QcnnError
+from trainer.errors import ConfigError
 
 
 def submit(api: Api, job: Job, identity: Identity, policy: Policy) -> tuple[dict[str, Any], How]:
@@ -24,7 +23,6 @@ def submit(api: Api, job: Job, identity: Identity, policy: Policy) -> tuple[dict
             api.apply(SERVICES, profiler_service(found))
     except ConfigError:
         if how is How.CREATED:
-            with contextlib.suppress(QcnnError):
-                api.delete(TFJOBS, found["metadata"]["name"], uid=found["metadata"]["uid"])
+            abandon(api, TFJOB, found)
         raise
     return found, how

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components.train.job import Pod
+from components.train.tfjobs.identity import Identity, annotations, labels
 from trainer.provenance import IMAGE_VARIABLE
 
 # The operator finds the training's container by this name.
@@ -12,26 +13,47 @@ CONTAINER = "tensorflow"
 JOB_VARIABLE = "QCNN_JOB"
 # A worker ends at once when it is told to; what cannot any more need not be waited for.
 _GRACE_SECONDS = 10
+# That of the image. Without it processes have the group of root, and volumes that are root's cannot be written.
+_GROUP = 10001
+# Checkpoints, events and copies of datasets take megabytes; what takes more must not fill the node.
+_TEMPORARY = "10Gi"
 
 
-def template(pod: Pod, name: str, labels: Mapping[str, str], command: Sequence[str]) -> dict[str, Any]:
-    """Return the pod template (core/v1 PodTemplateSpec) of a process of the job `name`."""
+def template(pod: Pod, name: str, identity: Identity, command: Sequence[str], *, speaks_to_api: bool) -> dict[str, Any]:
+    """Return the pod template (core/v1 PodTemplateSpec) of a process of the job `name`.
+
+    It meets the Pod Security Standard "restricted", as far as `volumes` do. Only one that `speaks_to_api` gets the
+    token of its service account.
+    """
     # Istio's proxy would outlive the training, and break its connections; old releases read the annotation.
     no_sidecar = {"sidecar.istio.io/inject": "false"}
-    volumes: list[tuple[str, Mapping[str, Any]]] = [("/tmp", {"emptyDir": {}}), *pod.volumes.items()]
+    volumes: list[tuple[str, Mapping[str, Any]]] = [
+        ("/tmp", {"emptyDir": {"sizeLimit": _TEMPORARY}}),
+        *pod.volumes.items(),
+    ]
     spec: dict[str, Any] = {
         "serviceAccountName": pod.service_account,
         "imagePullSecrets": [{"name": secret} for secret in pod.pull_secrets],
         "nodeSelector": dict(pod.node_selector),
         "tolerations": [dict(toleration) for toleration in pod.tolerations],
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
-        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "securityContext": {
+            "runAsNonRoot": True,
+            "fsGroup": _GROUP,
+            # A large volume is not walked through at each start.
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
         "containers": [_container(pod, name, command, [path for path, _ in volumes])],
         "volumes": [{"name": f"volume-{number}", **source} for number, (_, source) in enumerate(volumes)],
     }
     return {
-        "metadata": {"labels": {**pod.labels, **labels, **no_sidecar}, "annotations": no_sidecar},
-        "spec": {key: value for key, value in spec.items() if value},
+        "metadata": {
+            "labels": {**pod.labels, **labels(identity), **no_sidecar},
+            "annotations": {**annotations(identity), **no_sidecar},
+        },
+        # Said either way: a service account may say otherwise.
+        "spec": {key: value for key, value in spec.items() if value} | {"automountServiceAccountToken": speaks_to_api},
     }
 
 
@@ -49,6 +71,8 @@ def _container(pod: Pod, name: str, command: Sequence[str], mounts: Sequence[str
             "limits": {"memory": pod.memory, **gpus},
         },
         "securityContext": {
+            # Not the pod's, whose own container has no user beside it.
+            "runAsGroup": _GROUP,
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,

@@ -9,7 +9,7 @@ import pytest
 from components.predict.manifest import of_model, of_training
 from components.train.job import Pod
 from components.train.tfjobs.experiment import describe
-from components.train.tfjobs.identity import Identity
+from components.train.tfjobs.identity import Identity, run_label
 from components.train.tfjobs.manifest import Policy, tfjob
 from trainer.config import from_mapping
 from trainer.errors import ConfigError
@@ -42,11 +42,13 @@ def test_a_prediction_runs_as_the_training_did_but_alone() -> None:
     assert (_spec(made)["serviceAccountName"], _spec(made)["restartPolicy"]) == ("trainer", "Never")
     labels = {
         "team": "physics",
-        "app.kubernetes.io/instance": "run",
+        "app.kubernetes.io/instance": run_label("run"),
         "app.kubernetes.io/component": "predict",
         "app.kubernetes.io/part-of": trained["metadata"]["name"],
     }
     assert made["spec"]["template"]["metadata"]["labels"].items() >= labels.items()
+    assert made["metadata"]["annotations"]["qcnn/run"] == "run"
+    assert _spec(made)["automountServiceAccountToken"] is False
     # What is read is left as it was.
     assert trained == _trained()
 
@@ -61,6 +63,10 @@ def test_one_model_has_one_prediction_and_another_model_another() -> None:
     ]
     assert len(set(names)) == len(names)
     assert of_training(_trained())["metadata"]["name"] == names[0]
+
+
+def test_what_is_predicted_with_a_model_belongs_to_no_run_of_a_person() -> None:
+    assert of_model("gs://bucket/a", POD)["metadata"]["annotations"]["qcnn/run"] == "gs://bucket/a"
 
 
 def test_a_prediction_ends_for_good_and_goes_by_itself() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from components.predict.manifest import of_training
 from components.train.job import Job, Pod
-from components.train.tfjobs.deletion import Found, orphans, with_dependents
+from components.train.tfjobs.deletion import Found, of_run, orphans, with_dependents
 from components.train.tfjobs.experiment import describe
 from components.train.tfjobs.identity import OWN, Identity
 from components.train.tfjobs.manifest import Policy, lease, profiler_service, tfjob
@@ -59,6 +59,18 @@ def test_a_job_is_an_orphan_once_its_launcher_should_have_spoken(
 ) -> None:
     everything = [job] if renewed is None else [_lease(job, renewed), job]
     assert orphans(everything, NOW) == ([job] if is_orphan else [])
+
+
+@pytest.mark.parametrize("runs", [("量子", "卷积"), ("exp_1", "exp.1", "EXP 1"), ("r" * 70 + "a", "r" * 70 + "b")])
+def test_of_runs_that_look_alike_only_the_one_that_is_named_is_found(runs: tuple[str, ...]) -> None:
+    everything = [_training(run=run) for run in runs]
+    for run, job in zip(runs, everything, strict=True):
+        assert of_run(everything, run) == [job]
+    assert of_run(everything, "") == of_run(everything, "exp-1") == []
+
+
+def test_what_does_not_say_its_run_is_of_none() -> None:
+    assert of_run([_pod("any", "unnamed")], "") == []
 
 
 def test_what_counts_is_the_time_that_the_lease_itself_says() -> None:

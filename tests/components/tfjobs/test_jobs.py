@@ -35,6 +35,15 @@ def test_the_state_is_the_condition_that_says_most(conditions: list[tuple[str, s
     assert jobs.state(deleted) == "Deleting"
 
 
+def test_who_is_held_back_by_a_queue_is_suspended() -> None:
+    job = _tfjob()
+    assert not jobs.is_suspended(job)
+    job["spec"]["runPolicy"]["suspend"] = True
+    assert jobs.is_suspended(job)
+    assert jobs.is_suspended({"kind": "Job", "spec": {"suspend": True}})
+    assert not jobs.is_suspended({"kind": "Job", "spec": {"suspend": False}})
+
+
 def test_processes_are_those_of_all_roles() -> None:
     assert jobs.processes(_tfjob()) == [("chief", 0), ("worker", 0), ("worker", 1)]
 
@@ -65,6 +74,24 @@ def test_restarts_are_the_lives_of_processes_beyond_the_first() -> None:
     assert events.restarts(made, [], []) == 0
     assert events.restarts(made, found, []) == 1
     assert events.restarts(made, found, [{"metadata": {"name": first, "uid": "e"}}]) == 2
+
+
+def test_workers_that_begin_again_together_are_one_restart() -> None:
+    made = _tfjob()
+    names = [f"{made['metadata']['name']}-worker-{index}" for index in (0, 1)]
+    assert events.restarts(made, [_scheduled(name, name + life) for name in names for life in "ab"], []) == 1
+
+
+def test_a_suspension_is_no_restart() -> None:
+    made = _tfjob(("Created", "True"), ("Suspended", "False"))
+    made["status"]["conditions"][1]["lastTransitionTime"] = "2026-01-31T12:30:00Z"
+    name = f"{made['metadata']['name']}-worker-0"
+    before, after, again = (
+        _scheduled(name, uid, f"2026-01-31T12:{minute}:00Z") for uid, minute in (("a", "10"), ("b", "30"), ("c", "40"))
+    )
+    assert events.restarts(made, [before, after], []) == 0
+    assert events.restarts(made, [before, after, again], []) == 1
+    assert events.restarts(made, [before], []) == 0
 
 
 def test_the_last_warning_of_a_kind_is_one_line() -> None:

@@ -8,8 +8,16 @@ from typing import Any
 import pytest
 
 from components.train.job import Job, Pod
-from components.train.tfjobs.identity import Identity
-from components.train.tfjobs.manifest import Manifest, Policy, lease, profiler_service, tfjob
+from components.train.tfjobs.identity import RUN_ANNOTATION, Identity
+from components.train.tfjobs.manifest import (
+    HASH_ANNOTATION,
+    TRAINING_ANNOTATION,
+    Manifest,
+    Policy,
+    lease,
+    profiler_service,
+    tfjob,
+)
 from trainer.errors import ConfigError
 
 POD = Pod(image="registry/qcnn@sha256:0")
@@ -24,7 +32,7 @@ def _name(job: Job = JOB, identity: Identity = RUN, policy: Policy = POLICY) -> 
     return str(tfjob(job, identity, policy)["metadata"]["name"])
 
 
-def test_one_training_has_one_name_and_every_difference_another() -> None:
+def test_one_training_has_one_name_and_every_difference_in_what_is_trained_another() -> None:
     names = [
         _name(),
         _name(identity=dataclasses.replace(RUN, run="another")),
@@ -32,11 +40,32 @@ def test_one_training_has_one_name_and_every_difference_another() -> None:
         _name(identity=dataclasses.replace(RUN, iteration=1)),
         _name(dataclasses.replace(JOB, argv=("python", "other.py"))),
         _name(dataclasses.replace(JOB, replicas={"worker": 3})),
-        _name(dataclasses.replace(JOB, pod=dataclasses.replace(POD, image="registry/qcnn@sha256:1"))),
-        _name(policy=Policy(keep_seconds=60)),
     ]
     assert len(set(names)) == len(names)
     assert _name() == names[0]
+
+
+@pytest.mark.parametrize(
+    ("job", "policy"),
+    [
+        (dataclasses.replace(JOB, pod=dataclasses.replace(POD, memory="8Gi")), POLICY),
+        (dataclasses.replace(JOB, pod=dataclasses.replace(POD, image="registry/qcnn@sha256:1")), POLICY),
+        (dataclasses.replace(JOB, pod=dataclasses.replace(POD, labels={"team": "physics"})), POLICY),
+        (dataclasses.replace(JOB, restarts=9), POLICY),
+        (JOB, Policy(keep_seconds=60)),
+        (JOB, Policy(switch_seconds=None)),
+    ],
+    ids=["memory", "image", "labels", "restarts", "time to keep", "switch"],
+)
+def test_what_a_training_is_given_makes_another_object_of_the_same_name(job: Job, policy: Policy) -> None:
+    first, second = (tfjob(each, RUN, of)["metadata"] for each, of in ((JOB, POLICY), (job, policy)))
+    assert first["name"] == second["name"]
+    assert first["annotations"][TRAINING_ANNOTATION] == second["annotations"][TRAINING_ANNOTATION]
+    assert first["annotations"][HASH_ANNOTATION] != second["annotations"][HASH_ANNOTATION]
+
+
+def test_roles_that_no_process_has_make_no_other_training() -> None:
+    assert _name(dataclasses.replace(JOB, replicas={"worker": 2, "ps": 0})) == _name()
 
 
 @pytest.mark.parametrize("run", ["3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7b1ce", "Ünïcode Run_7!", "x", "-", "run-" * 40])
@@ -112,7 +141,7 @@ def test_pods_get_what_the_description_says() -> None:
     template = _template(pod)
     spec = template["spec"]
     assert template["metadata"]["labels"].items() >= {"team": "physics", "sidecar.istio.io/inject": "false"}.items()
-    assert template["metadata"]["annotations"] == {"sidecar.istio.io/inject": "false"}
+    assert template["metadata"]["annotations"] == {"sidecar.istio.io/inject": "false", RUN_ANNOTATION: RUN.run}
     assert spec["serviceAccountName"] == "trainer"
     assert spec["imagePullSecrets"] == [{"name": "registry"}]
     assert spec["nodeSelector"] == {"pool": "spot"}
@@ -126,6 +155,19 @@ def test_pods_get_what_the_description_says() -> None:
     assert {"name": "A", "value": "b"} in container["env"]
     assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/tmp", "/data"]
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+@pytest.mark.parametrize("seconds", [None, 600])
+def test_pods_have_no_more_rights_than_they_need(seconds: int | None) -> None:
+    spec = _template(POD, Policy(switch_seconds=seconds))["spec"]
+    # Not the group of root, and volumes that are root's can be written.
+    assert spec["securityContext"].items() >= {"runAsNonRoot": True, "fsGroup": 10001}.items()
+    (container,) = spec["containers"]
+    assert container["securityContext"]["runAsGroup"] == 10001
+    # Only who looks after a Lease speaks to the API server.
+    assert spec["automountServiceAccountToken"] is (seconds is not None)
+    (temporary,) = spec["volumes"]
+    assert temporary["emptyDir"]["sizeLimit"]
 
 
 def test_processes_of_one_job_avoid_each_others_nodes_but_do_not_have_to() -> None:
@@ -162,6 +204,7 @@ def test_what_belongs_to_a_job_goes_with_it(of: Callable[[Manifest], Manifest]) 
         "uid": "1-2-3",
     }
     assert manifest["metadata"]["labels"] == job["metadata"]["labels"]
+    assert manifest["metadata"]["annotations"] == {RUN_ANNOTATION: RUN.run}
 
 
 @pytest.mark.parametrize("replicas", [{}, {"worker": 0}, {"ps": 1}, {"chief": 2}, {"worker": 1, "master": 1}])

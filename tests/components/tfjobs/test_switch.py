@@ -8,7 +8,7 @@ import pytest
 
 from trainer.startup import ABANDONED, OWN_FAULT
 
-SWITCH = [sys.executable, "-m", "components.train.tfjobs.switch", "--lease", "mine"]
+SWITCH = [sys.executable, "-m", "components.train.tfjobs.switch", "--lease", "mine", "--account", "me"]
 
 
 def _start(program: str, seconds: float = 60) -> subprocess.Popen[str]:

@@ -3,13 +3,14 @@
 import contextlib
 import os
 import secrets
+import socket
 from collections.abc import Callable, Iterator
 
 import boto3
 import pytest
-import requests
 from moto.server import ThreadedMotoServer
 
+from tests.buckets import new_bucket
 from tests.trainer.storage.faults import FaultyProxy
 from trainer.storage.stores import Store, in_bucket, open_store
 
@@ -52,15 +53,24 @@ def proxy(server: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 @pytest.fixture
-def bucket(server: tuple[str, str], proxy: FaultyProxy) -> str:
-    """The address of a new bucket."""
+def bucket(server: tuple[str, str], proxy: FaultyProxy) -> Iterator[str]:
+    """The address of a new bucket, which is deleted with all that is in it."""
     scheme, url = server
-    name = f"qcnn-{secrets.token_hex(6)}"
     if scheme == "gs":
-        requests.post(f"{url}/storage/v1/b?project=test", json={"name": name}, timeout=10).raise_for_status()
-    else:
-        boto3.client("s3", endpoint_url=url, region_name="us-east-1").create_bucket(Bucket=name)
-    return f"{scheme}://{name}"
+        with new_bucket(url) as name:
+            yield f"gs://{name}"
+        return
+    name = f"qcnn-{secrets.token_hex(6)}"
+    # The server of these goes with the tests.
+    boto3.client("s3", endpoint_url=url, region_name="us-east-1").create_bucket(Bucket=name)
+    yield f"s3://{name}"
+
+
+@pytest.fixture
+def unused_port() -> int:
+    """A port of this machine on which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ import pytest
 
 from tests.trainer.storage.conftest import opened
 from tests.trainer.storage.faults import FaultyProxy
-from trainer.errors import ArtifactError, ConfigError, RetryableError
+from trainer.errors import ArtifactError, ConfigError
 from trainer.storage import copies, google, mirror, s3
 from trainer.storage.copies import local_copy, new_copy, working_copy
+from trainer.storage.stores import UnreachableError
 
 
 def _put(address: str, name: str, content: str, folder: Path) -> None:
@@ -160,7 +161,7 @@ def test_work_goes_on_without_its_bucket_but_does_not_end_well(
     monkeypatch.setattr(s3, "_TRIES", 1)
     monkeypatch.setattr(google, "_RETRY", google._RETRY.with_timeout(0.1))
     with contextlib.ExitStack() as stack:
-        stack.enter_context(pytest.raises(RetryableError, match=r"^bucket: does not answer"))
+        stack.enter_context(pytest.raises(UnreachableError, match=r"^bucket: does not answer"))
         work = stack.enter_context(working_copy(bucket, written=True))
         proxy.close()
         (work.folder / "events").write_text("first")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.trainer.storage.faults import FaultyProxy
-from trainer.errors import ConfigError, RetryableError
+from trainer.errors import ConfigError
 from trainer.storage import google, s3
-from trainer.storage.stores import Store, in_bucket
+from trainer.storage.stores import Store, UnreachableError, in_bucket
 
 # Sent in one request, and in several.
 SMALL, LARGE = (bytes(range(256)) * 1024 * count for count in (8, 48))
@@ -58,7 +58,7 @@ def test_the_store_of_kubeflow_is_one_more_that_speaks_like_s3(
     assert opens(f"{same}/folder").names() == ["file"]
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     monkeypatch.setattr(s3, "_TRIES", 1)
-    with pytest.raises(RetryableError, match=r"http://minio-service\.kubeflow:9000"):
+    with pytest.raises(UnreachableError, match=r"http://minio-service\.kubeflow:9000"):
         opens(same).names()
 
 
@@ -116,7 +116,7 @@ def test_a_server_that_is_gone_is_one_line(
     (tmp_path / "file").write_bytes(b"text")
     proxy.close()
     for action in (store.names, lambda: store.write(tmp_path / "file", "file")):
-        with pytest.raises(RetryableError) as raised:
+        with pytest.raises(UnreachableError) as raised:
             action()
         assert re.fullmatch(rf"bucket: does not answer as it should \(.*\)\. Given: {bucket}", str(raised.value))
 

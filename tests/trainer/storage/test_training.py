@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.trainer.storage.conftest import opened
 from trainer.checkpoints import load_latest
 from trainer.config import from_mapping
+from trainer.startup import is_own_fault
 from trainer.storage.copies import local_copy
 
 _WORDS = {"qubits": 4, "rounds": 10, "strategy": "none", "workers": 1}
@@ -24,6 +27,22 @@ def _train(place: str, epochs: int, continue_from: str = "") -> str:
     folders = {"workdir": "training", "logs": "logs", "model": "model"}
     words = [word for flag, name in folders.items() for word in (f"--{flag}", f"{place}/{name}")]
     return _type("trainer.worker", "--experiment", config.to_json(), "--profiler-port", "0", *words)
+
+
+def test_a_bucket_that_is_gone_for_good_ends_a_worker_for_good(
+    monkeypatch: pytest.MonkeyPatch, unused_port: int
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{unused_port}")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    impatient = "from trainer.storage import s3; s3._TRIES = 1; from trainer import worker; worker.main()"
+    config = from_mapping({**_WORDS, "epochs": 1})
+    words = ("--experiment", config.to_json(), "--workdir", "s3://bucket/training", "--logs", "s3://bucket/logs")
+    done = subprocess.run([sys.executable, "-c", impatient, *words], capture_output=True, text=True, check=False)
+    # It has been waited for; a worker that is started again would wait as long once more.
+    assert is_own_fault(done.returncode), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert re.fullmatch(r"error: bucket: does not answer as it should \(.*\)\. Given: s3://bucket/training", line)
 
 
 def test_a_training_in_a_bucket_is_continued_in_another_and_predicts(bucket: str, tmp_path: Path) -> None:

@@ -1,0 +1,73 @@
+"""What processes find in their pods, in a namespace that takes only pods of the standard "restricted"."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from kubernetes.client import CoreV1Api
+
+from components.train.tfjobs.manifest import Policy
+from tests.cluster.launchers import Launchers, job
+
+FOUND = """
+import os, stat
+from pathlib import Path
+print("user and group", os.getuid(), os.getgid())
+print("has a token", Path("/var/run/secrets/kubernetes.io/serviceaccount/token").exists())
+root = os.lstat("/").st_dev
+for folder, folders, files in os.walk("/"):
+    folders[:] = [name for name in folders if os.lstat(os.path.join(folder, name)).st_dev == root]
+    for name in files:
+        mode = os.lstat(os.path.join(folder, name)).st_mode
+        if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
+            print("setuid", os.path.join(folder, name))
+"""
+WRITING = "open('/output/checkpoint', 'w').write('all'); print('written')"
+
+
+@pytest.mark.parametrize("seconds", [None, 600])
+def test_processes_are_nobody_and_nothing_makes_them_somebody(launchers: Launchers, seconds: int | None) -> None:
+    launcher = launchers.start(job(FOUND, replicas={"worker": 1}), Policy(switch_seconds=seconds))
+    assert launcher.ends() == 0, launcher.output
+    said = [line for line in launcher.output.splitlines() if line.startswith("[worker 0] ")]
+    assert said == ["[worker 0] user and group 10001 10001", f"[worker 0] has a token {seconds is not None}"]
+
+
+@pytest.fixture
+def claim(launchers: Launchers, tmp_path: Path) -> Iterator[str]:
+    """A volume that belongs to root, on a disk of the node."""
+    if not any(process.info["name"] == "kubelet" for process in psutil.process_iter(["name"])) or os.getuid():
+        pytest.skip("the node is not this machine, or its disk not ours")
+    core, name = CoreV1Api(), f"output-{launchers.namespace}"
+    (node,) = [node.metadata.name for node in core.list_node().items]
+    (folder := tmp_path / "output").mkdir(mode=0o755)
+    # The kubelet reaches it as root; so far down, nobody else does.
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    same = {"accessModes": ["ReadWriteOnce"], "storageClassName": "by-hand"}
+    volume = {
+        "metadata": {"name": name},
+        "spec": {
+            **same,
+            "capacity": {"storage": "1Gi"},
+            "local": {"path": str(folder)},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+        },
+    }
+    claim = {
+        "metadata": {"name": name},
+        "spec": {**same, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    core.create_persistent_volume(volume)
+    core.create_namespaced_persistent_volume_claim(launchers.namespace, claim)
+    yield name
+    core.delete_namespaced_persistent_volume_claim(name, launchers.namespace)
+    core.delete_persistent_volume(name)
+
+
+def test_a_volume_that_is_roots_can_be_written(launchers: Launchers, claim: str) -> None:
+    volumes = {"/output": {"persistentVolumeClaim": {"claimName": claim}}}
+    launcher = launchers.start(job(WRITING, replicas={"worker": 1}, volumes=volumes))
+    assert launcher.ends() == 0, launcher.output
+    assert "[worker 0] written" in launcher.output

@@ -1,0 +1,28 @@
+"""What make's targets run, as make itself says."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ONE = "tests/cluster/test_api.py::test_only_the_object_that_is_meant_is_deleted"
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "run"),
+    [
+        ("test-cluster", "", "-m cluster tests/cluster"),
+        ("test-cluster", ONE, f"-m cluster {ONE}"),
+        ("test-cluster", f"{ONE} -x", f"-m cluster {ONE} -x"),
+        ("test-cluster", "-k deleted", "-m cluster tests/cluster -k deleted"),
+        ("test-kfp", "tests/kfp/test_runs.py", "-m kfp tests/kfp/test_runs.py"),
+        ("test-faults", "-k torn", '-m "faults or not faults" tests/components/test_faults.py -k torn'),
+        ("test", "tests/trainer -k order", "tests/trainer -k order"),
+    ],
+)
+def test_arguments_with_a_path_narrow_what_a_target_runs(target: str, arguments: str, run: str) -> None:
+    done = subprocess.run(
+        ["make", "--dry-run", target, f"ARGS={arguments}"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert " ".join(done.stdout.splitlines()[-1].split()) == f".venv/bin/pytest {run}"

@@ -1,0 +1,25 @@
+"""What object stores and the libraries for them give as a reason, in one line that a person can read."""
+
+import re
+import textwrap
+
+_LENGTH = 200
+# "HTTPConnection(host='a', port=1): ..." and "<urllib3.HTTPConnection object at 0x7f>: ..." say what is said anyway.
+_OBJECT = re.compile(r"^(?:<[^>]*>|\w+\([^)]*\)): ")
+# As is which request it was.
+_REQUEST = re.compile(r"^(?:\d{3} )?(?:GET|POST|PUT|PATCH|DELETE|HEAD) https?://\S+: ")
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why a request failed, without what the libraries wrap around it; no word of it is cut."""
+    inner = _cause(error)
+    while inner is not None:
+        error, inner = inner, _cause(inner)
+    text = " ".join(str(error).split()) or type(error).__name__
+    return textwrap.shorten(_REQUEST.sub("", _OBJECT.sub("", text)), _LENGTH, placeholder=" ...")
+
+
+def _cause(error: BaseException) -> BaseException | None:
+    """Return the error that is inside one (google.api_core `cause`, urllib3 `reason`, requests its first argument)."""
+    candidates = (getattr(error, "cause", None), getattr(error, "reason", None), *error.args[:1])
+    return next((candidate for candidate in candidates if isinstance(candidate, BaseException)), None)
