@@ -1,6 +1,7 @@
 """Access to a cluster: that of the pod this process runs in, else the one that KUBECONFIG names."""
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import kubernetes.config
 
 from trainer.errors import ConfigError
 
+_VARIABLE = "KUBECONFIG"
+_DEFAULT = "~/.kube/config"
 _DEFAULT_NAMESPACE = "default"
 _NAMESPACE_OF_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -24,7 +27,7 @@ def configuration() -> kubernetes.client.Configuration:
         try:
             kubernetes.config.load_incluster_config(client_configuration=found)
         except kubernetes.config.ConfigException:
-            kubernetes.config.load_kube_config(client_configuration=found)
+            kubernetes.config.load_kube_config(_kubeconfig(), client_configuration=found)
     return found
 
 
@@ -37,8 +40,13 @@ def own_namespace() -> str:
     if _NAMESPACE_OF_POD.exists():
         return _NAMESPACE_OF_POD.read_text(encoding="utf-8")
     with _one_line():
-        _, context = kubernetes.config.list_kube_config_contexts()
+        _, context = kubernetes.config.list_kube_config_contexts(_kubeconfig())
     return str(context["context"].get("namespace") or _DEFAULT_NAMESPACE)
+
+
+def _kubeconfig() -> str:
+    """Return the path of the user's file, or several paths; the library would take it from when it was loaded."""
+    return os.environ.get(_VARIABLE) or _DEFAULT
 
 
 @contextlib.contextmanager

@@ -117,8 +117,7 @@ def api(server: _Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
         "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
     }
     path.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", "current-context": "a", **named}))
-    # Of KUBECONFIG, the library takes note when it is loaded.
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(path))
+    monkeypatch.setenv("KUBECONFIG", str(path))
     monkeypatch.setattr(patience, "FIRST_SECONDS", 0.0)
     monkeypatch.setattr(patience, "_wait", lambda _: 0.0)
     with contextlib.closing(Api("a")) as api:
