@@ -9,8 +9,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from trainer.errors import QcnnError, RetryableError
-from trainer.storage.stores import Store
+from trainer.errors import QcnnError
+from trainer.storage.stores import Store, UnreachableError
 
 logger = logging.getLogger("trainer")
 
@@ -43,7 +43,7 @@ class Follower:
 
         Raises:
             ConfigError: the bucket refuses.
-            RetryableError: it does not answer.
+            UnreachableError: it does not answer, and has been waited for.
         """
         for name, version in sorted(self._store.versions().items()):
             place = self._place(name)
@@ -67,7 +67,7 @@ class Follower:
         while not self._ended.wait(_LOOK_SECONDS):
             try:
                 self.update()
-            except RetryableError as error:
+            except UnreachableError as error:
                 logger.warning("%s; it is tried again", error)
             except QcnnError as error:
                 logger.warning("%s; nothing more is copied from there", error)
