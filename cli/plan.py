@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -53,15 +54,13 @@ def _simulators(made: Plan) -> str:
 
     rows = []
     for prediction in made.predictions:
-        cost, fits = prediction.estimate.cost, prediction.estimate.fits
-        numbers = (
-            f"{cost.flops:.2g}",
-            in_words(cost.traffic),
-            in_words(cost.memory),
-            f"{prediction.epoch_seconds:.3g}",
-        )
-        mark = "chosen" if prediction is made.chosen else "" if fits else "does not fit in memory_gib"
-        rows.append((prediction.estimate.simulator, *(numbers if cost.kernels or fits else ("", "", "", "")), mark))
+        cost = prediction.estimate.cost
+        numbers = ["", "", "", ""]
+        if math.isfinite(cost.memory):
+            seconds = f"{prediction.epoch_seconds:.3g}"
+            numbers = [f"{cost.flops:.2g}", in_words(cost.traffic), in_words(cost.memory), seconds]
+        fits = "" if prediction.estimate.fits else "does not fit in memory_gib"
+        rows.append((prediction.estimate.simulator, *numbers, "chosen" if prediction is made.chosen else fits))
     return tabulate(rows, headers=_COLUMNS, tablefmt="simple", disable_numparse=True)
 
 

@@ -2,16 +2,16 @@
 
 import hashlib
 import json
-import math
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
-from trainer import checkpoints, circuits
+from trainer import checkpoints
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError, ConfigError
+from trainer.fingerprint import fingerprint
 from trainer.folders import new_folder
 from trainer.history import epoch_seconds, exported_epoch, is_complete
 from trainer.model import PRECISION, build_model, dense_layers
@@ -29,22 +29,30 @@ _DESCRIPTION = "model.json"
 class ServableModel(tf.Module):
     """The trained network without a simulator, so that any TensorFlow Serving loads it.
 
-    A sample rotates one qubit, so each readout is exactly a + b cos(angle) + c sin(angle), with a, b
-    and c fixed by qubit and weights: a table (qubits, readouts) of each replaces the circuit.
+    A sample rotates one qubit, so each readout, and what enters the hidden layer's activation, is exactly
+    a + b cos(angle) + c sin(angle) with a, b and c fixed by qubit and weights: a table of these, (qubits, units)
+    each, replaces circuit and first layer.
     """
 
-    def __init__(self, model: tf_keras.Model, qubits: int) -> None:
+    def __init__(self, model: tf_keras.Model) -> None:
         super().__init__()
         quantum = model.get_layer("quantum")
+        table = quantum.simulator.table(tf.convert_to_tensor(quantum.parameters))
+        first, *self._dense = dense_layers(model) or [None]
+        kernel = tf.ones([1, 1], PRECISION) if first is None else tf.convert_to_tensor(first.kernel)
+        bias = tf.zeros([1], PRECISION) if first is None else tf.convert_to_tensor(first.bias)
+        self._activation = tf.identity if first is None else first.activation
 
-        def readouts(angle: float) -> tf.Tensor:
-            return quantum((tf.range(qubits), tf.fill([qubits], angle)))
+        def of_each_qubit(changes: tf.Tensor) -> tf.Tensor:
+            units = tf.zeros([changes.shape[0], kernel.shape[1]], PRECISION)
+            # One place after the other: of all at once are as many numbers more.
+            for change, reached in zip(tf.unstack(changes, axis=1), tf.unstack(table.reached, axis=1), strict=True):
+                units += change[:, None] * tf.gather(kernel, reached)
+            return units
 
-        at_zero, at_pi, at_half_pi = readouts(0.0), readouts(math.pi), readouts(math.pi / 2)
-        self._constant = tf.constant((at_zero + at_pi) / 2)
-        self._cosine = tf.constant((at_zero - at_pi) / 2)
-        self._sine = at_half_pi - self._constant
-        self._dense = dense_layers(model)
+        half_flipped = of_each_qubit(table.flipped) / 2
+        self._constant = tf.linalg.matvec(kernel, table.unexcited, transpose_a=True) + bias + half_flipped
+        self._cosine, self._sine = -half_flipped, of_each_qubit(table.mixed) / 2
 
     @tf.function(
         input_signature=[
@@ -55,7 +63,7 @@ class ServableModel(tf.Module):
     def predict(self, qubit: tf.Tensor, angle: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the prediction, float32 (batch,), of excited qubits (batch,) and angles (batch,) in rad."""
         rotation = tf.cast(angle, PRECISION)[:, None]
-        values = (
+        values = self._activation(
             tf.gather(self._constant, qubit)
             + tf.gather(self._cosine, qubit) * tf.cos(rotation)
             + tf.gather(self._sine, qubit) * tf.sin(rotation)
@@ -89,7 +97,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
             model.save_weights(unfinished / _LAST_WEIGHTS)
         assign(model.trainable_variables, checkpoint.best_weights if which == "best" else checkpoint.weights)
         model.save_weights(unfinished / _WEIGHTS)
-        servable = ServableModel(model, config.qubits)
+        servable = ServableModel(model)
         tf.saved_model.save(servable, str(unfinished / "saved_model"), signatures={"serving_default": servable.predict})
         description = {
             "schema_version": SCHEMA_VERSION,
@@ -164,7 +172,7 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
         raise ArtifactError(
             f"model: {_WEIGHTS} is damaged or another model's: {_DESCRIPTION} names other weights. Given: {weights}"
         )
-    if description["circuit"] != circuits.fingerprint(config.model, config.qubits):
+    if description["circuit"] != fingerprint(config.model, config.qubits):
         raise ArtifactError(f"model: was trained with another circuit of that name. Given: {config.model}")
     model = build_model(config)
     try:

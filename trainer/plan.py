@@ -6,7 +6,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from trainer import circuits, data
+from trainer import circuits, data, simulators
 from trainer.batches import shard
 from trainer.config import ExperimentConfig
 from trainer.model import assemble, build_optimizer, limits
@@ -14,7 +14,7 @@ from trainer.simulators import choice, window
 from trainer.simulators.choice import Estimate
 from trainer.simulators.cost import Speed
 from trainer.simulators.gates import Network, read_network
-from trainer.simulators.interface import Batch, Limits
+from trainer.simulators.interface import Batch, Limits, Table
 from trainer.simulators.probe import probe
 from trainer.steps import measuring_epoch, training_epoch
 
@@ -56,6 +56,9 @@ def plan(config: ExperimentConfig) -> Plan:
         ConfigError: the experiment cannot run.
     """
     ansatz = circuits.build(config.model, config.qubits)
+    if config.simulator != "auto":
+        # Whatever it refuses is refused here.
+        simulators.create(config.simulator, ansatz, circuits.ring(config.qubits), limits(config))
     network = read_network(ansatz, circuits.ring(config.qubits))
     counts = config.split_counts
     steps = [-(-count // config.batch_size) for count in (counts.train, counts.validation)]
@@ -110,6 +113,7 @@ def _cones(network: Network) -> tuple[tuple[int, ...], ...]:
 class _Nothing:
     """A simulator that takes no time: what is left of an epoch is everything else."""
 
+    name = "nothing"
     compiles = True
     large = False
 
@@ -120,6 +124,11 @@ class _Nothing:
         """Return zeros, float32 (batch, readouts), that depend on the parameters."""
         nothing = tf.cast(0 * tf.reduce_sum(parameters), tf.float32)
         return tf.zeros([tf.shape(batch.qubit)[0], self._readouts]) + nothing
+
+    def table(self, parameters: tf.Tensor) -> Table:
+        """Return zeros, of one qubit."""
+        zeros = tf.zeros([1, 1], tf.float64)
+        return Table(tf.zeros([self._readouts], tf.float64), tf.zeros([1, 1], tf.int32), zeros, zeros)
 
 
 def _rest_of_an_epoch(config: ExperimentConfig, ansatz: circuits.Ansatz) -> float:

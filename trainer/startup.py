@@ -8,7 +8,8 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from typing import NoReturn
+from types import FrameType
+from typing import Any, NoReturn
 
 from trainer.errors import QcnnError, RetryableError
 
@@ -87,6 +88,34 @@ def terminated_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, previous)
+
+
+@contextlib.contextmanager
+def noted_interrupts() -> Iterator[list[int]]:
+    """Yield a list that gets the number of a signal which interrupts; it interrupts at the end of the block at least.
+
+    Code that is not ours may swallow the interrupt, turn it into something else, or raise one of its own.
+    """
+    noted: list[int] = []
+    handlers: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
+        handlers[number](number, frame)
+
+    of_python = [number for number, handler in handlers.items() if callable(handler)]
+    if threading.current_thread() is not threading.main_thread():
+        # Signals are the main thread's.
+        of_python = []
+    for number in of_python:
+        signal.signal(number, note)
+    try:
+        yield noted
+    finally:
+        for number in of_python:
+            signal.signal(number, handlers[number])
+    if noted:
+        raise KeyboardInterrupt
 
 
 @contextlib.contextmanager

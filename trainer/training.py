@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from trainer import checkpoints, circuits, data
+from trainer import checkpoints, data
 from trainer.batches import Shards, shard
 from trainer.checkpoints import Checkpoint
 from trainer.config import ExperimentConfig
 from trainer.errors import TrainingError
+from trainer.fingerprint import fingerprint
 from trainer.history import Epoch, best_epoch
 from trainer.model import build_model, build_optimizer
 from trainer.profiling import BatchProfile
@@ -30,7 +31,7 @@ class Training:
         self, config: ExperimentConfig, dataset: data.Dataset, folder: Path, strategy: tf.distribute.Strategy
     ) -> None:
         self.config, self.dataset, self.folder = config, dataset, folder
-        self._circuit = circuits.fingerprint(config.model, config.qubits)
+        self._circuit = fingerprint(config.model, config.qubits)
         saved = load_saved(config, dataset, folder)
         with strategy.scope():
             self.model = build_model(config)
@@ -98,7 +99,7 @@ def load_saved(config: ExperimentConfig, dataset: data.Dataset, folder: Path) ->
     """
     saved = checkpoints.load_latest(folder)
     if saved:
-        checkpoints.check_continues(saved, config, dataset.digest, circuits.fingerprint(config.model, config.qubits))
+        checkpoints.check_continues(saved, config, dataset.digest, fingerprint(config.model, config.qubits))
     return saved
 
 
