@@ -15,7 +15,7 @@ from cli.local import run_pipeline
 from cli.metadata import read_experiment as experiment_of
 from cli.metadata import read_metadata
 from components.tensorboard.step import command as tensorboard_command
-from trainer.config import ExperimentConfig, from_json, from_mapping, merge
+from trainer.config import ExperimentConfig, from_mapping, merge
 from trainer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,13 +50,15 @@ def run(runs: Path, resume: Path | None, repeat: Path | None, config: str | None
     if resume:
         experiment = continued(resume)
     elif repeat:
-        experiment = from_json(read_metadata(repeat, "export-weights", "model")["experiment"])
+        # Before anything runs: what it is to be compared with.
+        before = read_metadata(repeat, "evaluate", "metrics")
+        experiment = experiment_of(repeat, "export-weights", "model")
     else:
         experiment = read_experiment(config, flags)
     outputs = run_pipeline(experiment, runs)
     click.echo(summary(outputs, outputs["logs"].path))
     if repeat:
-        click.echo(compare(read_metadata(repeat, "evaluate", "metrics"), outputs["metrics"].metadata))
+        click.echo(compare(before, outputs["metrics"].metadata))
 
 
 def continued(run: Path) -> ExperimentConfig:

@@ -5,8 +5,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
-# Of a value that a message quotes, or of another's message.
+# Of a value that a message quotes, or of another's message; and of all before it.
 MOST_QUOTED = 200
+_MOST = 1000
 _GIVEN = "Given: "
 _CUT = " ... "
 # Python refuses to write integers of more than 4300 digits; all are cut long before.
@@ -40,7 +41,7 @@ class RetryableError(QcnnError):
 def bounded(message: str) -> str:
     """Return a message in one line, with at most 200 characters of what was given, which it ends in."""
     what, mark, value = message.partition(_GIVEN)
-    return _printable(what) + mark + _shortened(value)
+    return _shortened(what, _MOST) + mark + _shortened(value)
 
 
 def one_line(text: object) -> str:
@@ -64,12 +65,12 @@ def given(value: object) -> str:
     return text
 
 
-def _shortened(text: str) -> str:
+def _shortened(text: str, most: int = MOST_QUOTED) -> str:
     line = _printable(text)
-    if len(line) <= MOST_QUOTED:
+    if len(line) <= most:
         return line
-    end = (MOST_QUOTED - len(_CUT)) // 2
-    return line[: MOST_QUOTED - len(_CUT) - end] + _CUT + line[-end:]
+    end = (most - len(_CUT)) // 2
+    return line[: most - len(_CUT) - end] + _CUT + line[-end:]
 
 
 def _printable(text: str) -> str:

@@ -1,7 +1,6 @@
 """The model folder: weights, what is needed to rebuild the model, and a servable form of it."""
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +9,16 @@ import tf_keras
 
 from trainer import checkpoints
 from trainer.config import ExperimentConfig, from_mapping
-from trainer.errors import ArtifactError, ConfigError
+from trainer.descriptions import load_description, save_description
+from trainer.errors import ArtifactError
 from trainer.fingerprint import fingerprint
-from trainer.folders import new_folder
+from trainer.folders import new_folder, readable
 from trainer.history import epoch_seconds, exported_epoch, is_complete
 from trainer.model import PRECISION, build_model, dense_layers
 from trainer.provenance import provenance
 from trainer.storage.copies import is_whole, new_copy
 from trainer.training import assign
 
-SCHEMA_VERSION = 1
 _WEIGHTS = "qcnn.weights.h5"
 # Beside the best, when both were asked for.
 _LAST_WEIGHTS = "last.weights.h5"
@@ -100,7 +99,6 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
         servable = ServableModel(model)
         tf.saved_model.save(servable, str(unfinished / "saved_model"), signatures={"serving_default": servable.predict})
         description = {
-            "schema_version": SCHEMA_VERSION,
             "experiment": config.model_dump(),
             "dataset_digest": checkpoint.dataset_digest,
             "circuit": checkpoint.circuit,
@@ -117,7 +115,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
             "weights_sha256": _sha256(unfinished / _WEIGHTS),
             "provenance": provenance(config),
         }
-        (unfinished / _DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+        save_description(description, unfinished / _DESCRIPTION)
     return description
 
 
@@ -140,21 +138,14 @@ def describe(folder: Path) -> tuple[dict[str, Any], ExperimentConfig]:
         ArtifactError: it is missing or damaged.
     """
     path = folder / _DESCRIPTION
-    try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-        version = description["schema_version"]
-        if version != SCHEMA_VERSION:
-            raise ArtifactError(f"model: schema_version must be {SCHEMA_VERSION}. Given: {version} in {path}")
+    description = load_description("model", path)
+    with readable("model", path):
         config: ExperimentConfig = from_mapping(description["experiment"])
         missing = {"dataset_digest", "weights_sha256", "circuit"} - description.keys()
         if missing:
             raise KeyError(*sorted(missing))
         if not all(isinstance(value, int | float) for value in description["training"].values()):
             raise ValueError("training must hold numbers")
-    except FileNotFoundError:
-        raise ArtifactError(f"model: {_DESCRIPTION} is missing. Given: {folder}") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
-        raise ArtifactError(f"model: {_DESCRIPTION} is damaged ({error}). Given: {path}") from None
     return description, config
 
 
@@ -166,20 +157,17 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
     """
     description, config = describe(folder)
     weights = folder / _WEIGHTS
-    if not weights.is_file():
-        raise ArtifactError(f"model: {_WEIGHTS} is missing. Given: {folder}")
-    if _sha256(weights) != description["weights_sha256"]:
+    with readable("model", weights):
+        digest = _sha256(weights)
+    if digest != description["weights_sha256"]:
         raise ArtifactError(
             f"model: {_WEIGHTS} is damaged or another model's: {_DESCRIPTION} names other weights. Given: {weights}"
         )
     if description["circuit"] != fingerprint(config.model, config.qubits):
         raise ArtifactError(f"model: was trained with another circuit of that name. Given: {config.model}")
     model = build_model(config)
-    try:
+    with readable("model", weights):
         model.load_weights(weights)
-    except ValueError as error:
-        reason = " ".join(str(error).split())
-        raise ArtifactError(f"model: {_WEIGHTS} does not fit {_DESCRIPTION} ({reason}). Given: {weights}") from None
     return model, description
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainer.errors import ArtifactError
+from trainer.errors import ArtifactError, one_line
 
 _UNFINISHED = ".unfinished-"
 # How long a process that was told to end may take until another gets its folder, in seconds.
@@ -81,6 +81,29 @@ def only_writer(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(held)
+
+
+@contextlib.contextmanager
+def readable(kind: str, path: Path) -> Iterator[None]:
+    """Turn whatever the block raises while it reads a file of an artifact, such as a checkpoint, into one line.
+
+    A damaged file has its reader raise nearly anything: a zip file's of tokenize, struct, codecs, ...
+
+    Raises:
+        ArtifactError: the file is missing, cannot be read, or is damaged; or the block says so itself.
+    """
+    try:
+        yield
+    except ArtifactError:
+        raise
+    except FileNotFoundError:
+        raise ArtifactError(f"{kind}: {path.name} is missing. Given: {path.parent}") from None
+    except Exception as error:
+        # Libraries raise OSError for damage too; one of the system has a number.
+        refused = isinstance(error, OSError) and error.errno is not None
+        what = "cannot be read" if refused else "is damaged"
+        reason = f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else error
+        raise ArtifactError(f"{kind}: {path.name} {what} ({one_line(reason)}). Given: {path}") from None
 
 
 def whole_files(folder: Path) -> list[str]:

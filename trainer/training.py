@@ -14,7 +14,7 @@ from trainer import checkpoints, data
 from trainer.batches import Shards, shard
 from trainer.checkpoints import Checkpoint
 from trainer.config import ExperimentConfig
-from trainer.errors import TrainingError
+from trainer.errors import ArtifactError, TrainingError, given
 from trainer.fingerprint import fingerprint
 from trainer.history import Epoch, best_epoch
 from trainer.model import build_model, build_optimizer
@@ -104,7 +104,14 @@ def load_saved(config: ExperimentConfig, dataset: data.Dataset, folder: Path) ->
 
 
 def assign(variables: Sequence[tf.Variable], values: Sequence[npt.NDArray[Any]]) -> None:
-    """Set variables to the values of a checkpoint, in order."""
+    """Set variables to the values of a checkpoint, in order.
+
+    Raises:
+        ArtifactError: they are another model's.
+    """
+    shapes = [tuple(variable.shape) for variable in variables], [value.shape for value in values]
+    if shapes[0] != shapes[1]:
+        raise ArtifactError(f"checkpoint: its weights must be of shapes {given(shapes[0])}. Given: {given(shapes[1])}")
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)
 

@@ -113,15 +113,15 @@ def test_a_second_run_has_a_folder_of_its_own_and_a_failing_step_is_one_line(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--qubits", "3"], "error: qubits: must be an integer, at least 4. Given: 3"),
-        (["--qubits", "0"], "error: qubits: must be an integer, at least 4. Given: 0"),
-        (["--qubits", "-1"], "error: qubits: must be an integer, at least 4. Given: -1"),
-        (["--qubits", "eight"], "error: qubits: must be an integer, at least 4. Given: 'eight'"),
+        (["--qubits", "3"], "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
+        (["--qubits", "0"], "error: qubits: must be an integer, at least 4 and at most 32768. Given: 0"),
+        (["--qubits", "-1"], "error: qubits: must be an integer, at least 4 and at most 32768. Given: -1"),
+        (["--qubits", "eight"], "error: qubits: must be an integer, at least 4 and at most 32768. Given: 'eight'"),
         (["--rounds", "0"], "error: rounds: must be an integer, at least 1 and at most 1000000. Given: 0"),
-        (["--workers", "0"], "error: workers: must be an integer, at least 1. Given: 0"),
-        (["--batch-size", "0"], "error: batch_size: must be an integer, at least 1. Given: 0"),
+        (["--workers", "0"], "error: workers: must be an integer, at least 1 and at most 512. Given: 0"),
+        (["--batch-size", "0"], "error: batch_size: must be an integer, at least 1 and at most 10000000. Given: 0"),
         (["--batch-size", "1"], "error: batch_size: must be at least workers (2)"),
-        (["--epochs", "0"], "error: epochs: must be an integer, at least 1. Given: 0"),
+        (["--epochs", "0"], "error: epochs: must be an integer, at least 1 and at most 1000000. Given: 0"),
         (["--learning-rate", "nan"], "error: learning_rate: must be a finite number, greater than 0. Given: nan"),
         (["--learning-rate", "-1"], "error: learning_rate: must be a finite number, greater than 0. Given: -1.0"),
         (["--model", "shallow"], "error: model: must be one of hybrid, deep, or your own"),
@@ -164,7 +164,7 @@ def test_help_names_every_word_with_its_range(
     main()
     text = " ".join(capsys.readouterr().out.split())
     assert "--learning-rate VALUE" in text
-    assert "An integer, at least 4. [default: 8]" in text
+    assert "An integer, at least 4 and at most 32768. [default: 8]" in text
 
 
 def test_a_run_is_repeated_from_its_metadata_alone(folder: Path, finished: subprocess.CompletedProcess[str]) -> None:

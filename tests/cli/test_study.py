@@ -103,7 +103,7 @@ def test_a_backend_gets_the_search_and_the_words_that_all_trials_share(
     [
         ((), "study: needs values or ranges of at least one word. Given: none"),
         (("--grid", "qubits"), "grid: must be WORD=VALUE,.... Given: qubits"),
-        (("--grid", "qubits=8,x"), "qubits: must be an integer, at least 4. Given: 'x'"),
+        (("--grid", "qubits=8,x"), "qubits: must be an integer, at least 4 and at most 32768. Given: 'x'"),
         (("--grid", "qbits=8"), "study: only the experiment's words can be searched. Given: qbits"),
         (
             ("--range", "qubits=4", "--random", "2"),

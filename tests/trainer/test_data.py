@@ -8,6 +8,7 @@ import pytest
 
 from trainer import data
 from trainer.config import from_mapping
+from trainer.descriptions import load_description, save_description
 from trainer.errors import ArtifactError
 
 CONFIG = from_mapping({"qubits": 5, "rounds": 40, "seed": 3})
@@ -73,9 +74,20 @@ def _truncate(folder: Path) -> None:
 
 
 def _describe(**values: Any) -> Callable[[Path], None]:
+    """Another description, whose own digest is right."""
+
     def change(folder: Path) -> None:
         path = folder / "dataset.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+        save_description({**load_description("dataset", path), **values}, path)
+
+    return change
+
+
+def _change(old: str, new: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        text = (folder / "dataset.json").read_text()
+        assert old in text
+        (folder / "dataset.json").write_text(text.replace(old, new))
 
     return change
 
@@ -90,6 +102,24 @@ def _column(name: str, value: Any) -> Callable[[Path], None]:
     return change
 
 
+def _encrypted(folder: Path) -> None:
+    """Set the bit that says so in a member's entry of the directory."""
+    path = folder / "dataset.npz"
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(bytes(content))
+
+
+def test_a_dataset_of_the_first_version_has_no_digest_and_is_read(tmp_path: Path) -> None:
+    dataset = data.generate(CONFIG)
+    data.save(dataset, tmp_path / "dataset")
+    path = tmp_path / "dataset" / "dataset.json"
+    content = json.loads(path.read_text())
+    first = {name: content[name] for name in ("qubits", "rounds", "seed", "split")}
+    path.write_text(json.dumps({"schema_version": 1, **first}))
+    assert data.load(tmp_path / "dataset").digest == dataset.digest
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -97,7 +127,17 @@ def _column(name: str, value: Any) -> Callable[[Path], None]:
         (lambda folder: (folder / "dataset.npz").unlink(), "dataset: dataset.npz is missing"),
         (lambda folder: (folder / "dataset.json").unlink(), "dataset: dataset.json is missing"),
         (lambda folder: (folder / "dataset.json").write_text("{"), "dataset: dataset.json is damaged"),
-        (_describe(schema_version=2), "dataset: schema_version must be 1"),
+        (lambda folder: (folder / "dataset.json").write_text("[" * 10**5), "dataset: dataset.json is damaged"),
+        (lambda folder: (folder / "dataset.json").write_text("[]"), "dataset: dataset.json is damaged"),
+        (_describe(schema_version=3), r"dataset: schema_version must be one of \(1, 2\). Given: 3"),
+        (_describe(schema_version=True), r"dataset: schema_version must be one of \(1, 2\). Given: True"),
+        # What is relied on, and no sample shows.
+        (_change('"seed": 3', '"seed": 4'), r"dataset: dataset.json is damaged \(sha256 is not that of the content"),
+        (_change('"rounds": 40', '"rounds": 41'), r"dataset: dataset.json is damaged \(sha256 is not that"),
+        (_change('"qubits": 5', '"qubits": 6'), r"dataset: dataset.json is damaged \(sha256 is not that"),
+        (_change('"train": 140', '"train": 141'), r"dataset: dataset.json is damaged \(sha256 is not that"),
+        (_column("train_angle", 0.5), "dataset: dataset.npz is damaged: dataset.json names other samples"),
+        (_encrypted, "dataset: dataset.npz is damaged .*encrypted"),
         (_describe(qubits=4), r"dataset: train_qubit must be in 0..3. Given: 4"),
         (_describe(split={"train": 1}), "dataset: train must hold 1 samples"),
         (_column("train_label", 2), r"dataset: train_label must be -1 or \+1. Given: 2"),

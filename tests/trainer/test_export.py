@@ -10,6 +10,7 @@ import pytest
 
 from trainer import data, export
 from trainer.config import ExperimentConfig
+from trainer.descriptions import load_description, save_description
 from trainer.errors import ArtifactError
 from trainer.evaluate import predict
 from trainer.fit import train
@@ -72,11 +73,18 @@ def test_an_unfinished_training_is_not_exported(
 
 
 def _edit(**values: object) -> Callable[[Path], None]:
+    """Another description, whose own digest is right."""
+
     def change(folder: Path) -> None:
         path = folder / "model.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+        save_description({**load_description("model", path), **values}, path)
 
     return change
+
+
+def _change_seed(folder: Path) -> None:
+    path = folder / "model.json"
+    path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
 
 
 def _truncate(folder: Path) -> None:
@@ -91,7 +99,8 @@ def _truncate(folder: Path) -> None:
         (lambda folder: (folder / "model.json").write_text("{}"), "model: model.json is damaged"),
         (lambda folder: (folder / "model.json").write_text("[]"), "model: model.json is damaged"),
         (lambda folder: (folder / "qcnn.weights.h5").unlink(), "model: qcnn.weights.h5 is missing"),
-        (_edit(schema_version=7), "model: schema_version must be 1. Given: 7"),
+        (_edit(schema_version=7), r"model: schema_version must be one of \(1, 2\). Given: 7"),
+        (_change_seed, r"model: model.json is damaged \(sha256 is not that of the content"),
         (_edit(experiment={"qubits": 3}), "model: model.json is damaged .*qubits"),
         (_truncate, "model: qcnn.weights.h5 is damaged or another model's"),
     ],

@@ -199,7 +199,7 @@ def test_refuses_a_damaged_checkpoint(
     train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
     (path,) = (tmp_path / "checkpoints").iterdir()
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ArtifactError, match=r"^checkpoint: is damaged .*Given: "):
+    with pytest.raises(ArtifactError, match=r"^checkpoint: epoch-000001.npz is damaged .*Given: "):
         train(small_config, small_dataset, tmp_path)
 
 
