@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from tabulate import tabulate
 
-from cli.experiment import experiment_options, read_experiment
+from cli.experiment import check_model, experiment_options, read_experiment
 from trainer.startup import load_tensorflow, start_compiler
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ _COLUMNS = ("simulator", "flops a step", "traffic a step", "memory", "seconds an
 def plan(config: str | None, **flags: str | None) -> None:
     """Print what an experiment will cost: circuits, light cones, memory, seconds an epoch, the simulator and why."""
     experiment = read_experiment(config, flags)
+    check_model(experiment)
     # After the words are known to be right: TensorFlow takes seconds to load.
     load_tensorflow()
     start_compiler()

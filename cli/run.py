@@ -10,7 +10,7 @@ import click
 from tabulate import tabulate
 
 from cli.errors import StepError
-from cli.experiment import experiment_options, read_experiment
+from cli.experiment import check_model, experiment_options, read_experiment
 from cli.local import run_pipeline
 from cli.metadata import read_experiment as experiment_of
 from cli.metadata import read_metadata
@@ -55,6 +55,7 @@ def run(runs: Path, resume: Path | None, repeat: Path | None, config: str | None
         experiment = experiment_of(repeat, "export-weights", "model")
     else:
         experiment = read_experiment(config, flags)
+    check_model(experiment)
     outputs = run_pipeline(experiment, runs)
     click.echo(summary(outputs, outputs["logs"].path))
     if repeat:
@@ -62,9 +63,14 @@ def run(runs: Path, resume: Path | None, repeat: Path | None, config: str | None
 
 
 def continued(run: Path) -> ExperimentConfig:
-    """Return the experiment of a run, to be continued from that run's checkpoints."""
-    training = str((run / "train" / "training").absolute())
-    return from_mapping(merge(experiment_of(run).model_dump(), {"continue_from": training}))
+    """Return the experiment of a run, to be continued from that run's checkpoints; as it is where there are none yet."""
+    from trainer import checkpoints
+
+    experiment, training = experiment_of(run), (run / "train" / "training").absolute()
+    if not checkpoints.any_in(training / checkpoints.FOLDER):
+        click.echo(f"{run} was ended before its first checkpoint: training begins anew")
+        return experiment
+    return from_mapping(merge(experiment.model_dump(), {"continue_from": str(training)}))
 
 
 def summary(outputs: dict[str, dsl.Artifact], logs: str) -> str:

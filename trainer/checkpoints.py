@@ -95,6 +95,11 @@ def load_latest(folder: Path) -> Checkpoint | None:
     return None
 
 
+def any_in(folder: Path) -> bool:
+    """Whether a folder has checkpoints, damaged or not."""
+    return bool(_paths(folder))
+
+
 def copy_latest(source: Path, target: Path) -> None:
     """Copy the newest usable checkpoint of a training folder into another that has none yet.
 

@@ -1,6 +1,8 @@
 """The model folder: weights, what is needed to rebuild the model, and a servable form of it."""
 
+import contextlib
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from trainer.config import ExperimentConfig, from_mapping
 from trainer.descriptions import load_description, save_description
 from trainer.errors import ArtifactError
 from trainer.fingerprint import fingerprint
-from trainer.folders import new_folder, readable
+from trainer.folders import check_room, new_folder, readable, why_not_written
 from trainer.history import epoch_seconds, exported_epoch, is_complete
 from trainer.model import PRECISION, build_model, dense_layers
 from trainer.provenance import provenance
@@ -23,6 +25,8 @@ _WEIGHTS = "qcnn.weights.h5"
 # Beside the best, when both were asked for.
 _LAST_WEIGHTS = "last.weights.h5"
 _DESCRIPTION = "model.json"
+# Of the largest file, beside the weights, in bytes.
+_ROOM = 2**17
 
 
 class ServableModel(tf.Module):
@@ -90,7 +94,8 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
     which = "last" if config.options.weights == "last" else "best"
     epoch = exported_epoch(history, config.options.weights)
     model = build_model(config)
-    with new_folder(folder) as unfinished:
+    with new_folder(folder) as unfinished, _written_by_libraries(unfinished):
+        check_room(unfinished, _ROOM + sum(array.nbytes for array in checkpoint.weights))
         if config.options.weights == "both":
             assign(model.trainable_variables, checkpoint.weights)
             model.save_weights(unfinished / _LAST_WEIGHTS)
@@ -169,6 +174,19 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
     with readable("model", weights):
         model.load_weights(weights)
     return model, description
+
+
+@contextlib.contextmanager
+def _written_by_libraries(folder: Path) -> Iterator[None]:
+    """Say in one line what keeps TensorFlow from writing; it was checked before, but disks fill up.
+
+    Raises:
+        ArtifactError: a file cannot be written.
+    """
+    try:
+        yield
+    except tf.errors.OpError:
+        raise ArtifactError(f"output: cannot be written ({why_not_written(folder)}). Given: {folder}") from None
 
 
 def _sha256(path: Path) -> str:

@@ -4,10 +4,9 @@ import hashlib
 
 import cirq
 
-from trainer import circuits
 from trainer.circuits import Ansatz
 from trainer.config import MODELS
-from trainer.simulators.gates import Network, read_network
+from trainer.simulators.gates import Network, read_model
 
 
 def fingerprint(model: str, qubits: int) -> str:
@@ -18,8 +17,7 @@ def fingerprint(model: str, qubits: int) -> str:
     """
     if model in MODELS:
         return ""
-    ansatz = circuits.build(model, qubits)
-    network = read_network(ansatz, circuits.ring(qubits))
+    ansatz, network = read_model(model, qubits)
     return hashlib.sha256((_as_json(ansatz) or _as_read(network)).encode()).hexdigest()
 
 

@@ -13,7 +13,7 @@ from trainer.model import assemble, build_optimizer, limits
 from trainer.simulators import choice, window
 from trainer.simulators.choice import Estimate
 from trainer.simulators.cost import Speed
-from trainer.simulators.gates import Network, read_network
+from trainer.simulators.gates import Network, read_model
 from trainer.simulators.interface import Batch, Limits, Table
 from trainer.simulators.probe import probe
 from trainer.steps import measuring_epoch, training_epoch
@@ -55,11 +55,10 @@ def plan(config: ExperimentConfig) -> Plan:
     Raises:
         ConfigError: the experiment cannot run.
     """
-    ansatz = circuits.build(config.model, config.qubits)
+    ansatz, network = read_model(config.model, config.qubits)
     if config.simulator != "auto":
         # Whatever it refuses is refused here.
         simulators.create(config.simulator, ansatz, circuits.ring(config.qubits), limits(config))
-    network = read_network(ansatz, circuits.ring(config.qubits))
     counts = config.split_counts
     steps = [-(-count // config.batch_size) for count in (counts.train, counts.validation)]
     estimates = choice.estimates(network, limits(config))

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import sympy
 
+from trainer import circuits
 from trainer.circuits import Ansatz
 from trainer.errors import ConfigError, one_line
 
@@ -82,6 +83,16 @@ class Network:
     parameters: int
     gates: tuple[Gate, ...]
     readouts: tuple[int, ...]
+
+
+def read_model(model: str, qubits: int) -> tuple[Ansatz, Network]:
+    """Build the circuit of a model, see `trainer.circuits.build`, and read it, see `read_network`.
+
+    Raises:
+        ConfigError: as both do.
+    """
+    ansatz = circuits.build(model, qubits)
+    return ansatz, read_network(ansatz, circuits.ring(qubits))
 
 
 def read_network(ansatz: Ansatz, qubits: Sequence[cirq.Qid]) -> Network:
