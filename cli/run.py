@@ -25,11 +25,12 @@ _METRICS = {
     "train_loss": "train loss",
     "val_loss": "validation loss",
     "mse": "test MSE",
+    "fresh_mse": "fresh MSE",
     "accuracy": "sign accuracy",
     "epoch_seconds": "seconds an epoch",
 }
 # What the same experiment must give again to the last bit.
-_REPEATABLE = ("train_loss", "val_loss", "mse", "accuracy")
+_REPEATABLE = ("train_loss", "val_loss", "mse", "fresh_mse", "accuracy")
 
 
 @click.command(context_settings={"token_normalize_func": lambda token: token.replace("_", "-")})
@@ -63,7 +64,7 @@ def run(runs: Path, resume: Path | None, repeat: Path | None, config: str | None
 
 
 def continued(run: Path) -> ExperimentConfig:
-    """Return the experiment of a run, to be continued from that run's checkpoints; as it is where there are none yet."""
+    """Return the experiment of a run, to be continued from that run's checkpoints if it has any yet."""
     from trainer import checkpoints
 
     experiment, training = experiment_of(run), (run / "train" / "training").absolute()
@@ -89,10 +90,12 @@ def compare(before: dict[str, float], after: dict[str, float]) -> str:
     Raises:
         StepError: it did not; one line with what differs.
     """
-    differing = [f"{name} {before[name]!r}, now {after[name]!r}" for name in _REPEATABLE if before[name] != after[name]]
+    # A run of an older release may not have them all.
+    known = [name for name in _REPEATABLE if name in before]
+    differing = [f"{name} {before[name]!r}, now {after[name]!r}" for name in known if before[name] != after[name]]
     if differing:
         raise StepError(f"the repeated run gave other numbers. Given: {'; '.join(differing)}")
-    return f"the repeated run gave the same numbers: {', '.join(_REPEATABLE)}"
+    return f"the repeated run gave the same numbers: {', '.join(known)}"
 
 
 def _shown(path: str) -> str:

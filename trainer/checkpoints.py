@@ -50,6 +50,10 @@ class Checkpoint:
     optimizer: tuple[npt.NDArray[Any], ...]
     # After the epoch with the lowest validation loss so far; empty unless the experiment asks for them.
     best_weights: tuple[npt.NDArray[np.float64], ...] = ()
+    # What ran last; the first checkpoints did not say.
+    simulator: str = ""
+    # Of the weights to be exported, once training is complete.
+    fresh_mse: float | None = None
 
     @property
     def epochs(self) -> int:
@@ -69,6 +73,8 @@ def save(checkpoint: Checkpoint, folder: Path) -> None:
         "dataset_digest": checkpoint.dataset_digest,
         "circuit": checkpoint.circuit,
         "history": [dataclasses.astuple(epoch) for epoch in checkpoint.history],
+        "simulator": checkpoint.simulator,
+        "fresh_mse": checkpoint.fresh_mse,
         "digest": _digest(arrays),
     }
     with new_file(folder / f"epoch-{checkpoint.epochs:06d}.npz") as unfinished, unfinished.open("wb") as file:
@@ -168,6 +174,8 @@ def _load(path: Path) -> Checkpoint:
             weights=_numbered("weights", arrays),
             optimizer=_numbered("optimizer", arrays),
             best_weights=_numbered("best", arrays),
+            simulator=str(description.get("simulator", "")),
+            fresh_mse=description.get("fresh_mse"),
         )
 
 

@@ -16,13 +16,14 @@ from trainer.errors import ArtifactError, given
 from trainer.folders import new_folder, readable
 from trainer.storage.copies import local_copy
 
+FRESH_SAMPLES = 10_000
 SPLITS = ("train", "validation", "test")
 _ARRAYS = "dataset.npz"
 _DESCRIPTION = "dataset.json"
 _PI = np.float32(np.pi)
 
 # One stream of random bits per purpose, so that no draw depends on how many another made.
-_ANGLES, _SPLIT, _ORDER, _TRAIN_SHOTS, _VALIDATION_SHOTS, _TEST_SHOTS, _STUDY = range(7)
+_ANGLES, _SPLIT, _ORDER, _TRAIN_SHOTS, _VALIDATION_SHOTS, _TEST_SHOTS, _STUDY, _FRESH = range(8)
 _SHOTS = {"train": _TRAIN_SHOTS, "validation": _VALIDATION_SHOTS, "test": _TEST_SHOTS}
 
 
@@ -77,9 +78,9 @@ def random_bits(purpose: int, seed: int, count: int, stream: int = 0) -> npt.NDA
     return np.random.PCG64(np.random.SeedSequence([purpose, seed, stream])).random_raw(count)
 
 
-def random_units(purpose: int, seed: int, count: int) -> npt.NDArray[np.float64]:
+def random_units(purpose: int, seed: int, count: int, stream: int = 0) -> npt.NDArray[np.float64]:
     """Return `count` numbers uniform in [0, 1), float64."""
-    return (random_bits(purpose, seed, count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return (random_bits(purpose, seed, count, stream) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def study_units(seed: int, count: int) -> list[float]:
@@ -95,11 +96,23 @@ def label_of(angle: npt.NDArray[np.float32]) -> npt.NDArray[np.int8]:
 
 def draw(qubits: int, rounds: int, seed: int) -> Samples:
     """Excite every qubit once a round with an angle uniform in [-pi, pi): rounds x qubits samples in that order."""
-    angle = (2 * np.pi * random_units(_ANGLES, seed, rounds * qubits) - np.pi).astype(np.float32)
-    # Rounding to float32 may reach +pi, which is the same rotation but outside the interval.
-    angle = np.where(angle >= _PI, -_PI, angle)
+    angle = _angles(random_units(_ANGLES, seed, rounds * qubits))
     qubit = np.tile(np.arange(qubits, dtype=np.int32), rounds)
     return Samples(qubit, angle, label_of(angle))
+
+
+def fresh(qubits: int, seed: int) -> Samples:
+    """Draw 10,000 samples that no experiment trains on: qubit and angle both uniform, of random bits of their own."""
+    qubit = (qubits * random_units(_FRESH, seed, FRESH_SAMPLES)).astype(np.int32)
+    angle = _angles(random_units(_FRESH, seed, FRESH_SAMPLES, stream=1))
+    return Samples(qubit, angle, label_of(angle))
+
+
+def _angles(units: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """Return angles in [-pi, pi), float32, for numbers in [0, 1)."""
+    angle = (2 * np.pi * units - np.pi).astype(np.float32)
+    # Rounding to float32 may reach +pi, which is the same rotation but outside the interval.
+    return np.where(angle >= _PI, -_PI, angle)
 
 
 def order(seed: int, epoch: int, count: int) -> npt.NDArray[np.int64]:

@@ -16,8 +16,9 @@ from trainer.errors import ArtifactError
 from trainer.fingerprint import fingerprint
 from trainer.folders import check_room, new_folder, readable, why_not_written
 from trainer.history import epoch_seconds, exported_epoch, is_complete
-from trainer.model import PRECISION, build_model, dense_layers
+from trainer.model import build_model
 from trainer.provenance import provenance
+from trainer.serving import ServableModel
 from trainer.storage.copies import is_whole, new_copy
 from trainer.training import assign
 
@@ -27,53 +28,6 @@ _LAST_WEIGHTS = "last.weights.h5"
 _DESCRIPTION = "model.json"
 # Of the largest file, beside the weights, in bytes.
 _ROOM = 2**17
-
-
-class ServableModel(tf.Module):
-    """The trained network without a simulator, so that any TensorFlow Serving loads it.
-
-    A sample rotates one qubit, so each readout, and what enters the hidden layer's activation, is exactly
-    a + b cos(angle) + c sin(angle) with a, b and c fixed by qubit and weights: a table of these, (qubits, units)
-    each, replaces circuit and first layer.
-    """
-
-    def __init__(self, model: tf_keras.Model) -> None:
-        super().__init__()
-        quantum = model.get_layer("quantum")
-        table = quantum.simulator.table(tf.convert_to_tensor(quantum.parameters))
-        first, *self._dense = dense_layers(model) or [None]
-        kernel = tf.ones([1, 1], PRECISION) if first is None else tf.convert_to_tensor(first.kernel)
-        bias = tf.zeros([1], PRECISION) if first is None else tf.convert_to_tensor(first.bias)
-        self._activation = tf.identity if first is None else first.activation
-
-        def of_each_qubit(changes: tf.Tensor) -> tf.Tensor:
-            units = tf.zeros([changes.shape[0], kernel.shape[1]], PRECISION)
-            # One place after the other: of all at once are as many numbers more.
-            for change, reached in zip(tf.unstack(changes, axis=1), tf.unstack(table.reached, axis=1), strict=True):
-                units += change[:, None] * tf.gather(kernel, reached)
-            return units
-
-        half_flipped = of_each_qubit(table.flipped) / 2
-        self._constant = tf.linalg.matvec(kernel, table.unexcited, transpose_a=True) + bias + half_flipped
-        self._cosine, self._sine = -half_flipped, of_each_qubit(table.mixed) / 2
-
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec([None], tf.int32, name="qubit"),
-            tf.TensorSpec([None], tf.float32, name="angle"),
-        ]
-    )
-    def predict(self, qubit: tf.Tensor, angle: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Return the prediction, float32 (batch,), of excited qubits (batch,) and angles (batch,) in rad."""
-        rotation = tf.cast(angle, PRECISION)[:, None]
-        values = self._activation(
-            tf.gather(self._constant, qubit)
-            + tf.gather(self._cosine, qubit) * tf.cos(rotation)
-            + tf.gather(self._sine, qubit) * tf.sin(rotation)
-        )
-        for layer in self._dense:
-            values = layer(values)
-        return {"prediction": tf.cast(values[:, 0], tf.float32)}
 
 
 def export(workdir: Path, folder: Path) -> dict[str, Any]:
@@ -118,7 +72,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
                 "epoch_seconds": epoch_seconds(history),
             },
             "weights_sha256": _sha256(unfinished / _WEIGHTS),
-            "provenance": provenance(config),
+            "provenance": provenance(config, checkpoint.simulator or model.get_layer("quantum").simulator.name),
         }
         save_description(description, unfinished / _DESCRIPTION)
     return description

@@ -17,11 +17,12 @@ _SEEDS = 2**32
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """A trial that has been trained; `chosen` is the epoch whose weights would be exported."""
+    """A trial that has been trained; `chosen` is the epoch whose weights would be exported, `fresh_mse` their error."""
 
     experiment: ExperimentConfig
     epochs: int
     chosen: Epoch
+    fresh_mse: float | None = None
 
 
 def plan(base: Mapping[str, Any], search: Search) -> list[ExperimentConfig]:
@@ -47,7 +48,7 @@ def table(trials: Sequence[Trial]) -> tuple[list[str], list[list[Any]]]:
     """Return the names of the columns and a row for each trial: words that differ, losses, whether it is the best."""
     words = [_words(trial.experiment) for trial in trials]
     differing = [name for name in FIELDS if len({own[name] for own in words}) > 1]
-    measured = ["train_loss", "val_loss", "val_accuracy", "weights_epoch", "epochs"]
+    measured = ["train_loss", "val_loss", "val_accuracy", "fresh_mse", "weights_epoch", "epochs"]
     chosen = best(trials)
     rows = [
         [
@@ -56,6 +57,7 @@ def table(trials: Sequence[Trial]) -> tuple[list[str], list[list[Any]]]:
             trial.chosen.train_loss,
             trial.chosen.val_loss,
             trial.chosen.val_accuracy,
+            "" if trial.fresh_mse is None else trial.fresh_mse,
             trial.chosen.epoch,
             trial.epochs,
             "best" if number == chosen else "",

@@ -19,6 +19,7 @@ from trainer.fingerprint import fingerprint
 from trainer.history import Epoch, best_epoch
 from trainer.model import build_model, build_optimizer
 from trainer.profiling import BatchProfile
+from trainer.serving import fresh_mse
 from trainer.steps import Measures, measuring_epoch, training_epoch
 
 logger = logging.getLogger("trainer")
@@ -77,8 +78,9 @@ class Training:
             return shards
         return shards.sampled(shots, data.shot_seeds(split, self.config.seed, epoch, len(shards.sizes)))
 
-    def save(self) -> None:
-        """Write a checkpoint."""
+    def save(self, *, complete: bool) -> None:
+        """Write a checkpoint; of a complete training with the error of the weights to be exported on fresh samples."""
+        exported = self.best_weights if self.config.options.weights != "last" else None
         checkpoint = Checkpoint(
             config=self.config,
             dataset_digest=self.dataset.digest,
@@ -87,6 +89,8 @@ class Training:
             weights=values_of(self.model.trainable_variables),
             optimizer=values_of(self.optimizer.variables),
             best_weights=self.best_weights,
+            simulator=self.model.get_layer("quantum").simulator.name,
+            fresh_mse=fresh_mse(self.model, self.config, exported) if complete else None,
         )
         checkpoints.save(checkpoint, self.folder)
 

@@ -29,7 +29,8 @@ def train(experiment: str, dataset: str, training: str, logs: str) -> dict[str, 
                 checkpoints.copy_latest(source, Path(training))
         handler = _print_event if os.environ.get(EVENTS_VARIABLE) else _ignore_event
         run_processes(describe_job(config, dataset, training, logs), handler)
-    return provenance(config)
+        trained = checkpoints.load_latest(Path(training) / checkpoints.FOLDER)
+    return provenance(config, trained.simulator if trained else "")
 
 
 def describe_job(config: ExperimentConfig, dataset: str, training: str, logs: str) -> Job:

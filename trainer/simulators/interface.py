@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from trainer.simulators.gates import Network
+
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
@@ -44,6 +46,10 @@ class Simulator(Protocol):
     @property
     def name(self) -> str:
         """What the experiment's word `simulator` calls it."""
+
+    @property
+    def network(self) -> Network:
+        """What it simulates."""
 
     @property
     def compiles(self) -> bool:

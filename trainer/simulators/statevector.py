@@ -87,6 +87,7 @@ class StateVector:
     compiles = True
 
     def __init__(self, network: Network, columns: int, dtype: tf.DType) -> None:
+        self.network = network
         self._qubits, self._readouts = network.qubits, network.readouts
         self._columns, self._dtype = columns, dtype
         self.large = not _few_amplitudes(network.qubits)

@@ -25,7 +25,8 @@ class TensorFlowQuantum:
     compiles = False
     large = False
 
-    def __init__(self, ansatz: Ansatz, qubits: list[cirq.GridQubit]) -> None:
+    def __init__(self, ansatz: Ansatz, qubits: list[cirq.GridQubit], network: Network) -> None:
+        self.network = network
         names = [symbol.name for symbol in ansatz.symbols]
         angle = sympy.Symbol(_ANGLE)
         while angle.name in names:
@@ -85,7 +86,7 @@ def create(ansatz: Ansatz, qubits: list[cirq.GridQubit], network: Network) -> Te
                     "model: TensorFlow Quantum has no such gate, or not with such an exponent; the other simulators "
                     f"run it. Given: {one_line(operation)}"
                 )
-    return TensorFlowQuantum(ansatz, qubits)
+    return TensorFlowQuantum(ansatz, qubits, network)
 
 
 def _nearly_equal(one: Gate, other: Gate) -> bool:

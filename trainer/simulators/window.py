@@ -138,6 +138,7 @@ class Window:
     large = False
 
     def __init__(self, network: Network) -> None:
+        self.network = network
         self._readouts = find_readouts(network)
         self._parts: dict[tuple[object, ...], Cone] = {}
         for kind in self._readouts.kinds:
