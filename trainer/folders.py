@@ -95,9 +95,10 @@ def check_room(folder: Path, size: int) -> None:
     Raises:
         OSError: it cannot.
     """
-    with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+    with tempfile.TemporaryFile(dir=folder) as file:
         for start in range(0, size, _CHUNK):
             file.write(bytes(min(_CHUNK, size - start)))
+        file.flush()
 
 
 def why_not_written(folder: Path) -> str:

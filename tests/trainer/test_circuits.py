@@ -35,6 +35,15 @@ def test_deep_reads_out_the_last_qubit_for_any_number_of_qubits(qubits: int, lay
     assert cirq.parameter_names(ansatz.circuit) == {symbol.name for symbol in ansatz.symbols}
 
 
+@pytest.mark.parametrize("model", ["hybrid", "deep"])
+def test_large_circuits_are_made_of_few_gates_and_moments(model: str) -> None:
+    """Each gate is an object once, whatever number of pairs it acts on, or making and reading take minutes."""
+    layers = 1 if model == "hybrid" else 10
+    circuit = circuits.build(model, 1024).circuit
+    assert len({id(operation.gate) for operation in circuit.all_operations()}) <= 50 * layers
+    assert len(circuit) <= 35 * layers
+
+
 def test_a_users_own_circuit_is_imported_by_name() -> None:
     assert circuits.build("tests.trainer.test_circuits:reread", 6).readouts == tuple(circuits.ring(6))
 

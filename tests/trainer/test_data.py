@@ -45,6 +45,22 @@ def test_angles_are_uniform_and_labels_follow_the_published_rule() -> None:
     assert np.array_equal(samples.label, np.where(np.abs(samples.angle) <= np.pi / 2, 1, -1))
 
 
+@pytest.mark.parametrize("qubits", [4, 8, 32_768])
+def test_fresh_samples_are_of_the_same_distribution_and_nobodys(qubits: int) -> None:
+    fresh = data.fresh(qubits, seed=3)
+    assert len(fresh) == 10_000
+    assert (fresh.qubit.min() >= 0, fresh.qubit.max() < qubits) == (True, True)
+    counts, _ = np.histogram(fresh.qubit, bins=4, range=(0, qubits))
+    np.testing.assert_allclose(counts, 2500, rtol=0.1)
+    counts, _ = np.histogram(fresh.angle, bins=8, range=(-np.pi, np.pi))
+    np.testing.assert_allclose(counts, 1250, rtol=0.15)
+    assert np.array_equal(fresh.label, data.label_of(fresh.angle))
+    assert np.array_equal(fresh.angle, data.fresh(qubits, seed=3).angle)
+    # float32 has so few angles that some come again by chance.
+    assert np.isin(fresh.angle, data.draw(8, 1250, seed=3).angle).mean() < 0.01
+    assert not np.array_equal(fresh.angle, data.fresh(qubits, seed=4).angle)
+
+
 def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
     dataset = data.generate(CONFIG)
     data.save(dataset, tmp_path / "dataset")
