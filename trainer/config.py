@@ -20,10 +20,10 @@ from trainer.errors import ConfigError, given, one_line
 MODELS = ("hybrid", "deep")
 # Three state vectors of 2^26 complex64 are 1.5 GiB: what one worker can be expected to hold.
 TFQ_MAX_QUBITS = 26
-# What was tried: there a circuit has 655,360 gates, which each process makes and reads in a quarter of a minute and
+# What was tried: `hybrid` has 655,360 gates there, which each process makes and reads in a quarter of a minute and
 # keeps in half a GiB.
 MAX_QUBITS = 32_768
-# A GiB and a half while they are drawn and split.
+# Half a GiB while they are drawn and split.
 MAX_SAMPLES = 10_000_000
 # Readouts of a batch, of which `window` holds some eight numbers each: 2 GiB.
 _MAX_BATCH_QUBITS = 2**26
