@@ -33,7 +33,7 @@ def measure(words: dict[str, object]) -> list[object]:
         measures = np.ones((steps, 3))
 
         def save() -> None:
-            training.save()
+            training.save(complete=False)
             save_history(history, folder / "history.csv")
 
         saving = _median(lambda _: save())

@@ -1,5 +1,6 @@
 """The experiment's words as flags, generated from the experiment's own description."""
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import click
 
 from trainer.config import (
     EXPERIMENT_FIELDS,
+    MODELS,
     OPTION_FIELDS,
     ExperimentConfig,
     describe,
@@ -36,6 +38,24 @@ def read_experiment(config: str | None, flags: Mapping[str, str | None]) -> Expe
         ConfigError: one line with what is wrong.
     """
     return from_mapping(read_words(config, flags))
+
+
+def check_model(experiment: ExperimentConfig) -> None:
+    """Refuse a circuit of the user's own that cannot be used, before anything is written or started.
+
+    Its module is found in the folder that the user runs from, as the processes of a run find it.
+
+    Raises:
+        ConfigError: one line with what is wrong.
+    """
+    if experiment.model in MODELS:
+        return
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    # It takes a second to load.
+    from trainer.simulators.gates import read_model
+
+    read_model(experiment.model, experiment.qubits)
 
 
 def read_words(config: str | None, flags: Mapping[str, str | None]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import psutil
 
-from cli.errors import StepError
+from cli.errors import OutputLostError, StepError
 from cli.log import RunLog
 from components.train.processes import GRACE
 from components.train.step import EVENTS_VARIABLE
@@ -72,6 +72,8 @@ def execute(load: Callable[[], BaseComponent], arguments: Mapping[str, Any], run
                     contextlib.redirect_stdout(log),
                 ):
                     outputs = pipeline(**arguments).outputs
+            except OutputLostError as error:
+                raise StepError(f"{error}; the run was ended. Given: {log.folder or runs}", error.code) from None
             except RuntimeError as error:
                 if not (failed := _FAILED_TASK.search(click.unstyle(str(error)))):
                     raise

@@ -1,13 +1,16 @@
 """What a run says: everything into its log file, the part a person wants to see onto the terminal."""
 
+import contextlib
 import io
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 
+from cli.errors import UNREAD, OutputLostError
 from cli.progress import TrainingProgress
 from components.train.step import EVENT_PREFIX
 
@@ -42,28 +45,61 @@ class RunLog(io.TextIOBase):
         self._file: TextIO | None = None
         self._partial = ""
         self._block_end: re.Pattern[str] | None = None
+        self._lost = False
 
     def write(self, text: str) -> int:
-        """Take text as it is printed; whole lines are logged, and shown if they are for people."""
+        """Take text as it is printed; whole lines are logged, and shown if they are for people.
+
+        Raises:
+            OutputLostError: nobody reads what is shown any more, or it or the log cannot be written; said once.
+        """
         *lines, self._partial = (self._partial + text).split("\n")
         for line in lines:
             plain = click.unstyle(line)
-            if (event := plain.lstrip()).startswith(EVENT_PREFIX):
-                self._progress.handle(event.removeprefix(EVENT_PREFIX))
+            if event := self._event(plain):
+                with self._writing("the output"):
+                    self._progress.handle(event)
                 continue
-            self._log(plain)
+            with self._writing("the log"):
+                self._log(plain)
             if shown := self._for_people(plain):
-                if _STARTED.search(plain):
-                    self._progress.close()
-                self._progress.show(shown)
+                with self._writing("the output"):
+                    if _STARTED.search(plain):
+                        self._progress.close()
+                    self._progress.show(shown)
         return len(text)
 
     def close(self) -> None:
         """Close the log file and the progress display."""
-        self._progress.close()
-        if self._file:
-            self._file.close()
+        with contextlib.suppress(OSError):
+            self._progress.close()
+        with contextlib.suppress(OSError):
+            if self._file:
+                self._file.close()
         super().close()
+
+    @contextlib.contextmanager
+    def _writing(self, what: str) -> Iterator[None]:
+        """End the run where this cannot be written; what is said on its way out must not end it again."""
+        try:
+            yield
+        except OSError as error:
+            if not self._lost:
+                self._lost = True
+                if isinstance(error, BrokenPipeError):
+                    raise OutputLostError("nobody reads the output any more", UNREAD) from None
+                raise OutputLostError(f"{what} cannot be written ({error.strerror})", 1) from None
+
+    @staticmethod
+    def _event(line: str) -> dict[str, Any] | None:
+        """Return the event that a line tells of, None where it is anything else; a step may print what it likes."""
+        if not (text := line.lstrip()).startswith(EVENT_PREFIX):
+            return None
+        try:
+            event = json.loads(text.removeprefix(EVENT_PREFIX))
+        except (ValueError, RecursionError):
+            return None
+        return event if isinstance(event, dict) and "event" in event else None
 
     def _log(self, line: str) -> None:
         self._waiting.append(line)

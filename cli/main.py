@@ -1,12 +1,14 @@
 """Entry point of the qcnn command: every fault the user can act on is one line and a non-zero exit."""
 
+import contextlib
 import importlib
 import sys
 
 import click
 
-from cli.errors import StepError
-from trainer.errors import QcnnError
+from cli.errors import UNREAD, StepError
+from trainer.errors import QcnnError, one_line
+from trainer.startup import drop_output, open_standard_streams
 
 # Each is the one command of the module of its name.
 _COMMANDS = (
@@ -40,20 +42,27 @@ def qcnn() -> None:
 
 def main() -> None:
     """Run the command line."""
+    open_standard_streams()
     try:
         qcnn.main(standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         _stop(error.format_message(), _INVALID)
     except click.ClickException as error:
-        _stop(f"error: {' '.join(error.format_message().split())}", _INVALID)
+        _stop(f"error: {one_line(error.format_message())}", _INVALID)
     except QcnnError as error:
         _stop(f"error: {error}", _INVALID)
     except StepError as error:
         _stop(f"error: {error}", error.code)
     except (click.Abort, KeyboardInterrupt):
         _stop("interrupted", _INTERRUPTED)
+    except BrokenPipeError:
+        _stop("error: nobody reads the output any more", UNREAD)
+    except OSError as error:
+        _stop(f"error: {one_line(error.strerror or error)}. Given: {one_line(error.filename or 'the output')}", 1)
 
 
 def _stop(message: str, code: int) -> None:
-    click.echo(message, err=True)
+    with contextlib.suppress(OSError):
+        click.echo(message, err=True)
+    drop_output()
     sys.exit(code)

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from trainer.config import ExperimentConfig, from_json
-from trainer.errors import ArtifactError, ConfigError
+from trainer.errors import ArtifactError, ConfigError, one_line
+from trainer.folders import readable
 
 
 def read_metadata(run: Path, step: str, artifact: str) -> dict[str, Any]:
@@ -16,19 +17,21 @@ def read_metadata(run: Path, step: str, artifact: str) -> dict[str, Any]:
     """
     path = run / step / "executor_output.json"
     try:
-        metadata = json.loads(path.read_text(encoding="utf-8"))["artifacts"][artifact]["artifacts"][0]["metadata"]
-        return dict(metadata)
-    except (OSError, ValueError, LookupError, TypeError):
+        with readable("run", path):
+            metadata = json.loads(path.read_text(encoding="utf-8"))["artifacts"][artifact]["artifacts"][0]["metadata"]
+            return dict(metadata)
+    except ArtifactError:
         raise ArtifactError(f"run: has no finished step {step} with artifact {artifact}. Given: {run}") from None
 
 
-def read_experiment(run: Path) -> ExperimentConfig:
-    """Return the experiment of a run whose first step finished.
+def read_experiment(run: Path, step: str = "generate-data", artifact: str = "dataset") -> ExperimentConfig:
+    """Return the experiment in an artifact's metadata; by default of a run whose first step finished.
 
     Raises:
         ArtifactError: the folder is not such a run.
     """
+    metadata = read_metadata(run, step, artifact)
     try:
-        return from_json(read_metadata(run, "generate-data", "dataset")["experiment"])
-    except (KeyError, ConfigError) as error:
-        raise ArtifactError(f"run: its experiment cannot be read ({error}). Given: {run}") from None
+        return from_json(str(metadata.get("experiment")))
+    except ConfigError as error:
+        raise ArtifactError(f"run: its experiment cannot be read ({one_line(error)}). Given: {run}") from None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import click
 from tabulate import tabulate
 
-from cli.experiment import experiment_options, read_experiment
+from cli.experiment import check_model, experiment_options, read_experiment
 from trainer.startup import load_tensorflow, start_compiler
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _COLUMNS = ("simulator", "flops a step", "traffic a step", "memory", "seconds an
 def plan(config: str | None, **flags: str | None) -> None:
     """Print what an experiment will cost: circuits, light cones, memory, seconds an epoch, the simulator and why."""
     experiment = read_experiment(config, flags)
+    check_model(experiment)
     # After the words are known to be right: TensorFlow takes seconds to load.
     load_tensorflow()
     start_compiler()
@@ -53,15 +55,13 @@ def _simulators(made: Plan) -> str:
 
     rows = []
     for prediction in made.predictions:
-        cost, fits = prediction.estimate.cost, prediction.estimate.fits
-        numbers = (
-            f"{cost.flops:.2g}",
-            in_words(cost.traffic),
-            in_words(cost.memory),
-            f"{prediction.epoch_seconds:.3g}",
-        )
-        mark = "chosen" if prediction is made.chosen else "" if fits else "does not fit in memory_gib"
-        rows.append((prediction.estimate.simulator, *(numbers if cost.kernels or fits else ("", "", "", "")), mark))
+        cost = prediction.estimate.cost
+        numbers = ["", "", "", ""]
+        if math.isfinite(cost.memory):
+            seconds = f"{prediction.epoch_seconds:.3g}"
+            numbers = [f"{cost.flops:.2g}", in_words(cost.traffic), in_words(cost.memory), seconds]
+        fits = "" if prediction.estimate.fits else "does not fit in memory_gib"
+        rows.append((prediction.estimate.simulator, *numbers, "chosen" if prediction is made.chosen else fits))
     return tabulate(rows, headers=_COLUMNS, tablefmt="simple", disable_numparse=True)
 
 

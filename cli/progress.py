@@ -1,6 +1,5 @@
 """How a running training looks: a live table in a terminal, plain lines elsewhere."""
 
-import json
 from collections.abc import Mapping
 from typing import Any, TextIO
 
@@ -33,9 +32,8 @@ class TrainingProgress:
         """Whether there is a terminal that can be redrawn."""
         return self._console.is_terminal
 
-    def handle(self, text: str) -> None:
-        """Take one event as JSON."""
-        event: Mapping[str, Any] = json.loads(text)
+    def handle(self, event: Mapping[str, Any]) -> None:
+        """Take one event."""
         if not self.is_live:
             return
         if event["event"] == "state":

@@ -10,12 +10,12 @@ import click
 from tabulate import tabulate
 
 from cli.errors import StepError
-from cli.experiment import experiment_options, read_experiment
+from cli.experiment import check_model, experiment_options, read_experiment
 from cli.local import run_pipeline
 from cli.metadata import read_experiment as experiment_of
 from cli.metadata import read_metadata
 from components.tensorboard.step import command as tensorboard_command
-from trainer.config import ExperimentConfig, from_json, from_mapping, merge
+from trainer.config import ExperimentConfig, from_mapping, merge
 from trainer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -25,11 +25,12 @@ _METRICS = {
     "train_loss": "train loss",
     "val_loss": "validation loss",
     "mse": "test MSE",
+    "fresh_mse": "fresh MSE",
     "accuracy": "sign accuracy",
     "epoch_seconds": "seconds an epoch",
 }
 # What the same experiment must give again to the last bit.
-_REPEATABLE = ("train_loss", "val_loss", "mse", "accuracy")
+_REPEATABLE = ("train_loss", "val_loss", "mse", "fresh_mse", "accuracy")
 
 
 @click.command(context_settings={"token_normalize_func": lambda token: token.replace("_", "-")})
@@ -50,19 +51,27 @@ def run(runs: Path, resume: Path | None, repeat: Path | None, config: str | None
     if resume:
         experiment = continued(resume)
     elif repeat:
-        experiment = from_json(read_metadata(repeat, "export-weights", "model")["experiment"])
+        # Before anything runs: what it is to be compared with.
+        before = read_metadata(repeat, "evaluate", "metrics")
+        experiment = experiment_of(repeat, "export-weights", "model")
     else:
         experiment = read_experiment(config, flags)
+    check_model(experiment)
     outputs = run_pipeline(experiment, runs)
     click.echo(summary(outputs, str(Path(outputs["logs"].path).parents[1])))
     if repeat:
-        click.echo(compare(read_metadata(repeat, "evaluate", "metrics"), outputs["metrics"].metadata))
+        click.echo(compare(before, outputs["metrics"].metadata))
 
 
 def continued(run: Path) -> ExperimentConfig:
-    """Return the experiment of a run, to be continued from that run's checkpoints."""
-    training = str((run / "train" / "training").absolute())
-    return from_mapping(merge(experiment_of(run).model_dump(), {"continue_from": training}))
+    """Return the experiment of a run, to be continued from that run's checkpoints if it has any yet."""
+    from trainer import checkpoints
+
+    experiment, training = experiment_of(run), (run / "train" / "training").absolute()
+    if not checkpoints.any_in(training / checkpoints.FOLDER):
+        click.echo(f"{run} was ended before its first checkpoint: training begins anew")
+        return experiment
+    return from_mapping(merge(experiment.model_dump(), {"continue_from": str(training)}))
 
 
 def summary(outputs: dict[str, dsl.Artifact], *logs: str) -> str:
@@ -81,10 +90,12 @@ def compare(before: dict[str, float], after: dict[str, float]) -> str:
     Raises:
         StepError: it did not; one line with what differs.
     """
-    differing = [f"{name} {before[name]!r}, now {after[name]!r}" for name in _REPEATABLE if before[name] != after[name]]
+    # A run of an older release may not have them all.
+    known = [name for name in _REPEATABLE if name in before]
+    differing = [f"{name} {before[name]!r}, now {after[name]!r}" for name in known if before[name] != after[name]]
     if differing:
         raise StepError(f"the repeated run gave other numbers. Given: {'; '.join(differing)}")
-    return f"the repeated run gave the same numbers: {', '.join(_REPEATABLE)}"
+    return f"the repeated run gave the same numbers: {', '.join(known)}"
 
 
 def _shown(path: str) -> str:

@@ -65,7 +65,7 @@ def read_run(folder: Path) -> Run:
             parts[name] = read(folder)
         except FileNotFoundError:
             parts[name] = blank
-        except (OSError, ValueError, KeyError, TypeError, ArtifactError):
+        except Exception:  # Whatever a damaged file has its reader raise.
             parts[name], damaged = blank, True
     log = parts.pop("log")
     failed, finished = _FAILED.search(log), _FINISHED.search(log) or parts["metrics"]

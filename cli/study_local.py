@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.errors import StepError
+from cli.experiment import check_model
 from cli.local import execute
 from trainer.config import ExperimentConfig
 from trainer.startup import load_tensorflow
@@ -38,6 +39,8 @@ def run_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, dic
 
         return trial
 
+    for trial in trials:
+        check_model(trial)
     folder = runs / f"qcnn-study-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
     made: list[_Made] = []
     for number, trial in enumerate(trials):

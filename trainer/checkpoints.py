@@ -1,11 +1,11 @@
 """Checkpoints: one file each, whole or not at all, that training of any number of workers continues from."""
 
 import dataclasses
+import hashlib
 import json
 import logging
 import re
-import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from trainer.config import ExperimentConfig
 from trainer.errors import ArtifactError
-from trainer.folders import new_file
-from trainer.history import Epoch
+from trainer.folders import new_file, readable
+from trainer.history import Epoch, epochs_of
 
 logger = logging.getLogger("trainer")
 
@@ -50,6 +50,10 @@ class Checkpoint:
     optimizer: tuple[npt.NDArray[Any], ...]
     # After the epoch with the lowest validation loss so far; empty unless the experiment asks for them.
     best_weights: tuple[npt.NDArray[np.float64], ...] = ()
+    # What ran last; the first checkpoints did not say.
+    simulator: str = ""
+    # Of the weights to be exported, once training is complete.
+    fresh_mse: float | None = None
 
     @property
     def epochs(self) -> int:
@@ -59,16 +63,19 @@ class Checkpoint:
 
 def save(checkpoint: Checkpoint, folder: Path) -> None:
     """Write a checkpoint and drop all but the newest two."""
+    arrays = {
+        **{f"weights_{index}": array for index, array in enumerate(checkpoint.weights)},
+        **{f"optimizer_{index}": array for index, array in enumerate(checkpoint.optimizer)},
+        **{f"best_{index}": array for index, array in enumerate(checkpoint.best_weights)},
+    }
     description = {
         "config": checkpoint.config.model_dump(),
         "dataset_digest": checkpoint.dataset_digest,
         "circuit": checkpoint.circuit,
         "history": [dataclasses.astuple(epoch) for epoch in checkpoint.history],
-    }
-    arrays = {
-        **{f"weights_{index}": array for index, array in enumerate(checkpoint.weights)},
-        **{f"optimizer_{index}": array for index, array in enumerate(checkpoint.optimizer)},
-        **{f"best_{index}": array for index, array in enumerate(checkpoint.best_weights)},
+        "simulator": checkpoint.simulator,
+        "fresh_mse": checkpoint.fresh_mse,
+        "digest": _digest(arrays),
     }
     with new_file(folder / f"epoch-{checkpoint.epochs:06d}.npz") as unfinished, unfinished.open("wb") as file:
         np.savez(file, description=np.array(json.dumps(description)), **arrays)
@@ -92,6 +99,11 @@ def load_latest(folder: Path) -> Checkpoint | None:
     if damaged:
         raise damaged
     return None
+
+
+def any_in(folder: Path) -> bool:
+    """Whether a folder has checkpoints, damaged or not."""
+    return bool(_paths(folder))
 
 
 def copy_latest(source: Path, target: Path) -> None:
@@ -147,31 +159,34 @@ def _paths(folder: Path) -> list[Path]:
 
 
 def _load(path: Path) -> Checkpoint:
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            description = json.loads(str(arrays["description"]))
-            return Checkpoint(
-                config=ExperimentConfig.model_validate(description["config"]),
-                dataset_digest=description["dataset_digest"],
-                circuit=description["circuit"],
-                history=tuple(Epoch(*values) for values in description["history"]),
-                weights=_numbered("weights", arrays),
-                optimizer=_numbered("optimizer", arrays),
-                best_weights=_numbered("best", arrays),
-            )
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        EOFError,
-        NotImplementedError,
-        zipfile.BadZipFile,
-    ) as error:
-        raise ArtifactError(f"checkpoint: is damaged ({' '.join(str(error).split())}). Given: {path}") from None
+    with readable("checkpoint", path):
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        description = json.loads(str(arrays.pop("description")))
+        # A damaged directory of the file may make arrays empty, or hide them. The first checkpoints had no digest.
+        if description.get("digest", _digest(arrays)) != _digest(arrays):
+            raise ValueError("its arrays are not those that were saved")
+        return Checkpoint(
+            config=ExperimentConfig.model_validate(description["config"]),
+            dataset_digest=description["dataset_digest"],
+            circuit=description["circuit"],
+            history=epochs_of(description["history"]),
+            weights=_numbered("weights", arrays),
+            optimizer=_numbered("optimizer", arrays),
+            best_weights=_numbered("best", arrays),
+            simulator=str(description.get("simulator", "")),
+            fresh_mse=description.get("fresh_mse"),
+        )
 
 
-def _numbered(prefix: str, arrays: Any) -> tuple[npt.NDArray[Any], ...]:
-    names: Sequence[str] = [name for name in arrays.files if name.startswith(f"{prefix}_")]
+def _digest(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape} ".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _numbered(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], ...]:
+    names = [name for name in arrays if name.startswith(f"{prefix}_")]
     return tuple(arrays[f"{prefix}_{index}"] for index in range(len(names)))

@@ -4,21 +4,25 @@ Words and order of gates follow the TensorFlow Quantum QCNN tutorial (Cong, Choi
 arXiv:1810.03787), with all 15 parameters of the two-qubit convolution.
 """
 
+import collections
 import dataclasses
-import hashlib
 import importlib
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import cirq
 import sympy
 
 from trainer.config import MODELS
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, given, one_line
+from trainer.startup import noted_interrupts
 
 CONVOLUTION_PARAMETERS = 15
 POOLING_PARAMETERS = 6
 _LAYER_PARAMETERS = CONVOLUTION_PARAMETERS + POOLING_PARAMETERS
+
+_Kind = TypeVar("_Kind")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,12 +30,28 @@ class Ansatz:
     """What is trained: a circuit applied after the data state, and the qubits read out in Z.
 
     One readout is the prediction itself; several feed the dense layers. `symbols` gives the order
-    of the quantum parameters.
+    of the quantum parameters. What the circuit may hold is decided by `trainer.simulators.gates`.
+
+    Raises:
+        ConfigError: these are not a circuit, symbols with names of their own, and at least one qubit.
     """
 
     circuit: cirq.Circuit
     symbols: tuple[sympy.Symbol, ...]
     readouts: tuple[cirq.Qid, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what is no ansatz."""
+        if not isinstance(self.circuit, cirq.AbstractCircuit):
+            raise ConfigError(f"model: circuit must be a cirq.Circuit. Given: {given(self.circuit)}")
+        object.__setattr__(self, "circuit", self.circuit.unfreeze(copy=False))
+        object.__setattr__(self, "symbols", _all_of(sympy.Symbol, "symbols must be of sympy.Symbol", self.symbols))
+        object.__setattr__(self, "readouts", _all_of(cirq.Qid, "readouts must be qubits", self.readouts))
+        names = collections.Counter(symbol.name for symbol in self.symbols)
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise ConfigError(f"model: symbols must list each name once. Given: {', '.join(twice)} again")
+        if not self.readouts:
+            raise ConfigError("model: readouts must name at least one qubit. Given: none")
 
 
 def ring(qubits: int) -> list[cirq.GridQubit]:
@@ -45,50 +65,59 @@ def cluster_state(qubits: Sequence[cirq.Qid]) -> cirq.Circuit:
     return cirq.Circuit(cirq.H.on_each(*qubits), [cirq.CZ(a, b) for a, b in neighbours])
 
 
-def one_qubit(qubit: cirq.Qid, s: Sequence[sympy.Symbol]) -> cirq.Circuit:
-    """X^s0 Y^s1 Z^s2, X first: a basis change of one qubit."""
-    return cirq.Circuit(cirq.X(qubit) ** s[0], cirq.Y(qubit) ** s[1], cirq.Z(qubit) ** s[2])
-
-
-def two_qubit(first: cirq.Qid, second: cirq.Qid, s: Sequence[sympy.Symbol]) -> cirq.Circuit:
-    """Return the two-qubit convolution: an arbitrary two-qubit unitary in 15 parameters."""
-    return cirq.Circuit(
-        one_qubit(first, s[0:3]),
-        one_qubit(second, s[3:6]),
-        cirq.ZZ(first, second) ** s[6],
-        cirq.YY(first, second) ** s[7],
-        cirq.XX(first, second) ** s[8],
-        one_qubit(first, s[9:12]),
-        one_qubit(second, s[12:15]),
-    )
-
-
 def convolution(qubits: Sequence[cirq.Qid], s: Sequence[sympy.Symbol]) -> cirq.Circuit:
     """One convolution layer: every neighbouring pair of the ring once, all with the same parameters.
 
     First (0,1)(2,3)..., then (1,2)(3,4)...(n-1,0). With odd n the closing pair (n-1,0) shares a
     qubit with (n-2,n-1) and comes after it.
     """
-    pairs = list(itertools.pairwise([*qubits, qubits[0]]))
-    even = pairs[0 : len(qubits) - 1 : 2]
-    odd = [*pairs[1 : len(qubits) - 1 : 2], pairs[-1]]
-    return cirq.Circuit(two_qubit(a, b, s) for a, b in even + odd)
-
-
-def pooling(source: cirq.Qid, sink: cirq.Qid, s: Sequence[sympy.Symbol]) -> cirq.Circuit:
-    """Pool source into sink: basis changes s0..s2 on the sink and s3..s5 on the source, CNOT, sink's inverse."""
-    sink_basis = one_qubit(sink, s[0:3])
-    return cirq.Circuit(sink_basis, one_qubit(source, s[3:6]), cirq.CNOT(source, sink), cirq.inverse(sink_basis))
+    *pairs, closing = itertools.pairwise([*qubits, qubits[0]])
+    even, odd = pairs[0::2], pairs[1::2]
+    rounds = [even, odd, [closing]] if len(qubits) % 2 else [even, [*odd, closing]]
+    return cirq.Circuit(moment for side_by_side in rounds for moment in _two_qubit(side_by_side, s))
 
 
 def pool(qubits: Sequence[cirq.Qid], s: Sequence[sympy.Symbol]) -> tuple[cirq.Circuit, Sequence[cirq.Qid]]:
     """Pool the first half of the qubits into the second; return the circuit and the sinks.
 
-    With odd n there is one sink more than there are sources: the last qubit is kept as it is, unpooled.
+    A source is pooled into its sink by basis changes s0..s2 on the sink and s3..s5 on the source, CNOT, and the
+    sink's inverse. With odd n there is one sink more than there are sources: the last qubit is kept as it is, unpooled.
     """
     sources, sinks = qubits[: len(qubits) // 2], qubits[len(qubits) // 2 :]
-    pairs = zip(sources, sinks, strict=False)
-    return cirq.Circuit(pooling(source, sink, s) for source, sink in pairs), sinks
+    pooled = sinks[: len(sources)]
+    back = [(cirq.Z ** -s[2]), (cirq.Y ** -s[1]), (cirq.X ** -s[0])]
+    moments = [
+        *_basis_changes((pooled, s[0:3]), (sources, s[3:6])),
+        _moment(cirq.CNOT, zip(sources, pooled, strict=True)),
+        *(_moment(gate, zip(pooled, strict=True)) for gate in back),
+    ]
+    return cirq.Circuit(moments), sinks
+
+
+def _two_qubit(pairs: Sequence[tuple[cirq.Qid, cirq.Qid]], s: Sequence[sympy.Symbol]) -> list[cirq.Moment]:
+    """Return the two-qubit convolution of disjoint pairs: an arbitrary two-qubit unitary in 15 parameters.
+
+    All pairs side by side, and one gate for all of them: large circuits are made in time and memory this way.
+    """
+    firsts, seconds = [first for first, _ in pairs], [second for _, second in pairs]
+    return [
+        *_basis_changes((firsts, s[0:3]), (seconds, s[3:6])),
+        *(_moment(gate**power, pairs) for gate, power in zip([cirq.ZZ, cirq.YY, cirq.XX], s[6:9], strict=True)),
+        *_basis_changes((firsts, s[9:12]), (seconds, s[12:15])),
+    ]
+
+
+def _basis_changes(*sides: tuple[Sequence[cirq.Qid], Sequence[sympy.Symbol]]) -> list[cirq.Moment]:
+    """Return X^s0 Y^s1 Z^s2, X first, on each of some qubits, of each side with its own s0..s2."""
+    moments = []
+    for number, gate in enumerate((cirq.X, cirq.Y, cirq.Z)):
+        powers = [(gate ** s[number], qubits) for qubits, s in sides]
+        moments.append(cirq.Moment.from_ops(*(power(qubit) for power, qubits in powers for qubit in qubits)))
+    return moments
+
+
+def _moment(gate: cirq.Gate, places: Iterable[Sequence[cirq.Qid]]) -> cirq.Moment:
+    return cirq.Moment.from_ops(*(gate(*qubits) for qubits in places))
 
 
 def hybrid(qubits: Sequence[cirq.Qid]) -> Ansatz:
@@ -118,45 +147,43 @@ def build(model: str, qubits: int) -> Ansatz:
     """Build the circuit of a model: a built-in name, or the user's own `package.module:function`.
 
     Raises:
-        ConfigError: the function cannot be imported, or what it returns is no usable ansatz.
+        ConfigError: the function cannot be imported, fails, or returns no ansatz.
     """
     if model in _BUILT_IN:
         return _BUILT_IN[model](ring(qubits))
-    module, _, function = model.partition(":")
-    try:
-        ansatz = getattr(importlib.import_module(module), function)(ring(qubits))
-    except Exception as error:  # The user's code may raise anything; what it says is the one line they need.
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        raise ConfigError(f"model: cannot be imported or fails ({reason}). Given: {model}") from None
+    ansatz = _call(model, qubits)
     if not isinstance(ansatz, Ansatz):
         raise ConfigError(f"model: must return trainer.circuits.Ansatz. Given: {type(ansatz).__name__} from {model}")
-    _check(ansatz, model, qubits)
     return ansatz
 
 
-def fingerprint(model: str, qubits: int) -> str:
-    """Return a digest of the user's own circuit, by which it is known again; empty for a built-in model."""
-    if model in _BUILT_IN:
-        return ""
-    ansatz = build(model, qubits)
-    parts = cirq.to_json([ansatz.circuit, list(ansatz.symbols), list(ansatz.readouts)])
-    return hashlib.sha256(str(parts).encode()).hexdigest()
+def _call(model: str, qubits: int) -> object:
+    """Return what the user's function does.
+
+    Raises:
+        ConfigError: whatever it raises, as one line.
+    """
+    module, _, function = model.partition(":")
+    made: object = None
+    with noted_interrupts() as noted:
+        try:
+            made = getattr(importlib.import_module(module), function)(ring(qubits))
+        except ConfigError:
+            raise
+        except BaseException as error:
+            if not noted:
+                reason = f"{type(error).__name__}: {one_line(error)}"
+                raise ConfigError(f"model: cannot be imported or fails ({reason}). Given: {model}") from None
+    return made
 
 
-def _check(ansatz: Ansatz, model: str, qubits: int) -> None:
-    used = cirq.parameter_names(ansatz.circuit)
-    listed = {symbol.name for symbol in ansatz.symbols}
-    if used != listed or len(listed) != len(ansatz.symbols):
-        raise ConfigError(
-            f"model: symbols must list every parameter of the circuit once. Given: {sorted(used ^ listed)} differ "
-            f"in {model}"
-        )
-    outside = {*ansatz.circuit.all_qubits(), *ansatz.readouts} - set(ring(qubits))
-    if outside or not ansatz.readouts:
-        raise ConfigError(
-            f"model: must read out at least one qubit and stay on the ring of {qubits}. Given: {model} with "
-            f"readouts {[str(q) for q in ansatz.readouts]}"
-        )
+def _all_of(kind: type[_Kind], what: str, values: object) -> tuple[_Kind, ...]:
+    """Return values as a tuple; refuse what is not of a kind, such as a symbol's name instead of the symbol."""
+    listed = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
+    for value in listed:
+        if not isinstance(value, kind):
+            raise ConfigError(f"model: {what}. Given: {given(value)}")
+    return tuple(value for value in listed if isinstance(value, kind))
 
 
 def _symbols(layers: int) -> tuple[sympy.Symbol, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainer.config import ExperimentConfig
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, given
 
 ROLES = ("chief", "worker", "ps", "evaluator")
 _ADDRESS = re.compile(r"\S+:\d{1,5}")
@@ -73,10 +73,10 @@ def check_workers(config: ExperimentConfig, cluster: Cluster | None) -> None:
 def _parse(variable: str, text: str) -> Cluster | None:
     try:
         content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"{variable}: is not JSON ({error}). Given: {text!r}") from None
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{variable}: is not JSON ({error}). Given: {given(text)}") from None
     if not isinstance(content, dict):
-        raise ConfigError(f"{variable}: must be an object with cluster and task. Given: {text!r}")
+        raise ConfigError(f"{variable}: must be an object with cluster and task. Given: {given(text)}")
     if not content.get("cluster") and not content.get("task"):
         return None
     addresses = _addresses(variable, content.get("cluster"))

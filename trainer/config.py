@@ -2,7 +2,9 @@
 
 import dataclasses
 import json
+import math
 import re
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -11,14 +13,26 @@ import annotated_types
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from ruamel.yaml.nodes import CollectionNode, MappingNode, Node
 
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, given, one_line
 
 MODELS = ("hybrid", "deep")
 # Three state vectors of 2^26 complex64 are 1.5 GiB: what one worker can be expected to hold.
 TFQ_MAX_QUBITS = 26
+# What was tried: `hybrid` has 655,360 gates there, which each process makes and reads in a quarter of a minute and
+# keeps in half a GiB.
+MAX_QUBITS = 32_768
+# Half a GiB while they are drawn and split.
+MAX_SAMPLES = 10_000_000
+# Readouts of a batch, of which `window` holds some eight numbers each: 2 GiB.
+_MAX_BATCH_QUBITS = 2**26
+# Weights of the hidden layer, of which training holds four numbers each: half a GiB.
+_MAX_WEIGHTS = 2**24
 _CUSTOM_MODEL = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+# Of a file that a person writes.
+_MOST_BYTES = 1_000_000
+_MOST_VALUES = 10_000
 _BATCH_RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
@@ -71,7 +85,10 @@ class Options(_Frozen):
         0.15, gt=0, lt=1, description="Share used for the validation loss; the rest is the test split."
     )
     memory_gib: float = Field(
-        2.0, gt=0, description="Memory that a worker's states may take, in GiB; batches that need more are split."
+        2.0,
+        gt=0,
+        le=2**20,
+        description="Memory that a worker's states may take, in GiB; batches that need more are split.",
     )
     precision: Literal["complex64", "complex128"] = Field(
         "complex64", description="Amplitudes of simulator statevector above 11 qubits; all else takes complex128."
@@ -80,7 +97,10 @@ class Options(_Frozen):
         0.0, ge=0, description="Least time between two checkpoints, in seconds; 0 saves after every epoch."
     )
     patience: Integer = Field(
-        0, ge=0, description="Epochs without a lower validation loss after which training stops; 0 never stops it."
+        0,
+        ge=0,
+        le=1_000_000,
+        description="Epochs without a lower validation loss after which training stops; 0 never stops it.",
     )
     weights: Literal["last", "best", "both"] = Field(
         "last", description="Weights to export and evaluate, best by validation loss; both evaluates the best."
@@ -88,7 +108,7 @@ class Options(_Frozen):
     continue_from: Folder = Field(
         "", description="Training folder of the same experiment whose checkpoints are continued."
     )
-    restarts: Integer = Field(3, ge=0, description="How often workers that were lost are started again.")
+    restarts: Integer = Field(3, ge=0, le=1000, description="How often workers that were lost are started again.")
     hang_seconds: float = Field(
         60.0, gt=0, description="Time without a sign of life after which a worker counts as lost, in seconds."
     )
@@ -115,9 +135,12 @@ class Options(_Frozen):
 class ExperimentConfig(_Frozen):
     """One experiment; the fields are the CLI's flags and the pipeline's parameters."""
 
-    qubits: Integer = Field(8, ge=4, description="Qubits on the ring.")
+    qubits: Integer = Field(8, ge=4, le=MAX_QUBITS, description="Qubits on the ring.")
     rounds: Integer = Field(
-        20, ge=1, le=1_000_000, description="Excitation rounds: rounds x qubits samples are generated."
+        20,
+        ge=1,
+        le=1_000_000,
+        description=f"Excitation rounds: rounds x qubits samples are generated, at most {MAX_SAMPLES}.",
     )
     seed: Integer = Field(
         0,
@@ -132,16 +155,26 @@ class ExperimentConfig(_Frozen):
     optimizer: Literal["adam", "sgd", "rmsprop", "adagrad", "adamax", "nadam"] = Field(
         "adam", description="Optimizer, with Keras' defaults but for the learning rate."
     )
-    hidden_units: Integer = Field(8, ge=1, description="Units of the hidden dense layer (several readouts).")
+    hidden_units: Integer = Field(
+        8,
+        ge=1,
+        le=4096,
+        description=f"Units of the hidden dense layer (several readouts); times qubits at most {_MAX_WEIGHTS}.",
+    )
     hidden_activation: Literal["linear", "relu", "elu", "selu", "gelu", "tanh", "sigmoid", "softplus"] = Field(
         "linear", description="Activation of the hidden dense layer."
     )
     strategy: Literal["multi_worker", "mirrored", "none"] = Field(
         "multi_worker", description="TensorFlow's distribution strategy."
     )
-    workers: Integer = Field(2, ge=1, description="Training processes.")
-    epochs: Integer = Field(50, ge=1, description="Passes over the training samples.")
-    batch_size: Integer = Field(32, ge=1, description="Samples a step, over all workers together.")
+    workers: Integer = Field(2, ge=1, le=512, description="Training processes.")
+    epochs: Integer = Field(50, ge=1, le=1_000_000, description="Passes over the training samples.")
+    batch_size: Integer = Field(
+        32,
+        ge=1,
+        le=MAX_SAMPLES,
+        description=f"Samples a step, over all workers together; times qubits at most {_MAX_BATCH_QUBITS}.",
+    )
     learning_rate: float = Field(0.02, gt=0, description="Learning rate of the optimizer.")
     options: Options = Field(default_factory=Options, description="Everything else.")
 
@@ -161,6 +194,18 @@ class ExperimentConfig(_Frozen):
             raise ConfigError(
                 f"qubits: must be at most {TFQ_MAX_QUBITS} with simulator tfq, which holds 2^qubits amplitudes. "
                 f"Given: {self.qubits}"
+            )
+        for name, most in (("rounds", MAX_SAMPLES), ("hidden_units", _MAX_WEIGHTS), ("batch_size", _MAX_BATCH_QUBITS)):
+            value = getattr(self, name)
+            if value * self.qubits > most:
+                raise ConfigError(
+                    f"{name}: {name} x qubits must be at most {most}. Given: {value} with {self.qubits} qubits"
+                )
+        train, validation = self.options.train_fraction, self.options.validation_fraction
+        if train + validation >= 1:
+            raise ConfigError(
+                "validation_fraction: train_fraction + validation_fraction must be less than 1, so that a test split "
+                f"is left. Given: {train} + {validation}"
             )
         counts = self.split_counts
         if min(dataclasses.astuple(counts)) < 1:
@@ -257,23 +302,23 @@ def from_json(text: str) -> ExperimentConfig:
     """
     try:
         values = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
-        raise ConfigError(f"experiment: must be a JSON object of the experiment's words. Given: {text!r}")
+        raise ConfigError(f"experiment: must be a JSON object of the experiment's words. Given: {given(text)}")
     return from_mapping(values)
 
 
 def _explain(error: ValidationError) -> str:
-    first = error.errors()[0]
+    first = error.errors(include_url=False, include_context=False)[0]
     path = [str(part) for part in first["loc"]]
     known = OPTION_FIELDS if path[0] == "options" and len(path) > 1 else ExperimentConfig.model_fields
-    name = path[-1]
+    name, value = path[-1], given(first["input"])
     if first["type"] == "extra_forbidden":
-        return f"{name}: unknown key; the keys are {', '.join(known)}. Given: {name}={first['input']!r}"
+        return f"{one_line(name)}: unknown key; the keys are {', '.join(known)}. Given: {name}={value}"
     if name == "options":
-        return f"options: must be a mapping with any of {', '.join(OPTION_FIELDS)}. Given: {first['input']!r}"
-    return f"{name}: must be {allowed(known[name])}. Given: {first['input']!r}"
+        return f"options: must be a mapping with any of {', '.join(OPTION_FIELDS)}. Given: {value}"
+    return f"{name}: must be {allowed(known[name])}. Given: {value}"
 
 
 def parse_flag(field: FieldInfo, text: str) -> int | float | str:
@@ -291,16 +336,30 @@ def read_file(path: Path, name: str = "config") -> dict[str, Any]:
     """Read a YAML (or JSON) file into a mapping, not yet validated; errors call it by a name.
 
     Raises:
-        ConfigError: the file is missing, empty, not parseable, or not a mapping.
+        ConfigError: the file is missing, empty, too large, not parseable, or not a mapping.
     """
     try:
-        content = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            read = file.read(_MOST_BYTES + 1)
+        if len(read) > _MOST_BYTES:
+            raise ConfigError(f"{name}: the file must have at most {_MOST_BYTES} bytes. Given: {path}")
+        text = read.decode()
     except FileNotFoundError:
         raise ConfigError(f"{name}: no such file. Given: {path}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{name}: the file cannot be read ({_one_line(error)}). Given: {path}") from None
-    except (YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{name}: the file is not valid YAML ({_one_line(error)}). Given: {path}") from None
+        raise ConfigError(f"{name}: the file cannot be read ({one_line(error)}). Given: {path}") from None
+    try:
+        with warnings.catch_warnings():
+            # Of names that are given twice.
+            warnings.simplefilter("ignore")
+            # Before it is made: what has a name may stand in many places, and those places in many more.
+            if _values(YAML(typ="safe", pure=True).compose(text), {}) > _MOST_VALUES:
+                raise ConfigError(f"{name}: the file must hold at most {_MOST_VALUES} values. Given: {path}")
+            content = YAML(typ="safe", pure=True).load(text)
+    except ConfigError:
+        raise
+    except Exception as error:  # The parser's own, and any that a value with a tag of its own is made with.
+        raise ConfigError(f"{name}: the file is not valid YAML ({one_line(error)}). Given: {path}") from None
     if content is None:
         raise ConfigError(f"{name}: the file is empty; it must hold keys and values. Given: {path}")
     if not isinstance(content, dict):
@@ -320,5 +379,12 @@ def merge(base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+def _values(node: Node | None, known: dict[int, float]) -> float:
+    """Count the values below a node of a YAML file, each as often as it stands there; infinite if in itself."""
+    if not isinstance(node, CollectionNode):
+        return 1
+    if id(node) not in known:
+        known[id(node)] = math.inf
+        pairs = node.value if isinstance(node, MappingNode) else [(item,) for item in node.value]
+        known[id(node)] = 1 + sum(_values(item, known) for pair in pairs for item in pair)
+    return known[id(node)]

@@ -1,9 +1,8 @@
 """The dataset: excited cluster states with a binary label, bit-identical for one seed on every machine."""
 
 import dataclasses
+import functools
 import hashlib
-import json
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.config import ExperimentConfig
-from trainer.errors import ArtifactError
-from trainer.folders import new_folder
+from trainer.descriptions import load_description, save_description
+from trainer.errors import ArtifactError, given
+from trainer.folders import new_folder, readable
 from trainer.storage.copies import local_copy
 
-SCHEMA_VERSION = 1
+FRESH_SAMPLES = 10_000
 SPLITS = ("train", "validation", "test")
 _ARRAYS = "dataset.npz"
 _DESCRIPTION = "dataset.json"
 _PI = np.float32(np.pi)
 
 # One stream of random bits per purpose, so that no draw depends on how many another made.
-_ANGLES, _SPLIT, _ORDER, _TRAIN_SHOTS, _VALIDATION_SHOTS, _TEST_SHOTS, _STUDY = range(7)
+_ANGLES, _SPLIT, _ORDER, _TRAIN_SHOTS, _VALIDATION_SHOTS, _TEST_SHOTS, _STUDY, _FRESH = range(8)
 _SHOTS = {"train": _TRAIN_SHOTS, "validation": _VALIDATION_SHOTS, "test": _TEST_SHOTS}
 
 
@@ -59,7 +59,7 @@ class Dataset:
         for name in SPLITS:
             yield name, getattr(self, name)
 
-    @property
+    @functools.cached_property
     def digest(self) -> str:
         """SHA-256 over every sample: equal digests mean equal data."""
         digest = hashlib.sha256()
@@ -78,9 +78,9 @@ def random_bits(purpose: int, seed: int, count: int, stream: int = 0) -> npt.NDA
     return np.random.PCG64(np.random.SeedSequence([purpose, seed, stream])).random_raw(count)
 
 
-def random_units(purpose: int, seed: int, count: int) -> npt.NDArray[np.float64]:
+def random_units(purpose: int, seed: int, count: int, stream: int = 0) -> npt.NDArray[np.float64]:
     """Return `count` numbers uniform in [0, 1), float64."""
-    return (random_bits(purpose, seed, count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return (random_bits(purpose, seed, count, stream) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def study_units(seed: int, count: int) -> list[float]:
@@ -96,11 +96,23 @@ def label_of(angle: npt.NDArray[np.float32]) -> npt.NDArray[np.int8]:
 
 def draw(qubits: int, rounds: int, seed: int) -> Samples:
     """Excite every qubit once a round with an angle uniform in [-pi, pi): rounds x qubits samples in that order."""
-    angle = (2 * np.pi * random_units(_ANGLES, seed, rounds * qubits) - np.pi).astype(np.float32)
-    # Rounding to float32 may reach +pi, which is the same rotation but outside the interval.
-    angle = np.where(angle >= _PI, -_PI, angle)
+    angle = _angles(random_units(_ANGLES, seed, rounds * qubits))
     qubit = np.tile(np.arange(qubits, dtype=np.int32), rounds)
     return Samples(qubit, angle, label_of(angle))
+
+
+def fresh(qubits: int, seed: int) -> Samples:
+    """Draw 10,000 samples that no experiment trains on: qubit and angle both uniform, of random bits of their own."""
+    qubit = (qubits * random_units(_FRESH, seed, FRESH_SAMPLES)).astype(np.int32)
+    angle = _angles(random_units(_FRESH, seed, FRESH_SAMPLES, stream=1))
+    return Samples(qubit, angle, label_of(angle))
+
+
+def _angles(units: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
+    """Return angles in [-pi, pi), float32, for numbers in [0, 1)."""
+    angle = (2 * np.pi * units - np.pi).astype(np.float32)
+    # Rounding to float32 may reach +pi, which is the same rotation but outside the interval.
+    return np.where(angle >= _PI, -_PI, angle)
 
 
 def order(seed: int, epoch: int, count: int) -> npt.NDArray[np.int64]:
@@ -131,15 +143,15 @@ def save(dataset: Dataset, folder: Path) -> None:
         for field in dataclasses.fields(Samples)
     }
     description = {
-        "schema_version": SCHEMA_VERSION,
         "qubits": dataset.qubits,
         "rounds": dataset.rounds,
         "seed": dataset.seed,
         "split": {name: len(samples) for name, samples in dataset.splits()},
+        "digest": dataset.digest,
     }
     with new_folder(folder) as unfinished:
         np.savez(unfinished / _ARRAYS, **arrays)
-        (unfinished / _DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+        save_description(description, unfinished / _DESCRIPTION)
 
 
 def load(folder: Path) -> Dataset:
@@ -150,20 +162,18 @@ def load(folder: Path) -> Dataset:
     """
     description = _load_description(folder / _DESCRIPTION)
     path = folder / _ARRAYS
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            splits = {
-                name: Samples(*(_column(path, arrays, f"{name}_{field.name}") for field in dataclasses.fields(Samples)))
-                for name in SPLITS
-            }
-    except FileNotFoundError:
-        raise ArtifactError(f"dataset: {_ARRAYS} is missing. Given: {folder}") from None
-    except (OSError, ValueError, EOFError, AttributeError, TypeError, NotImplementedError, zipfile.BadZipFile) as error:
-        raise ArtifactError(f"dataset: {_ARRAYS} is damaged ({' '.join(str(error).split())}). Given: {path}") from None
+    with readable("dataset", path), path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        splits = {
+            name: Samples(*(_column(path, arrays, f"{name}_{field.name}") for field in dataclasses.fields(Samples)))
+            for name in SPLITS
+        }
     for name, samples in splits.items():
         _check(path, name, samples, description)
     train, validation, test = (splits[name] for name in SPLITS)
-    return Dataset(train, validation, test, *(description[key] for key in ("qubits", "rounds", "seed")))
+    dataset = Dataset(train, validation, test, *(description[key] for key in ("qubits", "rounds", "seed")))
+    if dataset.digest != description.get("digest", dataset.digest):
+        raise ArtifactError(f"dataset: {_ARRAYS} is damaged: {_DESCRIPTION} names other samples. Given: {path}")
+    return dataset
 
 
 def obtain(address: str | None, config: ExperimentConfig) -> Dataset:
@@ -187,19 +197,11 @@ def check_fits(dataset: Dataset, config: ExperimentConfig) -> None:
 
 
 def _load_description(path: Path) -> dict[str, Any]:
-    try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ArtifactError(f"dataset: {_DESCRIPTION} is missing. Given: {path.parent}") from None
-    except (OSError, ValueError) as error:
-        raise ArtifactError(f"dataset: {_DESCRIPTION} is damaged ({error}). Given: {path}") from None
-    version = description.get("schema_version") if isinstance(description, dict) else None
-    if version != SCHEMA_VERSION:
-        raise ArtifactError(f"dataset: schema_version must be {SCHEMA_VERSION}. Given: {version} in {path}")
+    description = load_description("dataset", path)
     for key in ("qubits", "rounds", "seed"):
         if type(description.get(key)) is not int:
-            raise ArtifactError(f"dataset: {key} must be an integer. Given: {description.get(key)!r} in {path}")
-    return dict(description)
+            raise ArtifactError(f"dataset: {key} must be an integer. Given: {given(description.get(key))} in {path}")
+    return description
 
 
 def _column(path: Path, arrays: Any, name: str) -> npt.NDArray[Any]:

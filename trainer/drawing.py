@@ -32,11 +32,12 @@ def draw(ansatz: Ansatz) -> Drawing:
     Up to 16 qubits are drawn whole; of more, what the first readout depends on, cut to 16 qubits. The
     image ends after 64 columns.
     """
-    # Every gate as early as it can be: pairs that act at once share their columns.
-    drawn = cirq.Circuit(ansatz.circuit.all_operations())
-    total = len(drawn.all_qubits())
+    total = len(ansatz.circuit.all_qubits())
     title = f"{total} qubits, {len(ansatz.symbols)} parameters, {len(ansatz.readouts)} readouts"
-    if total > MAX_QUBITS:
+    if total <= MAX_QUBITS:
+        # Every gate as early as it can be: pairs that act at once share their columns.
+        drawn = cirq.Circuit(ansatz.circuit.all_operations())
+    else:
         drawn = _before(ansatz.circuit, ansatz.readouts[0])
         title += f"; drawn: what readout {ansatz.readouts[0]} depends on, on at most {MAX_QUBITS} qubits"
     diagram = drawn.to_text_diagram_drawer()
@@ -50,8 +51,7 @@ def _before(circuit: cirq.Circuit, readout: cirq.Qid) -> cirq.Circuit:
     qubits = {readout}
     kept: list[cirq.Operation] = []
     for operation in reversed(list(circuit.all_operations())):
-        joined = qubits.union(operation.qubits)
-        if not qubits.isdisjoint(operation.qubits) and len(joined) <= MAX_QUBITS:
+        if not qubits.isdisjoint(operation.qubits) and len(joined := qubits.union(operation.qubits)) <= MAX_QUBITS:
             qubits = joined
             kept.append(operation)
     return cirq.Circuit(reversed(kept))

@@ -1,8 +1,25 @@
 """The errors a user can act on: one line each, ending in what was given."""
 
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+
+# Of a value that a message quotes, or of another's message; and of all before it.
+MOST_QUOTED = 200
+_MOST = 1000
+_GIVEN = "Given: "
+_CUT = " ... "
+# Python refuses to write integers of more than 4300 digits; all are cut long before.
+_MOST_BITS = 3 * MOST_QUOTED
+_LINE_BREAK = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
+
 
 class QcnnError(Exception):
-    """A fault with a known cause; the message is one line that names it."""
+    """A fault with a known cause; the message is one line that names it and quotes little of what was given."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(bounded(message))
 
 
 class ConfigError(QcnnError):
@@ -19,3 +36,78 @@ class TrainingError(QcnnError):
 
 class RetryableError(QcnnError):
     """Training was stopped from outside (a lost peer, a taken port); starting it again continues it."""
+
+
+def bounded(message: str) -> str:
+    """Return a message in one line, with at most 200 characters of what was given, which it ends in."""
+    what, mark, value = message.partition(_GIVEN)
+    return _shortened(what, _MOST) + mark + _shortened(value)
+
+
+def one_line(text: object) -> str:
+    """Return what an error, a file or a user says in one line of at most 200 characters, without its middle if longer.
+
+    An error of the user's own class that cannot be written is named by its class.
+    """
+    return _shortened(_written(text, str, repr).strip())
+
+
+def given(value: object) -> str:
+    """Return a value as Python writes it, cut after 200 characters; of a larger one no more than that is written.
+
+    What a file of few bytes holds may be without end, where its parts have names and are used again and again.
+    """
+    text = ""
+    for piece in _pieces(value):
+        text += piece
+        if len(text) > MOST_QUOTED:
+            return text[: MOST_QUOTED - len(_CUT)] + _CUT.rstrip()
+    return text
+
+
+def _shortened(text: str, most: int = MOST_QUOTED) -> str:
+    line = _printable(text)
+    if len(line) <= most:
+        return line
+    end = (most - len(_CUT)) // 2
+    return line[: most - len(_CUT) - end] + _CUT + line[-end:]
+
+
+def _printable(text: str) -> str:
+    """Return text in one line, what a terminal would act on escaped."""
+    line = _LINE_BREAK.sub(" ", text)
+    return line if line.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)
+
+
+def _written(value: object, *ways: Callable[[object], str]) -> str:
+    for way in ways:
+        # Of the user's own class, or a library's about a number that is none: it may fail here too.
+        with contextlib.suppress(Exception):
+            return way(value)
+    return f"something of {type(value).__name__}, which cannot be written"
+
+
+def _pieces(value: object) -> Iterator[str]:
+    """Yield what repr would return, piece by piece, so that nobody has to wait for the whole."""
+    match value:
+        case str() | bytes():
+            yield repr(value[: MOST_QUOTED + 1])
+        case int() if value.bit_length() > _MOST_BITS:
+            yield f"an integer of {value.bit_length()} bits"
+        case Mapping():
+            yield "{"
+            for number, (key, item) in enumerate(value.items()):
+                yield ", " * bool(number)
+                yield from _pieces(key)
+                yield ": "
+                yield from _pieces(item)
+            yield "}"
+        case list() | tuple() | AbstractSet():
+            opening, closing = "[]" if isinstance(value, list) else "()" if isinstance(value, tuple) else "{}"
+            yield opening
+            for number, item in enumerate(value):
+                yield ", " * bool(number)
+                yield from _pieces(item)
+            yield closing
+        case _:
+            yield _written(value, repr)

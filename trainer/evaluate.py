@@ -19,6 +19,7 @@ from trainer.config import from_mapping
 from trainer.data import Samples
 from trainer.errors import ArtifactError, TrainingError
 from trainer.folders import new_folder
+from trainer.serving import fresh_mse
 from trainer.shots import sampled_outputs
 
 logger = logging.getLogger("trainer")
@@ -47,7 +48,7 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> Evaluation:
     """Predict the test split with an exported model.
 
     Where the experiment has shots, predictions, `mse` and `accuracy` are those of sampled readouts, and `exact_mse`
-    and `exact_accuracy` stand beside them.
+    and `exact_accuracy` stand beside them. `fresh_mse`, over the experiment's fresh samples, is always exact.
 
     Raises:
         ArtifactError: model or dataset cannot be used, or do not belong together.
@@ -67,7 +68,7 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> Evaluation:
         predictions = predict_from_shots(model, dataset.test, config.options.shots, config.seed)
         exact = {f"exact_{name}": value for name, value in metrics.items()}
         metrics = {**score(dataset.test, predictions), **exact}
-    metrics = {**metrics, **_training_metrics(description)}
+    metrics = {**metrics, "fresh_mse": fresh_mse(model, config), **_training_metrics(description)}
     for name, value in metrics.items():
         if not math.isfinite(value):
             raise TrainingError(f"{name}: must be finite to be published. Given: {value}")
@@ -127,6 +128,7 @@ def report(evaluation: Evaluation) -> None:
         metrics["accuracy"],
         len(evaluation.samples),
     )
+    logger.info("mse %.6f over %d fresh samples", metrics["fresh_mse"], data.FRESH_SAMPLES)
     if "exact_mse" in metrics:
         values = metrics["exact_mse"], metrics["exact_accuracy"]
         logger.info("without the noise of shots: mse %.6f, sign accuracy %.4f", *values)

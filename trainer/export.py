@@ -1,68 +1,33 @@
 """The model folder: weights, what is needed to rebuild the model, and a servable form of it."""
 
+import contextlib
 import hashlib
-import json
-import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
-from trainer import checkpoints, circuits
+from trainer import checkpoints
 from trainer.config import ExperimentConfig, from_mapping
-from trainer.errors import ArtifactError, ConfigError
-from trainer.folders import new_folder
+from trainer.descriptions import load_description, save_description
+from trainer.errors import ArtifactError
+from trainer.fingerprint import fingerprint
+from trainer.folders import check_room, new_folder, readable, why_not_written
 from trainer.history import epoch_seconds, exported_epoch, is_complete
-from trainer.model import PRECISION, build_model, dense_layers
+from trainer.model import build_model
 from trainer.provenance import provenance
+from trainer.serving import ServableModel
 from trainer.storage.copies import is_whole, new_copy
 from trainer.training import assign
 
-SCHEMA_VERSION = 1
 _WEIGHTS = "qcnn.weights.h5"
 # Beside the best, when both were asked for.
 _LAST_WEIGHTS = "last.weights.h5"
 _DESCRIPTION = "model.json"
-
-
-class ServableModel(tf.Module):
-    """The trained network without a simulator, so that any TensorFlow Serving loads it.
-
-    A sample rotates one qubit, so each readout is exactly a + b cos(angle) + c sin(angle), with a, b
-    and c fixed by qubit and weights: a table (qubits, readouts) of each replaces the circuit.
-    """
-
-    def __init__(self, model: tf_keras.Model, qubits: int) -> None:
-        super().__init__()
-        quantum = model.get_layer("quantum")
-
-        def readouts(angle: float) -> tf.Tensor:
-            return quantum((tf.range(qubits), tf.fill([qubits], angle)))
-
-        at_zero, at_pi, at_half_pi = readouts(0.0), readouts(math.pi), readouts(math.pi / 2)
-        self._constant = tf.constant((at_zero + at_pi) / 2)
-        self._cosine = tf.constant((at_zero - at_pi) / 2)
-        self._sine = at_half_pi - self._constant
-        self._dense = dense_layers(model)
-
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec([None], tf.int32, name="qubit"),
-            tf.TensorSpec([None], tf.float32, name="angle"),
-        ]
-    )
-    def predict(self, qubit: tf.Tensor, angle: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Return the prediction, float32 (batch,), of excited qubits (batch,) and angles (batch,) in rad."""
-        rotation = tf.cast(angle, PRECISION)[:, None]
-        values = (
-            tf.gather(self._constant, qubit)
-            + tf.gather(self._cosine, qubit) * tf.cos(rotation)
-            + tf.gather(self._sine, qubit) * tf.sin(rotation)
-        )
-        for layer in self._dense:
-            values = layer(values)
-        return {"prediction": tf.cast(values[:, 0], tf.float32)}
+# Of the largest file, beside the weights, in bytes.
+_ROOM = 2**17
 
 
 def export(workdir: Path, folder: Path) -> dict[str, Any]:
@@ -83,16 +48,16 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
     which = "last" if config.options.weights == "last" else "best"
     epoch = exported_epoch(history, config.options.weights)
     model = build_model(config)
-    with new_folder(folder) as unfinished:
+    with new_folder(folder) as unfinished, _written_by_libraries(unfinished):
+        check_room(unfinished, _ROOM + sum(array.nbytes for array in checkpoint.weights))
         if config.options.weights == "both":
             assign(model.trainable_variables, checkpoint.weights)
             model.save_weights(unfinished / _LAST_WEIGHTS)
         assign(model.trainable_variables, checkpoint.best_weights if which == "best" else checkpoint.weights)
         model.save_weights(unfinished / _WEIGHTS)
-        servable = ServableModel(model, config.qubits)
+        servable = ServableModel(model)
         tf.saved_model.save(servable, str(unfinished / "saved_model"), signatures={"serving_default": servable.predict})
         description = {
-            "schema_version": SCHEMA_VERSION,
             "experiment": config.model_dump(),
             "dataset_digest": checkpoint.dataset_digest,
             "circuit": checkpoint.circuit,
@@ -107,9 +72,9 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
                 "epoch_seconds": epoch_seconds(history),
             },
             "weights_sha256": _sha256(unfinished / _WEIGHTS),
-            "provenance": provenance(config),
+            "provenance": provenance(config, checkpoint.simulator or model.get_layer("quantum").simulator.name),
         }
-        (unfinished / _DESCRIPTION).write_text(json.dumps(description, indent=2) + "\n", encoding="utf-8")
+        save_description(description, unfinished / _DESCRIPTION)
     return description
 
 
@@ -132,21 +97,14 @@ def describe(folder: Path) -> tuple[dict[str, Any], ExperimentConfig]:
         ArtifactError: it is missing or damaged.
     """
     path = folder / _DESCRIPTION
-    try:
-        description = json.loads(path.read_text(encoding="utf-8"))
-        version = description["schema_version"]
-        if version != SCHEMA_VERSION:
-            raise ArtifactError(f"model: schema_version must be {SCHEMA_VERSION}. Given: {version} in {path}")
+    description = load_description("model", path)
+    with readable("model", path):
         config: ExperimentConfig = from_mapping(description["experiment"])
         missing = {"dataset_digest", "weights_sha256", "circuit"} - description.keys()
         if missing:
             raise KeyError(*sorted(missing))
         if not all(isinstance(value, int | float) for value in description["training"].values()):
             raise ValueError("training must hold numbers")
-    except FileNotFoundError:
-        raise ArtifactError(f"model: {_DESCRIPTION} is missing. Given: {folder}") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, ConfigError) as error:
-        raise ArtifactError(f"model: {_DESCRIPTION} is damaged ({error}). Given: {path}") from None
     return description, config
 
 
@@ -158,21 +116,31 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
     """
     description, config = describe(folder)
     weights = folder / _WEIGHTS
-    if not weights.is_file():
-        raise ArtifactError(f"model: {_WEIGHTS} is missing. Given: {folder}")
-    if _sha256(weights) != description["weights_sha256"]:
+    with readable("model", weights):
+        digest = _sha256(weights)
+    if digest != description["weights_sha256"]:
         raise ArtifactError(
             f"model: {_WEIGHTS} is damaged or another model's: {_DESCRIPTION} names other weights. Given: {weights}"
         )
-    if description["circuit"] != circuits.fingerprint(config.model, config.qubits):
+    if description["circuit"] != fingerprint(config.model, config.qubits):
         raise ArtifactError(f"model: was trained with another circuit of that name. Given: {config.model}")
     model = build_model(config)
-    try:
+    with readable("model", weights):
         model.load_weights(weights)
-    except ValueError as error:
-        reason = " ".join(str(error).split())
-        raise ArtifactError(f"model: {_WEIGHTS} does not fit {_DESCRIPTION} ({reason}). Given: {weights}") from None
     return model, description
+
+
+@contextlib.contextmanager
+def _written_by_libraries(folder: Path) -> Iterator[None]:
+    """Say in one line what keeps TensorFlow from writing; it was checked before, but disks fill up.
+
+    Raises:
+        ArtifactError: a file cannot be written.
+    """
+    try:
+        yield
+    except tf.errors.OpError:
+        raise ArtifactError(f"output: cannot be written ({why_not_written(folder)}). Given: {folder}") from None
 
 
 def _sha256(path: Path) -> str:

@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from trainer.data import Samples
 from trainer.floor import Floor
 
-TRAIN, VALIDATION, TEST, FLOOR = "#0072b2", "#d55e00", "#3b4657", "#00845a"
+TRAIN, VALIDATION, TEST, FRESH, FLOOR = "#0072b2", "#d55e00", "#3b4657", "#8b95a5", "#00845a"
 # A figure of the page is about 500 pixels wide: more points on a line, or single dots, show nothing more.
 _POINTS = 600
 _ALL_POINTS = 40_000

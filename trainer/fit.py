@@ -12,6 +12,7 @@ from trainer.cluster import Cluster, check_workers
 from trainer.config import ExperimentConfig
 from trainer.errors import RetryableError
 from trainer.events import Listener, ignore
+from trainer.expectation import expectation
 from trainer.folders import only_writer
 from trainer.history import Epoch, epoch_seconds, is_complete, save_history
 from trainer.peers import lost_peers, taken_address
@@ -98,6 +99,11 @@ def _train_epochs(
     training: Training, history: Path, events: EventLog | None, profile: BatchProfile, listener: Listener
 ) -> None:
     config = training.config
+    if events is not None:
+        simulator = training.model.get_layer("quantum").simulator
+        left = config.epochs - len(training.history)
+        for line in expectation(config, simulator.network, simulator.name, left).lines(left):
+            logger.info("%s", line)
     listener("state", state="compiling")
     saved_at = time.monotonic()
     complete = False
@@ -110,7 +116,7 @@ def _train_epochs(
         _report(training, epoch, listener)
         events.epoch(epoch, measures, training.steps)
         if complete or time.monotonic() - saved_at >= config.options.checkpoint_seconds:
-            training.save()
+            training.save(complete=complete)
             save_history(training.history, history)
             saved_at = time.monotonic()
 

@@ -1,19 +1,23 @@
 """Files and folders that a reader sees whole or not at all."""
 
 import contextlib
+import errno
 import fcntl
 import os
+import resource
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainer.errors import ArtifactError
+from trainer.errors import ArtifactError, one_line
 
 _UNFINISHED = ".unfinished-"
 # How long a process that was told to end may take until another gets its folder, in seconds.
 _PATIENCE = 10.0
+# Bytes written at a time to see whether they can be.
+_CHUNK = 2**20
 
 
 @contextlib.contextmanager
@@ -83,6 +87,53 @@ def only_writer(folder: Path) -> Iterator[None]:
         os.close(held)
 
 
+def check_room(folder: Path, size: int) -> None:
+    """Find out whether a file of so many bytes can be written in a folder, by writing one.
+
+    Libraries that write by themselves report a full disk in many lines, without its name, or by a crash.
+
+    Raises:
+        OSError: it cannot.
+    """
+    with tempfile.TemporaryFile(dir=folder) as file:
+        for start in range(0, size, _CHUNK):
+            file.write(bytes(min(_CHUNK, size - start)))
+        file.flush()
+
+
+def why_not_written(folder: Path) -> str:
+    """Say what keeps files in a folder from growing, for a library that does not."""
+    try:
+        check_room(folder, _CHUNK)
+    except OSError as error:
+        return _reason(error)
+    limit = _largest_file()
+    return _limited(limit) if limit is not None else "the system does not say why"
+
+
+@contextlib.contextmanager
+def readable(kind: str, path: Path) -> Iterator[None]:
+    """Turn whatever the block raises while it reads a file of an artifact, such as a checkpoint, into one line.
+
+    A damaged file has its reader raise nearly anything: a zip file's of tokenize, struct, codecs, ...
+
+    Raises:
+        ArtifactError: the file is missing, cannot be read, or is damaged; or the block says so itself.
+    """
+    try:
+        yield
+    except ArtifactError:
+        raise
+    except FileNotFoundError:
+        raise ArtifactError(f"{kind}: {path.name} is missing. Given: {path.parent}") from None
+    except Exception as error:
+        # Libraries raise OSError for damage too; one of the system has a number.
+        refused = isinstance(error, OSError) and error.errno is not None
+        what = "cannot be read" if refused else "is damaged"
+        reason = f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else error
+        raise ArtifactError(f"{kind}: {path.name} {what} ({one_line(reason)}). Given: {path}") from None
+
+
 def whole_files(folder: Path) -> list[str]:
     """Return the names of all files below a folder that are not being written, with "/" between parts."""
     paths = (path for path in folder.rglob("*") if not path.name.startswith(_UNFINISHED))
@@ -102,7 +153,23 @@ def _writable(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ArtifactError(f"output: cannot be written ({error.strerror or error}). Given: {path}") from None
+        raise ArtifactError(f"output: cannot be written ({_reason(error)}). Given: {path}") from None
+
+
+def _reason(error: OSError) -> str:
+    limit = _largest_file()
+    if error.errno == errno.EFBIG and limit is not None:
+        return _limited(limit)
+    return one_line(error.strerror or error)
+
+
+def _largest_file() -> int | None:
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def _limited(limit: int) -> str:
+    return f"this process may write files of at most {limit} bytes, see ulimit -f"
 
 
 def _umask() -> int:

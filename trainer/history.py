@@ -2,13 +2,15 @@
 
 import csv
 import dataclasses
+import math
 import statistics
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from trainer.errors import ArtifactError
-from trainer.folders import new_file
+from trainer.folders import new_file, readable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,17 +56,26 @@ def load_history(path: Path) -> tuple[Epoch, ...]:
     Raises:
         ArtifactError: the file is missing, damaged or holds no epoch.
     """
-    kinds = typing.get_type_hints(Epoch)
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = [{name: kind(row[name]) for name, kind in kinds.items()} for row in csv.DictReader(file)]
-    except FileNotFoundError:
-        raise ArtifactError(f"training: {path.name} is missing. Given: {path.parent}") from None
-    except (OSError, KeyError, TypeError, ValueError, csv.Error) as error:
-        raise ArtifactError(f"training: {path.name} is damaged ({error}). Given: {path}") from None
-    if not rows:
+    names = [field.name for field in dataclasses.fields(Epoch)]
+    with readable("training", path), path.open(newline="", encoding="utf-8") as file:
+        history = epochs_of([row[name] for name in names] for row in csv.DictReader(file))
+    if not history:
         raise ArtifactError(f"training: {path.name} holds no epoch. Given: {path}")
-    return tuple(Epoch(**row) for row in rows)
+    return history
+
+
+def epochs_of(rows: Iterable[Sequence[Any]]) -> tuple[Epoch, ...]:
+    """Return epochs from their values, numbers or text, in the order of `Epoch`.
+
+    Raises:
+        ValueError: a value is no number, or epochs do not count from 1.
+    """
+    kinds = typing.get_type_hints(Epoch).values()
+    history = tuple(Epoch(*(kind(value) for kind, value in zip(kinds, row, strict=True))) for row in rows)
+    for number, epoch in enumerate(history, start=1):
+        if epoch.epoch != number or not all(map(math.isfinite, dataclasses.astuple(epoch))):
+            raise ValueError(f"epoch {number} is not a row of numbers")
+    return history
 
 
 def epoch_seconds(history: Sequence[Epoch]) -> float:

@@ -30,6 +30,7 @@ class QuantumLayer(tf_keras.layers.Layer):
         # The simulator takes the angle as it is, float32.
         super().__init__(name="quantum", dtype=PRECISION, autocast=False)
         self.ansatz = ansatz
+        self.simulator = simulator
         self.compiles, self.large = simulator.compiles, simulator.large
         # AutoGraph would take seconds to read the simulators' code, in which it finds nothing to rewrite.
         self._expectations = tf.autograph.experimental.do_not_convert(simulator.expectations)

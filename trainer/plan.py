@@ -6,23 +6,20 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from trainer import circuits, data
+from trainer import circuits, data, simulators
 from trainer.batches import shard
 from trainer.config import ExperimentConfig
+from trainer.expectation import FORWARD, REDUCTION_SECONDS
 from trainer.model import assemble, build_optimizer, limits
 from trainer.simulators import choice, window
 from trainer.simulators.choice import Estimate
 from trainer.simulators.cost import Speed
-from trainer.simulators.gates import Network, read_network
-from trainer.simulators.interface import Batch, Limits
+from trainer.simulators.gates import Network, read_model
+from trainer.simulators.interface import Batch, Limits, Table
 from trainer.simulators.probe import probe
 from trainer.steps import measuring_epoch, training_epoch
 
-# A reduction over workers, each on a machine of its own: two trips through a data centre's network.
-REDUCTION_SECONDS = 1e-3
 _PROBED_STEPS = 50
-# Of a training step's work on states, forward and back, what a step without a gradient does.
-_FORWARD = 0.25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,15 +52,17 @@ def plan(config: ExperimentConfig) -> Plan:
     Raises:
         ConfigError: the experiment cannot run.
     """
-    ansatz = circuits.build(config.model, config.qubits)
-    network = read_network(ansatz, circuits.ring(config.qubits))
+    ansatz, network = read_model(config.model, config.qubits)
+    if config.simulator != "auto":
+        # Whatever it refuses is refused here.
+        simulators.create(config.simulator, ansatz, circuits.ring(config.qubits), limits(config))
     counts = config.split_counts
     steps = [-(-count // config.batch_size) for count in (counts.train, counts.validation)]
     estimates = choice.estimates(network, limits(config))
     cheapest = choice.cheapest(estimates, network, limits(config)).simulator
     name = cheapest if config.simulator == "auto" else config.simulator
     start = time.perf_counter()
-    speed, rest = probe(), _rest_of_an_epoch(config, ansatz)
+    speed, rest = probe(), _rest_of_an_epoch(config, ansatz, network)
     probed = time.perf_counter() - start
 
     def predict(estimate: Estimate, workers: int) -> float:
@@ -93,7 +92,7 @@ def plan(config: ExperimentConfig) -> Plan:
 
 def _simulation(estimate: Estimate, speed: Speed, steps: list[int]) -> float:
     train, validation = steps
-    return (train + _FORWARD * validation) * speed.seconds(estimate.cost)
+    return (train + FORWARD * validation) * speed.seconds(estimate.cost)
 
 
 def _estimate(network: Network, given: Limits, simulator: str, batch: int) -> Estimate:
@@ -110,21 +109,28 @@ def _cones(network: Network) -> tuple[tuple[int, ...], ...]:
 class _Nothing:
     """A simulator that takes no time: what is left of an epoch is everything else."""
 
+    name = "nothing"
     compiles = True
     large = False
 
-    def __init__(self, readouts: int) -> None:
-        self._readouts = readouts
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self._readouts = len(network.readouts)
 
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return zeros, float32 (batch, readouts), that depend on the parameters."""
         nothing = tf.cast(0 * tf.reduce_sum(parameters), tf.float32)
         return tf.zeros([tf.shape(batch.qubit)[0], self._readouts]) + nothing
 
+    def table(self, parameters: tf.Tensor) -> Table:
+        """Return zeros, of one qubit."""
+        zeros = tf.zeros([1, 1], tf.float64)
+        return Table(tf.zeros([self._readouts], tf.float64), tf.zeros([1, 1], tf.int32), zeros, zeros)
 
-def _rest_of_an_epoch(config: ExperimentConfig, ansatz: circuits.Ansatz) -> float:
+
+def _rest_of_an_epoch(config: ExperimentConfig, ansatz: circuits.Ansatz, network: Network) -> float:
     """Measure a part of an epoch of one process, without its simulator; return the seconds of the whole."""
-    model = assemble(config, ansatz, _Nothing(len(ansatz.readouts)))
+    model = assemble(config, ansatz, _Nothing(network))
     optimizer = build_optimizer(config)
     optimizer.build(model.trainable_variables)
     strategy = tf.distribute.get_strategy()

@@ -3,12 +3,13 @@
 import argparse
 
 from trainer import data
-from trainer.startup import load_tensorflow, one_line_errors
+from trainer.startup import load_tensorflow, one_line_errors, open_standard_streams
 from trainer.storage.copies import local_copy
 
 
 def main() -> None:
     """Print predictions beside their labels, and their mean squared error."""
+    open_standard_streams()
     parser = argparse.ArgumentParser(
         description="Predicts the test split of a model. An ADDRESS is a local folder or in a bucket."
     )

@@ -16,8 +16,10 @@ _ROOT = Path(__file__).parents[1]
 _PACKAGES = ("cirq-core", "kfp", "numpy", "qcnn", "tensorflow", "tensorflow-quantum", "tf-keras")
 
 
-def provenance(config: ExperimentConfig) -> dict[str, str]:
+def provenance(config: ExperimentConfig, simulator_used: str = "") -> dict[str, str]:
     """Return the commit, lock file hash, image, versions and experiment, flat and all text.
+
+    `simulator` is the experiment's word; where something was simulated, `simulator_used` is what it came to.
 
     In an image there is no git: its build sets QCNN_COMMIT and QCNN_DIRTY, the compiled pipeline QCNN_IMAGE.
     """
@@ -30,6 +32,7 @@ def provenance(config: ExperimentConfig) -> dict[str, str]:
         "image": os.environ.get(IMAGE_VARIABLE, "none"),
         "seed": str(config.seed),
         "simulator": config.simulator,
+        **({"simulator_used": simulator_used} if simulator_used else {}),
         "python": platform.python_version(),
         **{package: _version(package) for package in _PACKAGES},
         "experiment": config.to_json(),

@@ -63,6 +63,7 @@ def qubit_errors(samples: Samples, predictions: npt.NDArray[np.float64], qubits:
 def _headline(metrics: Mapping[str, float], floor: Floor | None) -> dict[str, str]:
     return {
         "Test MSE": f"{metrics['mse']:.4f}",
+        "Fresh MSE": f"{metrics['fresh_mse']:.4f}",
         "Floor of the MSE": f"{floor.mse:.4f}" if floor else "not known",
         "Sign accuracy": f"{metrics['accuracy']:.4f}",
         "Training loss": f"{metrics['train_loss']:.4f}",
@@ -93,8 +94,14 @@ def _by_qubit(samples: Samples, predictions: npt.NDArray[np.float64], qubits: in
 
 def _beside_floor(metrics: Mapping[str, float], floor: Floor | None) -> Figure:
     title = "Error beside its floor"
-    errors = {"training": metrics["train_loss"], "validation": metrics["val_loss"], "test": metrics["mse"]}
-    svg = figures.error_beside_floor(errors, (figures.TRAIN, figures.VALIDATION, figures.TEST), floor, title)
+    errors = {
+        "training": metrics["train_loss"],
+        "validation": metrics["val_loss"],
+        "test": metrics["mse"],
+        "fresh": metrics["fresh_mse"],
+    }
+    colors = (figures.TRAIN, figures.VALIDATION, figures.TEST, figures.FRESH)
+    svg = figures.error_beside_floor(errors, colors, floor, title)
     chance = "The floor holds over fresh samples; a small split may fall below it by chance."
     return Figure(title, svg, chance if floor else _NO_FLOOR)
 

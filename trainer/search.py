@@ -8,10 +8,12 @@ from typing import Any
 
 from trainer import data
 from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS, field_type
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, given, one_line
 
 FIELDS = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
 MAX_TRIALS = 1000
+# Of what a range is made of, so that its width is a number too.
+_MOST = 1e300
 _SCALES = ("linear", "log")
 
 
@@ -41,12 +43,13 @@ def search_from_mapping(values: Mapping[str, Any]) -> Search:
     """
     grid, ranges, random = values.get("grid") or {}, values.get("range") or {}, values.get("random") or 0
     if not isinstance(grid, Mapping) or not all(isinstance(choices, list) for choices in grid.values()):
-        raise ConfigError(f"grid: must be a mapping of words to lists of values. Given: {grid!r}")
+        raise ConfigError(f"grid: must be a mapping of words to lists of values. Given: {given(grid)}")
     if not isinstance(ranges, Mapping):
-        raise ConfigError(f"range: must be a mapping of words to [low, high] or [low, high, log]. Given: {ranges!r}")
-    if not isinstance(random, int | float) or random != int(random):
-        raise ConfigError(f"random: must be an integer. Given: {random!r}")
-    return Search(grid, {name: _range(name, bounds) for name, bounds in ranges.items()}, int(random))
+        what = "must be a mapping of words to [low, high] or [low, high, log]"
+        raise ConfigError(f"range: {what}. Given: {given(ranges)}")
+    if not isinstance(random, int | float) or (isinstance(random, float) and not random.is_integer()):
+        raise ConfigError(f"random: must be an integer. Given: {given(random)}")
+    return Search(grid, {str(name): _range(str(name), bounds) for name, bounds in ranges.items()}, int(random))
 
 
 def draw(search: Search, seed: int) -> Iterator[dict[str, Any]]:
@@ -61,11 +64,11 @@ def draw(search: Search, seed: int) -> Iterator[dict[str, Any]]:
 
 def _range(name: str, bounds: Any) -> Range:
     match bounds:
-        case [int() | float() as low, int() | float() as high]:
-            return Range(low, high)
-        case [int() | float() as low, int() | float() as high, str() as scale]:
-            return Range(low, high, scale)
-    raise ConfigError(f"{name}: a range must be [low, high], or [low, high, log]. Given: {bounds!r}")
+        case [int() | float() as low, int() | float() as high, *rest] if not max(abs(low), abs(high)) > _MOST:
+            if not rest or (len(rest) == 1 and isinstance(rest[0], str)):
+                return Range(low, high, *rest)
+    form = f"must be [low, high], or [low, high, log], of numbers up to {_MOST:g} in size"
+    raise ConfigError(f"{one_line(name)}: a range {form}. Given: {given(bounds)}")
 
 
 def _check(search: Search) -> None:
@@ -93,7 +96,7 @@ def _check(search: Search) -> None:
             )
     count = search.random or math.prod(len(values) for values in search.grid.values())
     if not 1 <= count <= MAX_TRIALS:
-        raise ConfigError(f"study: must have at least 1 and at most {MAX_TRIALS} trials. Given: {count}")
+        raise ConfigError(f"study: must have at least 1 and at most {MAX_TRIALS} trials. Given: {given(count)}")
 
 
 def _grid(search: Search) -> Iterator[dict[str, Any]]:

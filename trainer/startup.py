@@ -8,9 +8,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from typing import NoReturn
+from types import FrameType
+from typing import Any, NoReturn, TextIO
 
-from trainer.errors import QcnnError, RetryableError
+from trainer.errors import ArtifactError, QcnnError, RetryableError
 
 # TFJob's restartPolicy ExitCode takes 1 to 127 as permanent and retries the rest; 138 is the code it
 # leaves to users for that (training-operator, "ExitCode").
@@ -115,18 +116,85 @@ def stderr_held_back() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def noted_interrupts() -> Iterator[list[int]]:
+    """Yield a list that gets the number of a signal which interrupts; it interrupts at the end of the block at least.
+
+    Code that is not ours may swallow the interrupt, turn it into something else, or raise one of its own.
+    """
+    noted: list[int] = []
+    handlers: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        noted.append(number)
+        handlers[number](number, frame)
+
+    of_python = [number for number, handler in handlers.items() if callable(handler)]
+    if threading.current_thread() is not threading.main_thread():
+        # Signals are the main thread's.
+        of_python = []
+    for number in of_python:
+        signal.signal(number, note)
+    try:
+        yield noted
+    finally:
+        for number in of_python:
+            signal.signal(number, handlers[number])
+    if noted:
+        raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
     """End the process with one line on stderr where the cause is known; show log lines on stdout."""
     logger = logging.getLogger("trainer")
     logger.setLevel(logging.INFO)
     if not logger.handlers:
         # Of its own: Kubeflow's executor puts time and name before what goes to the root logger.
-        handler = logging.StreamHandler(sys.stdout)
+        handler = _Lines(sys.stdout)
         handler.setFormatter(logging.Formatter("%(message)s"))
         logger.addHandler(handler)
         logger.propagate = False
     try:
         yield
     except QcnnError as error:
-        sys.stderr.write(f"error: {error}\n")
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"error: {error}\n")
+        drop_output()
         raise SystemExit(RETRYABLE if isinstance(error, RetryableError) else OWN_FAULT) from None
+
+
+class _Lines(logging.StreamHandler[TextIO]):
+    """Prints lines; where that fails, which logging would only report, this process has to end."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
+        """Raise what one_line_errors understands."""
+        error = sys.exc_info()[1]
+        if isinstance(error, BrokenPipeError):
+            raise RetryableError("nobody reads the output of this process any more") from None
+        if isinstance(error, OSError):
+            raise ArtifactError(f"output: cannot be written ({error.strerror}). Given: standard output") from None
+        super().handleError(record)
+
+
+def open_standard_streams() -> None:
+    """Give a process that was started without stdin, stdout or stderr such that lead nowhere.
+
+    The next files that it opens would else take their places, and get what is printed.
+    """
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(descriptor, "r" if descriptor == 0 else "w", closefd=False))  # noqa: SIM115
+
+
+def drop_output() -> None:
+    """Let go of what can no longer be printed: Python would try once more at the end, and say so."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

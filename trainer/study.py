@@ -12,8 +12,8 @@ from typing import Any
 
 from trainer import page
 from trainer.config import ExperimentConfig, from_mapping, merge
-from trainer.errors import ArtifactError, ConfigError, QcnnError, TrainingError
-from trainer.folders import new_file
+from trainer.errors import QcnnError, TrainingError
+from trainer.folders import new_file, readable
 from trainer.history import Epoch
 from trainer.search import FIELDS, Search, draw
 
@@ -23,16 +23,17 @@ logger = logging.getLogger("trainer")
 _SEEDS = 2**32
 # Stands in the training folder of a trial that failed.
 _FAILURE = "failure.json"
-_MEASURED = ("train_loss", "val_loss", "val_accuracy", "weights_epoch", "epochs")
+_MEASURED = ("train_loss", "val_loss", "val_accuracy", "fresh_mse", "weights_epoch", "epochs")
 
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """A trial that has been trained; `chosen` is the epoch whose weights would be exported."""
+    """A trial that has been trained; `chosen` is the epoch whose weights would be exported, `fresh_mse` their error."""
 
     experiment: ExperimentConfig
     epochs: int
     chosen: Epoch
+    fresh_mse: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,13 +82,11 @@ def load_failure(training: Path) -> FailedTrial | None:
         ArtifactError: the file is damaged.
     """
     path = training / _FAILURE
-    try:
+    if not path.exists():
+        return None
+    with readable("training", path):
         content = json.loads(path.read_text(encoding="utf-8"))
         return FailedTrial(from_mapping(content["experiment"]), str(content["reason"]))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
-        raise ArtifactError(f"training: {_FAILURE} is damaged ({error}). Given: {path}") from None
 
 
 def best(trials: Sequence[Trial | FailedTrial]) -> int:
@@ -148,7 +147,8 @@ def shown(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
 def _measures(trial: Trial) -> list[Any]:
     """Return what `_MEASURED` names."""
     chosen = trial.chosen
-    return [chosen.train_loss, chosen.val_loss, chosen.val_accuracy, chosen.epoch, trial.epochs]
+    fresh_mse = "" if trial.fresh_mse is None else trial.fresh_mse
+    return [chosen.train_loss, chosen.val_loss, chosen.val_accuracy, fresh_mse, chosen.epoch, trial.epochs]
 
 
 def _words(experiment: ExperimentConfig) -> dict[str, Any]:

@@ -21,6 +21,8 @@ from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig, field_type
 from trainer.data import Samples
 from trainer.drawing import draw
+from trainer.errors import ArtifactError
+from trainer.folders import why_not_written
 from trainer.history import Epoch
 from trainer.steps import Measures
 
@@ -50,14 +52,18 @@ class EventLog:
         optimizer: tf_keras.optimizers.Optimizer,
         validation: Samples,
     ) -> None:
-        self._writers = {run: tf.summary.create_file_writer(str(folder / run)) for run in (".", "train", "validation")}
+        self._folder = folder
+        with self._written():
+            runs = (".", "train", "validation")
+            self._writers = {run: tf.summary.create_file_writer(str(folder / run)) for run in runs}
         self._config = config
         self._optimizer = optimizer
         self._quantum = model.get_layer("quantum")
         self._samples = validation.take(np.arange(min(len(validation), config.batch_size, _MAX_SAMPLES)))
         # The layer by itself, of this process: nothing here may wait for another worker.
         self._readouts = tf.function(self._quantum, jit_compile=self._quantum.large, autograph=False)
-        self._describe(folder, model)
+        with self._written():
+            self._describe(folder, model)
 
     def epoch(self, epoch: Epoch, measures: Measures, step: int) -> None:
         """Write an epoch that ended after `step` updates; `measures` (steps, 3) are those of its updates."""
@@ -79,17 +85,32 @@ class EventLog:
         for qubit, column in zip(self._quantum.ansatz.readouts[:MAX_READOUTS], readouts.T, strict=False):
             summary.MergeFrom(histogram_pb(f"readouts/{qubit}", column))
         self._write("validation", summary, step)
-        for writer in self._writers.values():
-            writer.flush()
+        with self._written():
+            for writer in self._writers.values():
+                writer.flush()
 
     def close(self) -> None:
         """Close the files."""
-        for writer in self._writers.values():
-            writer.close()
+        with self._written():
+            for writer in self._writers.values():
+                writer.close()
+
+    @contextlib.contextmanager
+    def _written(self) -> Iterator[None]:
+        """Say in one line what keeps TensorFlow from writing.
+
+        Raises:
+            ArtifactError: a file cannot be written.
+        """
+        try:
+            yield
+        except tf.errors.OpError:
+            reason = why_not_written(self._folder)
+            raise ArtifactError(f"logs: cannot be written ({reason}). Given: {self._folder}") from None
 
     def _write(self, run: str, summary: Summary, step: int) -> None:
         # One operation for all that belongs to a step: one for each scalar would take as long as an epoch.
-        with self._writers[run].as_default(step=step):
+        with self._written(), self._writers[run].as_default(step=step):
             tf.summary.experimental.write_raw_pb(summary.SerializeToString())
 
     def _describe(self, folder: Path, model: tf_keras.Model) -> None:

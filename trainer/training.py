@@ -10,14 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from trainer import checkpoints, circuits, data
+from trainer import checkpoints, data
 from trainer.batches import Shards, shard
 from trainer.checkpoints import Checkpoint
 from trainer.config import ExperimentConfig
-from trainer.errors import TrainingError
+from trainer.errors import ArtifactError, TrainingError, given
+from trainer.fingerprint import fingerprint
 from trainer.history import Epoch, best_epoch
 from trainer.model import build_model, build_optimizer
 from trainer.profiling import BatchProfile
+from trainer.serving import fresh_mse
 from trainer.steps import Measures, measuring_epoch, training_epoch
 
 logger = logging.getLogger("trainer")
@@ -30,7 +32,7 @@ class Training:
         self, config: ExperimentConfig, dataset: data.Dataset, folder: Path, strategy: tf.distribute.Strategy
     ) -> None:
         self.config, self.dataset, self.folder = config, dataset, folder
-        self._circuit = circuits.fingerprint(config.model, config.qubits)
+        self._circuit = fingerprint(config.model, config.qubits)
         saved = load_saved(config, dataset, folder)
         with strategy.scope():
             self.model = build_model(config)
@@ -76,8 +78,9 @@ class Training:
             return shards
         return shards.sampled(shots, data.shot_seeds(split, self.config.seed, epoch, len(shards.sizes)))
 
-    def save(self) -> None:
-        """Write a checkpoint."""
+    def save(self, *, complete: bool) -> None:
+        """Write a checkpoint; of a complete training with the error of the weights to be exported on fresh samples."""
+        exported = self.best_weights if self.config.options.weights != "last" else None
         checkpoint = Checkpoint(
             config=self.config,
             dataset_digest=self.dataset.digest,
@@ -86,6 +89,8 @@ class Training:
             weights=values_of(self.model.trainable_variables),
             optimizer=values_of(self.optimizer.variables),
             best_weights=self.best_weights,
+            simulator=self.model.get_layer("quantum").simulator.name,
+            fresh_mse=fresh_mse(self.model, self.config, exported) if complete else None,
         )
         checkpoints.save(checkpoint, self.folder)
 
@@ -98,12 +103,19 @@ def load_saved(config: ExperimentConfig, dataset: data.Dataset, folder: Path) ->
     """
     saved = checkpoints.load_latest(folder)
     if saved:
-        checkpoints.check_continues(saved, config, dataset.digest, circuits.fingerprint(config.model, config.qubits))
+        checkpoints.check_continues(saved, config, dataset.digest, fingerprint(config.model, config.qubits))
     return saved
 
 
 def assign(variables: Sequence[tf.Variable], values: Sequence[npt.NDArray[Any]]) -> None:
-    """Set variables to the values of a checkpoint, in order."""
+    """Set variables to the values of a checkpoint, in order.
+
+    Raises:
+        ArtifactError: they are another model's.
+    """
+    shapes = [tuple(variable.shape) for variable in variables], [value.shape for value in values]
+    if shapes[0] != shapes[1]:
+        raise ArtifactError(f"checkpoint: its weights must be of shapes {given(shapes[0])}. Given: {given(shapes[1])}")
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)
 

@@ -9,13 +9,14 @@ from typing import Any
 from trainer import checkpoints, config, data
 from trainer.cluster import parse_cluster
 from trainer.events import ignore, to_pipe
-from trainer.startup import end_on_signals, load_tensorflow, one_line_errors
+from trainer.startup import end_on_signals, load_tensorflow, one_line_errors, open_standard_streams
 from trainer.storage.copies import local_copy, working_copy
 from trainer.storage.stores import in_bucket
 
 
 def main() -> None:
     """Train as the process that TF_CONFIG or CLUSTER_SPEC says this is."""
+    open_standard_streams()
     parser = argparse.ArgumentParser(description="One training process. An ADDRESS is a local folder or in a bucket.")
     parser.add_argument("--experiment", required=True, help="the experiment as JSON")
     parser.add_argument("--dataset", metavar="ADDRESS", help="of the dataset; made here if not given")

@@ -21,10 +21,10 @@ def generate_data(words: Mapping[str, Any], folder: str, run: str = "") -> tuple
         if run:
             config = config.model_copy(update={"seed": seed_of_run(config.seed, run)})
         if config.model not in MODELS:
-            from trainer import circuits
+            from trainer.simulators.gates import read_model
 
             # The user's own circuit: fail here, in seconds, rather than on every worker.
-            circuits.build(config.model, config.qubits)
+            read_model(config.model, config.qubits)
         dataset = data.generate(config)
         data.save(dataset, Path(folder))
     sizes = {name: len(samples) for name, samples in dataset.splits()}

@@ -39,4 +39,5 @@ def _trial(training: Path) -> Trial | FailedTrial:
     if checkpoint is None:
         raise ArtifactError(f"training: the folder has no checkpoint. Given: {training}")
     config = checkpoint.config
-    return Trial(config, checkpoint.epochs, exported_epoch(checkpoint.history, config.options.weights))
+    chosen = exported_epoch(checkpoint.history, config.options.weights)
+    return Trial(config, checkpoint.epochs, chosen, checkpoint.fresh_mse)

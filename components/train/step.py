@@ -35,7 +35,8 @@ def train(experiment: str, dataset: str, training: str, logs: str, *, trial: boo
                 with local_copy(config.options.continue_from) as source:
                     checkpoints.copy_latest(source, Path(training))
             run_processes(describe_job(config, dataset, training, logs), handler)
-    return provenance(config)
+        trained = checkpoints.load_latest(Path(training) / checkpoints.FOLDER)
+    return provenance(config, trained.simulator if trained else "")
 
 
 def describe_job(config: ExperimentConfig, dataset: str, training: str, logs: str) -> Job:

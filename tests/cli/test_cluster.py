@@ -33,7 +33,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     [
         (("submit",), "error: submit: --target must be given, one of kubeflow, tfjob. Given: none"),
         (("submit", "--target", "moon"), "error: Invalid value for '--target': 'moon' is not "),
-        ((*SUBMIT, "--qubits", "3"), "error: qubits: must be an integer, at least 4. Given: 3"),
+        ((*SUBMIT, "--qubits", "3"), "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
         ((*SUBMIT, "--quarks", "3"), "error: No such option '--quarks'"),
         ((*SUBMIT, "--output", "runs"), "error: output: must be gs://BUCKET/FOLDER, "),
         ((*SUBMIT, "--env", "A"), "error: env: must be NAME=VALUE. Given: A"),

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from cli.main import main
+from trainer import plan as planning
+from trainer.simulators.cost import NOMINAL
 
 WORDS = ["--qubits", "12", "--rounds", "10", "--batch-size", "16", "--workers", "1", "--strategy", "none"]
 
@@ -50,6 +52,36 @@ def test_tells_what_does_not_fit(plan: Callable[..., str]) -> None:
     assert _table(text)["statevector"][-1] == "does not fit in memory_gib"
 
 
-def test_refuses_what_no_simulator_can_run_in_one_line(plan: Callable[..., str]) -> None:
-    text = plan("--model", "deep", "--qubits", "64", "--rounds", "1")
-    assert re.fullmatch(r"error: qubits: no simulator can run this .* Given: 64\n", text)
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            ("--model", "deep", "--qubits", "64"),
+            "qubits: no simulator can run this .* needs the least, .* TiB. Given: 64",
+        ),
+        # Light cones that cannot even be counted.
+        (("--model", "deep", "--qubits", "2000"), "qubits: no simulator .* more than any machine has. Given: 2000"),
+        (("--simulator", "window", "--model", "deep", "--qubits", "300"), "qubits: the light cones .* Given: 300"),
+        (("--simulator", "statevector", "--qubits", "64"), "qubits: must be at most 30 with simulator .* Given: 64"),
+        (("--model", "tests.nothing:here"), "model: cannot be imported or fails .* Given: tests.nothing:here"),
+    ],
+)
+def test_refuses_what_no_simulator_can_run_in_one_line(
+    plan: Callable[..., str], words: tuple[str, ...], line: str
+) -> None:
+    assert re.fullmatch(rf"error: {line}\n", plan(*words, "--rounds", "2"))
+
+
+@pytest.mark.parametrize("qubits", [27, 30, 31, 64, 1024, 5001])
+def test_plans_at_any_size(plan: Callable[..., str], qubits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not fit anywhere has no numbers; the machine is not measured here, which takes seconds."""
+    monkeypatch.setattr(planning, "probe", lambda: NOMINAL)
+    monkeypatch.setattr(planning, "_rest_of_an_epoch", lambda *_: 0.01)
+    text = plan("--qubits", str(qubits), "--rounds", "2")
+    assert "simulator window, the cheapest that is exact and fits in memory: about " in text
+    table = _table(text)
+    assert table["window"][-1] == "chosen"
+    assert table["tfq"] == ["does not fit in memory_gib"]
+    # Counted up to 30 qubits, though they do not fit.
+    assert (len(table["statevector"]) == 5) == (qubits <= 30)
+    assert not re.search(r"\b(nan|inf)\b|any machine", text)

@@ -2,10 +2,12 @@
 
 import contextlib
 import csv
+import itertools
 import json
 import os
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,11 +19,26 @@ import psutil
 import pytest
 
 from cli.errors import StepError
+from cli.experiment import check_model
 from cli.main import main
-from cli.run import compare
+from cli.run import compare, continued
 from tests.board import opened
+from trainer.config import from_mapping
 
 QCNN = Path(sys.executable).with_name("qcnn")
+CIRCUITS = """
+import sys
+import cirq, sympy
+from trainer.circuits import Ansatz
+def turns(qubits):
+    s = sympy.Symbol("s")
+    return Ansatz(cirq.Circuit(cirq.X(qubits[0]) ** s), (s,), (qubits[0],))
+def measures(qubits):
+    turned = turns(qubits)
+    return Ansatz(turned.circuit + cirq.Circuit(cirq.measure(qubits[0])), turned.symbols, turned.readouts)
+def exits(qubits):
+    sys.exit(3)
+"""
 
 
 def _run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -49,7 +66,7 @@ def test_trains_on_two_processes_and_reports(finished: subprocess.CompletedProce
     assert re.findall(r"^== (\S+)$", finished.stdout, re.MULTILINE)[:2] == ["generate-data", "train"]
     assert "[worker 0] epoch 3/3" in finished.stdout
     table = _lines(finished.stdout)
-    for name in ("train loss", "validation loss", "test MSE", "sign accuracy", "seconds an epoch"):
+    for name in ("train loss", "validation loss", "test MSE", "fresh MSE", "sign accuracy", "seconds an epoch"):
         assert float(table[name]) >= 0
 
 
@@ -116,20 +133,29 @@ def test_a_second_run_has_a_folder_of_its_own_and_a_failing_step_is_one_line(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--qubits", "3"], "error: qubits: must be an integer, at least 4. Given: 3"),
-        (["--qubits", "0"], "error: qubits: must be an integer, at least 4. Given: 0"),
-        (["--qubits", "-1"], "error: qubits: must be an integer, at least 4. Given: -1"),
-        (["--qubits", "eight"], "error: qubits: must be an integer, at least 4. Given: 'eight'"),
+        (["--qubits", "3"], "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
+        (["--qubits", "0"], "error: qubits: must be an integer, at least 4 and at most 32768. Given: 0"),
+        (["--qubits", "-1"], "error: qubits: must be an integer, at least 4 and at most 32768. Given: -1"),
+        (["--qubits", "eight"], "error: qubits: must be an integer, at least 4 and at most 32768. Given: 'eight'"),
         (["--rounds", "0"], "error: rounds: must be an integer, at least 1 and at most 1000000. Given: 0"),
-        (["--workers", "0"], "error: workers: must be an integer, at least 1. Given: 0"),
-        (["--batch-size", "0"], "error: batch_size: must be an integer, at least 1. Given: 0"),
+        (["--workers", "0"], "error: workers: must be an integer, at least 1 and at most 512. Given: 0"),
+        (["--batch-size", "0"], "error: batch_size: must be an integer, at least 1 and at most 10000000. Given: 0"),
         (["--batch-size", "1"], "error: batch_size: must be at least workers (2)"),
-        (["--epochs", "0"], "error: epochs: must be an integer, at least 1. Given: 0"),
+        (["--epochs", "0"], "error: epochs: must be an integer, at least 1 and at most 1000000. Given: 0"),
         (["--learning-rate", "nan"], "error: learning_rate: must be a finite number, greater than 0. Given: nan"),
         (["--learning-rate", "-1"], "error: learning_rate: must be a finite number, greater than 0. Given: -1.0"),
         (["--model", "shallow"], "error: model: must be one of hybrid, deep, or your own"),
         (["--simulator", "abacus"], "error: simulator: must be one of auto, window, statevector, tfq. Given: 'abacus'"),
         (["--strategy", "alone"], "error: strategy: must be one of multi_worker, mirrored, none. Given: 'alone'"),
+        (["--model", "nowhere:f"], "error: model: cannot be imported or fails (ModuleNotFoundError: No module named"),
+        (["--model", "circuits_here:exits"], "error: model: cannot be imported or fails (SystemExit: 3). Given: circ"),
+        (["--model", "circuits_here:measures"], "error: model: an operation is a measurement"),
+        (["--train-fraction", "0.9", "--validation-fraction", "0.2"], "error: validation_fraction: train_fraction + v"),
+        (
+            ["--qubits", "1000000000"],
+            "error: qubits: must be an integer, at least 4 and at most 32768. Given: 1000000000",
+        ),
+        (["--config", "bomb.yaml"], "error: config: the file must hold at most 10000 values. Given: bomb.yaml"),
         (["--qbits", "8"], "error: No such option '--qbits'"),
         (["--config", "missing.yaml"], "error: config: no such file. Given: missing.yaml"),
         (["--config", "empty.yaml"], "error: config: the file is empty"),
@@ -145,7 +171,16 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     arguments: list[str],
     line: str,
 ) -> None:
-    files = {"empty.yaml": "", "broken.yaml": "qubits: [", "unknown.yaml": "qbits: 8", "file": ""}
+    files = {
+        "empty.yaml": "",
+        "broken.yaml": "qubits: [",
+        "unknown.yaml": "qbits: 8",
+        "file": "",
+        "circuits_here.py": CIRCUITS,
+    }
+    files["bomb.yaml"] = "a: &a [1, 2, 3]\n" + "".join(
+        f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in itertools.pairwise("abcdefghijkl")
+    )
     for name, content in files.items():
         (tmp_path / name).write_text(content)
     monkeypatch.chdir(tmp_path)
@@ -160,6 +195,42 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert {path.name for path in tmp_path.iterdir()} == set(files)
 
 
+def test_a_module_of_the_users_own_is_found_where_the_user_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "circuits_found.py").write_text(CIRCUITS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(tmp_path))])
+    check_model(from_mapping({"model": "circuits_found:turns"}))
+
+
+def test_a_run_that_was_ended_before_its_first_checkpoint_begins_anew(
+    folder: Path, finished: subprocess.CompletedProcess[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = folder / Path(_lines(finished.stdout)["model"]).parents[1]
+    whole = continued(run)
+    assert whole.options.continue_from == str(run / "train" / "training")
+    assert capsys.readouterr().out == ""
+    ended = tmp_path / "ended"
+    shutil.copytree(run / "generate-data", ended / "generate-data")
+    for training in ("nothing", "train/training/checkpoints"):
+        (ended / training).mkdir(parents=True)
+        again = continued(ended)
+        assert again == whole.model_copy(update={"options": again.options})
+        assert again.options.continue_from == ""
+        assert "was ended before its first checkpoint: training begins anew" in capsys.readouterr().out
+
+
+def test_what_cannot_be_repeated_is_said_before_anything_runs(
+    folder: Path, finished: subprocess.CompletedProcess[str], tmp_path: Path
+) -> None:
+    run = folder / Path(_lines(finished.stdout)["model"]).parents[1]
+    shutil.copytree(run, tmp_path / "damaged")
+    (tmp_path / "damaged" / "evaluate" / "executor_output.json").write_text("{")
+    refused = _run(tmp_path, "--repeat", "damaged")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr == "error: run: has no finished step evaluate with artifact metrics. Given: damaged\n"
+    assert not (tmp_path / "runs").exists()
+
+
 def test_help_names_every_word_with_its_range(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -167,19 +238,20 @@ def test_help_names_every_word_with_its_range(
     main()
     text = " ".join(capsys.readouterr().out.split())
     assert "--learning-rate VALUE" in text
-    assert "An integer, at least 4. [default: 8]" in text
+    assert "An integer, at least 4 and at most 32768. [default: 8]" in text
 
 
 def test_a_run_is_repeated_from_its_metadata_alone(folder: Path, finished: subprocess.CompletedProcess[str]) -> None:
     run = Path(_lines(finished.stdout)["model"]).parents[1]
     repeated = _run(folder, "--repeat", str(run))
     assert repeated.returncode == 0, repeated.stdout + repeated.stderr
-    assert "the repeated run gave the same numbers: train_loss, val_loss, mse, accuracy" in repeated.stdout
+    assert "the repeated run gave the same numbers: train_loss, val_loss, mse, fresh_mse, accuracy" in repeated.stdout
 
 
 def test_a_repeated_run_with_other_numbers_is_said() -> None:
     before = {"train_loss": 0.1, "val_loss": 0.2, "mse": 0.3, "accuracy": 1.0, "epoch_seconds": 1.0}
-    assert "the same numbers" in compare(before, {**before, "epoch_seconds": 2.0})
+    # A run of an older release has no fresh_mse.
+    assert "the same numbers" in compare(before, {**before, "epoch_seconds": 2.0, "fresh_mse": 0.4})
     with pytest.raises(StepError, match=r"^the repeated run gave other numbers. Given: mse 0.3, now 0.30001$"):
         compare(before, {**before, "mse": 0.30001})
 

@@ -59,6 +59,7 @@ def test_every_trial_is_trained_and_stands_in_one_table(finished: tuple[Path, st
         ("2", "7", "1e+38"),
     ]
     assert "model" not in rows[0]
+    assert all(0 < float(row["fresh_mse"]) < 5 for row in rows[:2])
     chosen = min(rows[:2], key=lambda row: float(row["val_loss"]))
     assert [row["chosen"] for row in rows] == ["best" if row is chosen else "" for row in rows]
     assert [row["failure"] for row in rows[:2]] == ["", ""]
@@ -75,6 +76,7 @@ def test_the_best_trial_is_evaluated_on_its_own_test_split(finished: tuple[Path,
         (chosen,) = [row for row in csv.DictReader(file) if row["chosen"]]
     metrics = json.loads((folder / table["metrics"]).read_text())
     assert metrics["val_loss"] == float(chosen["val_loss"])
+    assert metrics["fresh_mse"] == pytest.approx(float(chosen["fresh_mse"]), rel=1e-5)
     assert table["test MSE"] == f"{metrics['mse']:.4f}"
     experiment = json.loads((folder / table["model"] / "model.json").read_text())["experiment"]
     assert (experiment["seed"], experiment["learning_rate"]) == (int(chosen["seed"]), float(chosen["learning_rate"]))
@@ -111,11 +113,15 @@ def test_a_backend_gets_the_search_and_the_words_that_all_trials_share(
     [
         ((), "study: needs values or ranges of at least one word. Given: none"),
         (("--grid", "qubits"), "grid: must be WORD=VALUE,.... Given: qubits"),
-        (("--grid", "qubits=8,x"), "qubits: must be an integer, at least 4. Given: 'x'"),
+        (("--grid", "qubits=8,x"), "qubits: must be an integer, at least 4 and at most 32768. Given: 'x'"),
+        (
+            ("--grid", "qubits=8,9", "--model", "tests.trainer.test_circuits:exits"),
+            "model: cannot be imported or fails (SystemExit: 3). Given: tests.trainer.test_circuits:exits",
+        ),
         (("--grid", "qbits=8"), "study: only the experiment's words can be searched. Given: qbits"),
         (
             ("--range", "qubits=4", "--random", "2"),
-            "qubits: a range must be [low, high], or [low, high, log]. Given: [4.0]",
+            "qubits: a range must be [low, high], or [low, high, log], of numbers up to 1e+300 in size. Given: [4.0]",
         ),
         (
             ("--range", "qubits=a:b", "--random", "2"),

@@ -217,5 +217,5 @@ def test_a_host_that_does_not_answer_is_one_line(typed: Typed, host: str) -> Non
 
 def test_an_experiment_that_cannot_run_is_refused_before_anything_is_asked(backend: FakeBackend, typed: Typed) -> None:
     code, _, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--qubits", "3")
-    assert (code, err) == (2, "error: qubits: must be an integer, at least 4. Given: 3\n")
+    assert (code, err) == (2, "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3\n")
     assert backend.calls == []

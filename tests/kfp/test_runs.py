@@ -112,4 +112,4 @@ def test_what_cannot_run_fails_in_its_first_step_whoever_submits_it(kubeflow: Ku
     row = kubeflow.rows()["refused"]
     assert (row["state"], row["qubits"], row["mse"]) == ("failed", 3, None)
     if "KUBECONFIG" in os.environ:
-        assert "error: qubits: must be an integer, at least 4. Given: 3" in steps_log(run)
+        assert "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3" in steps_log(run)

@@ -298,4 +298,4 @@ def test_an_experiments_file_gives_the_defaults_each_in_its_type(tmp_path: Path)
     config.write_text("qubits: 3\n")
     with pytest.raises(subprocess.CalledProcessError) as refused:
         _compile(tmp_path, "--config", str(config))
-    assert refused.value.stderr == b"Error: qubits: must be an integer, at least 4. Given: 3\n"
+    assert refused.value.stderr == b"Error: qubits: must be an integer, at least 4 and at most 32768. Given: 3\n"

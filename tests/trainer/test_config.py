@@ -22,13 +22,13 @@ def test_models_of_the_config_are_those_that_can_be_built() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"qubits": 3}, "qubits: must be an integer, at least 4. Given: 3"),
-        ({"qubits": 0}, "qubits: must be an integer, at least 4. Given: 0"),
-        ({"qubits": -1}, "qubits: must be an integer, at least 4. Given: -1"),
-        ({"qubits": "eight"}, "qubits: must be an integer, at least 4. Given: 'eight'"),
-        ({"qubits": "8"}, "qubits: must be an integer, at least 4. Given: '8'"),
-        ({"qubits": 8.5}, "qubits: must be an integer, at least 4. Given: 8.5"),
-        ({"qubits": True}, "qubits: must be an integer, at least 4. Given: True"),
+        ({"qubits": 3}, "qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
+        ({"qubits": 0}, "qubits: must be an integer, at least 4 and at most 32768. Given: 0"),
+        ({"qubits": -1}, "qubits: must be an integer, at least 4 and at most 32768. Given: -1"),
+        ({"qubits": "eight"}, "qubits: must be an integer, at least 4 and at most 32768. Given: 'eight'"),
+        ({"qubits": "8"}, "qubits: must be an integer, at least 4 and at most 32768. Given: '8'"),
+        ({"qubits": 8.5}, "qubits: must be an integer, at least 4 and at most 32768. Given: 8.5"),
+        ({"qubits": True}, "qubits: must be an integer, at least 4 and at most 32768. Given: True"),
         ({"qubits": 27, "simulator": "tfq"}, "qubits: must be at most 26 with simulator tfq.* Given: 27"),
         ({"options": {"shots": -1}}, "shots: must be an integer, at least 0 and at most 1000000000. Given: -1"),
         ({"options": {"shots": 0.5}}, "shots: must be an integer, at least 0 and at most 1000000000. Given: 0.5"),
@@ -36,11 +36,11 @@ def test_models_of_the_config_are_those_that_can_be_built() -> None:
         ({"options": {"shots": "many"}}, "shots: must be an integer, .* Given: 'many'"),
         ({"rounds": 0}, "rounds: must be an integer, at least 1 and at most 1000000. Given: 0"),
         ({"qubits": 4, "rounds": 1}, "rounds: .* must leave at least one each .*Given: 1 rounds of 4 qubits"),
-        ({"workers": 0}, "workers: must be an integer, at least 1. Given: 0"),
+        ({"workers": 0}, "workers: must be an integer, at least 1 and at most 512. Given: 0"),
         ({"workers": 2, "strategy": "none"}, "workers: must be 1 with strategy none.* Given: 2"),
-        ({"batch_size": 0}, "batch_size: must be an integer, at least 1. Given: 0"),
+        ({"batch_size": 0}, "batch_size: must be an integer, at least 1 and at most 10000000. Given: 0"),
         ({"batch_size": 3, "workers": 4}, r"batch_size: must be at least workers \(4\).* Given: 3"),
-        ({"epochs": 0}, "epochs: must be an integer, at least 1. Given: 0"),
+        ({"epochs": 0}, "epochs: must be an integer, at least 1 and at most 1000000. Given: 0"),
         ({"learning_rate": 0}, "learning_rate: must be a finite number, greater than 0. Given: 0"),
         ({"learning_rate": -1}, "learning_rate: must be a finite number, greater than 0. Given: -1"),
         ({"learning_rate": float("nan")}, "learning_rate: must be a finite number, greater than 0. Given: nan"),
@@ -54,8 +54,40 @@ def test_models_of_the_config_are_those_that_can_be_built() -> None:
         ({"options": {"train_fraction": 1}}, "train_fraction: .* greater than 0 and less than 1. Given: 1"),
         (
             {"options": {"train_fraction": 0.9, "validation_fraction": 0.2}},
-            "rounds: .* must leave at least one each .*",
+            r"validation_fraction: train_fraction \+ validation_fraction must be less than 1.* Given: 0.9 \+ 0.2",
         ),
+        ({"qubits": 32_769}, "qubits: must be an integer, at least 4 and at most 32768. Given: 32769"),
+        ({"qubits": 10**9}, "qubits: must be .* at most 32768. Given: 1000000000"),
+        ({"qubits": 10**5000}, "qubits: must be .* at most 32768. Given: an integer of 16610 bits"),
+        (
+            {"qubits": 1000, "rounds": 10_001},
+            "rounds: rounds x qubits must be at most 10000000. Given: 10001 with 1000",
+        ),
+        ({"hidden_units": 4097}, "hidden_units: must be an integer, at least 1 and at most 4096. Given: 4097"),
+        (
+            {"hidden_units": 4096, "qubits": 4097},
+            "hidden_units: hidden_units x qubits must be .* Given: 4096 with 4097",
+        ),
+        ({"batch_size": 10**10}, "batch_size: must be an integer, .* at most 10000000. Given: 10000000000"),
+        ({"batch_size": 10**7}, "batch_size: batch_size x qubits must be at most 67108864. Given: 10000000 with 8"),
+        ({"workers": 513}, "workers: must be an integer, at least 1 and at most 512. Given: 513"),
+        ({"epochs": 10**7}, "epochs: must be an integer, at least 1 and at most 1000000. Given: 10000000"),
+        ({"options": {"restarts": 1001}}, "restarts: must be an integer, at least 0 and at most 1000. Given: 1001"),
+        (
+            {"options": {"patience": 10**7}},
+            "patience: must be an integer, at least 0 and at most 1000000. Given: 10000",
+        ),
+        (
+            {"options": {"memory_gib": 1e308}},
+            "memory_gib: must be a finite number, .* at most 1048576. Given: 1e[+]308",
+        ),
+        (
+            {"learning_rate": 10**400},
+            "learning_rate: must be a finite number, greater than 0. Given: an integer of 1329",
+        ),
+        ({"model": "x" * 10**6}, "model: must be one of .* Given: 'x{190}"),
+        ({"y" * 10**6: 1}, "y{98} ... y{97}: unknown key; the keys are qubits, .* Given: y{97}"),
+        ({"a\x1b[31m\nb": 1}, r"a.x1b.31m b: unknown key; .* Given: a.x1b.31m b=1"),
         ({"options": {"profile_batches": "20-10"}}, "profile_batches: must be first-last .* Given: '20-10'"),
         ({"options": {"profile_batches": "0-3"}}, "profile_batches: must be first-last .* Given: '0-3'"),
         ({"options": {"profile_batches": "10"}}, "profile_batches: must be first-last .* Given: '10'"),
@@ -66,7 +98,23 @@ def test_models_of_the_config_are_those_that_can_be_built() -> None:
 def test_refuses_with_field_value_and_what_is_allowed(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=f"^{message}") as error:
         from_mapping(values)
-    assert "\n" not in str(error.value)
+    assert_short_line(error.value)
+
+
+def assert_short_line(error: ConfigError) -> None:
+    """The message is one line, whose value has at most 200 characters."""
+    message = str(error)
+    assert message.isprintable()
+    assert len(message.partition("Given: ")[2]) <= 200
+    assert len(message) < 700
+
+
+LARGEST = {"qubits": 32_768, "rounds": 305, "hidden_units": 512, "batch_size": 2048}
+
+
+def test_the_largest_that_is_allowed_is_accepted() -> None:
+    assert from_mapping(LARGEST).qubits == 32_768
+    assert from_mapping({"qubits": 10, "rounds": 1_000_000}).rounds == 1_000_000
 
 
 def test_whole_doubles_of_pipeline_structs_are_integers() -> None:
@@ -101,6 +149,13 @@ def test_flags_win_over_the_file(tmp_path: Path) -> None:
         (b"qubits: 8\nqubits: 9\n", "config: the file is not valid YAML"),
         (b"- 8\n", "config: the file must be a mapping"),
         (b"\xff\xfe\x00", "config: the file cannot be read"),
+        (b"# " + b"x" * 10**6, "config: the file must have at most 1000000 bytes"),
+        (b"qubits: [" + b"8," * 10_000 + b"]", "config: the file must hold at most 10000 values"),
+        (b"options: &all [*all]", "config: the file must hold at most 10000 values"),
+        (b"qubits: !!bool 8", "config: the file is not valid YAML"),
+        (b"qubits: !!int eight", "config: the file is not valid YAML"),
+        (b"qubits: " + b"8" * 5000, "config: the file is not valid YAML"),
+        (b"{a: " * 500, "config: the file is not valid YAML"),
     ],
 )
 def test_refuses_files_that_say_nothing(tmp_path: Path, content: bytes | None, message: str) -> None:
@@ -109,4 +164,38 @@ def test_refuses_files_that_say_nothing(tmp_path: Path, content: bytes | None, m
         path.write_bytes(content)
     with pytest.raises(ConfigError, match=f"^{message}.*Given: ") as error:
         read_file(path)
-    assert "\n" not in str(error.value)
+    assert_short_line(error.value)
+
+
+def bomb(form: str, levels: int) -> str:
+    """Return a file of few bytes whose last value is 9 of the one before, and so on."""
+    lines = ["a0: &a0 {x: 1}"]
+    lines += [f"a{n}: &a{n} {form.format(', '.join([f'*a{n - 1}'] * 9))}" for n in range(1, levels)]
+    return "\n".join([*lines, f"qubits: *a{levels - 1}", ""])
+
+
+@pytest.mark.parametrize("form", ["[{}]", "{{<<: [{}]}}", "!!omap [a: [{}]]"])
+def test_names_that_are_used_again_and_again_are_refused_before_they_are_followed(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "experiment.yaml"
+    path.write_text(bomb(form, 30))
+    with pytest.raises(ConfigError, match=r"^config: the file must hold at most 10000 values. Given: ") as error:
+        read_file(path)
+    assert_short_line(error.value)
+
+
+def test_a_name_that_is_used_twice_is_fine(tmp_path: Path) -> None:
+    path = tmp_path / "experiment.yaml"
+    path.write_text("grid: &words {qubits: [5, 6]}\nrange: *words\n")
+    assert read_file(path)["range"] == {"qubits": [5, 6]}
+
+
+def test_a_value_without_end_is_refused_as_quickly() -> None:
+    value: list[object] = ["x"]
+    for _ in range(60):
+        value = [value] * 9
+    with pytest.raises(ConfigError, match=r"^qubits: must be an integer, .* Given: \[\[\[\[") as error:
+        from_mapping({"qubits": value})
+    assert_short_line(error.value)
+    value.append(value)
+    with pytest.raises(ConfigError, match=r"^options: must be a mapping .* Given: \[\[\[\["):
+        from_mapping({"options": value})

@@ -8,6 +8,7 @@ import pytest
 
 from trainer import data
 from trainer.config import from_mapping
+from trainer.descriptions import load_description, save_description
 from trainer.errors import ArtifactError
 
 CONFIG = from_mapping({"qubits": 5, "rounds": 40, "seed": 3})
@@ -44,6 +45,22 @@ def test_angles_are_uniform_and_labels_follow_the_published_rule() -> None:
     assert np.array_equal(samples.label, np.where(np.abs(samples.angle) <= np.pi / 2, 1, -1))
 
 
+@pytest.mark.parametrize("qubits", [4, 8, 32_768])
+def test_fresh_samples_are_of_the_same_distribution_and_nobodys(qubits: int) -> None:
+    fresh = data.fresh(qubits, seed=3)
+    assert len(fresh) == 10_000
+    assert (fresh.qubit.min() >= 0, fresh.qubit.max() < qubits) == (True, True)
+    counts, _ = np.histogram(fresh.qubit, bins=4, range=(0, qubits))
+    np.testing.assert_allclose(counts, 2500, rtol=0.1)
+    counts, _ = np.histogram(fresh.angle, bins=8, range=(-np.pi, np.pi))
+    np.testing.assert_allclose(counts, 1250, rtol=0.15)
+    assert np.array_equal(fresh.label, data.label_of(fresh.angle))
+    assert np.array_equal(fresh.angle, data.fresh(qubits, seed=3).angle)
+    # float32 has so few angles that some come again by chance.
+    assert np.isin(fresh.angle, data.draw(8, 1250, seed=3).angle).mean() < 0.01
+    assert not np.array_equal(fresh.angle, data.fresh(qubits, seed=4).angle)
+
+
 def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
     dataset = data.generate(CONFIG)
     data.save(dataset, tmp_path / "dataset")
@@ -73,9 +90,20 @@ def _truncate(folder: Path) -> None:
 
 
 def _describe(**values: Any) -> Callable[[Path], None]:
+    """Another description, whose own digest is right."""
+
     def change(folder: Path) -> None:
         path = folder / "dataset.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+        save_description({**load_description("dataset", path), **values}, path)
+
+    return change
+
+
+def _change(old: str, new: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        text = (folder / "dataset.json").read_text()
+        assert old in text
+        (folder / "dataset.json").write_text(text.replace(old, new))
 
     return change
 
@@ -90,6 +118,24 @@ def _column(name: str, value: Any) -> Callable[[Path], None]:
     return change
 
 
+def _encrypted(folder: Path) -> None:
+    """Set the bit that says so in a member's entry of the directory."""
+    path = folder / "dataset.npz"
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(bytes(content))
+
+
+def test_a_dataset_of_the_first_version_has_no_digest_and_is_read(tmp_path: Path) -> None:
+    dataset = data.generate(CONFIG)
+    data.save(dataset, tmp_path / "dataset")
+    path = tmp_path / "dataset" / "dataset.json"
+    content = json.loads(path.read_text())
+    first = {name: content[name] for name in ("qubits", "rounds", "seed", "split")}
+    path.write_text(json.dumps({"schema_version": 1, **first}))
+    assert data.load(tmp_path / "dataset").digest == dataset.digest
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -97,7 +143,17 @@ def _column(name: str, value: Any) -> Callable[[Path], None]:
         (lambda folder: (folder / "dataset.npz").unlink(), "dataset: dataset.npz is missing"),
         (lambda folder: (folder / "dataset.json").unlink(), "dataset: dataset.json is missing"),
         (lambda folder: (folder / "dataset.json").write_text("{"), "dataset: dataset.json is damaged"),
-        (_describe(schema_version=2), "dataset: schema_version must be 1"),
+        (lambda folder: (folder / "dataset.json").write_text("[" * 10**5), "dataset: dataset.json is damaged"),
+        (lambda folder: (folder / "dataset.json").write_text("[]"), "dataset: dataset.json is damaged"),
+        (_describe(schema_version=3), r"dataset: schema_version must be one of \(1, 2\). Given: 3"),
+        (_describe(schema_version=True), r"dataset: schema_version must be one of \(1, 2\). Given: True"),
+        # What is relied on, and no sample shows.
+        (_change('"seed": 3', '"seed": 4'), r"dataset: dataset.json is damaged \(sha256 is not that of the content"),
+        (_change('"rounds": 40', '"rounds": 41'), r"dataset: dataset.json is damaged \(sha256 is not that"),
+        (_change('"qubits": 5', '"qubits": 6'), r"dataset: dataset.json is damaged \(sha256 is not that"),
+        (_change('"train": 140', '"train": 141'), r"dataset: dataset.json is damaged \(sha256 is not that"),
+        (_column("train_angle", 0.5), "dataset: dataset.npz is damaged: dataset.json names other samples"),
+        (_encrypted, "dataset: dataset.npz is damaged .*encrypted"),
         (_describe(qubits=4), r"dataset: train_qubit must be in 0..3. Given: 4"),
         (_describe(split={"train": 1}), "dataset: train must hold 1 samples"),
         (_column("train_label", 2), r"dataset: train_label must be -1 or \+1. Given: 2"),

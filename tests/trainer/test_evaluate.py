@@ -7,7 +7,7 @@ import pytest
 from trainer import data, export
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError
-from trainer.evaluate import confusion, evaluate, save_predictions, score
+from trainer.evaluate import confusion, evaluate, predict, save_predictions, score
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +26,8 @@ def test_mean_squared_error_is_keras_own(model_folder: Path, small_dataset: data
     assert metrics["accuracy"] == pytest.approx(accuracy, abs=1e-6)
     assert metrics["val_loss"] == description["training"]["val_loss"]
     assert metrics["epochs"] == 3
+    fresh = data.fresh(4, seed=0)
+    assert metrics["fresh_mse"] == pytest.approx(score(fresh, predict(model, fresh))["mse"], rel=1e-5)
 
 
 def test_predictions_stand_beside_their_samples(

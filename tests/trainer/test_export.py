@@ -1,15 +1,19 @@
 import json
+import re
+import resource
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
 from trainer import data, export
 from trainer.config import ExperimentConfig
+from trainer.descriptions import load_description, save_description
 from trainer.errors import ArtifactError
 from trainer.evaluate import predict
 from trainer.fit import train
@@ -71,12 +75,56 @@ def test_an_unfinished_training_is_not_exported(
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.parametrize("limit", [0, 1000, 20_000, 100_000])
+def test_a_limit_on_the_size_of_files_is_named_before_a_library_meets_it(
+    trained: Path, tmp_path: Path, limit: int
+) -> None:
+    """HDF5's crashes the process, or prints pages, where it cannot write."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        with pytest.raises(ArtifactError, match=rf"files of at most {limit} bytes, see ulimit -f\). Given: "):
+            export.export(trained, tmp_path / "model")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, hard))
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_ran_stands_beside_the_word(model_folder: Path) -> None:
+    source = json.loads((model_folder / "model.json").read_text())["provenance"]
+    assert (source["simulator"], source["simulator_used"]) == ("auto", "statevector")
+
+
+def test_the_weights_have_the_names_and_shapes_of_the_readme(model_folder: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    rows = re.findall(r"^\| `(layers/\S+)` \| \((.*?)\) \|", readme, re.MULTILINE)
+    sizes = {"parameters": 21, "readouts": 2, "hidden_units": 8, "1": 1}
+    documented = {name: tuple(sizes[size] for size in re.findall(r"\w+", shape)) for name, shape in rows}
+    found = {}
+
+    def look(name: str, item: object) -> None:
+        if isinstance(item, h5py.Dataset) and name.startswith("layers/"):
+            assert item.dtype == np.float64
+            found[name] = item.shape
+
+    with h5py.File(model_folder / "qcnn.weights.h5") as file:
+        file.visititems(look)
+    assert found == documented
+
+
 def _edit(**values: object) -> Callable[[Path], None]:
+    """Another description, whose own digest is right."""
+
     def change(folder: Path) -> None:
         path = folder / "model.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+        save_description({**load_description("model", path), **values}, path)
 
     return change
+
+
+def _change_seed(folder: Path) -> None:
+    path = folder / "model.json"
+    path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))
 
 
 def _truncate(folder: Path) -> None:
@@ -91,7 +139,8 @@ def _truncate(folder: Path) -> None:
         (lambda folder: (folder / "model.json").write_text("{}"), "model: model.json is damaged"),
         (lambda folder: (folder / "model.json").write_text("[]"), "model: model.json is damaged"),
         (lambda folder: (folder / "qcnn.weights.h5").unlink(), "model: qcnn.weights.h5 is missing"),
-        (_edit(schema_version=7), "model: schema_version must be 1. Given: 7"),
+        (_edit(schema_version=7), r"model: schema_version must be one of \(1, 2\). Given: 7"),
+        (_change_seed, r"model: model.json is damaged \(sha256 is not that of the content"),
         (_edit(experiment={"qubits": 3}), "model: model.json is damaged .*qubits"),
         (_truncate, "model: qcnn.weights.h5 is damaged or another model's"),
     ],

@@ -1,5 +1,6 @@
 import contextlib
 import csv
+import dataclasses
 import importlib
 import logging
 import os
@@ -23,6 +24,7 @@ from trainer.evaluate import predict
 from trainer.fit import train
 from trainer.folders import only_writer
 from trainer.model import build_model
+from trainer.training import Training, assign
 
 
 def test_equals_plain_gradient_descent_on_each_true_batch(
@@ -51,6 +53,70 @@ def test_equals_plain_gradient_descent_on_each_true_batch(
     for weights, variable in zip(checkpoint.weights, model.trainable_variables, strict=True):
         # TensorFlow Quantum's gradient is itself good to 1e-5; a wrong divisor is seen at 1e-2.
         np.testing.assert_allclose(weights, variable.numpy(), atol=1e-4)
+
+
+def test_the_checkpoint_of_a_complete_training_says_what_ran_and_how_it_does_on_fresh_samples(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    assert checkpoint.simulator == "statevector"
+    model, fresh = build_model(small_config), data.fresh(4, seed=0)
+    assign(model.trainable_variables, checkpoint.weights)
+    assert checkpoint.fresh_mse == pytest.approx(np.mean((predict(model, fresh) - fresh.label) ** 2), rel=1e-5)
+    (before,) = (path for path in (trained / "checkpoints").iterdir() if path.name == "epoch-000002.npz")
+    assert checkpoints._load(before).fresh_mse is None
+    asked = small_config.model_copy(update={"simulator": "window", "epochs": 1})
+    train(asked, small_dataset, tmp_path)
+    other = checkpoints.load_latest(tmp_path / "checkpoints")
+    assert other
+    assert other.simulator == "window"
+
+
+def test_what_a_checkpoint_holds_must_fit_the_model(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    for weights in (checkpoint.weights[:-1], (np.zeros(20), *checkpoint.weights[1:])):
+        folder = tmp_path / str(len(weights))
+        checkpoints.save(dataclasses.replace(checkpoint, weights=weights, history=checkpoint.history[:1]), folder)
+        with pytest.raises(ArtifactError, match=r"^checkpoint: its weights must be of shapes \[\(21,\), .*Given: \["):
+            Training(small_config, small_dataset, folder, tf.distribute.get_strategy())
+
+
+def test_a_circuit_of_gates_that_cirq_cannot_write_down_is_known_again(
+    small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gates_of_mine.py").write_text("""
+import cirq, numpy, sympy
+from trainer.circuits import Ansatz
+class Turn(cirq.Gate):
+    def num_qubits(self): return 1
+    def _unitary_(self): return cirq.unitary(cirq.Y ** 0.3)
+def circuit(qubits):
+    s = sympy.Symbol("s")
+    return Ansatz(cirq.Circuit(Turn()(qubits[0]), cirq.X(qubits[0]) ** s), (s,), (qubits[0],))
+""")
+    monkeypatch.syspath_prepend(tmp_path)
+    config = small_config.model_copy(update={"model": "gates_of_mine:circuit", "epochs": 1})
+    train(config, small_dataset, tmp_path / "training")
+    train(config.model_copy(update={"epochs": 2}), small_dataset, tmp_path / "training")
+    checkpoint = checkpoints.load_latest(tmp_path / "training" / "checkpoints")
+    assert checkpoint
+    assert (len(checkpoint.history), len(checkpoint.circuit)) == (2, 64)
+
+
+def test_what_to_expect_is_said_before_the_first_epoch(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="trainer"):
+        train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
+    expected, first = (
+        next(place for place, line in enumerate(caplog.messages) if line.startswith(beginning))
+        for beginning in ("expected on two cores: about 0.05", "epoch 1/1")
+    )
+    assert expected < first
 
 
 def test_validation_loss_is_keras_own(
@@ -199,7 +265,7 @@ def test_refuses_a_damaged_checkpoint(
     train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
     (path,) = (tmp_path / "checkpoints").iterdir()
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ArtifactError, match=r"^checkpoint: is damaged .*Given: "):
+    with pytest.raises(ArtifactError, match=r"^checkpoint: epoch-000001.npz is damaged .*Given: "):
         train(small_config, small_dataset, tmp_path)
 
 
@@ -229,6 +295,10 @@ def test_early_stopping_and_best_weights(tmp_path: Path) -> None:
     assert description["training"]["val_loss"] == losses[best]
     split = data.generate(config).validation
     assert np.mean((predict(model, split) - split.label) ** 2) == pytest.approx(losses[best], rel=1e-6)
+    checkpoint, fresh = checkpoints.load_latest(tmp_path / "checkpoints"), data.fresh(4, seed=0)
+    assert checkpoint
+    # Of the weights that are exported, not of the last.
+    assert checkpoint.fresh_mse == pytest.approx(np.mean((predict(model, fresh) - fresh.label) ** 2), rel=1e-5)
     model.load_weights(tmp_path / "model" / "last.weights.h5")
     assert np.mean((predict(model, split) - split.label) ** 2) == pytest.approx(losses[-1], rel=1e-6)
 

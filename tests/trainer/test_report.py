@@ -40,6 +40,13 @@ def test_shows_the_error_beside_its_floor(words: dict[str, Any], floor: str, cur
     assert "best possible</text>" in page
 
 
+def test_shows_the_error_on_fresh_samples_beside_that_of_the_test_split() -> None:
+    page = report()
+    assert "Test MSE<b>0.2716</b>" in page
+    assert "Fresh MSE<b>0.2361</b>" in page
+    assert ">fresh</text>" in page
+
+
 @pytest.mark.parametrize("words", [{"model": "mine:circuit"}, {"hidden_activation": "tanh"}])
 def test_says_where_no_floor_is_claimed(words: dict[str, Any]) -> None:
     page = report(**words)

@@ -1,6 +1,7 @@
 """What is in the events; tests/cli/test_tensorboard.py asks a real TensorBoard."""
 
 import dataclasses
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import tensorflow as tf
 from tests.board import scalars, tensors
 from trainer import checkpoints, data
 from trainer.config import ExperimentConfig, Options
+from trainer.errors import ArtifactError
 from trainer.fit import train
 from trainer.history import Epoch
 from trainer.model import build_model
@@ -50,6 +52,21 @@ def test_gradient_norm_is_that_of_the_loss_of_the_whole_batch(
     gradients = [gradient.numpy().ravel() for gradient in tape.gradient(loss, model.trainable_variables)]
     norm = scalars(tmp_path / "logs" / "train")["gradient_norm"][1]
     assert norm == pytest.approx(np.linalg.norm(np.concatenate(gradients)), rel=1e-4)
+
+
+def test_a_limit_on_the_size_of_files_is_named(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
+) -> None:
+    """TensorFlow itself says that it could not flush."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20 * 1024, hard))
+    try:
+        with pytest.raises(ArtifactError) as error:
+            train(small_config, small_dataset, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, hard))
+    limit = "this process may write files of at most 20480 bytes, see ulimit -f"
+    assert str(error.value) == f"logs: cannot be written ({limit}). Given: {tmp_path / 'logs'}"
 
 
 def test_histograms_are_of_the_readouts_of_validation_samples(

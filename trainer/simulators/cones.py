@@ -5,6 +5,7 @@ to outside is traced out. Qubits that no remaining gate and no CZ joins, not eve
 traced out, are independent: the state of them all is the product of their states.
 """
 
+import bisect
 import dataclasses
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +16,12 @@ from trainer.simulators.gates import Gate
 
 # An observable on more qubits is a larger matrix than the parts that it could still set free.
 _MOST_TARGETS = 4
+# Of wider cones some part is on a quarter of their qubits or more, whose states no memory holds.
+_MOST_INNER = 128
+
+
+class TooWideError(Exception):
+    """A light cone holds more qubits than could ever be evolved."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,11 +90,30 @@ class Lattice:
         for a, b in edges:
             self._neighbours.setdefault(a, []).append(b)
             self._neighbours.setdefault(b, []).append(a)
+        self._known: dict[tuple[object, ...], tuple[Cone, tuple[int, ...], int]] = {}
 
     def cone(self, readout: int) -> tuple[Cone, tuple[int, ...]]:
-        """Return the cone of a readout and the qubit of each of its labels."""
+        """Return the cone of a readout and the qubit of each of its labels; one that is a known one moved is that.
+
+        Raises:
+            TooWideError: it holds so many qubits that no split of it fits in any memory.
+        """
         gates = [self._gates[number] for number in sorted(self._cone_numbers(readout))]
-        return _canonical(gates, [readout], self._neighbours)
+        places = self._places(gates, readout)
+        if places not in self._known:
+            self._known[places] = *_canonical(gates, [readout], self._neighbours), readout
+        cone, labels, origin = self._known[places]
+        return cone, tuple(label + readout - origin for label in labels)
+
+    def _places(self, gates: Sequence[Gate], readout: int) -> tuple[object, ...]:
+        """Return what a cone consists of and where, counted from the readout."""
+        touched = dict.fromkeys(qubit for gate in gates for qubit in gate.qubits)
+        joined = ((qubit, *self._neighbours.get(qubit, ())) for qubit in (readout, *touched))
+        return (
+            # Equal gates are read as one spectrum and one exponent.
+            tuple((id(gate.spectrum), id(gate.exponent), *(q - readout for q in gate.qubits)) for gate in gates),
+            tuple(tuple(other - readout for other in others) for others in joined),
+        )
 
     def _cone_numbers(self, readout: int) -> Iterator[int]:
         position = {readout: len(self._on.get(readout, []))}
@@ -108,8 +134,10 @@ class Lattice:
                 done = number
                 for qubit in self._gates[number].qubits:
                     if qubit not in position:
-                        position[qubit] = _count_below(self._on[qubit], number)
+                        position[qubit] = bisect.bisect_left(self._on[qubit], number)
                         push(qubit)
+                if len(position) > _MOST_INNER:
+                    raise TooWideError
             for qubit in touched:
                 if position[qubit] >= 0 and self._on[qubit][position[qubit]] == number:
                     push(qubit)
@@ -192,7 +220,3 @@ def _connected(links: Iterable[Sequence[int]], count: int) -> list[int]:
             smallest = min(roots)
             group = [smallest if root in roots else root for root in group]
     return group
-
-
-def _count_below(ascending: Sequence[int], bound: int) -> int:
-    return sum(1 for number in ascending if number < bound)

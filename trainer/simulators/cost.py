@@ -71,6 +71,8 @@ def evolution(groups: Iterable[Group], amplitudes: float, real_bytes: int) -> Co
 
 def in_words(count: float) -> str:
     """Return a number of bytes in words."""
+    if math.isinf(count):
+        return "more than any machine has"
     if count < 2**10:
         return f"{count:.0f} B"
     power = min(4, int(math.log2(count) // 10))

@@ -6,21 +6,26 @@ U(t) = sum_k exp(i pi phases[k] t) projectors[k], the form of cirq's EigenGate
 
 import dataclasses
 import functools
-import textwrap
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 import cirq
 import numpy as np
 import numpy.typing as npt
 import sympy
 
+from trainer import circuits
 from trainer.circuits import Ansatz
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, one_line
 
 Complex = npt.NDArray[np.complex128]
 
 # Of a gate, controls included: a block is no smaller.
 _MOST_QUBITS = 4
+# Of operations that decompose into others, which do so in turn.
+_MOST_DEPTH = 50
+_NOT_FINITE = (sympy.nan, sympy.zoo, sympy.oo, -sympy.oo)
+_NO_NUMBER = "has an exponent that is no finite number"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -34,6 +39,18 @@ class Spectrum:
     def key(self) -> tuple[bytes, bytes]:
         """Equal for equal gates."""
         return self.phases.tobytes(), self.projectors.tobytes()
+
+    @property
+    def is_unitary(self) -> bool:
+        """Whether phases are numbers, and projectors orthogonal with a sum that is unitary, as is that of U(t)."""
+        if not (np.isfinite(self.phases).all() and np.isfinite(self.projectors).all()):
+            return False
+        if len(self.phases) == 1:
+            return bool(cirq.is_unitary(self.projectors[0]))
+        products = np.einsum("kij,ljm->klim", self.projectors, self.projectors)
+        squares = np.einsum("kl,kim->klim", np.eye(len(self.phases)), self.projectors)
+        whole = np.eye(self.projectors.shape[1])
+        return bool(np.allclose(products, squares) and np.allclose(self.projectors.sum(axis=0), whole))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +75,7 @@ class Gate:
         return (*self.spectrum.key, self.exponent)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Network:
     """An ansatz as the simulators see it: gates in their order and readouts on qubits 0 .. qubits - 1."""
 
@@ -68,39 +85,86 @@ class Network:
     readouts: tuple[int, ...]
 
 
-def read_network(ansatz: Ansatz, qubits: Sequence[cirq.Qid]) -> Network:
-    """Read the ansatz on a ring of qubits.
+def read_model(model: str, qubits: int) -> tuple[Ansatz, Network]:
+    """Build the circuit of a model, see `trainer.circuits.build`, and read it, see `read_network`.
 
     Raises:
-        ConfigError: an operation is no unitary that the simulators know.
+        ConfigError: as both do.
+    """
+    ansatz = circuits.build(model, qubits)
+    return ansatz, read_network(ansatz, circuits.ring(qubits))
+
+
+def read_network(ansatz: Ansatz, qubits: Sequence[cirq.Qid]) -> Network:
+    """Read the ansatz on a ring of qubits. What is refused here, no simulator runs.
+
+    Raises:
+        ConfigError: an operation is no unitary that the simulators know, or leaves the ring; a readout does; or
+            `symbols` are not those of the circuit.
     """
     position = {qubit: index for index, qubit in enumerate(qubits)}
-    reader = _Reader({symbol: number for number, symbol in enumerate(ansatz.symbols)})
-    gates = tuple(
-        Gate(tuple(position[qubit] for qubit in operation.qubits), spectrum, exponent)
-        for operation, spectrum, exponent in reader.read(ansatz.circuit.all_operations())
-    )
+    for readout in ansatz.readouts:
+        if readout not in position:
+            raise ConfigError(f"model: a readout is not on the ring of {len(qubits)} qubits. Given: {readout}")
+    gates = read_gates(ansatz.circuit.all_operations(), ansatz.symbols, qubits)
+    exponents = {id(gate.exponent): gate.exponent for gate in gates}
+    used = {index for exponent in exponents.values() for index, _ in exponent.coefficients}
+    unused = [symbol.name for number, symbol in enumerate(ansatz.symbols) if number not in used]
+    if unused:
+        raise ConfigError(f"model: symbols must not list what the circuit does not hold. Given: {', '.join(unused)}")
     return Network(len(qubits), len(ansatz.symbols), gates, tuple(position[readout] for readout in ansatz.readouts))
 
 
+def read_gates(
+    operations: Iterable[cirq.Operation], symbols: Sequence[sympy.Symbol], qubits: Sequence[cirq.Qid]
+) -> tuple[Gate, ...]:
+    """Read operations on a ring of qubits, see `read_network`."""
+    position = {qubit: index for index, qubit in enumerate(qubits)}
+    reader = _Reader(position, {symbol.name: number for number, symbol in enumerate(symbols)})
+    return tuple(reader.read(operations))
+
+
 class _Reader:
-    def __init__(self, index: Mapping[sympy.Symbol, int]) -> None:
-        self._index = index
+    def __init__(self, position: Mapping[cirq.Qid, int], index: Mapping[str, int]) -> None:
+        self._position, self._index = position, index
+        # By identity first: to hash a gate takes longer than all else. Each is kept, so that no other gets its place.
+        self._seen: dict[int, tuple[cirq.Gate, tuple[Spectrum, Exponent] | None]] = {}
         self._known: dict[cirq.Gate, tuple[Spectrum, Exponent] | None] = {}
         self._spectra: dict[tuple[bytes, bytes], Spectrum] = {}
 
-    def read(self, operations: Iterable[cirq.Operation]) -> Iterable[tuple[cirq.Operation, Spectrum, Exponent]]:
+    def read(self, operations: Iterable[cirq.Operation], depth: int = 0) -> Iterator[Gate]:
         for operation in operations:
-            known = self._lookup(operation)
+            try:
+                known = self._lookup(operation)
+                parts = _decomposed(operation) if known is None else ()
+                if depth > _MOST_DEPTH:
+                    raise RecursionError
+            except ConfigError:
+                raise
+            except RecursionError:
+                raise _unknown(operation, "decomposes without end") from None
+            except Exception as error:  # The user's own gates may raise anything.
+                raise _unknown(operation, f"cannot be read ({type(error).__name__}: {one_line(error)})") from None
             if known is None:
-                yield from self.read(_decomposed(operation))
+                yield from self.read(parts, depth + 1)
             else:
-                yield operation.untagged, *known
+                yield Gate(self._places(operation), *known)
+
+    def _places(self, operation: cirq.Operation) -> tuple[int, ...]:
+        try:
+            return tuple(self._position[qubit] for qubit in operation.qubits)
+        except KeyError:
+            raise _unknown(operation, f"acts outside of the ring of {len(self._position)} qubits") from None
 
     def _lookup(self, operation: cirq.Operation) -> tuple[Spectrum, Exponent] | None:
         gate = operation.gate
         if gate is None:
             return None
+        if id(gate) not in self._seen:
+            self._seen[id(gate)] = gate, self._lookup_equal(gate, operation)
+        return self._seen[id(gate)][1]
+
+    def _lookup_equal(self, gate: cirq.Gate, operation: cirq.Operation) -> tuple[Spectrum, Exponent] | None:
         if not isinstance(gate, Hashable):
             return self._spectrum(gate, operation)
         if gate not in self._known:
@@ -110,34 +174,55 @@ class _Reader:
     def _spectrum(self, gate: cirq.Gate, operation: cirq.Operation) -> tuple[Spectrum, Exponent] | None:
         """Return nothing where only a decomposition can help."""
         if any(dimension != 2 for dimension in cirq.qid_shape(gate)):
-            raise _unknown(operation, "acts on more than qubits")
+            raise _unknown(operation, "acts on what has more than two levels, or fewer, and so is no qubit")
         if isinstance(gate, cirq.EigenGate | cirq.ControlledGate):
             parts = _eigen_components(gate)
             if parts is not None:
                 if cirq.num_qubits(gate) > _MOST_QUBITS:
                     raise _unknown(operation, f"acts on more than {_MOST_QUBITS} qubits")
                 phases, projectors, exponent = parts
-                return self._shared(phases, projectors), self._linear(exponent, operation)
+                return self._shared(phases, projectors, operation), self._linear(exponent, operation)
         if cirq.is_parameterized(gate) or cirq.num_qubits(gate) > _MOST_QUBITS:
             return None
         matrix = cirq.unitary(gate, None)
         if matrix is None:
-            raise _unknown(operation, "is no unitary")
-        return self._shared(np.zeros(1), matrix[None]), Exponent(1.0)
+            raise _unknown(operation, _why_no_unitary(operation))
+        return self._shared(np.zeros(1), matrix[None], operation), Exponent(1.0)
 
-    def _shared(self, phases: npt.ArrayLike, projectors: npt.ArrayLike) -> Spectrum:
+    def _shared(self, phases: npt.ArrayLike, projectors: npt.ArrayLike, operation: cirq.Operation) -> Spectrum:
         spectrum = Spectrum(np.asarray(phases, np.float64), np.asarray(projectors, np.complex128))
+        if not spectrum.is_unitary:
+            raise _unknown(operation, "has a matrix that is not unitary")
         return self._spectra.setdefault(spectrum.key, spectrum)
 
     def _linear(self, exponent: object, operation: cirq.Operation) -> Exponent:
         if not isinstance(exponent, sympy.Basic):
-            return Exponent(float(exponent))  # type: ignore[arg-type]
-        used = sorted(exponent.free_symbols, key=lambda symbol: self._index[symbol])
-        constant, *coefficients = exponent.subs(dict.fromkeys(used, 0)), *(exponent.diff(symbol) for symbol in used)
-        if any(coefficient.free_symbols or not coefficient.is_real for coefficient in (constant, *coefficients)):
+            return Exponent(_finite(exponent, operation))
+        used = sorted(exponent.free_symbols, key=lambda symbol: str(symbol.name))
+        for symbol in used:
+            if symbol.name not in self._index:
+                raise _unknown(operation, f"has the parameter {symbol.name}, which symbols do not list")
+        constant, *slopes = exponent.subs(dict.fromkeys(used, 0)), *(exponent.diff(symbol) for symbol in used)
+        if exponent.has(*_NOT_FINITE):
+            raise _unknown(operation, _NO_NUMBER)
+        if any(slope.free_symbols or not slope.is_real for slope in (constant, *slopes)):
             raise _unknown(operation, "has an exponent that is not linear in the symbols, with real coefficients")
-        pairs = zip(used, coefficients, strict=True)
-        return Exponent(float(constant), tuple((self._index[symbol], float(value)) for symbol, value in pairs))
+        coefficients: dict[int, float] = {}
+        for symbol, slope in zip(used, slopes, strict=True):
+            # Two symbols of one name are one parameter.
+            index = self._index[symbol.name]
+            coefficients[index] = coefficients.get(index, 0.0) + _finite(slope, operation)
+        return Exponent(_finite(constant, operation), tuple(sorted(coefficients.items())))
+
+
+def _finite(value: object, operation: cirq.Operation) -> float:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise _unknown(operation, _NO_NUMBER)
+    return number
 
 
 def _eigen_components(gate: cirq.Gate) -> tuple[list[float], list[Complex], object] | None:
@@ -162,16 +247,27 @@ def _eigen_components(gate: cirq.Gate) -> tuple[list[float], list[Complex], obje
 
 
 def _decomposed(operation: cirq.Operation) -> Iterable[cirq.Operation]:
+    if isinstance(operation.untagged, cirq.ClassicallyControlledOperation):
+        raise _unknown(operation, "is controlled by the outcome of a measurement")
     try:
         parts = cirq.decompose_once(operation, default=None)
     except ValueError as error:  # A circuit as an operation, repeated until a measurement says so.
-        reason = " ".join(str(error).split())
-        raise _unknown(operation, f"cannot be decomposed ({reason})") from None
+        raise _unknown(operation, f"cannot be decomposed ({one_line(error)})") from None
     if parts is None:
-        raise _unknown(operation, f"has no known unitary of at most {_MOST_QUBITS} qubits")
+        raise _unknown(operation, _why_no_unitary(operation))
     return parts
 
 
+def _why_no_unitary(operation: cirq.Operation) -> str:
+    if cirq.is_measurement(operation):
+        return "is a measurement, and readouts are expectation values at the circuit's end"
+    if isinstance(operation.gate, cirq.ResetChannel):
+        return "is a reset, which is not unitary"
+    is_channel = cirq.has_kraus(operation) and not cirq.has_unitary(operation)
+    if is_channel or isinstance(operation.gate, cirq.RandomGateChannel):
+        return "is a noise channel, which is not unitary"
+    return f"has no known unitary of at most {_MOST_QUBITS} qubits"
+
+
 def _unknown(operation: cirq.Operation, what: str) -> ConfigError:
-    text = textwrap.shorten(str(operation), 200, placeholder=" ...")
-    return ConfigError(f"model: an operation {what}; the simulators cannot run it. Given: {text}")
+    return ConfigError(f"model: an operation {what}; the simulators cannot run it. Given: {one_line(operation)}")

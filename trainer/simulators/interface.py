@@ -1,9 +1,14 @@
 """What every simulator offers."""
 
-import dataclasses
-from typing import NamedTuple, Protocol
+from __future__ import annotations
 
-import tensorflow as tf
+import dataclasses
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from trainer.simulators.gates import Network
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,8 +27,29 @@ class Batch(NamedTuple):
     angle: tf.Tensor
 
 
+class Table(NamedTuple):
+    """The readouts of all samples, whose number is without end, float64.
+
+    Where the circuit is shallow a sample changes few readouts, those in its qubit's row of `reached` (a place that is
+    not used changes nothing); it adds (1 - cos(angle)) / 2 x flipped + sin(angle) / 2 x mixed to each.
+    """
+
+    unexcited: tf.Tensor  # (readouts,)
+    reached: tf.Tensor  # int32 (qubits, most)
+    flipped: tf.Tensor  # (qubits, most)
+    mixed: tf.Tensor  # (qubits, most)
+
+
 class Simulator(Protocol):
     """Exact expectation values of an ansatz on excited cluster states."""
+
+    @property
+    def name(self) -> str:
+        """What the experiment's word `simulator` calls it."""
+
+    @property
+    def network(self) -> Network:
+        """What it simulates."""
 
     @property
     def compiles(self) -> bool:
@@ -39,3 +65,6 @@ class Simulator(Protocol):
         Differentiable in `parameters`, float64 (parameters,), whose gradient sums over the samples; works
         in a tf.function and under every strategy the simulator's hardware allows.
         """
+
+    def table(self, parameters: tf.Tensor) -> Table:
+        """Return what the readouts of all samples are made of, for parameters float64 (parameters,)."""

@@ -18,7 +18,7 @@ from trainer.simulators.blocks import Matrices, fuse
 from trainer.simulators.cost import Cost, evolution, in_words
 from trainer.simulators.evolution import collect, evolve
 from trainer.simulators.gates import Network
-from trainer.simulators.interface import Batch, Limits
+from trainer.simulators.interface import Batch, Limits, Table
 from trainer.simulators.rows import rows_at
 
 # States that are held at a time: the state, its gradient, and what a product makes of them. Measured: 6 where it is
@@ -83,9 +83,11 @@ def _column_bytes(network: Network, limits: Limits) -> float:
 class StateVector:
     """Evolves state vectors through the whole circuit; every readout is then a sum over probabilities."""
 
+    name = "statevector"
     compiles = True
 
     def __init__(self, network: Network, columns: int, dtype: tf.DType) -> None:
+        self.network = network
         self._qubits, self._readouts = network.qubits, network.readouts
         self._columns, self._dtype = columns, dtype
         self.large = not _few_amplitudes(network.qubits)
@@ -102,13 +104,20 @@ class StateVector:
             masks = tf.gather(self._masks, batch.qubit)
             values = _in_groups(self._measure_samples, parameters, (masks, batch.angle), self._columns, (readouts,))
             return tf.cast(values, tf.float32)
-        rows = _in_groups(
-            self._measure_spanning, parameters, (tf.constant(self._masks),), self._columns - 1, (3, readouts)
-        )
-        graph, flipped, mixed = rows[0, 0], rows[:, 1], rows[:, 2]
+        table = self.table(parameters)
         flip_share, mix_share = excitations.shares(batch.angle)
-        difference = rows_at(flipped - graph, batch.qubit) * flip_share[:, None]
-        return tf.cast(graph + difference + rows_at(mixed, batch.qubit) * mix_share[:, None], tf.float32)
+        difference = rows_at(table.flipped, batch.qubit) * flip_share[:, None]
+        mixed = rows_at(table.mixed, batch.qubit) * mix_share[:, None]
+        return tf.cast(table.unexcited + difference + mixed, tf.float32)
+
+    def table(self, parameters: tf.Tensor) -> Table:
+        """Return what the readouts of all samples are made of; every qubit reaches all of them."""
+        readouts = len(self._readouts)
+        masks = (tf.constant(self._masks),)
+        rows = _in_groups(self._measure_spanning, parameters, masks, self._columns - 1, (3, readouts))
+        unexcited, flipped, mixed = rows[0, 0], rows[:, 1], rows[:, 2]
+        reached = tf.tile(tf.range(readouts)[None, :], [self._qubits, 1])
+        return Table(unexcited, reached, flipped - unexcited, mixed)
 
     def _measure_samples(self, parameters: tf.Tensor, masks: tf.Tensor, angles: tf.Tensor) -> tf.Tensor:
         states = excitations.sample_states(self._qubits, self._edges, masks, angles, self._dtype)

@@ -1,35 +1,41 @@
 """TensorFlow Quantum: the reference. One state vector a sample, adjoint gradient, CPU only."""
 
+import math
+from collections.abc import Sequence
+
 import cirq
+import numpy as np
+import numpy.typing as npt
 import sympy
 import tensorflow as tf
 import tensorflow_quantum as tfq
 
 from trainer.circuits import Ansatz, cluster_state
-from trainer.errors import ConfigError
-from trainer.simulators.interface import Batch
+from trainer.errors import ConfigError, one_line
+from trainer.simulators.gates import Gate, Network, read_gates
+from trainer.simulators.interface import Batch, Table
 
-_ANGLE = sympy.Symbol("excitation_angle")
+_ANGLE = "excitation_angle"
 
 
 class TensorFlowQuantum:
     """The whole circuit of a sample, its angle a symbol, so that the n possible circuits are built once."""
 
+    name = "tfq"
     compiles = False
     large = False
 
-    def __init__(self, ansatz: Ansatz, qubits: list[cirq.GridQubit]) -> None:
-        if _ANGLE in ansatz.symbols:
-            raise ConfigError(f"model: a symbol must not be named as the excitation is. Given: {_ANGLE}")
-        preparation = cluster_state(qubits)
-        try:
-            self._circuits = tfq.convert_to_tensor(
-                [preparation + cirq.Circuit(cirq.rx(_ANGLE)(qubit)) + ansatz.circuit for qubit in qubits]
-            )
-        except ValueError as error:
-            reason = " ".join(str(error).split())
-            raise ConfigError(f"model: has a gate that TensorFlow Quantum lacks. Given: {reason}") from None
-        self._names = tf.constant([_ANGLE.name, *(symbol.name for symbol in ansatz.symbols)])
+    def __init__(self, ansatz: Ansatz, qubits: list[cirq.GridQubit], network: Network) -> None:
+        self.network = network
+        names = [symbol.name for symbol in ansatz.symbols]
+        angle = sympy.Symbol(_ANGLE)
+        while angle.name in names:
+            angle = sympy.Symbol(f"{angle.name}_")
+        preparation, circuit = cluster_state(qubits), ansatz.circuit.unfreeze(copy=False)
+        self._circuits = tfq.convert_to_tensor(
+            [preparation + cirq.Circuit(cirq.rx(angle)(qubit)) + circuit for qubit in qubits]
+        )
+        self._names = tf.constant([angle.name, *names])
         self._readouts = tfq.convert_to_tensor([[1.0 * cirq.Z(qubit) for qubit in ansatz.readouts]])
         # The lines above and this one are all that is needed of the library: its layers rebuild
         # the circuits of every batch.
@@ -46,7 +52,55 @@ class TensorFlowQuantum:
         circuits = tf.gather(self._circuits, batch.qubit)
         return self._expectation(circuits, self._names, values, tf.tile(self._readouts, [size, 1]))
 
+    def table(self, parameters: tf.Tensor) -> Table:
+        """Return what the readouts of all samples are made of; every qubit reaches all of them."""
+        qubits, readouts = self._circuits.shape[0], self._readouts.shape[1]
+        every = tf.tile(tf.range(qubits), [3])
+        angles = tf.repeat(tf.constant([0.0, math.pi, math.pi / 2]), qubits)
+        values = tf.cast(self.expectations(parameters, Batch(every, angles)), tf.float64)
+        at_zero, at_pi, between = tf.split(values, 3)
+        reached = tf.tile(tf.range(readouts)[None, :], [qubits, 1])
+        return Table(at_zero[0], reached, at_pi - at_zero, 2 * between - at_zero - at_pi)
 
-def create(ansatz: Ansatz, qubits: list[cirq.GridQubit]) -> TensorFlowQuantum:
-    """Create the simulator for an ansatz on a ring of qubits."""
-    return TensorFlowQuantum(ansatz, qubits)
+
+def create(ansatz: Ansatz, qubits: list[cirq.GridQubit], network: Network) -> TensorFlowQuantum:
+    """Create the simulator for an ansatz on a ring of qubits, which was read as this network.
+
+    Raises:
+        ConfigError: TensorFlow Quantum lacks a gate, or takes it for another.
+    """
+
+    def runs(circuit: cirq.AbstractCircuit, gates: Sequence[Gate]) -> bool:
+        # The library refuses most of what it cannot write, and writes the rest as something else: it is read again.
+        try:
+            (written,) = tfq.from_tensor(tfq.convert_to_tensor([circuit.unfreeze(copy=False)]))
+            taken = read_gates(written.all_operations(), ansatz.symbols, qubits)
+        except (ValueError, TypeError, RuntimeError, ConfigError):
+            return False
+        return len(taken) == len(gates) and all(map(_nearly_equal, taken, gates))
+
+    if not runs(ansatz.circuit, network.gates):
+        for operation in ansatz.circuit.all_operations():
+            if not runs(cirq.Circuit(operation), read_gates([operation], ansatz.symbols, qubits)):
+                raise ConfigError(
+                    "model: TensorFlow Quantum has no such gate, or not with such an exponent; the other simulators "
+                    f"run it. Given: {one_line(operation)}"
+                )
+    return TensorFlowQuantum(ansatz, qubits, network)
+
+
+def _nearly_equal(one: Gate, other: Gate) -> bool:
+    """Compare gates as far as numbers of 32 bits tell."""
+    if one.qubits != other.qubits or one.spectrum.projectors.shape != other.spectrum.projectors.shape:
+        return False
+    pairs = (
+        (one.spectrum.phases, other.spectrum.phases),
+        (one.spectrum.projectors, other.spectrum.projectors),
+        (_exponent(one), _exponent(other)),
+    )
+    return all(mine.shape == its.shape and np.allclose(mine, its, rtol=1e-6, atol=1e-6) for mine, its in pairs)
+
+
+def _exponent(gate: Gate) -> npt.NDArray[np.float64]:
+    """Return the constant, then index and coefficient of each parameter, (1 + parameters, 2)."""
+    return np.array([(gate.exponent.constant, 0.0), *gate.exponent.coefficients])

@@ -6,7 +6,9 @@ picks numbers, and changes no more than the readouts that its qubit can reach.
 """
 
 import dataclasses
+import functools
 import itertools
+import math
 import string
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -22,7 +24,7 @@ from trainer.simulators.cones import Cone, Split
 from trainer.simulators.cost import Cost, evolution, in_words
 from trainer.simulators.evolution import Group, collect, evolve, unitary
 from trainer.simulators.gates import Network
-from trainer.simulators.interface import Batch, Limits
+from trainer.simulators.interface import Batch, Limits, Table
 from trainer.simulators.rows import rows_at
 
 # Parts are small: they are evolved in complex128, whatever state vectors are.
@@ -52,32 +54,53 @@ class Readouts:
     mixed: Places  # int32 (qubits, most): the place of the mixed value; that of zero where filled up
 
 
+# Estimates for several batches, and the simulator itself, ask for the same.
+@functools.lru_cache(maxsize=1)
 def find_readouts(network: Network) -> Readouts:
-    """Split every readout of a network; equal ones once."""
+    """Split every readout of a network; equal ones once.
+
+    Raises:
+        TooWideError: a light cone holds more qubits than could ever be evolved.
+    """
     lattice = cones.Lattice(network.gates, excitations.ring_edges(network.qubits))
-    kinds: dict[tuple[object, ...], Split] = {}
-    starts: dict[tuple[object, ...], int] = {}
+    kinds: dict[tuple[object, ...], _Kind] = {}
+    # Most cones are one that was seen before, which is known without a look into it.
+    of_cone: dict[int, _Kind] = {}
     places: list[list[tuple[int, int, int]]] = [[] for _ in range(network.qubits)]
     unexcited, end = [], 0
     for number, readout in enumerate(network.readouts):
         cone, where = lattice.cone(readout)
-        key = cone.key
-        if key not in kinds:
-            kinds[key], starts[key] = cones.split(cone), end
-            end += 1 + 2 * sum(part.cone.inner for part in kinds[key].parts)
-        unexcited.append(starts[key])
-        reached = [where[label] for part in kinds[key].parts for label in part.labels[: part.cone.inner]]
-        for slot, qubit in enumerate(reached, start=starts[key] + 1):
-            places[qubit].append((number, slot, slot + len(reached)))
+        if id(cone) not in of_cone:
+            if cone.key not in kinds:
+                kinds[cone.key] = _Kind(cone, end)
+                end = kinds[cone.key].end
+            of_cone[id(cone)] = kinds[cone.key]
+        kind = of_cone[id(cone)]
+        unexcited.append(kind.start)
+        for slot, label in enumerate(kind.reached, start=kind.start + 1):
+            places[where[label]].append((number, slot, slot + len(kind.reached)))
     most = max(map(len, places))
     filled = [[*place, *[(0, unexcited[0], end)] * (most - len(place))] for place in places]
     table = np.array(filled, np.int32)
-    return Readouts(tuple(kinds.values()), np.array(unexcited, np.int32), table[..., 0], table[..., 1], table[..., 2])
+    splits = tuple(kind.split for kind in kinds.values())
+    return Readouts(splits, np.array(unexcited, np.int32), table[..., 0], table[..., 1], table[..., 2])
+
+
+class _Kind:
+    """A kind of readout: its split, the labels of the qubits that reach it, and where its values start and end."""
+
+    def __init__(self, cone: Cone, start: int) -> None:
+        self.split = cones.split(cone)
+        self.reached = [label for part in self.split.parts for label in part.labels[: part.cone.inner]]
+        self.start, self.end = start, start + 1 + 2 * len(self.reached)
 
 
 def estimate(network: Network, limits: Limits) -> Cost:
     """Return the cost of a training step, one sample a reached readout included."""
-    readouts = find_readouts(network)
+    try:
+        readouts = find_readouts(network)
+    except cones.TooWideError:
+        return Cost(memory=math.inf)
     parts = {part.cone.key: part.cone for kind in readouts.kinds for part in kind.parts}.values()
     total = Cost(kernels=_KERNELS_OF_A_KIND * len(readouts.kinds))
     for cone in parts:
@@ -110,10 +133,12 @@ def create(network: Network, limits: Limits) -> "Window":
 class Window:
     """Evaluates every kind of independent part once, and puts the readouts of samples together from them."""
 
+    name = "window"
     compiles = True
     large = False
 
     def __init__(self, network: Network) -> None:
+        self.network = network
         self._readouts = find_readouts(network)
         self._parts: dict[tuple[object, ...], Cone] = {}
         for kind in self._readouts.kinds:
@@ -129,7 +154,25 @@ class Window:
 
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return Z on the readouts, float32 (batch, readouts)."""
-        return self._assemble(self._values(parameters), batch.qubit, batch.angle)
+        table = self.table(parameters)
+        most = table.reached.shape[1]
+        # Of every qubit first: samples then add up a row each, not a number each.
+        rows = rows_at(tf.concat([table.flipped, table.mixed], axis=1), batch.qubit)
+        flip_share, mix_share = excitations.shares(batch.angle)
+        change = flip_share[:, None] * rows[:, :most] + mix_share[:, None] * rows[:, most:]
+        where = tf.one_hot(tf.gather(table.reached, batch.qubit), len(self._readouts.unexcited), dtype=change.dtype)
+        return tf.cast(table.unexcited + tf.reduce_sum(change[:, :, None] * where, axis=1), tf.float32)
+
+    def table(self, parameters: tf.Tensor) -> Table:
+        """Return what the readouts of all samples are made of."""
+        found = self._readouts
+        readouts, (qubits, most) = len(found.unexcited), found.reached.shape
+        per_qubit = found.flipped, found.unexcited[found.reached], found.mixed
+        places = np.concatenate([found.unexcited, *(part.ravel() for part in per_qubit)])
+        every = rows_at(self._values(parameters)[:, None], places)[:, 0]
+        unexcited, *parts = tf.split(every, [readouts, *[qubits * most] * 3])
+        flipped, before, mixed = (tf.reshape(part, [qubits, most]) for part in parts)
+        return Table(unexcited, tf.constant(found.reached), flipped - before, mixed)
 
     def _values(self, parameters: tf.Tensor) -> tf.Tensor:
         """Return the values of all kinds, float64, as `Readouts` orders them."""
@@ -142,21 +185,6 @@ class Window:
             for kind, absorbed in zip(self._readouts.kinds, self._absorbed, strict=True)
         ]
         return tf.concat([*rows, tf.zeros([1], tf.float64)], axis=0)
-
-    def _assemble(self, values: tf.Tensor, qubit: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:
-        table = self._readouts
-        readouts, (qubits, most) = len(table.unexcited), table.reached.shape
-        per_qubit = table.flipped, table.unexcited[table.reached], table.mixed
-        places = np.concatenate([table.unexcited, *(part.ravel() for part in per_qubit)])
-        unexcited, *parts = tf.split(rows_at(values[:, None], places)[:, 0], [readouts, *[qubits * most] * 3])
-        flipped, before, mixed = (tf.reshape(part, [qubits, most]) for part in parts)
-        changes = tf.concat([flipped - before, mixed], axis=1)
-        # Of every qubit first: samples then add up a row each, not a number each.
-        rows = rows_at(changes, qubit)
-        flip_share, mix_share = excitations.shares(angle)
-        change = flip_share[:, None] * rows[:, :most] + mix_share[:, None] * rows[:, most:]
-        where = tf.one_hot(tf.gather(table.reached, qubit), readouts, dtype=change.dtype)
-        return tf.cast(unexcited + tf.reduce_sum(change[:, :, None] * where, axis=1), tf.float32)
 
 
 def _densities(cone: Cone, groups: Sequence[Group], blocks: Matrices, matrices: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -3,7 +3,8 @@
 import re
 import textwrap
 
-_LENGTH = 200
+from trainer.errors import MOST_QUOTED
+
 # "HTTPConnection(host='a', port=1): ..." and "<urllib3.HTTPConnection object at 0x7f>: ..." say what is said anyway.
 _OBJECT = re.compile(r"^(?:<[^>]*>|\w+\([^)]*\)): ")
 # As is which request it was.
@@ -16,7 +17,7 @@ def reason_of(error: BaseException) -> str:
     while inner is not None:
         error, inner = inner, _cause(inner)
     text = " ".join(str(error).split()) or type(error).__name__
-    return textwrap.shorten(_REQUEST.sub("", _OBJECT.sub("", text)), _LENGTH, placeholder=" ...")
+    return textwrap.shorten(_REQUEST.sub("", _OBJECT.sub("", text)), MOST_QUOTED, placeholder=" ...")
 
 
 def _cause(error: BaseException) -> BaseException | None:

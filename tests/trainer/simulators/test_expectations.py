@@ -115,6 +115,23 @@ def test_any_batch_gives_the_same_samples(name: str) -> None:
         np.testing.assert_allclose(of_any_size(qubit[:size], angle[:size]).numpy(), every[:size], atol=1e-6)
 
 
+@pytest.mark.parametrize("model", ["hybrid", "deep"])
+@pytest.mark.parametrize("name", ["window", "statevector", "tfq"])
+def test_the_table_holds_the_readouts_of_all_samples(name: str, model: str) -> None:
+    qubits, random = 7, np.random.default_rng(3)
+    simulator, count = create(name, model, qubits)
+    parameters = tf.constant(random.uniform(0, 2, count))
+    qubit, angle = random.integers(0, qubits, 20), random.uniform(-np.pi, np.pi, 20).astype(np.float32)
+    expected = simulator.expectations(parameters, Batch(tf.constant(qubit, tf.int32), tf.constant(angle))).numpy()
+    table = simulator.table(parameters)
+    readouts = np.tile(table.unexcited.numpy(), (len(qubit), 1))
+    for sample, (excited, turn) in enumerate(zip(qubit, angle, strict=True)):
+        change = (1 - np.cos(turn)) / 2 * table.flipped[excited] + np.sin(turn) / 2 * table.mixed[excited]
+        # A readout may stand in several places, of which one counts.
+        np.add.at(readouts[sample], table.reached[excited].numpy(), change.numpy())
+    np.testing.assert_allclose(readouts, expected, atol=1e-5)
+
+
 def test_double_precision_is_exact_to_its_last_digits() -> None:
     simulator, count = create("statevector", "deep", 6, real_bytes=8)
     parameters = np.random.default_rng(1).uniform(0, 2, count)

@@ -1,5 +1,6 @@
 """What is read of a circuit multiplies to cirq's unitary of it; what cannot be read is named."""
 
+import math
 from collections.abc import Iterable
 
 import cirq
@@ -8,9 +9,11 @@ import pytest
 import sympy
 
 from tests.trainer.simulators.drawn import Complex, Floats, assert_equal_up_to_phase, unitary
+from trainer import simulators
 from trainer.circuits import Ansatz, ring
-from trainer.errors import ConfigError
-from trainer.simulators.gates import Gate, Network, read_network
+from trainer.errors import ConfigError, one_line
+from trainer.simulators import Limits
+from trainer.simulators.gates import Gate, read_gates, read_network
 
 QUBITS = 5
 Q = ring(QUBITS)
@@ -24,8 +27,8 @@ def repeated(circuit: cirq.FrozenCircuit, repetitions: int = 1) -> cirq.CircuitO
     return cirq.CircuitOperation(circuit, repetitions=repetitions, use_repetition_ids=False)
 
 
-def read(operations: cirq.OP_TREE) -> Network:
-    return read_network(Ansatz(cirq.Circuit(operations), SYMBOLS, (Q[0],)), Q)
+def read(operations: cirq.OP_TREE) -> tuple[Gate, ...]:
+    return read_gates(cirq.Circuit(operations).all_operations(), SYMBOLS, Q)
 
 
 def product(gates: Iterable[Gate], values: Floats) -> Complex:
@@ -125,22 +128,21 @@ def with_controls(operation: cirq.Operation) -> Iterable[cirq.Operation]:
 )
 def test_an_operation_is_read_as_cirq_means_it(operation: cirq.Operation) -> None:
     values = np.array([0.37, -1.2, 2.3])
-    network = read(operation)
     expected = unitary(cirq.Circuit(operation), SYMBOLS, values, QUBITS)
-    assert_equal_up_to_phase(product(network.gates, values), expected)
+    assert_equal_up_to_phase(product(read(operation), values), expected)
 
 
 def test_gates_keep_their_order_and_equal_ones_share_what_they_are() -> None:
     values = np.array([0.37, -1.2, 2.3])
     operations = [gate(Q[i % 5]) for i, gate in enumerate(ONE_QUBIT)]
     operations += [gate(Q[i % 5], Q[(i + 2) % 5]) for i, gate in enumerate(TWO_QUBITS)]
-    network = read(operations * 2)
+    gates = read(operations * 2)
     expected = unitary(cirq.Circuit(operations * 2), SYMBOLS, values, QUBITS)
-    assert_equal_up_to_phase(product(network.gates, values), expected)
-    assert len({id(gate.spectrum) for gate in network.gates}) == len({gate.spectrum.key for gate in network.gates})
-    assert read([cirq.X(Q[0]) ** A]).gates[0].key == read([cirq.X(Q[3]) ** A]).gates[0].key
-    assert read([cirq.X(Q[0]) ** A]).gates[0].key != read([cirq.X(Q[0]) ** B]).gates[0].key
-    assert read([cirq.X(Q[0]) ** A]).gates[0].key != read([cirq.Y(Q[0]) ** A]).gates[0].key
+    assert_equal_up_to_phase(product(gates, values), expected)
+    assert len({id(gate.spectrum) for gate in gates}) == len({gate.spectrum.key for gate in gates})
+    assert read([cirq.X(Q[0]) ** A])[0].key == read([cirq.X(Q[3]) ** A])[0].key
+    assert read([cirq.X(Q[0]) ** A])[0].key != read([cirq.X(Q[0]) ** B])[0].key
+    assert read([cirq.X(Q[0]) ** A])[0].key != read([cirq.Y(Q[0]) ** A])[0].key
 
 
 class Opaque(cirq.Gate):
@@ -148,21 +150,45 @@ class Opaque(cirq.Gate):
         return 1
 
 
+class Endless(Opaque):
+    def _decompose_(self, qubits: tuple[cirq.Qid, ...]) -> cirq.OP_TREE:
+        return Endless().on(*qubits)
+
+
+class Failing(Opaque):
+    def _unitary_(self) -> Complex:
+        raise ZeroDivisionError("of mine")
+
+
+class Lying(cirq.EigenGate):
+    """Says that it is unitary, which its projectors are not."""
+
+    def num_qubits(self) -> int:
+        return 1
+
+    def _eigen_components(self) -> list[tuple[float, Complex]]:
+        return [(0.0, np.eye(2) + 0j), (1.0, np.eye(2) + 0j)]
+
+
 MEASURED = cirq.FrozenCircuit(cirq.measure(Q[0], key="m"))
+HUGE = 10**400
 
 
 @pytest.mark.parametrize(
     ("operation", "reason"),
     [
-        (cirq.measure(Q[0]), "is no unitary"),
-        (repeated(MEASURED), "is no unitary"),
-        (cirq.depolarize(0.1)(Q[0]), "is no unitary"),
-        (cirq.amplitude_damp(0.1)(Q[0]), "is no unitary"),
-        (cirq.KrausChannel([np.eye(2)])(Q[0]), "is no unitary"),
-        (cirq.X(Q[0]).with_probability(0.5), "is no unitary"),
-        (cirq.reset(Q[0]), "is no unitary"),
-        (Opaque()(Q[0]), "is no unitary"),
-        (cirq.X(Q[0]).with_classical_controls("m"), "no known unitary"),
+        (cirq.measure(Q[0]), "is a measurement"),
+        (cirq.measure(Q[0]).with_tags("mine"), "is a measurement"),
+        (cirq.PauliMeasurementGate([cirq.X])(Q[0]), "is a measurement"),
+        (repeated(MEASURED), "is a measurement"),
+        (cirq.depolarize(0.1)(Q[0]), "is a noise channel"),
+        (cirq.amplitude_damp(0.1)(Q[0]), "is a noise channel"),
+        (cirq.KrausChannel([np.eye(2)])(Q[0]), "is a noise channel"),
+        (cirq.X(Q[0]).with_probability(0.5), "is a noise channel"),
+        ((cirq.X(Q[0]) ** A).with_probability(0.5), "is a noise channel"),
+        (cirq.reset(Q[0]), "is a reset"),
+        (Opaque()(Q[0]), "no known unitary"),
+        (cirq.X(Q[0]).with_classical_controls("m"), "is controlled by the outcome of a measurement"),
         (
             cirq.CircuitOperation(
                 MEASURED, use_repetition_ids=False, repeat_until=cirq.KeyCondition(cirq.MeasurementKey("m"))
@@ -178,13 +204,36 @@ MEASURED = cirq.FrozenCircuit(cirq.measure(Q[0], key="m"))
         (cirq.FSimGate(A * B, B)(*Q[:2]), "not linear"),
         ((cirq.X(Q[0]) ** A).controlled_by(*Q[1:]), "more than 4 qubits"),
         (cirq.X(Q[0]).controlled_by(*Q[1:]), "more than 4 qubits"),
-        (cirq.XPowGate(dimension=3)(cirq.LineQid(0, 3)), "acts on more than qubits"),
+        (cirq.XPowGate(dimension=3)(cirq.LineQid(0, 3)), "acts on what has more than two levels"),
+        (cirq.X(cirq.LineQubit(0)), "acts outside of the ring of 5 qubits"),
+        (cirq.CZ(Q[0], cirq.GridQubit(7, 7)), "acts outside of the ring of 5 qubits"),
+        (cirq.X(Q[0]) ** float("nan"), "no finite number"),
+        (cirq.X(Q[0]) ** float("inf"), "no finite number"),
+        (cirq.X(Q[0]) ** HUGE, "cannot be read .OverflowError"),
+        (cirq.X(Q[0]) ** sympy.nan, "no finite number"),
+        (cirq.X(Q[0]) ** (sympy.oo * A), "no finite number"),
+        (cirq.X(Q[0]) ** (A + sympy.Integer(HUGE)), "no finite number"),
+        (cirq.XPowGate(exponent="a")(Q[0]), "cannot be read .ValueError"),
+        (cirq.rx(math.nan)(Q[0]).controlled_by(Q[1]), "no finite number"),
+        (cirq.PhasedXPowGate(phase_exponent=math.nan, exponent=A)(Q[0]), "no finite number"),
+        (cirq.XPowGate(exponent=A, global_shift=math.nan)(Q[0]), "not unitary"),
+        (cirq.FSimGate(math.nan, 0.1)(*Q[:2]), "not unitary"),
+        (cirq.MatrixGate(2 * ONE, unitary_check=False)(Q[0]), "not unitary"),
+        (cirq.MatrixGate(math.nan * ONE, unitary_check=False)(Q[0]), "not unitary"),
+        (Lying()(Q[0]), "not unitary"),
+        (cirq.X(Q[0]) ** sympy.Symbol("d"), "has the parameter d, which symbols do not list"),
+        (Endless()(Q[0]), "decomposes without end"),
+        (Failing()(Q[0]), r"cannot be read \(ZeroDivisionError: of mine\)"),
     ],
-    ids=lambda value: " ".join(str(value).split())[:60],
+    ids=lambda value: one_line(value)[:60],
 )
-def test_what_no_simulator_can_run_is_named_in_one_line(operation: cirq.Operation, reason: str) -> None:
+@pytest.mark.parametrize("simulator", ["window", "statevector", "tfq", "auto"])
+def test_what_no_simulator_can_run_is_refused_alike_in_one_line(
+    simulator: str, operation: cirq.Operation, reason: str
+) -> None:
+    ansatz = Ansatz(cirq.Circuit(cirq.X(Q[1]) ** A, operation), SYMBOLS, (Q[0],))
     with pytest.raises(ConfigError, match=rf"^model: .*{reason}.*Given: \S") as error:
-        read([cirq.X(Q[0]) ** A, operation])
+        simulators.create(simulator, ansatz, Q, Limits(memory=2**30, batch=4))
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 400
 
@@ -193,3 +242,25 @@ def test_symbols_known_to_be_real_are_refused_alike() -> None:
     a, b = sympy.symbols("a b", real=True)
     with pytest.raises(ConfigError, match="not linear"):
         read_network(Ansatz(cirq.Circuit(cirq.X(Q[0]) ** (a * b)), (a, b), (Q[0],)), Q)
+
+
+def test_a_parameter_is_known_by_its_name() -> None:
+    """As cirq resolves it: what sympy is told beside the name makes no other parameter."""
+    real = sympy.Symbol("a", real=True)
+    (gate,) = read([cirq.X(Q[0]) ** (2 * A + real)])
+    assert gate.exponent.coefficients == ((0, 3.0),)
+
+
+@pytest.mark.parametrize(
+    ("symbols", "readouts", "message"),
+    [
+        ((A, C), (Q[0],), "symbols must not list what the circuit does not hold. Given: c"),
+        ((), (Q[0],), "an operation has the parameter a, which symbols do not list.* Given: X"),
+        ((A,), (Q[0], cirq.GridQubit(5, 5)), r"a readout is not on the ring of 5 qubits. Given: q\(5, 5\)"),
+    ],
+)
+def test_symbols_and_readouts_must_be_those_of_circuit_and_ring(
+    symbols: tuple[sympy.Symbol, ...], readouts: tuple[cirq.Qid, ...], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"^model: {message}"):
+        read_network(Ansatz(cirq.Circuit(cirq.X(Q[0]) ** A), symbols, readouts), Q)

@@ -1,5 +1,7 @@
 """Windows against cirq where no built-in circuit leads: gates across windows, any circuit, few readouts."""
 
+from typing import Any
+
 import cirq
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from tests.trainer.simulators.test_cones import bridged
 from trainer import circuits, simulators
 from trainer.circuits import Ansatz
 from trainer.errors import ConfigError
-from trainer.simulators import Batch, Limits, window
+from trainer.simulators import Batch, Limits, cones, window
 from trainer.simulators.gates import read_network
 
 LIMITS = Limits(memory=2**31, batch=32)
@@ -98,9 +100,37 @@ def test_kinds_of_readouts_do_not_grow_with_the_ring(qubits: int, kinds: int) ->
     assert readouts.reached.shape == (qubits, 4 if kinds == 2 else 5)
 
 
-def test_light_cones_that_are_too_wide_are_refused() -> None:
-    network = read_network(circuits.build("deep", 32), circuits.ring(32))
-    with pytest.raises(ConfigError, match=r"^qubits: .*too wide.*window.*TiB; memory_gib gives it 2 GiB. Given: 32$"):
+@pytest.mark.parametrize(("even", "odd"), [(64, 63), (1024, 1023)])
+def test_a_cone_is_looked_into_once_a_kind_and_at_the_seam(
+    even: int, odd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_into = []
+    canonical = cones._canonical
+
+    def counted(*arguments: Any) -> Any:
+        looked_into.append(arguments)
+        return canonical(*arguments)
+
+    monkeypatch.setattr(cones, "_canonical", counted)
+    for qubits, most in ((even, 60), (odd, 100)):
+        looked_into.clear()
+        window.find_readouts(read_network(circuits.build("hybrid", qubits), circuits.ring(qubits)))
+        assert len(looked_into) < most
+
+
+def test_the_same_network_is_split_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = read_network(circuits.build("hybrid", 24), circuits.ring(24))
+    found = window.find_readouts(network)
+    window.estimate(network, LIMITS)
+    assert window.create(network, LIMITS)._readouts is found
+
+
+@pytest.mark.parametrize(("qubits", "need"), [(32, "[0-9.e+]+ TiB"), (129, "more than any machine has")])
+def test_light_cones_that_are_too_wide_are_refused(qubits: int, need: str) -> None:
+    network = read_network(circuits.build("deep", qubits), circuits.ring(qubits))
+    with pytest.raises(
+        ConfigError, match=rf"^qubits: .*too wide.*window.*{need}; memory_gib gives it 2 GiB. Given: {qubits}$"
+    ):
         window.create(network, LIMITS)
 
 

@@ -1,0 +1,77 @@
+"""What is said before the first epoch, from counts alone."""
+
+from typing import Any
+
+import pytest
+
+from trainer.config import from_mapping
+from trainer.expectation import Expectation, expectation, in_time
+from trainer.simulators.gates import read_model
+
+
+def expected(ran: str, **words: Any) -> Expectation:
+    config = from_mapping({"workers": 1, "strategy": "none", "epochs": 50, **words})
+    _, network = read_model(config.model, config.qubits)
+    return expectation(config, network, ran, config.epochs)
+
+
+@pytest.mark.parametrize(
+    ("simulator", "words", "least", "most"),
+    [
+        # What the README measures, and what checkpoint and events add to it.
+        ("statevector", {"qubits": 8}, 0.04, 0.1),
+        ("window", {"qubits": 23, "rounds": 43}, 0.05, 0.15),
+        ("window", {"qubits": 1024, "rounds": 1}, 0.05, 0.15),
+        ("statevector", {"qubits": 16, "rounds": 10, "model": "deep"}, 0.2, 2),
+    ],
+)
+def test_seconds_are_about_what_is_measured(simulator: str, words: dict[str, Any], least: float, most: float) -> None:
+    assert least < expected(simulator, **words).epoch_seconds < most
+
+
+@pytest.mark.parametrize(
+    ("simulator", "words", "faster"),
+    [
+        ("statevector", {"qubits": 8}, None),
+        ("tfq", {"qubits": 16, "simulator": "tfq"}, "simulator auto"),
+        ("statevector", {"qubits": 20, "simulator": "statevector"}, "simulator auto"),
+        ("window", {"qubits": 12, "rounds": 1000, "workers": 2, "strategy": "multi_worker"}, "workers 1"),
+        ("window", {"qubits": 23, "rounds": 40_000}, "batch_size 512"),
+        # Nobody needs to be told where all of it takes seconds.
+        ("tfq", {"qubits": 8, "simulator": "tfq", "epochs": 2}, None),
+    ],
+)
+def test_a_word_that_would_make_it_much_faster_is_named(
+    simulator: str, words: dict[str, Any], faster: str | None
+) -> None:
+    found = expected(simulator, **words)
+    assert (f"{found.faster.word} {found.faster.value}" if found.faster else None) == faster
+    lines = list(found.lines(50))
+    assert len(lines) == (2 if faster else 1)
+    if found.faster:
+        assert found.faster.epoch_seconds * 2 <= found.epoch_seconds
+        assert str(faster) in lines[1]
+        assert ("fewer updates" in lines[1]) == (found.faster.word == "batch_size")
+
+
+def test_what_is_said_is_seconds_and_memory() -> None:
+    said = Expectation(0.0584, 360 * 1024, None).lines(50)
+    assert list(said) == [
+        "expected on two cores: about 0.058 s an epoch, 2.9 s for 50 once compiled; 360 KiB for states"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.0123, "0.012 s"),
+        (9.96, "10 s"),
+        (75, "75 s"),
+        (150, "2.5 min"),
+        (5000, "83 min"),
+        (7300, "2 h"),
+        (1e6, "12 days"),
+    ],
+)
+def test_durations_are_said_in_words(seconds: float, words: str) -> None:
+    assert in_time(seconds) == words

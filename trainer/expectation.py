@@ -1,0 +1,130 @@
+"""What a training is expected to take, before its first epoch: counted, not measured, which takes no time."""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+from trainer.config import ExperimentConfig
+from trainer.errors import ConfigError
+from trainer.model import limits
+from trainer.simulators import choice
+from trainer.simulators.choice import Estimate
+from trainer.simulators.cost import NOMINAL, in_words
+from trainer.simulators.gates import Network
+
+# Of a training step's work on states, forward and back, what a step without a gradient does.
+FORWARD = 0.25
+# A reduction over workers, each on a machine of its own: two trips through a data centre's network.
+REDUCTION_SECONDS = 1e-3
+# Beside the states: of each step, and of an epoch's checkpoint and events. Measured on two cores (README).
+_STEP_SECONDS = 3e-4
+_EPOCH_SECONDS = 0.05
+# Below these nobody has to be told of what is faster.
+_MUCH, _WORTH_SECONDS = 2.0, 10.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Faster:
+    """A word of the experiment with another value, and the seconds of an epoch with it; it may change the training."""
+
+    word: str
+    value: object
+    epoch_seconds: float
+    same_training: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Expectation:
+    """Seconds of an epoch on machines of two cores, the bytes of a worker's states, and what is much faster if any."""
+
+    epoch_seconds: float
+    memory: float
+    faster: Faster | None
+
+    def lines(self, epochs: int) -> Iterator[str]:
+        """Yield what to say of a training of so many epochs."""
+        yield (
+            f"expected on two cores: about {in_time(self.epoch_seconds)} an epoch, "
+            f"{in_time(self.epoch_seconds * epochs)} for {epochs} once compiled; {in_words(self.memory)} for states"
+        )
+        if self.faster:
+            change = "" if self.faster.same_training else ", of fewer updates"
+            seconds = in_time(self.faster.epoch_seconds)
+            yield f"much faster would be {self.faster.word} {self.faster.value}: about {seconds} an epoch{change}"
+
+
+def expectation(config: ExperimentConfig, network: Network, simulator: str, epochs: int) -> Expectation:
+    """Return what to expect of an experiment whose states this simulator evolves, with so many epochs to go."""
+    estimate = next(each for each in choice.estimates(network, limits(config)) if each.simulator == simulator)
+    seconds = _epoch_seconds(config, estimate)
+    faster = next(
+        (
+            faster
+            for faster in (_fastest(config, network, _same(config)), _fastest(config, network, _fewer_updates(config)))
+            if faster
+            and faster.epoch_seconds * _MUCH <= seconds
+            and (seconds - faster.epoch_seconds) * epochs >= _WORTH_SECONDS
+        ),
+        None,
+    )
+    return Expectation(seconds, estimate.cost.memory, faster)
+
+
+def in_time(seconds: float) -> str:
+    """Return a duration in words."""
+    for unit, size in (("days", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.2g} {unit}" if seconds < 10 * size else f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def _same(config: ExperimentConfig) -> Iterator[tuple[str, object]]:
+    """Yield words that change what a training takes, and nothing else of it."""
+    if config.simulator != "auto":
+        yield "simulator", "auto"
+    if config.workers > 1:
+        yield "workers", 1
+    if config.options.precision != "complex64":
+        yield "precision", "complex64"
+    yield "memory_gib", 8 * config.options.memory_gib
+
+
+def _fewer_updates(config: ExperimentConfig) -> Iterator[tuple[str, object]]:
+    larger = min(16 * config.batch_size, config.split_counts.train)
+    if larger > config.batch_size:
+        yield "batch_size", larger
+
+
+def _fastest(config: ExperimentConfig, network: Network, words: Iterator[tuple[str, object]]) -> Faster | None:
+    faster = []
+    for word, value in words:
+        changed = _with(config, word, value)
+        if estimate := _chosen(changed, network):
+            seconds = _epoch_seconds(changed, estimate)
+            faster.append(Faster(word, value, seconds, same_training=word != "batch_size"))
+    return min(faster, key=lambda each: each.epoch_seconds, default=None)
+
+
+def _with(config: ExperimentConfig, word: str, value: object) -> ExperimentConfig:
+    if word in type(config).model_fields:
+        return config.model_copy(update={word: value})
+    return config.model_copy(update={"options": config.options.model_copy(update={word: value})})
+
+
+def _chosen(config: ExperimentConfig, network: Network) -> Estimate | None:
+    """Return the estimate of the simulator that would run, None where it could not."""
+    estimates = choice.estimates(network, limits(config))
+    if config.simulator != "auto":
+        return next(each if each.fits else None for each in estimates if each.simulator == config.simulator)
+    try:
+        return choice.cheapest(estimates, network, limits(config))
+    except ConfigError:
+        return None
+
+
+def _epoch_seconds(config: ExperimentConfig, estimate: Estimate) -> float:
+    counts = config.split_counts
+    train, validation = (math.ceil(count / config.batch_size) for count in (counts.train, counts.validation))
+    around = _STEP_SECONDS + (REDUCTION_SECONDS if config.workers > 1 else 0.0)
+    states = (train + FORWARD * validation) * NOMINAL.seconds(estimate.cost)
+    return _EPOCH_SECONDS + (train + validation) * around + states
