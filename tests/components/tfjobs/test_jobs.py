@@ -102,3 +102,13 @@ def test_the_last_warning_of_a_kind_is_one_line() -> None:
     assert events.last_warning(warnings, "FailedCreate") == "cannot start, FailedCreatePod: no room 2"
     assert events.last_warning(warnings) == "cannot start, Error: no room 3"
     assert events.last_warning([]) is None
+
+
+def test_of_warnings_the_one_that_says_why_is_shown() -> None:
+    # As the kubelet writes them where an image is not there, all within a second or two.
+    messages = ('Failed to pull image "a/b:1": not found', "Error: ErrImagePull", "Error: ImagePullBackOff")
+    warnings = [
+        {"reason": "Failed", "message": message, "lastTimestamp": f"2026-01-31T12:00:0{second}Z"}
+        for second, message in enumerate(messages)
+    ]
+    assert events.last_warning(warnings) == 'cannot start, Failed: Failed to pull image "a/b:1": not found'
