@@ -22,7 +22,7 @@ test: .venv/.complete ## run the tests; ARGS="tests/trainer -k order" picks some
 	@$(BIN)/pytest $(ARGS)
 
 test-faults: .venv/.complete ## kill the training at 24 random moments (ten minutes)
-	@$(BIN)/pytest -m "faults or not faults" $(call tests,tests/components/test_faults.py)
+	@$(BIN)/pytest -m "faults or not faults" $(call tests,tests/components/train/local/test_faults.py)
 
 test-cluster: .venv/.complete ## run the tests on the cluster of KUBECONFIG, which must have the image qcnn:latest
 	@$(BIN)/pytest -m cluster $(call tests,tests/cluster)

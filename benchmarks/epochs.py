@@ -61,8 +61,8 @@ def train_once(words: dict[str, Any]) -> None:
     alone = _peak_megabytes()
     from trainer import data
     from trainer.config import from_mapping
-    from trainer.fit import train
     from trainer.plan import plan
+    from trainer.training.fit import train
 
     options = {"checkpoint_seconds": 5.0, "profile_batches": "", **words.pop("options", {})}
     config = from_mapping({"workers": 1, "strategy": "none", "epochs": EPOCHS, **words, "options": options})

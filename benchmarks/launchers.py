@@ -21,12 +21,12 @@ import kubernetes.client
 from tabulate import tabulate
 
 from components.image import IMAGE
-from components.train.job import Job, Pod
-from components.train.tfjobs.access import own_namespace
-from components.train.tfjobs.api import PODS, TFJOBS, Api
-from components.train.tfjobs.identity import RUN_LABEL, Identity, run_label
-from components.train.tfjobs.launcher import launch
-from components.train.tfjobs.manifest import Policy
+from launchers.job import Job, Pod
+from launchers.kubernetes.access import own_namespace
+from launchers.kubernetes.api import PODS, TFJOBS, Api
+from launchers.kubernetes.identity import RUN_LABEL, Identity, run_label
+from launchers.tfjob.launch import launch
+from launchers.tfjob.manifest import Policy
 from trainer.errors import QcnnError
 
 ROUNDS = 5

@@ -9,12 +9,13 @@ import numpy as np
 import tensorflow as tf
 from tabulate import tabulate
 
-from trainer import checkpoints, data
+from trainer import data
 from trainer.config import from_mapping
-from trainer.fit import train
-from trainer.history import epoch_seconds, save_history
-from trainer.tensorboard import event_log
-from trainer.training import Training
+from trainer.training import checkpoints
+from trainer.training.fit import train
+from trainer.training.history import epoch_seconds, save_history
+from trainer.training.state import Training
+from trainer.training.tensorboard import event_log
 
 # On one process an epoch of these takes about a second on two cores.
 EXPERIMENT = {"qubits": 16, "rounds": 20, "epochs": 10, "simulator": "statevector", "strategy": "none", "workers": 1}

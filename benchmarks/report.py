@@ -9,9 +9,9 @@ from tabulate import tabulate
 
 from trainer import data
 from trainer.config import ExperimentConfig
-from trainer.floor import Floor
-from trainer.history import Epoch
-from trainer.report import report_page
+from trainer.quantum.floor import Floor
+from trainer.results.report import report_page
+from trainer.training.history import Epoch
 
 
 def page(qubits: int, rounds: int, epochs: int) -> str:

@@ -11,9 +11,9 @@ from typing import Any
 import psutil
 from tabulate import tabulate
 
-from components.train.local import run_processes
-from components.train.processes import EventHandler
-from components.train.step import describe_job
+from components.train.local.step import describe_job
+from launchers.local.processes import EventHandler
+from launchers.local.run import run_processes
 from trainer import data
 from trainer.config import ExperimentConfig, from_mapping
 

@@ -15,7 +15,7 @@ from tabulate import tabulate
 from trainer import data
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.data import Samples
-from trainer.floor import floor_of
+from trainer.quantum.floor import floor_of
 from trainer.startup import load_tensorflow
 
 FRESH_ROUNDS = 1250  # x 8 qubits = 10,000 samples
@@ -44,8 +44,8 @@ def measure(model: str, rounds: int, seed: int) -> list[float]:
 
     Return the train loss, MSE and accuracy on fresh samples, and for hybrid both fits' MSE.
     """
-    from trainer import evaluate, export
-    from trainer.fit import train
+    from trainer.results import evaluate, export
+    from trainer.training.fit import train
 
     config = from_mapping({"model": model, "rounds": rounds, "seed": seed, "strategy": "none", "workers": 1})
     dataset, fresh = data.generate(config), data.draw(config.qubits, FRESH_ROUNDS, FRESH_SEED)

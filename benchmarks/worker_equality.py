@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from tabulate import tabulate
 
-from components.train.step import train
-from trainer import checkpoints, data
+from components.train.local.step import train
+from trainer import data
 from trainer.config import from_mapping
+from trainer.training import checkpoints
 
 SAMPLES = 160
 

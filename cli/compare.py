@@ -10,9 +10,9 @@ from pathlib import Path
 import click
 from tabulate import tabulate
 
-from cli.backend import Backend, backend_options
-from cli.compare_kubeflow import experiment_runs
-from cli.runs import Run, find_runs, read_run
+from cli.kubeflow.backend import Backend, backend_options
+from cli.kubeflow.compare import experiment_runs
+from cli.local.past_runs import Run, find_runs, read_run
 from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS
 from trainer.errors import ConfigError
 from trainer.folders import new_file
@@ -143,7 +143,7 @@ def _text(name: str, value: object) -> str:
 def _page(runs: Sequence[Run], header: Sequence[str], rows: Sequence[Row]) -> str:
     """Return the loss curves of all runs as one page, the table their legend."""
     # The plotting library takes longer to start than everything else here.
-    from trainer import figures, page
+    from trainer.results import figures, page
 
     colors = figures.distinct_colors(len(runs))
     curves = {

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import click
 from tabulate import tabulate
 
-from cli.cluster import cluster, namespace_option
-from components.train.tfjobs import deletion, jobs
-from components.train.tfjobs.deletion import Found
-from components.train.tfjobs.identity import check_run
+from cli.kubernetes.connection import cluster, namespace_option
+from launchers.kubernetes.identity import check_run
+from launchers.tfjob import deletion, read
+from launchers.tfjob.deletion import Found
 from trainer.errors import ArtifactError, ConfigError
 
 
@@ -66,7 +66,7 @@ def _chosen(own: Sequence[Found], names: Sequence[str], run: str | None, namespa
 
 def _table(chosen: Sequence[Found]) -> str:
     rows = [
-        (found.kind, found.name, found.run, jobs.state(found.object) if found.kind == "TFJob" else "")
+        (found.kind, found.name, found.run, read.state(found.object) if found.kind == "TFJob" else "")
         for found in chosen
     ]
     return tabulate(rows, headers=("kind", "name", "run", "state"), disable_numparse=True)

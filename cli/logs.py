@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import click
 
-from cli.cluster import cluster, find_job, follow, namespace_option
-from components.train.tfjobs import pods
-from components.train.tfjobs.api import PODS, Api
-from components.train.tfjobs.manifest import JOB_NAME_LABEL
-from components.train.tfjobs.pods import Process
-from components.train.tfjobs.template import CONTAINER
+from cli.kubernetes.connection import cluster, find_job, follow, namespace_option
+from launchers.kubernetes import pods
+from launchers.kubernetes.api import PODS, Api
+from launchers.kubernetes.pod_template import CONTAINER
+from launchers.kubernetes.pods import Process
+from launchers.tfjob.manifest import JOB_NAME_LABEL
 
 
 @click.command()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from tabulate import tabulate
 
-from cli.experiment import check_model, experiment_options, read_experiment
+from cli.options.experiment import check_model, experiment_options, read_experiment
 from trainer.startup import load_tensorflow, start_compiler
 
 if TYPE_CHECKING:

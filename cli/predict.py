@@ -4,16 +4,16 @@ from typing import Any
 
 import click
 
-from cli import pod
-from cli.cluster import cluster, find_job, namespace_option
 from cli.errors import StepError
-from cli.pod import pod_options, read_pod
-from components.predict.manifest import TASK, of_model, of_training
-from components.train.tfjobs.adoption import abandon, create_or_adopt
-from components.train.tfjobs.api import Api
-from components.train.tfjobs.following import Following
-from components.train.tfjobs.kinds import JOB
-from components.train.tfjobs.launcher import PENDING_SECONDS
+from cli.kubernetes.connection import cluster, find_job, namespace_option
+from cli.options import pod
+from cli.options.pod import pod_options, read_pod
+from launchers.kubernetes.api import Api
+from launchers.kubernetes.create_or_adopt import abandon, create_or_adopt
+from launchers.kubernetes.follow import Following
+from launchers.kubernetes.kinds import JOB
+from launchers.tfjob.launch import PENDING_SECONDS
+from launchers.tfjob.predict_job import TASK, of_model, of_training
 from trainer.errors import ConfigError, RetryableError, TrainingError
 from trainer.startup import terminated_as_interrupt
 

@@ -10,10 +10,10 @@ import click
 from tabulate import tabulate
 
 from cli.errors import StepError
-from cli.experiment import check_model, experiment_options, read_experiment
-from cli.local import run_pipeline
-from cli.metadata import read_experiment as experiment_of
-from cli.metadata import read_metadata
+from cli.local.artifact_metadata import read_experiment as experiment_of
+from cli.local.artifact_metadata import read_metadata
+from cli.local.pipeline import run_pipeline
+from cli.options.experiment import check_model, experiment_options, read_experiment
 from components.tensorboard.step import command as tensorboard_command
 from trainer.config import ExperimentConfig, from_mapping, merge
 from trainer.errors import ConfigError
@@ -65,7 +65,7 @@ def run(runs: Path, resume: Path | None, repeat: Path | None, config: str | None
 
 def continued(run: Path) -> ExperimentConfig:
     """Return the experiment of a run, to be continued from that run's checkpoints if it has any yet."""
-    from trainer import checkpoints
+    from trainer.training import checkpoints
 
     experiment, training = experiment_of(run), (run / "train" / "training").absolute()
     if not checkpoints.any_in(training / checkpoints.FOLDER):

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import click
 from tabulate import tabulate
 
-from cli.answers import explained
-from cli.backend import SINGLE_USER, Backend, backend_options, connect, quiet
-from cli.ending import end_run
-from cli.experiment import experiment_options, read_experiment
-from cli.following import ENDED
-from cli.kubeflow_runs import find_schedule, pages
-from cli.submission import Submission, compiled, read_package, submission_options
-from cli.submit_kubeflow import compile_main
-from cli.times import cron_expression, interval_seconds
+from cli.kubeflow.backend import SINGLE_USER, Backend, backend_options, connect, quiet
+from cli.kubeflow.create_run import Submission, compiled, read_package, submission_options
+from cli.kubeflow.end_run import end_run
+from cli.kubeflow.follow import ENDED
+from cli.kubeflow.refusals import explained
+from cli.kubeflow.runs import find_schedule, pages
+from cli.kubeflow.submit import compile_main
+from cli.options.experiment import experiment_options, read_experiment
+from cli.options.times import cron_expression, interval_seconds
 from trainer.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import click
 from tabulate import tabulate
 
-from cli.cluster import cluster, find_job, namespace_option
-from components.train.tfjobs.status import ProcessStatus, Status, read_all, read_one
+from cli.kubernetes.connection import cluster, find_job, namespace_option
+from launchers.tfjob.status import ProcessStatus, Status, read_all, read_one
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _HEADERS = ("job", "state", "running", "restarts", "age", "duration")

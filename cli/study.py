@@ -6,15 +6,15 @@ from typing import Any
 
 import click
 
-from cli.backend import Backend, backend_options
-from cli.experiment import experiment_options, read_words
+from cli.kubeflow.backend import Backend, backend_options
+from cli.kubeflow.create_run import Submission, submission_options, submit
+from cli.local.study import run_study
+from cli.options.experiment import experiment_options, read_words
+from cli.options.search import KEYS, read_search, search_options
 from cli.run import summary
-from cli.search import KEYS, read_search, search_options
-from cli.study_local import run_study
-from cli.submission import Submission, submission_options, submit
 from trainer.config import from_mapping
-from trainer.search import search_from_mapping
-from trainer.study import plan
+from trainer.study.search import search_from_mapping
+from trainer.study.trials import plan
 
 
 @click.command(context_settings={"token_normalize_func": lambda token: token.replace("_", "-")})

@@ -2,8 +2,8 @@
 
 import click
 
-from cli.submit_kubeflow import submit_kubeflow
-from cli.submit_tfjob import submit_tfjob
+from cli.kubeflow.submit import submit_kubeflow
+from cli.kubernetes.submit import submit_tfjob
 
 TARGETS: dict[str, click.Command] = {"kubeflow": submit_kubeflow, "tfjob": submit_tfjob}
 _HELP = ("-h", "--help")

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import click
 
-from cli.backend import Backend, backend_options
 from cli.errors import StepError
-from cli.kubeflow_runs import is_id
-from cli.tensorboard_kubeflow import logs_of_runs
-from cli.tensorboard_logs import Logs, distinct, logs_here, logs_of_jobs, runs_here
+from cli.kubeflow.backend import Backend, backend_options
+from cli.kubeflow.runs import is_id
+from cli.kubeflow.tensorboard import logs_of_runs
+from cli.local.tensorboard import Logs, distinct, logs_here, logs_of_jobs, runs_here
 from trainer.errors import ArtifactError, ConfigError
-from trainer.storage.following import Follower
+from trainer.storage.live_copies import Follower
 from trainer.storage.stores import in_bucket, open_store
 
 _ADDRESS = re.compile(r"TensorBoard \S+ at (http\S+)")

@@ -2,12 +2,12 @@
 
 import click
 
-from cli.answers import explained
-from cli.backend import SINGLE_USER, Backend, backend_options, connect
-from cli.ending import PATIENCE, clean, end_run
 from cli.errors import StepError
-from cli.following import ENDED
-from cli.kubeflow_runs import find_run
+from cli.kubeflow.backend import SINGLE_USER, Backend, backend_options, connect
+from cli.kubeflow.end_run import PATIENCE, clean, end_run
+from cli.kubeflow.follow import ENDED
+from cli.kubeflow.refusals import explained
+from cli.kubeflow.runs import find_run
 
 
 @click.command()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pydantic
 
-from components.train.job import Quantity
+from launchers.job import Quantity
 from trainer.errors import ConfigError
 
 # The key of these settings beside those of the training's pods.

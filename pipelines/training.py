@@ -8,9 +8,9 @@ from kfp.dsl.pipeline_channel import PipelineChannel
 from kfp.dsl.pipeline_task import PipelineTask
 
 from components.image import is_pinned
-from components.train.component import train
-from components.train.job import Pod
-from components.train.tfjobs.component import train as train_as_tfjob
+from components.train.local.component import train
+from components.train.tfjob.component import train as train_as_tfjob
+from launchers.job import Pod
 
 
 class TrainStep(Protocol):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from trainer import circuits
 from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS, describe
+from trainer.quantum import circuits
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 

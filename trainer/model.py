@@ -8,8 +8,9 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from trainer import circuits, simulators
+from trainer import simulators
 from trainer.config import ExperimentConfig
+from trainer.quantum import circuits
 from trainer.simulators import Batch, Limits
 
 PRECISION = "float64"

@@ -6,18 +6,19 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from trainer import circuits, data, simulators
-from trainer.batches import shard
+from trainer import data, simulators
 from trainer.config import ExperimentConfig
 from trainer.expectation import FORWARD, REDUCTION_SECONDS
 from trainer.model import assemble, build_optimizer, limits
+from trainer.quantum import circuits
 from trainer.simulators import choice, window
 from trainer.simulators.choice import Estimate
 from trainer.simulators.cost import Speed
 from trainer.simulators.gates import Network, read_model
 from trainer.simulators.interface import Batch, Limits, Table
 from trainer.simulators.probe import probe
-from trainer.steps import measuring_epoch, training_epoch
+from trainer.training.batches import shard
+from trainer.training.steps import measuring_epoch, training_epoch
 
 _PROBED_STEPS = 50
 

@@ -18,7 +18,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with one_line_errors(), local_copy(arguments.model) as model:
         load_tensorflow()
-        from trainer import evaluate, export
+        from trainer.results import evaluate, export
 
         _, experiment = export.describe(model)
         evaluate.report(evaluate.evaluate(model, data.obtain(arguments.dataset, experiment)))

@@ -6,12 +6,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-from trainer import checkpoints, config, data
-from trainer.cluster import parse_cluster
-from trainer.events import ignore, to_pipe
+from trainer import config, data
 from trainer.startup import end_on_signals, load_tensorflow, one_line_errors, open_standard_streams
 from trainer.storage.copies import local_copy, working_copy
 from trainer.storage.stores import in_bucket
+from trainer.training import checkpoints
+from trainer.training.messages import ignore, to_pipe
+from trainer.training.roles import parse_cluster
 
 
 def main() -> None:
@@ -50,15 +51,15 @@ def main() -> None:
 
         listener("state", state="loading TensorFlow")
         load_tensorflow()
-        from trainer.fit import train
-        from trainer.profiling import serve_profiles
+        from trainer.training.fit import train
+        from trainer.training.profiling import serve_profiles
 
         if arguments.profiler_port:
             serve_profiles(arguments.profiler_port, arguments.require_profiler)
         folders = {"workdir": workdir.folder, "logs": logs.folder}
         train(experiment, dataset, **folders, cluster=cluster, listener=listener, publish=publish)
         if arguments.model and is_chief:
-            from trainer.export import export_to
+            from trainer.results.export import export_to
 
             export_to(workdir.folder, arguments.model)
 

@@ -1,7 +1,7 @@
 """The network as plain data, for libraries that know neither cirq nor TensorFlow, and what it is trained on.
 
-The truth is trainer.circuits; tests/benchmarks/test_peers.py compares. NumPy alone is imported, so that it runs in
-either environment.
+The truth is trainer.quantum.circuits; tests/benchmarks/test_peers.py compares. NumPy alone is imported, so that it
+runs in either environment.
 """
 
 import dataclasses

@@ -11,12 +11,12 @@ import tensorflow as tf
 
 from benchmarks.peers import process
 from benchmarks.peers.network import EPOCH_STEPS, HIDDEN_UNITS, LEARNING_RATE, Batch, Task
-from trainer.batches import Shards, shard
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.data import Samples
 from trainer.model import build_model, build_optimizer
-from trainer.steps import training_epoch
-from trainer.training import assign, values_of
+from trainer.training.batches import Shards, shard
+from trainer.training.state import assign, values_of
+from trainer.training.steps import training_epoch
 
 
 class Ours:

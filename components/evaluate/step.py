@@ -10,8 +10,8 @@ from tabulate import tabulate
 
 from trainer import data
 from trainer.folders import new_file
-from trainer.history import load_history
 from trainer.startup import load_tensorflow, one_line_errors
+from trainer.training.history import load_history
 
 # What each row and column of a confusion matrix stands for.
 LABELS = ("-1", "+1")
@@ -28,8 +28,8 @@ def evaluate(
         held_out = data.load(Path(dataset))
         history = load_history(Path(training) / "history.csv")
         load_tensorflow()
-        from trainer import evaluate as evaluation
-        from trainer.report import report_page
+        from trainer.results import evaluate as evaluation
+        from trainer.results.report import report_page
 
         result = evaluation.evaluate(Path(model), held_out)
         evaluation.report(result)

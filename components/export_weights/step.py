@@ -10,7 +10,7 @@ def export_weights(training: str, model: str) -> dict[str, Any]:
     """Write the model folder; return its metadata."""
     with one_line_errors():
         load_tensorflow()
-        from trainer.export import export
+        from trainer.results.export import export
 
         description = export(Path(training), Path(model))
     words = {name: description[name] for name in ("dataset_digest", "weights")}

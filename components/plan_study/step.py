@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainer.config import MODELS
-from trainer.search import search_from_mapping
 from trainer.startup import one_line_errors
-from trainer.study import plan
+from trainer.study.search import search_from_mapping
+from trainer.study.trials import plan
 
 
 def plan_study(
@@ -19,7 +19,7 @@ def plan_study(
         for model, qubits in dict.fromkeys(
             (trial.model, trial.qubits) for trial in trials if trial.model not in MODELS
         ):
-            from trainer import circuits
+            from trainer.quantum import circuits
 
             # The user's own circuits: fail here, rather than in the midst of the study.
             circuits.build(model, qubits)

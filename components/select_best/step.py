@@ -6,12 +6,12 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from trainer import checkpoints
 from trainer.errors import ArtifactError
 from trainer.folders import new_file
-from trainer.history import exported_epoch
 from trainer.startup import one_line_errors
-from trainer.study import FailedTrial, Trial, best, load_failure, shown, table, table_csv, table_page
+from trainer.study.trials import FailedTrial, Trial, best, load_failure, shown, table, table_csv, table_page
+from trainer.training import checkpoints
+from trainer.training.history import exported_epoch
 
 logger = logging.getLogger("trainer")
 

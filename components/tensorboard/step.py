@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from components.run import run_id
+from components.pipeline_run import run_id
 from trainer.folders import new_file
 from trainer.startup import one_line_errors
 

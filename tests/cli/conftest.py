@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from cli import following
+from cli.kubeflow import follow
 from cli.main import main
 from tests.backend import FakeBackend, fake_backend
 
@@ -17,7 +17,7 @@ Typed = Callable[..., tuple[int, str, str]]
 def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBackend]:
     for name in ("KF_PIPELINES_ENDPOINT", "KF_PIPELINES_UI_ENDPOINT", "KUBECONFIG"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(following, "INTERVAL", 0)
+    monkeypatch.setattr(follow, "INTERVAL", 0)
     with fake_backend() as backend:
         yield backend
 

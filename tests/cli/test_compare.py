@@ -17,7 +17,7 @@ import pytest
 
 from cli.main import main
 from trainer.config import ExperimentConfig, from_mapping
-from trainer.history import Epoch, save_history
+from trainer.training.history import Epoch, save_history
 
 FIRST, SECOND = "qcnn-2026-11-20-23-59-50-000000", "qcnn-2026-11-21-10-00-00-000000"
 
@@ -208,9 +208,9 @@ def test_a_page_that_cannot_be_written_is_one_line(compare: Any) -> None:
 
 
 def test_starts_without_tensorflow_and_draws_without_it() -> None:
-    program = "import sys; from cli.main import main; import trainer.report, cli.compare; print(*sys.modules)"
+    program = "import sys; from cli.main import main; import trainer.results.report, cli.compare; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert not {"tensorflow", "tf_keras", "cirq"} & set(loaded)
-    light = program.replace("import trainer.report, ", "import ")
+    light = program.replace("import trainer.results.report, ", "import ")
     loaded = subprocess.run([sys.executable, "-c", light], capture_output=True, text=True, check=True).stdout.split()
     assert "matplotlib" not in loaded

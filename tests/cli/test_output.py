@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.errors import OutputLostError
-from cli.log import RunLog
+from cli.local.log import RunLog
 
 QCNN = Path(sys.executable).with_name("qcnn")
 

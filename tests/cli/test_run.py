@@ -19,8 +19,8 @@ import psutil
 import pytest
 
 from cli.errors import StepError
-from cli.experiment import check_model
 from cli.main import main
+from cli.options.experiment import check_model
 from cli.run import compare, continued
 from tests.board import opened
 from trainer.config import from_mapping
@@ -29,7 +29,7 @@ QCNN = Path(sys.executable).with_name("qcnn")
 CIRCUITS = """
 import sys
 import cirq, sympy
-from trainer.circuits import Ansatz
+from trainer.quantum.circuits import Ansatz
 def turns(qubits):
     s = sympy.Symbol("s")
     return Ansatz(cirq.Circuit(cirq.X(qubits[0]) ** s), (s,), (qubits[0],))

@@ -115,8 +115,8 @@ def test_a_backend_gets_the_search_and_the_words_that_all_trials_share(
         (("--grid", "qubits"), "grid: must be WORD=VALUE,.... Given: qubits"),
         (("--grid", "qubits=8,x"), "qubits: must be an integer, at least 4 and at most 32768. Given: 'x'"),
         (
-            ("--grid", "qubits=8,9", "--model", "tests.trainer.test_circuits:exits"),
-            "model: cannot be imported or fails (SystemExit: 3). Given: tests.trainer.test_circuits:exits",
+            ("--grid", "qubits=8,9", "--model", "tests.trainer.quantum.test_circuits:exits"),
+            "model: cannot be imported or fails (SystemExit: 3). Given: tests.trainer.quantum.test_circuits:exits",
         ),
         (("--grid", "qbits=8"), "study: only the experiment's words can be searched. Given: qbits"),
         (

@@ -10,15 +10,16 @@ import psutil
 import pytest
 from moto.server import ThreadedMotoServer
 
+from cli.local.tensorboard import Logs, distinct, logs_here, runs_here
 from cli.main import main
-from cli.tensorboard_logs import Logs, distinct, logs_here, runs_here
-from components.train.local import run_processes
-from components.train.step import describe_job
+from components.train.local.step import describe_job
+from launchers.local.run import run_processes
 from tests.board import opened
-from trainer import checkpoints, data
+from trainer import data
 from trainer.config import from_mapping
 from trainer.errors import ArtifactError
 from trainer.storage.stores import Address, Store, open_store
+from trainer.training import checkpoints
 
 WORDS = {"qubits": 4, "rounds": 10, "batch_size": 8, "epochs": 3}
 

@@ -11,19 +11,19 @@ from typing import Any
 from kubernetes.client import CoreV1Api, CustomObjectsApi
 
 from components.image import IMAGE
-from components.train.job import Job, Pod
-from components.train.tfjobs.api import LEASES, PODS, SERVICES, TFJOBS, Api, Resource
-from components.train.tfjobs.identity import RUN_LABEL, Identity, run_label
-from components.train.tfjobs.manifest import Policy, tfjob
-from components.train.tfjobs.template import CONTAINER
+from launchers.job import Job, Pod
+from launchers.kubernetes.api import LEASES, PODS, SERVICES, TFJOBS, Api, Resource
+from launchers.kubernetes.identity import RUN_LABEL, Identity, run_label
+from launchers.kubernetes.pod_template import CONTAINER
+from launchers.tfjob.manifest import Policy, tfjob
 from tests.cluster.programs import Program
 
 _PROGRAM = """
 import json, sys
-from components.train.job import Job, Pod
-from components.train.tfjobs.launcher import launch
-from components.train.tfjobs.identity import Identity
-from components.train.tfjobs.manifest import Policy
+from launchers.job import Job, Pod
+from launchers.tfjob.launch import launch
+from launchers.kubernetes.identity import Identity
+from launchers.tfjob.manifest import Policy
 from trainer.startup import one_line_errors
 
 given = json.loads(sys.argv[1])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from components.train.tfjobs.api import LEASES, TFJOBS, Api
+from launchers.kubernetes.api import LEASES, TFJOBS, Api
 from tests.cluster.launchers import Launchers, job
 from trainer.errors import ConfigError
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from kubernetes.client import CoreV1Api
 
-from components.train.tfjobs.api import LEASES, PODS, SERVICES, TFJOBS
-from components.train.tfjobs.manifest import Policy, condition, lease, profiler_service
+from launchers.kubernetes.api import LEASES, PODS, SERVICES, TFJOBS
+from launchers.tfjob.manifest import Policy, condition, lease, profiler_service
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Qcnn
 

@@ -12,15 +12,15 @@ from kubernetes.client import CoreV1Api
 
 from components.generate_data.step import generate_data
 from components.image import IMAGE
-from components.train.job import Job, Pod
-from components.train.step import train
-from components.train.tfjobs.experiment import describe
+from components.train.local.step import train
+from components.train.tfjob.description import describe
+from launchers.job import Job, Pod
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Program
-from trainer import checkpoints
-from trainer.checkpoints import Checkpoint
 from trainer.config import from_mapping
 from trainer.storage.copies import local_copy
+from trainer.training import checkpoints
+from trainer.training.checkpoints import Checkpoint
 
 # With epochs of a second or so.
 CONFIG = from_mapping({"qubits": 4, "rounds": 4000, "epochs": 12})

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from kubernetes.client import CoreV1Api
 
-from components.train.tfjobs.api import LEASES, PODS, TFJOBS
-from components.train.tfjobs.launcher import launch
-from components.train.tfjobs.manifest import TRAINING_ANNOTATION, Policy, condition
+from launchers.kubernetes.api import LEASES, PODS, TFJOBS
+from launchers.tfjob.launch import launch
+from launchers.tfjob.manifest import TRAINING_ANNOTATION, Policy, condition
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Program
 from tests.cluster.proxy import Proxy

@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 from kubernetes.client import BatchV1Api, CustomObjectsApi
 
-from components.predict.manifest import of_model, of_training
-from components.train.job import Job, Pod
-from components.train.tfjobs.identity import Identity
-from components.train.tfjobs.manifest import Policy, tfjob
+from launchers.job import Job, Pod
+from launchers.kubernetes.identity import Identity
+from launchers.tfjob.manifest import Policy, tfjob
+from launchers.tfjob.predict_job import of_model, of_training
 
 SHAPES = [{"worker": 1}, {"worker": 2}, {"chief": 1, "worker": 1}, {"chief": 1, "worker": 2, "ps": 2}]
 

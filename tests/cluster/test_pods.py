@@ -8,7 +8,7 @@ import psutil
 import pytest
 from kubernetes.client import CoreV1Api
 
-from components.train.tfjobs.manifest import Policy
+from launchers.tfjob.manifest import Policy
 from tests.cluster.launchers import Launchers, job
 
 FOUND = """

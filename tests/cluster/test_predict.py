@@ -6,12 +6,13 @@ import re
 import pytest
 
 from components.image import IMAGE
-from components.train.tfjobs.api import JOBS, PODS, TFJOBS
+from launchers.kubernetes.api import JOBS, PODS, TFJOBS
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Qcnn
-from trainer import data, evaluate
+from trainer import data
 from trainer.config import from_mapping
-from trainer.export import describe
+from trainer.results import evaluate
+from trainer.results.export import describe
 from trainer.storage.copies import local_copy
 
 WORDS = {"qubits": 4, "rounds": 10, "epochs": 5, "seed": 3}

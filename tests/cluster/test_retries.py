@@ -2,8 +2,8 @@
 
 import pytest
 
-from components.train.tfjobs.api import TFJOBS
-from components.train.tfjobs.launcher import launch
+from launchers.kubernetes.api import TFJOBS
+from launchers.tfjob.launch import launch
 from tests.cluster.launchers import Launchers, job
 from trainer.errors import TrainingError
 from trainer.startup import ABANDONED

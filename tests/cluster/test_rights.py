@@ -4,8 +4,8 @@ import re
 
 from kubernetes.client import CoreV1Api, RbacAuthorizationV1Api
 
-from components.train.tfjobs.api import TFJOBS
-from components.train.tfjobs.manifest import Policy
+from launchers.kubernetes.api import TFJOBS
+from launchers.tfjob.manifest import Policy
 from tests.cluster.launchers import Launchers, job
 
 WAITER = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(143)); print('up', flush=True); signal.pause()"

@@ -7,11 +7,11 @@ import pytest
 
 from components.generate_data.step import generate_data
 from components.image import IMAGE
-from components.train.job import Job, Pod
-from components.train.step import describe_job, train
+from components.train.local.step import describe_job, train
+from launchers.job import Job, Pod
 from tests.cluster.launchers import Launchers
 from trainer.config import from_json
-from trainer.history import load_history
+from trainer.training.history import load_history
 
 WORDS = {"qubits": 4, "rounds": 10, "epochs": 5}
 # Every pod makes the dataset itself, which is the same to the bit everywhere, and so needs no storage.

@@ -4,7 +4,7 @@ import pytest
 
 from components.export_weights.step import export_weights
 from components.generate_data.step import generate_data
-from components.train.step import train
+from components.train.local.step import train
 
 
 @pytest.fixture(scope="session")

@@ -14,10 +14,10 @@ from components.generate_data.step import generate_data
 from components.plan_study.step import plan_study
 from components.select_best.step import select_best
 from components.tensorboard.step import button, tensorboard
-from components.train.step import describe_job, train
+from components.train.local.step import describe_job, train
 from trainer import worker
 from trainer.config import from_json, from_mapping
-from trainer.study import FailedTrial, load_failure, save_failure
+from trainer.study.trials import FailedTrial, load_failure, save_failure
 
 
 def _refused(capfd: pytest.CaptureFixture[str]) -> str:

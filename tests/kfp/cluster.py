@@ -2,9 +2,12 @@
 
 import contextlib
 
-from cli.backend import SINGLE_USER
-from components.train.tfjobs.api import PODS, TFJOBS, Api
-from components.train.tfjobs.identity import RUN_LABEL, run_label
+from cli.kubeflow.backend import SINGLE_USER
+from launchers.kubernetes.api import PODS, TFJOBS, Api
+from launchers.kubernetes.identity import RUN_LABEL, run_label
+
+# What the pod of a train step calls.
+_TRAIN_STEP = "components.train.tfjob"
 
 
 def steps_log(run: str) -> str:
@@ -22,7 +25,7 @@ def launchers(run: str) -> dict[str, str]:
         return {
             pod["metadata"]["uid"]: pod["metadata"]["name"]
             for pod in found
-            if any("tfjobs" in word for container in pod["spec"]["containers"] for word in container.get("args", ()))
+            if any(_TRAIN_STEP in word for own in pod["spec"]["containers"] for word in own.get("args", ()))
         }
 
 

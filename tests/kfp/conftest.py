@@ -19,9 +19,9 @@ from typing import Any, TypeVar
 import pytest
 import tenacity
 
-from cli.backend import Backend, connect
-from cli.kubeflow_runs import find_experiment, pages
-from cli.metadata_store import Artifact, MetadataStore
+from cli.kubeflow.backend import Backend, connect
+from cli.kubeflow.ml_metadata import Artifact, MetadataStore
+from cli.kubeflow.runs import find_experiment, pages
 from components.image import IMAGE
 
 _BIN = Path(sys.executable).parent

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from cli.backend import connect
-from cli.following import Asking, follow
-from cli.tensorboard_kubeflow import logs_of_runs
+from cli.kubeflow.backend import connect
+from cli.kubeflow.follow import Asking, follow
+from cli.kubeflow.tensorboard import logs_of_runs
 from tests.kfp.cluster import evict, launchers, log, tfjobs
 from tests.kfp.conftest import SMALL, Kubeflow, until
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.backend import connect
-from cli.following import Asking, follow
+from cli.kubeflow.backend import connect
+from cli.kubeflow.follow import Asking, follow
 from tests.kfp.cluster import steps_log, tfjobs
 from tests.kfp.conftest import SMALL, Ended, Kubeflow, until
 

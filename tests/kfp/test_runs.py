@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.backend import connect
-from cli.following import Asking, follow, states
+from cli.kubeflow.backend import connect
+from cli.kubeflow.follow import Asking, follow, states
 from components.image import is_pinned
 from pipelines.targets import compile_target
 from tests.kfp.cluster import steps_log

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from cli.backend import connect
-from cli.following import ENDED
-from cli.kubeflow_runs import find_experiment, find_schedule, pages
+from cli.kubeflow.backend import connect
+from cli.kubeflow.follow import ENDED
+from cli.kubeflow.runs import find_experiment, find_schedule, pages
 from tests.kfp.conftest import SMALL, Kubeflow, until
 
 

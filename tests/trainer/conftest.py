@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainer import checkpoints, data
+from trainer import data
 from trainer.config import ExperimentConfig, from_mapping
-from trainer.fit import train
-from trainer.history import Epoch
+from trainer.training import checkpoints
+from trainer.training.fit import train
+from trainer.training.history import Epoch
 
 SMALL = {"qubits": 4, "rounds": 10, "epochs": 3, "batch_size": 8, "strategy": "none", "workers": 1}
 

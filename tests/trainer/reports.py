@@ -6,8 +6,8 @@ import numpy as np
 
 from trainer import data
 from trainer.config import ExperimentConfig
-from trainer.history import Epoch
-from trainer.report import report_page
+from trainer.results.report import report_page
+from trainer.training.history import Epoch
 
 
 def report(

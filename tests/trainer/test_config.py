@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from trainer import circuits
 from trainer.config import MODELS, ExperimentConfig, from_json, from_mapping, merge, read_file
 from trainer.errors import ConfigError
+from trainer.quantum import circuits
 
 
 def test_defaults_are_the_tutorials() -> None:

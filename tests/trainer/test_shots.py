@@ -13,14 +13,16 @@ import tf_keras
 
 from tests import reference
 from tests.trainer.conftest import SMALL, assert_same_training, outcomes
-from trainer import checkpoints, data, evaluate, export
-from trainer.batches import shard
+from trainer import data
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError
-from trainer.fit import train
 from trainer.model import build_model, dense_layers
+from trainer.results import evaluate, export
 from trainer.shots import sample
-from trainer.training import assign
+from trainer.training import checkpoints
+from trainer.training.batches import shard
+from trainer.training.fit import train
+from trainer.training.state import assign
 
 Floats = npt.NDArray[np.float64]
 
@@ -210,7 +212,7 @@ def test_exact_training_draws_nothing(
     small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Not a function: any use of it fails.
-    monkeypatch.setattr("trainer.steps.sampled_outputs", None)
+    monkeypatch.setattr("trainer.training.steps.sampled_outputs", None)
     assert train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
     assert len(shard(small_dataset.train, 8, 1).arrays) == 4
 
@@ -238,7 +240,7 @@ def test_evaluation_is_of_sampled_readouts_with_the_exact_error_beside_it(
     measured: Path, small_dataset: data.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Two batches, the second of two samples.
-    monkeypatch.setattr("trainer.evaluate._BATCH", 4)
+    monkeypatch.setattr("trainer.results.evaluate._BATCH", 4)
     evaluation = evaluate.evaluate(measured, small_dataset)
     model, description = export.load(measured)
     split = small_dataset.test

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import cirq
 
-from trainer.circuits import Ansatz
 from trainer.errors import ConfigError, one_line
+from trainer.quantum.circuits import Ansatz
 from trainer.simulators.interface import Batch, Limits, Simulator, Table
 
 logger = logging.getLogger("trainer")

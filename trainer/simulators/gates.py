@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import sympy
 
-from trainer import circuits
-from trainer.circuits import Ansatz
 from trainer.errors import ConfigError, one_line
+from trainer.quantum import circuits
+from trainer.quantum.circuits import Ansatz
 
 Complex = npt.NDArray[np.complex128]
 
@@ -86,7 +86,7 @@ class Network:
 
 
 def read_model(model: str, qubits: int) -> tuple[Ansatz, Network]:
-    """Build the circuit of a model, see `trainer.circuits.build`, and read it, see `read_network`.
+    """Build the circuit of a model, see `trainer.quantum.circuits.build`, and read it, see `read_network`.
 
     Raises:
         ConfigError: as both do.

@@ -10,8 +10,8 @@ import sympy
 import tensorflow as tf
 import tensorflow_quantum as tfq
 
-from trainer.circuits import Ansatz, cluster_state
 from trainer.errors import ConfigError, one_line
+from trainer.quantum.circuits import Ansatz, cluster_state
 from trainer.simulators.gates import Gate, Network, read_gates
 from trainer.simulators.interface import Batch, Table
 

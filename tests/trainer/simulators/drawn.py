@@ -9,7 +9,7 @@ import sympy
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from trainer.circuits import Ansatz, ring
+from trainer.quantum.circuits import Ansatz, ring
 
 Floats = npt.NDArray[np.float64]
 Complex = npt.NDArray[np.complex128]

@@ -6,8 +6,8 @@ import tensorflow as tf
 from hypothesis import given
 
 from tests.trainer.simulators.drawn import ansatzes, assert_equal_up_to_phase, repeatable, unitary
-from trainer import circuits
-from trainer.circuits import Ansatz
+from trainer.quantum import circuits
+from trainer.quantum.circuits import Ansatz
 from trainer.simulators.blocks import Block, Matrices, fuse
 from trainer.simulators.gates import read_network
 

@@ -5,8 +5,9 @@ import logging
 
 import pytest
 
-from trainer import circuits, simulators
+from trainer import simulators
 from trainer.errors import ConfigError
+from trainer.quantum import circuits
 from trainer.simulators import Limits, choice, statevector, window
 from trainer.simulators.cost import NOMINAL, Cost
 from trainer.simulators.gates import Network, read_network

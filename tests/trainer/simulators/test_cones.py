@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import sympy
 
-from trainer import circuits
-from trainer.circuits import Ansatz
+from trainer.quantum import circuits
+from trainer.quantum.circuits import Ansatz
 from trainer.simulators import cones
 from trainer.simulators.cones import Cone, Lattice, Split
 from trainer.simulators.excitations import ring_edges

@@ -8,8 +8,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 
 from tests.trainer.simulators.drawn import Complex, ansatzes, assert_equal_up_to_phase, repeatable, unitary
-from trainer import circuits
-from trainer.circuits import Ansatz
+from trainer.quantum import circuits
+from trainer.quantum.circuits import Ansatz
 from trainer.simulators.blocks import Matrices, fuse
 from trainer.simulators.evolution import collect, evolve
 from trainer.simulators.gates import Network, read_network

@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from tests import reference
 from tests.trainer.simulators.step import step
-from trainer import circuits, simulators
+from trainer import simulators
+from trainer.quantum import circuits
 from trainer.simulators import Batch, Limits, Simulator
 
 Floats = npt.NDArray[np.float64]

@@ -10,8 +10,8 @@ import sympy
 
 from tests.trainer.simulators.drawn import Complex, Floats, assert_equal_up_to_phase, unitary
 from trainer import simulators
-from trainer.circuits import Ansatz, ring
 from trainer.errors import ConfigError, one_line
+from trainer.quantum.circuits import Ansatz, ring
 from trainer.simulators import Limits
 from trainer.simulators.gates import Gate, read_gates, read_network
 

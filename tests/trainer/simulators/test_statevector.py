@@ -7,8 +7,8 @@ import tensorflow as tf
 from tests import reference
 from tests.trainer.simulators.drawn import Floats
 from tests.trainer.simulators.step import step
-from trainer import circuits
 from trainer.errors import ConfigError
+from trainer.quantum import circuits
 from trainer.simulators import Batch, Limits, statevector
 from trainer.simulators.evolution import evolve
 from trainer.simulators.gates import Network, read_network

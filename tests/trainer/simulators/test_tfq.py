@@ -11,8 +11,8 @@ import tensorflow as tf
 from tests.trainer.simulators import drawn
 from tests.trainer.simulators.test_gates import ONE_QUBIT, TWO_QUBITS, A, B, C, Q
 from trainer import simulators
-from trainer.circuits import Ansatz
 from trainer.errors import ConfigError, one_line
+from trainer.quantum.circuits import Ansatz
 from trainer.simulators import Batch, Limits
 
 LIMITS = Limits(memory=2**30, batch=4)

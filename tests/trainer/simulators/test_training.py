@@ -10,7 +10,7 @@ import pytest
 from tests.trainer.conftest import SMALL
 from trainer import data
 from trainer.config import from_mapping
-from trainer.fit import train
+from trainer.training.fit import train
 
 
 def losses(folder: Path, **words: object) -> list[tuple[float, float]]:
@@ -48,10 +48,11 @@ if blocked:
     sys.modules["tensorflow_quantum"] = None
 from pathlib import Path
 
-from trainer import data, evaluate, export
+from trainer import data
+from trainer.results import evaluate, export
 from trainer.config import from_mapping
 from trainer.errors import ConfigError
-from trainer.fit import train
+from trainer.training.fit import train
 from trainer.model import build_model
 
 words = {"qubits": 4, "rounds": 10, "epochs": 1, "batch_size": 8, "strategy": "none", "workers": 1}

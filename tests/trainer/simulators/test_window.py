@@ -13,9 +13,10 @@ from tests.trainer.simulators import drawn
 from tests.trainer.simulators.drawn import Floats, ansatzes, repeatable
 from tests.trainer.simulators.step import step
 from tests.trainer.simulators.test_cones import bridged
-from trainer import circuits, simulators
-from trainer.circuits import Ansatz
+from trainer import simulators
 from trainer.errors import ConfigError
+from trainer.quantum import circuits
+from trainer.quantum.circuits import Ansatz
 from trainer.simulators import Batch, Limits, cones, window
 from trainer.simulators.gates import read_network
 

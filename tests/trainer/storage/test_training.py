@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.trainer.storage.conftest import opened
-from trainer.checkpoints import load_latest
 from trainer.config import from_mapping
 from trainer.startup import is_own_fault
 from trainer.storage.copies import local_copy
+from trainer.training.checkpoints import load_latest
 
 _WORDS = {"qubits": 4, "rounds": 10, "strategy": "none", "workers": 1}
 

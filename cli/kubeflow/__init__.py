@@ -1,0 +1,1 @@
+"""What the commands share about a pipelines backend."""

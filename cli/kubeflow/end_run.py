@@ -1,0 +1,86 @@
+"""The end of a run of the backend, and of all it has on the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cli.errors import UnavailableError
+from cli.kubeflow.backend import Backend
+from cli.kubeflow.follow import ENDED, Asking, follow
+from cli.kubeflow.refusals import explained
+from trainer.errors import QcnnError
+
+if TYPE_CHECKING:
+    import kfp
+    import kfp_server_api
+
+# A backend takes ten seconds or so, and one whose run is stuck, for ever.
+PATIENCE = 120.0
+
+
+def end_run(
+    client: kfp.Client,
+    backend: Backend,
+    run: kfp_server_api.V2beta1Run,
+    namespace: str,
+    say: Callable[[str], None],
+    seconds: float = PATIENCE,
+) -> str:
+    """Terminate a run, delete its TFJobs, and wait so long for its end; say what happens.
+
+    What trains costs most, so it is deleted before the end is waited for; and again then, as a step that had begun may
+    have started it anew. Returns in one line why the run has not ended, and in which state it is; empty where it has.
+
+    Raises:
+        BackendError: the backend refuses, or does not answer.
+    """
+    fault = _terminate(client, backend, run.run_id)
+    say(clean(run.run_id, namespace))
+    ended = follow(Asking(client, backend, run.run_id), (), say, 0 if fault else seconds)
+    if late := _deleted(run.run_id, namespace):
+        say(f"TFJob {late} deleted too")
+    if ended.state in ENDED:
+        say(f"run {run.run_id} is terminated")
+        return ""
+    reason = f"terminating it failed ({fault})" if fault else f"it has not ended within {seconds:g} s"
+    return f"run: {reason}; the backend shows it as {str(ended.state).lower()}. Given: {run.run_id}"
+
+
+def clean(run: str, namespace: str) -> str:
+    """Delete what a run has on the cluster, and say so; without a cluster say that."""
+    try:
+        names = _deleted_on_cluster(run, namespace)
+    except QcnnError as error:
+        return f"whether TFJobs of it are left in namespace {namespace} was not seen: {error}"
+    return f"{f'TFJob {names} deleted; ' if names else ''}nothing of its trainings is left in namespace {namespace}"
+
+
+def _terminate(client: kfp.Client, backend: Backend, run: str) -> UnavailableError | None:
+    """Ask for a run's end; return what fails in the backend, such as that what ran is not there any more."""
+    try:
+        with explained(backend.address):
+            client.terminate_run(run)
+    except UnavailableError as error:
+        return error
+    return None
+
+
+def _deleted(run: str, namespace: str) -> str:
+    """Delete what a run has on the cluster; return the names of its TFJobs, where they could be seen."""
+    try:
+        return _deleted_on_cluster(run, namespace)
+    except QcnnError:
+        return ""
+
+
+def _deleted_on_cluster(run: str, namespace: str) -> str:
+    # The cluster's client takes longer to load than everything else here.
+    from cli.kubernetes.connection import cluster
+    from launchers.tfjob import deletion
+
+    with cluster(namespace) as api:
+        everything = deletion.look(api)
+        left = deletion.with_dependents(deletion.of_run(everything, run), everything)
+        deletion.delete(api, left)
+    return ", ".join(found.name for found in left if found.kind == "TFJob")

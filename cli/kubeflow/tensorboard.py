@@ -1,0 +1,79 @@
+"""Where the TensorBoard logs of a pipelines backend's runs are, also of those that still run."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cli.kubeflow.backend import Backend, connect
+from cli.kubeflow.follow import ENDED
+from cli.kubeflow.ml_metadata import MetadataStore
+from cli.kubeflow.refusals import explained
+from cli.kubeflow.runs import find_experiment, find_run, pages
+from cli.local.tensorboard import Logs
+from trainer.errors import ArtifactError
+
+if TYPE_CHECKING:
+    import kfp_server_api
+
+_ARTIFACT = "logs"
+
+
+def logs_of_runs(
+    backend: Backend, ids: Sequence[str], experiment: str | None, names: Sequence[str], metadata_host: str | None
+) -> list[Logs]:
+    """Return the logs of runs of these ids; and of those of these ids or names in an experiment, without any of all.
+
+    Raises:
+        BackendError: there is no such run or experiment; or the backend refuses, or does not answer.
+        ArtifactError: nothing of what was asked for has logs.
+    """
+    if not ids and not experiment:
+        return []
+    client = connect(backend)
+    runs = [find_run(client, backend, identity) for identity in ids]
+    if experiment:
+        found = find_experiment(client, backend, experiment)
+        with explained(backend.address):
+            known = list(pages(client.list_runs, "runs", experiment_id=found.experiment_id))
+        runs += _chosen([run for run in known if run.storage_state != "ARCHIVED"], names, experiment)
+    store = MetadataStore(client, backend, metadata_host)
+    counts = collections.Counter(run.display_name for run in runs)
+    all_logs = []
+    for run in runs:
+        name = run.display_name if counts[run.display_name] == 1 else f"{run.display_name}-{run.run_id[:8]}"
+        all_logs += _logs(run, name.replace("/", "-"), store)
+    if not all_logs:
+        raise ArtifactError(f"run: nothing is logged yet. Given: {', '.join([*ids, *names]) or experiment}")
+    return all_logs
+
+
+def _chosen(
+    known: Sequence[kfp_server_api.V2beta1Run], names: Sequence[str], experiment: str
+) -> list[kfp_server_api.V2beta1Run]:
+    for name in names:
+        if not any(name in (run.run_id, run.display_name) for run in known):
+            shown = ", ".join(sorted({run.display_name for run in known})) or "none"
+            raise ArtifactError(f"run: experiment {experiment} has {shown}. Given: {name}")
+    return [run for run in known if not names or run.run_id in names or run.display_name in names]
+
+
+def _logs(run: kfp_server_api.V2beta1Run, name: str, store: MetadataStore) -> list[Logs]:
+    """Return the logs of a run: those that are its artifacts, and while it runs all that lies in its folder.
+
+    The backend hears of an artifact when the step that makes it has ended; where the folder is, it knows from the first
+    step on (GenerateOutputURI in the backend's driver: root, pipeline, run, task, attempt, artifact).
+    """
+    artifacts = store.artifacts(run.run_id)
+    homes = {
+        f"{before}/{run.run_id}"
+        for before, found, _ in (artifact.uri.partition(f"/{run.run_id}/") for artifact in artifacts)
+        if found
+    }
+    if run.state not in ENDED and homes:
+        return [Logs(name, min(homes), of_run=True)]
+    addresses = sorted({each.uri for each in artifacts if each.metadata.get("display_name") == _ARTIFACT})
+    return [
+        Logs(name if number == 1 else f"{name}-{number}", address) for number, address in enumerate(addresses, start=1)
+    ]

@@ -1,0 +1,128 @@
+"""Run the pipeline on this machine through Kubeflow's own local runner."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import psutil
+
+from cli.errors import OutputLostError, StepError
+from cli.local.log import RunLog
+from components.train.local.step import EVENTS_VARIABLE
+from launchers.local.processes import GRACE
+from trainer.config import ExperimentConfig
+from trainer.errors import ArtifactError
+from trainer.startup import terminated_as_interrupt
+
+if TYPE_CHECKING:
+    from kfp import dsl
+    from kfp.dsl.base_component import BaseComponent
+
+_FAILED_TASK = re.compile(r"Inner task failed: '(.+?)'")
+# The train step needs a little more than it gives its workers, in seconds.
+_GRACE = GRACE + 1.0
+
+
+def run_pipeline(experiment: ExperimentConfig, runs: Path) -> dict[str, dsl.Artifact]:
+    """Execute the main pipeline on an experiment, see `execute`."""
+
+    def load() -> BaseComponent:
+        from pipelines.qcnn import qcnn
+
+        return qcnn()
+
+    outputs = execute(load, experiment.model_dump(), runs)
+    from pipelines.qcnn import Outputs
+
+    return {name: outputs[name] for name in Outputs._fields}
+
+
+def execute(load: Callable[[], BaseComponent], arguments: Mapping[str, Any], runs: Path) -> dict[str, dsl.Artifact]:
+    """Execute a pipeline that is compiled for Kubeflow, each step a process; return its output artifacts.
+
+    Every run makes a folder of its own under `runs`. `load` imports the pipeline, and with it Kubeflow's SDK.
+
+    Raises:
+        ArtifactError: the folder cannot be written.
+        StepError: a step failed; the log says why.
+    """
+    root = _prepare(runs)
+    with warnings.catch_warnings():
+        # Kubeflow's SDK warns of its own imports, and of images that are not named python.
+        warnings.simplefilter("ignore")
+        from kfp import local
+
+        pipeline = load()
+        local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(root))
+        with RunLog(root, sys.stdout) as log:
+            try:
+                with (
+                    terminated_as_interrupt(),
+                    _no_process_left(),
+                    _interpreter_by_name(),
+                    contextlib.redirect_stdout(log),
+                ):
+                    outputs = pipeline(**arguments).outputs
+            except OutputLostError as error:
+                raise StepError(f"{error}; the run was ended. Given: {log.folder or runs}", error.code) from None
+            except RuntimeError as error:
+                if not (failed := _FAILED_TASK.search(click.unstyle(str(error)))):
+                    raise
+                raise StepError(f"step {failed[1]} failed, see the lines above. Given: {log.folder}") from None
+    return dict(outputs)
+
+
+def _prepare(runs: Path) -> Path:
+    """Create the folder of runs and check that it can be written before any work is done."""
+    root = runs.absolute()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=root):
+            pass
+    except OSError as error:
+        raise ArtifactError(f"runs: the folder cannot be written ({error.strerror}). Given: {runs}") from None
+    return root
+
+
+@contextlib.contextmanager
+def _interpreter_by_name() -> Iterator[None]:
+    """Let this interpreter be found as `python3`.
+
+    The runner puts the interpreter's path in place of every "python3" in a step's command, unquoted, and in
+    every argument: paths with spaces, and folders or models named like python3, would be torn apart.
+    """
+    executable, path = sys.executable, os.environ["PATH"]
+    os.environ["PATH"] = f"{Path(executable).parent}{os.pathsep}{path}"
+    os.environ[EVENTS_VARIABLE] = "1"
+    sys.executable = "python3"
+    try:
+        yield
+    finally:
+        sys.executable = executable
+        os.environ["PATH"] = path
+        del os.environ[EVENTS_VARIABLE]
+
+
+@contextlib.contextmanager
+def _no_process_left() -> Iterator[None]:
+    """End the running step on the way out and wait until it and its workers are gone."""
+    try:
+        yield
+    finally:
+        processes = psutil.Process().children(recursive=True)
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.terminate()
+        _, alive = psutil.wait_procs(processes, timeout=_GRACE)
+        for process in alive:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()

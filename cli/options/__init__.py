@@ -1,0 +1,1 @@
+"""What a command takes, as flags."""

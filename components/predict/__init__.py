@@ -1,1 +1,0 @@
-"""Predict with a trained model."""

@@ -1,0 +1,1 @@
+"""Train on several worker processes of one machine."""

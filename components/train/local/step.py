@@ -1,0 +1,65 @@
+"""What the train step does: one job for one experiment, run as processes of this machine."""
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from launchers.job import Job
+from launchers.local.run import run_processes
+from trainer.config import ExperimentConfig, from_json
+from trainer.provenance import provenance
+from trainer.startup import one_line_errors
+from trainer.storage.copies import local_copy
+from trainer.study.trials import failure_kept
+from trainer.training import checkpoints
+
+# Set by whoever reads this step's output and wants to show its progress: events then stand in it too.
+EVENTS_VARIABLE = "QCNN_EVENTS"
+EVENT_PREFIX = "event "
+
+
+def train(experiment: str, dataset: str, training: str, logs: str, *, trial: bool = False) -> dict[str, Any]:
+    """Train in the folder `training`, with TensorBoard events in `logs`; return the metadata of both.
+
+    Why a `trial` failed is left in `training`.
+    """
+    with one_line_errors():
+        config = from_json(experiment)
+        handler = _print_event if os.environ.get(EVENTS_VARIABLE) else _ignore_event
+        with failure_kept(config, Path(training)) if trial else contextlib.nullcontext():
+            if config.options.continue_from:
+                with local_copy(config.options.continue_from) as source:
+                    checkpoints.copy_latest(source, Path(training))
+            run_processes(describe_job(config, dataset, training, logs), handler)
+        trained = checkpoints.load_latest(Path(training) / checkpoints.FOLDER)
+    return provenance(config, trained.simulator if trained else "")
+
+
+def describe_job(config: ExperimentConfig, dataset: str, training: str, logs: str) -> Job:
+    """Describe the training job of an experiment."""
+    arguments = {"experiment": config.to_json(), "dataset": dataset, "workdir": training, "logs": logs}
+    return Job(
+        argv=(
+            sys.executable,
+            "-m",
+            "trainer.worker",
+            *(word for name, value in arguments.items() for word in (f"--{name}", value)),
+        ),
+        replicas={"worker": config.workers},
+        restarts=config.options.restarts,
+        hang_seconds=config.options.hang_seconds,
+        port_flags=("--profiler-port",),
+    )
+
+
+def _print_event(process: str, event: Mapping[str, Any]) -> None:
+    sys.stdout.write(f"{EVENT_PREFIX}{json.dumps({'process': process, **event})}\n")
+    sys.stdout.flush()
+
+
+def _ignore_event(process: str, event: Mapping[str, Any]) -> None:
+    pass

@@ -1,0 +1,1 @@
+"""What starts a training and follows it to its end; knows neither experiments nor Kubeflow Pipelines."""

@@ -1,0 +1,1 @@
+"""What every kind of job on a Kubernetes cluster needs: access, pods, and patience with the API."""

@@ -1,0 +1,45 @@
+"""What the events of a namespace tell, by pure functions (core/v1 Event, as the API returns it)."""
+
+import collections
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+# The kubelet reports a failed pull with its cause once, and then by the state's name alone, "Error: ImagePullBackOff".
+_NAME_ALONE = re.compile(r"Error: \w+")
+
+
+def last_warning(warnings: Iterable[Mapping[str, Any]], reason: str = "") -> str | None:
+    """Return in one line the last of an object's warnings whose reason begins so, None if there is none.
+
+    One that says why comes before those that only name the state.
+    """
+    telling = [event for event in warnings if event["reason"].startswith(reason)]
+    if not telling:
+        return None
+    last = max(telling, key=lambda event: (not _NAME_ALONE.fullmatch(event["message"]), _when(event)))
+    return f"cannot start, {last['reason']}: {' '.join(last['message'].split())}"
+
+
+def restarts(job: Mapping[str, Any], scheduled: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> int:
+    """Return how often a TFJob's training was started again, as far back as events are kept, or to its last suspension.
+
+    `scheduled` are the events of pods that got a node, one for each life of a process; where one is lost, all begin a
+    new life. Events that the operator counts by itself it drops where there are many.
+    """
+    metadata, prefix = job["metadata"], f"{job['metadata']['name']}-"
+    began = max([metadata["creationTimestamp"], *_suspensions(job)])
+    objects = [event["involvedObject"] for event in scheduled if event["metadata"]["creationTimestamp"] >= began]
+    lives = {(found["name"], found["uid"]) for found in objects if found["name"].startswith(prefix)}
+    lives |= {(pod["metadata"]["name"], pod["metadata"]["uid"]) for pod in pods}
+    return max(collections.Counter(name for name, _ in lives).values(), default=1) - 1
+
+
+def _when(event: Mapping[str, Any]) -> str:
+    return event.get("lastTimestamp") or event.get("eventTime") or ""
+
+
+def _suspensions(job: Mapping[str, Any]) -> list[str]:
+    """Return when a TFJob was last suspended, or let go on."""
+    conditions = job.get("status", {}).get("conditions", ())
+    return [found["lastTransitionTime"] for found in conditions if found["type"] == "Suspended"]

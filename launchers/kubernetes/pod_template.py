@@ -1,0 +1,90 @@
+"""The pod of one process, whatever starts it: a function of its description."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from launchers.job import Pod
+from launchers.kubernetes.identity import Identity, annotations, labels
+from trainer.provenance import IMAGE_VARIABLE
+
+# The operator finds the training's container by this name.
+CONTAINER = "tensorflow"
+# Holds the job's name in every container; Kubernetes puts it in for $(QCNN_JOB) in a command.
+JOB_VARIABLE = "QCNN_JOB"
+# A worker ends at once when it is told to; what cannot any more need not be waited for.
+_GRACE_SECONDS = 10
+# That of the image. Without it processes have the group of root, and volumes that are root's cannot be written.
+_GROUP = 10001
+# Checkpoints, events and copies of datasets take megabytes; what takes more must not fill the node.
+_TEMPORARY = "10Gi"
+
+
+def template(pod: Pod, name: str, identity: Identity, command: Sequence[str], *, speaks_to_api: bool) -> dict[str, Any]:
+    """Return the pod template (core/v1 PodTemplateSpec) of a process of the job `name`.
+
+    It meets the Pod Security Standard "restricted", as far as `volumes` do. Only one that `speaks_to_api` gets the
+    token of its service account.
+    """
+    # Istio's proxy would outlive the training, and break its connections; old releases read the annotation.
+    no_sidecar = {"sidecar.istio.io/inject": "false"}
+    volumes: list[tuple[str, Mapping[str, Any]]] = [
+        ("/tmp", {"emptyDir": {"sizeLimit": _TEMPORARY}}),
+        *pod.volumes.items(),
+    ]
+    spec: dict[str, Any] = {
+        "serviceAccountName": pod.service_account,
+        "imagePullSecrets": [{"name": secret} for secret in pod.pull_secrets],
+        "nodeSelector": dict(pod.node_selector),
+        "tolerations": [dict(toleration) for toleration in pod.tolerations],
+        "terminationGracePeriodSeconds": _GRACE_SECONDS,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "fsGroup": _GROUP,
+            # A large volume is not walked through at each start.
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(pod, name, command, [path for path, _ in volumes])],
+        "volumes": [{"name": f"volume-{number}", **source} for number, (_, source) in enumerate(volumes)],
+    }
+    return {
+        "metadata": {
+            "labels": {**pod.labels, **labels(identity), **no_sidecar},
+            "annotations": {**annotations(identity), **no_sidecar},
+        },
+        # Said either way: a service account may say otherwise.
+        "spec": {key: value for key, value in spec.items() if value} | {"automountServiceAccountToken": speaks_to_api},
+    }
+
+
+def _container(pod: Pod, name: str, command: Sequence[str], mounts: Sequence[str]) -> dict[str, Any]:
+    gpus = {"nvidia.com/gpu": str(pod.gpus)} if pod.gpus else {}
+    return {
+        "name": CONTAINER,
+        "image": pod.image,
+        "imagePullPolicy": pod.pull_policy,
+        "command": list(command),
+        "env": _environment(pod, name),
+        "resources": {
+            "requests": {"cpu": pod.cpu, "memory": pod.memory, **gpus},
+            # No limit of CPU: idle time of the node is not taken from anyone.
+            "limits": {"memory": pod.memory, **gpus},
+        },
+        "securityContext": {
+            # Not the pod's, whose own container has no user beside it.
+            "runAsGroup": _GROUP,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
+        "volumeMounts": [{"name": f"volume-{number}", "mountPath": path} for number, path in enumerate(mounts)],
+    }
+
+
+def _environment(pod: Pod, name: str) -> list[dict[str, Any]]:
+    plain = {**pod.environment, IMAGE_VARIABLE: pod.image, JOB_VARIABLE: name}
+    secret = [
+        {"name": variable, "valueFrom": {"secretKeyRef": dict(zip(("name", "key"), source.split("/"), strict=True))}}
+        for variable, source in pod.secrets.items()
+    ]
+    return [*({"name": key, "value": value} for key, value in plain.items()), *secret]

@@ -1,0 +1,1 @@
+"""A training as processes of this machine."""

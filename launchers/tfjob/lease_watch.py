@@ -1,0 +1,166 @@
+"""The pod's half of the dead man's switch: python -m ... --lease NAME --account NAME --seconds N -- COMMAND.
+
+Runs COMMAND, and ends it for good when the Lease that its launcher renews is stale. A process of its own, so that
+nothing that the training does, or hangs in, stands in its way.
+"""
+
+import argparse
+import dataclasses
+import datetime
+import email.utils
+import http.client
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from launchers.tfjob import lease_right
+from trainer.startup import ABANDONED, OWN_FAULT, end_now
+
+# Where Kubernetes puts what a pod needs to speak to the API server ("Accessing the API from a Pod").
+_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+# The Lease is looked at this many times in the time after which it is stale, but at least every so many seconds.
+_LOOKS = 10
+_LONGEST = 30.0
+# A stale Lease must be so twice: after a pause of the API server its launcher gets the time to renew it.
+_STALE_LOOKS = 2
+# A right that was given a moment ago may not be known to every API server yet, in seconds.
+_RIGHTS_SECONDS = 15.0
+# The command gets this long to end, in seconds.
+_GRACE = 5.0
+
+
+@dataclasses.dataclass(frozen=True)
+class _End:
+    """Why the command is ended, and the exit code that says so."""
+
+    reason: str
+    code: int
+
+
+class UnknownError(Exception):
+    """The Lease cannot be read; the message says why."""
+
+
+class RefusedError(UnknownError):
+    """The pod may not read it."""
+
+
+def main() -> None:
+    """Run a command until it ends, or its launcher is gone; end as it does."""
+    parser = argparse.ArgumentParser(description="Runs a command while a Lease is renewed.")
+    parser.add_argument("--lease", required=True, help="name of the Lease, in the namespace of this pod")
+    parser.add_argument("--account", required=True, help="service account of this pod")
+    parser.add_argument("--seconds", required=True, type=float, help="time without a renewal that ends the command")
+    parser.add_argument("command", nargs="+")
+    arguments = parser.parse_args()
+    try:
+        # One stream, so that the last line of a log is what was said last.
+        process = subprocess.Popen(arguments.command, stderr=subprocess.STDOUT)
+    except OSError as error:
+        end_now(f"error: command: cannot be run ({error.strerror}). Given: {arguments.command[0]}", OWN_FAULT)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda received, _: process.send_signal(received))
+    ends: list[_End] = []
+
+    def watch() -> None:
+        _check_right(arguments.lease, arguments.account, process, ends.append)
+        _watch(arguments.lease, arguments.seconds, process, ends.append)
+
+    threading.Thread(target=watch, name="switch", daemon=True).start()
+    code = process.wait()
+    if ends:
+        end_now(f"error: {ends[0].reason}", ends[0].code)
+    sys.exit(code if code >= 0 else 128 - code)
+
+
+def _check_right(lease: str, account: str, process: "subprocess.Popen[bytes]", on_end: Callable[[_End], None]) -> None:
+    """End a process whose Lease may not be read, at once and not when it counts as stale."""
+    end = time.monotonic() + _RIGHTS_SECONDS
+    while True:
+        try:
+            seconds_since_renewal(lease)
+            return
+        except RefusedError:
+            if time.monotonic() > end:
+                break
+        except UnknownError:
+            # It may not have been created yet.
+            return
+        time.sleep(1)
+    on_end(_End(lease_right.missing(account, _namespace()), OWN_FAULT))
+    _stop(process)
+
+
+def _watch(lease: str, seconds: float, process: "subprocess.Popen[bytes]", on_end: Callable[[_End], None]) -> None:
+    """End a process when the Lease is stale, after having said why."""
+    began, stale, known, reason, warned = time.monotonic(), 0, False, "", False
+    while stale < _STALE_LOOKS:
+        time.sleep(min(seconds / _LOOKS, _LONGEST))
+        try:
+            age = seconds_since_renewal(lease)
+            known, reason = True, ""
+        except UnknownError as error:
+            # That nobody can be asked is no sign that the launcher is gone; that it never could be is one.
+            age, reason = (0.0 if known else time.monotonic() - began), f" ({error})"
+            if known and not warned and isinstance(error, RefusedError):
+                sys.stderr.write(f"warning: the training would not end with its launcher any more: {error}\n")
+                warned = True
+        stale = stale + 1 if age > seconds else 0
+    why = f"the launcher has not renewed its lease for {seconds:g} s{reason}; the last checkpoint counts"
+    on_end(_End(f"{why}. Given: lease {lease}", ABANDONED))
+    _stop(process)
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(_GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def seconds_since_renewal(lease: str) -> float:
+    """Return how long ago a Lease was renewed, by the API server's clock.
+
+    Raises:
+        UnknownError: it cannot be read.
+    """
+    # The client library would take each pod 50 MB and a second for this one request.
+    try:
+        connection = http.client.HTTPSConnection(
+            os.environ["KUBERNETES_SERVICE_HOST"],
+            int(os.environ["KUBERNETES_SERVICE_PORT"]),
+            timeout=10,
+            context=ssl.create_default_context(cafile=str(_ACCOUNT / "ca.crt")),
+        )
+        connection.request(
+            "GET",
+            f"/apis/coordination.k8s.io/v1/namespaces/{_namespace()}/leases/{lease}",
+            headers={"Authorization": f"Bearer {(_ACCOUNT / 'token').read_text()}"},
+        )
+        response = connection.getresponse()
+        body = json.loads(response.read())
+        if response.status == http.client.FORBIDDEN:
+            raise RefusedError(body.get("message", response.reason))
+        if response.status != http.client.OK:
+            raise UnknownError(body.get("message", response.reason))
+        renewed = datetime.datetime.strptime(body["spec"]["renewTime"], "%Y-%m-%dT%H:%M:%S.%f%z")
+        now = email.utils.parsedate_to_datetime(response.headers["Date"])
+        return (now - renewed).total_seconds()
+    except (OSError, KeyError, ValueError, http.client.HTTPException) as error:
+        raise UnknownError(f"{type(error).__name__}: {error}") from None
+
+
+def _namespace() -> str:
+    return (_ACCOUNT / "namespace").read_text()
+
+
+if __name__ == "__main__":
+    main()

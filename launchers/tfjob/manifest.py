@@ -1,0 +1,192 @@
+"""A training job as a TFJob: manifests and names, by pure functions.
+
+The contract is training-operator v1.9.4: pkg/apis/kubeflow.org/v1 (the types), pkg/controller.v1/tensorflow and
+pkg/controller.v1/common (what they do), pkg/webhooks/tensorflow (what is refused).
+"""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from launchers.job import Job, Pod
+from launchers.kubernetes.identity import RUN_ANNOTATION, Identity, annotations, labels, run_of
+from launchers.kubernetes.identity import name as job_name
+from launchers.kubernetes.pod_template import template
+from trainer.errors import ConfigError
+
+Manifest = dict[str, Any]
+
+CLUSTER_PORT = 2222
+PROFILER_PORT = 2223
+# What is trained, and with what: the first decides on the name, the second on whether it is the same object.
+TRAINING_ANNOTATION = "qcnn/training-sha256"
+HASH_ANNOTATION = "qcnn/spec-sha256"
+# Set by the operator on every pod.
+JOB_NAME_LABEL = "training.kubeflow.org/job-name"
+ROLE_LABEL = "training.kubeflow.org/replica-type"
+INDEX_LABEL = "training.kubeflow.org/replica-index"
+
+REPLICA_TYPES = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": "Evaluator"}
+SWITCH = ("python", "-m", "launchers.tfjob.lease_watch")
+SWITCH_SECONDS = "--seconds"
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """How long a job may train, is kept after its end, and outlives its launcher; in seconds.
+
+    Without `switch_seconds` it does not need a launcher.
+    """
+
+    active_seconds: int | None = None
+    keep_seconds: int = 3600
+    switch_seconds: int | None = 600
+
+
+def tfjob(job: Job, identity: Identity, policy: Policy, owner: Mapping[str, str] | None = None) -> Manifest:
+    """Return the TFJob of a training job.
+
+    Its name, by which its outputs lie in a folder, follows from what is trained: the run, task and iteration, the
+    command, and how many processes run it. What they are given (image, memory, labels, ...) and the policy are no part
+    of it, so a training that needed more memory goes on where it was.
+
+    `owner` is an ownerReference (apiVersion, kind, name, uid) to what the job is deleted with.
+
+    Raises:
+        ConfigError: the job has no pod, an unknown role, or no process that could lead it.
+    """
+    pod = pod_of(job)
+    counts = {role: count for role, count in job.replicas.items() if count}
+    training = _digest([dataclasses.asdict(identity), job.argv, counts])
+    manifest = _manifest(job, pod, identity, policy, job_name(identity, training))
+    manifest["metadata"]["annotations"] |= {TRAINING_ANNOTATION: training, HASH_ANNOTATION: _digest(manifest)}
+    if owner:
+        manifest["metadata"]["ownerReferences"] = [dict(owner)]
+    return manifest
+
+
+def pod_of(job: Job) -> Pod:
+    """Return what the processes of a job are given.
+
+    Raises:
+        ConfigError: the job has no pod, an unknown role, or no process that could lead it.
+    """
+    if job.pod is None:
+        raise ConfigError("pod: a job on Kubernetes needs an image. Given: none")
+    given = {role: count for role, count in job.replicas.items() if count}
+    unknown = sorted(set(given) - set(REPLICA_TYPES))
+    if unknown or not given.keys() & {"chief", "worker"} or given.get("chief", 0) > 1:
+        raise ConfigError(
+            f"replicas: must be of {', '.join(REPLICA_TYPES)}, with a worker or one chief. Given: {dict(job.replicas)}"
+        )
+    return job.pod
+
+
+def condition(job: Manifest, kind: str) -> str | None:
+    """Return what the operator says of a condition (Succeeded, Failed, ...) that a TFJob is in, None if it is not."""
+    for found in job.get("status", {}).get("conditions", ()):
+        if found["type"] == kind and found["status"] == "True":
+            return str(found.get("message") or kind)
+    return None
+
+
+def profiler_service(job: Manifest) -> Manifest:
+    """Return the Service by which TensorBoard reaches the leading process' profiler, of a TFJob as the API returns it.
+
+    The operator's own Services have the cluster port only.
+    """
+    name = job["metadata"]["name"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _owned(job, f"{name}-profiler"),
+        "spec": {
+            # The operator gives this role to the chief, or to worker 0 where there is none.
+            "selector": {JOB_NAME_LABEL: name, "training.kubeflow.org/job-role": "master"},
+            "ports": [{"name": "profiler", "port": PROFILER_PORT, "targetPort": PROFILER_PORT}],
+        },
+    }
+
+
+def lease(job: Manifest, holder: str, seconds: int, renewed: str) -> Manifest:
+    """Return the Lease that a launcher renews, of a TFJob as the API returns it (coordination.k8s.io/v1).
+
+    `renewed` is a time of RFC 3339 with six digits of its fraction.
+    """
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": _owned(job, job["metadata"]["name"]),
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": renewed},
+    }
+
+
+def _digest(described: Any) -> str:
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+
+
+def _owned(job: Manifest, name: str) -> Manifest:
+    metadata = job["metadata"]
+    owner = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": metadata["name"], "uid": metadata["uid"]}
+    run = run_of(metadata)
+    annotations = {RUN_ANNOTATION: run} if run else {}
+    return {"name": name, "labels": metadata["labels"], "annotations": annotations, "ownerReferences": [owner]}
+
+
+def _manifest(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str) -> Manifest:
+    run_policy: Manifest = {
+        # Without effect on ExitCode but for 0, which ends the job at the first loss; the launcher counts.
+        "backoffLimit": job.restarts,
+        # Those that failed stay, to be looked at.
+        "cleanPodPolicy": "Running",
+        "ttlSecondsAfterFinished": policy.keep_seconds,
+    }
+    if policy.active_seconds is not None:
+        run_policy["activeDeadlineSeconds"] = policy.active_seconds
+    of_process = _template(job, pod, identity, policy, name)
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {
+            "name": name,
+            "labels": {**pod.labels, **labels(identity)},
+            "annotations": annotations(identity),
+        },
+        "spec": {
+            "runPolicy": run_policy,
+            # The leading process writes all that there is, last of all. AllWorkers would have a worker that is lost
+            # after that started again, to wait for ever for a leader that has ended.
+            "successPolicy": "",
+            "tfReplicaSpecs": {
+                REPLICA_TYPES[role]: {"replicas": count, "restartPolicy": "ExitCode", "template": of_process}
+                for role, count in job.replicas.items()
+                if count
+            },
+        },
+    }
+
+
+def _template(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str) -> Manifest:
+    command, has_switch = job.argv, policy.switch_seconds is not None
+    if has_switch:
+        words = ("--lease", name, "--account", pod.service_account, SWITCH_SECONDS, str(policy.switch_seconds))
+        command = (*SWITCH, *words, "--", *command)
+    made = template(pod, name, identity, command, speaks_to_api=has_switch)
+    made["spec"]["affinity"] = _spread(name)
+    made["spec"]["containers"][0]["ports"] = [
+        {"name": "tfjob-port", "containerPort": CLUSTER_PORT},
+        {"name": "profiler", "containerPort": PROFILER_PORT},
+    ]
+    return made
+
+
+def _spread(name: str) -> Manifest:
+    """Prefer nodes without another process of the job, but never wait for one."""
+    term = {"labelSelector": {"matchLabels": {JOB_NAME_LABEL: name}}, "topologyKey": "kubernetes.io/hostname"}
+    return {
+        "podAntiAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]
+        }
+    }

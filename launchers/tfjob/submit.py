@@ -1,0 +1,28 @@
+"""A TFJob that needs no launcher: it is created, and left to itself."""
+
+from typing import Any
+
+from launchers.job import Job
+from launchers.kubernetes.api import SERVICES, Api
+from launchers.kubernetes.create_or_adopt import How, abandon, create_or_adopt
+from launchers.kubernetes.identity import Identity
+from launchers.kubernetes.kinds import TFJOB
+from launchers.tfjob.manifest import Policy, profiler_service, tfjob
+from trainer.errors import ConfigError
+
+
+def submit(api: Api, job: Job, identity: Identity, policy: Policy) -> tuple[dict[str, Any], How]:
+    """Return the TFJob of a training, which is created, or taken up where it runs or has succeeded.
+
+    Raises:
+        ConfigError: the cluster refuses it; one line that says why. Nothing that was created stays.
+    """
+    found, how = create_or_adopt(api, TFJOB, tfjob(job, identity, policy))
+    try:
+        if how is not How.SUCCEEDED:
+            api.apply(SERVICES, profiler_service(found))
+    except ConfigError:
+        if how is How.CREATED:
+            abandon(api, TFJOB, found)
+        raise
+    return found, how

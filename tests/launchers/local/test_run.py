@@ -1,0 +1,186 @@
+"""The process launcher, with real processes."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from launchers.job import Job
+from launchers.local.run import run_processes
+from trainer.errors import RetryableError, TrainingError
+
+
+def _run(program: str, restarts: int = 0, hang_seconds: float = 60, **replicas: int) -> list[tuple[str, str]]:
+    """Run a program as every process of a job; return the events that came, in order."""
+    argv = (sys.executable, "-c", textwrap.dedent(program))
+    events: list[tuple[str, str]] = []
+    job = Job(argv=argv, replicas=replicas, restarts=restarts, hang_seconds=hang_seconds)
+    run_processes(job, lambda name, event: events.append((name, event["event"])))
+    return events
+
+
+def test_every_process_gets_its_own_place_in_one_cluster(capfd: pytest.CaptureFixture[str]) -> None:
+    program = """
+    import json, os
+    config = json.loads(os.environ["TF_CONFIG"])
+    print(config["task"]["type"], config["task"]["index"], *sorted(sum(config["cluster"].values(), [])))
+    """
+    _run(program, chief=1, worker=2)
+    lines = sorted(capfd.readouterr().out.splitlines())
+    assert [line.split("] ")[0] for line in lines] == ["[chief 0", "[worker 0", "[worker 1"]
+    assert [line.split("] ")[1].split()[:2] for line in lines] == [["chief", "0"], ["worker", "0"], ["worker", "1"]]
+    (addresses,) = {tuple(line.split()[4:]) for line in lines}
+    assert len(set(addresses)) == 3
+    assert all(address.startswith("127.0.0.1:") for address in addresses)
+
+
+def test_a_single_process_has_no_cluster(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TF_CONFIG", "of the shell around")
+    _run("import os; print(os.environ.get('TF_CONFIG'))", worker=1)
+    assert capfd.readouterr().out == "[worker 0] None\n"
+
+
+def test_the_first_failure_ends_the_others_and_is_named() -> None:
+    program = """
+    import json, os, signal, sys
+    if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 0:
+        signal.pause()
+    sys.exit("out of luck")
+    """
+    with pytest.raises(TrainingError, match=r"^worker 1 ended with exit code 1: out of luck$"):
+        _run(program, worker=2)
+    assert not psutil.Process().children()
+
+
+def test_a_process_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("launchers.local.processes.GRACE", 0.2)
+    program = """
+    import json, os, signal, sys
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 0:
+        signal.pause()
+    sys.exit(3)
+    """
+    with pytest.raises(TrainingError, match=r"^worker 1 ended with exit code 3"):
+        _run(program, worker=2)
+    assert not psutil.Process().children()
+
+
+SLEEPERS = f"""
+    from launchers.job import Job
+    from launchers.local.run import run_processes
+    child = "import signal; print('up', flush=True); signal.pause()"
+    job = Job(argv=({sys.executable!r}, "-c", child), replicas={{"worker": 2}}, restarts=0, hang_seconds=60)
+    run_processes(job, lambda name, event: None)
+    """
+
+
+@contextlib.contextmanager
+def _launcher(program: str, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], list[psutil.Process]]]:
+    """Start a launcher of its own process; yield it with its two children once both are up."""
+    launcher = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+        cwd=folder,
+    )
+    with launcher:
+        assert launcher.stdout
+        for _ in range(2):
+            assert launcher.stdout.readline().endswith(b"up\n")
+        children = psutil.Process(launcher.pid).children()
+        assert len(children) == 2
+        yield launcher, children
+
+
+def test_a_terminated_launcher_leaves_no_process(tmp_path: Path) -> None:
+    with _launcher(SLEEPERS, tmp_path) as (launcher, children):
+        launcher.terminate()
+        assert launcher.wait(20) != 0
+        _, alive = psutil.wait_procs(children, timeout=20)
+    assert not alive
+
+
+def test_lost_processes_are_started_again_all_together(tmp_path: Path) -> None:
+    program = f"""
+    import json, os, pathlib, signal, time
+    index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+    starts = pathlib.Path({str(tmp_path / "starts")!r})
+    if index == 1:
+        with starts.open("a") as file:
+            file.write("x")
+        if starts.stat().st_size < 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+    while not starts.exists() or starts.stat().st_size < 3:
+        time.sleep(0.01)
+    """
+    _run(program, restarts=2, worker=2)
+    assert (tmp_path / "starts").read_text() == "xxx"
+
+
+def test_losses_beyond_the_restarts_are_the_jobs_end_and_worth_a_retry() -> None:
+    with pytest.raises(RetryableError, match=r"^worker 0 ended with exit code 138: gone, after 1 restarts$"):
+        _run("import sys; print('gone'); sys.exit(138)", restarts=1, worker=1)
+
+
+def test_a_processs_own_fault_is_not_tried_again(tmp_path: Path) -> None:
+    program = f"open({str(tmp_path / 'starts')!r}, 'a').write('x'); raise SystemExit(2)"
+    with pytest.raises(TrainingError, match=r"^worker 0 ended with exit code 2"):
+        _run(program, restarts=3, worker=1)
+    assert (tmp_path / "starts").read_text() == "x"
+
+
+def test_a_process_without_a_sign_of_life_is_lost() -> None:
+    # Only an event is a sign of life: this one prints, but sends none.
+    program = """
+    import signal
+    print("still here", flush=True)
+    signal.pause()
+    """
+    with pytest.raises(RetryableError, match=r"^worker 0 gave no sign of life for 0.5 s, after 0 restarts$"):
+        _run(program, hang_seconds=0.5, worker=1)
+    assert not psutil.Process().children()
+
+
+def test_events_are_passed_on_in_order() -> None:
+    program = """
+    import sys
+    from trainer.training.messages import to_pipe
+    send = to_pipe(int(sys.argv[-1]))
+    for kind in ("first", "second"):
+        send(kind, value=1)
+    """
+    events = _run(program, worker=2)
+    assert [kind for name, kind in events if name == "worker 1"] == ["first", "second"]
+
+
+def test_workers_end_when_their_launcher_is_killed(tmp_path: Path) -> None:
+    program = f"""
+    from launchers.job import Job
+    from launchers.local.run import run_processes
+    child = "import signal, sys; from trainer.training.messages import to_pipe; send = to_pipe(int(sys.argv[-1]));"
+    child += "print('up', flush=True); signal.pause()"
+    job = Job(argv=({sys.executable!r}, "-c", child), replicas={{"worker": 2}}, restarts=3, hang_seconds=60)
+    run_processes(job, lambda name, event: None)
+    """
+    with _launcher(program, tmp_path) as (launcher, children):
+        launcher.kill()
+        gone, alive = psutil.wait_procs(children, timeout=20)
+    assert len(gone) == 2
+    assert not alive
+
+
+def test_a_launcher_whose_reader_is_gone_ends_its_workers(tmp_path: Path) -> None:
+    with _launcher(SLEEPERS, tmp_path) as (launcher, children):
+        assert launcher.stdout
+        launcher.stdout.close()
+        assert launcher.wait(20) != 0
+        _, alive = psutil.wait_procs(children, timeout=20)
+    assert not alive

@@ -1,0 +1,98 @@
+"""What nobody needs any more, and what goes with what."""
+
+import datetime
+from typing import Any
+
+import pytest
+
+from components.train.tfjob.description import describe
+from launchers.job import Job, Pod
+from launchers.kubernetes.identity import OWN, Identity
+from launchers.tfjob.deletion import Found, of_run, orphans, with_dependents
+from launchers.tfjob.manifest import Policy, lease, profiler_service, tfjob
+from launchers.tfjob.predict_job import of_training
+from trainer.config import from_mapping
+
+NOW = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.timezone.utc)
+OF_KIND = "%Y-%m-%dT%H:%M:%S.%fZ"
+JOB: Job = describe(from_mapping({}), "gs://bucket", Pod(image="qcnn"))
+
+
+def _seconds_ago(seconds: float, form: str = "%Y-%m-%dT%H:%M:%SZ") -> str:
+    return (NOW - datetime.timedelta(seconds=seconds)).strftime(form)
+
+
+def _there(manifest: dict[str, Any], uid: str, age: float = 0) -> Found:
+    manifest["metadata"] |= {"uid": uid, "creationTimestamp": _seconds_ago(age)}
+    return Found(manifest["kind"], manifest)
+
+
+def _training(age: float = 0, run: str = "run", switch_seconds: int | None = 60, state: str = "Running") -> Found:
+    made = tfjob(JOB, Identity(run, "train"), Policy(switch_seconds=switch_seconds))
+    made["status"] = {"conditions": [{"type": state, "status": "True"}]}
+    return _there(made, f"{run}-uid", age)
+
+
+def _lease(job: Found, renewed: float, seconds: int = 60) -> Found:
+    return _there(lease(job.object, "test", seconds, _seconds_ago(renewed, OF_KIND)), f"{job.uid}-lease")
+
+
+def _pod(owner: str, uid: str) -> Found:
+    reference = {"kind": "TFJob", "name": "any", "uid": owner}
+    return Found("Pod", {"metadata": {"name": uid, "uid": uid, "labels": dict(OWN), "ownerReferences": [reference]}})
+
+
+@pytest.mark.parametrize(
+    ("job", "renewed", "is_orphan"),
+    [
+        (_training(age=1000), 61, True),
+        (_training(age=1000), 59, False),
+        (_training(age=61), None, True),
+        (_training(age=59), None, False),
+        (_training(age=1000, switch_seconds=None), None, False),
+        (_training(age=1000, state="Succeeded"), 1000, False),
+        (_training(age=1000, state="Failed"), 1000, False),
+    ],
+)
+def test_a_job_is_an_orphan_once_its_launcher_should_have_spoken(
+    job: Found, renewed: float | None, is_orphan: bool
+) -> None:
+    everything = [job] if renewed is None else [_lease(job, renewed), job]
+    assert orphans(everything, NOW) == ([job] if is_orphan else [])
+
+
+@pytest.mark.parametrize("runs", [("量子", "卷积"), ("exp_1", "exp.1", "EXP 1"), ("r" * 70 + "a", "r" * 70 + "b")])
+def test_of_runs_that_look_alike_only_the_one_that_is_named_is_found(runs: tuple[str, ...]) -> None:
+    everything = [_training(run=run) for run in runs]
+    for run, job in zip(runs, everything, strict=True):
+        assert of_run(everything, run) == [job]
+    assert of_run(everything, "") == of_run(everything, "exp-1") == []
+
+
+def test_what_does_not_say_its_run_is_of_none() -> None:
+    assert of_run([_pod("any", "unnamed")], "") == []
+
+
+def test_what_counts_is_the_time_that_the_lease_itself_says() -> None:
+    job = _training(age=1000)
+    assert orphans([_lease(job, 100, seconds=200), job], NOW) == []
+
+
+def test_what_belongs_to_nothing_that_is_there_is_an_orphan() -> None:
+    job = _training(switch_seconds=None)
+    kept, left = _pod(job.uid, "kept"), _pod("gone", "left")
+    unlabelled = Found("Service", {"metadata": {"name": "x", "uid": "x", "ownerReferences": kept.object["metadata"]}})
+    unlabelled.object["metadata"]["ownerReferences"] = [{"kind": "TFJob", "name": "any", "uid": "gone"}]
+    assert orphans([kept, left, unlabelled, job], NOW) == [left]
+
+
+def test_with_a_job_goes_what_it_owns_and_what_predicts_with_it_and_no_more() -> None:
+    job, other = _training(state="Succeeded"), _training(run="other")
+    service, of_lease, pod = _there(profiler_service(job.object), "service"), _lease(job, 0), _pod(job.uid, "pod")
+    prediction = _there(of_training(job.object), "prediction")
+    predicting = _pod("prediction", "predicting")
+    predicting.object["metadata"]["ownerReferences"][0]["kind"] = "Job"
+    everything = [pod, predicting, _pod(other.uid, "of other"), service, of_lease, prediction, job, other]
+    gone = with_dependents([job], everything)
+    assert {found.uid for found in gone} == {job.uid, "prediction", "service", of_lease.uid, "pod", "predicting"}
+    assert {found.uid for found in with_dependents([prediction], everything)} == {"prediction", "predicting"}

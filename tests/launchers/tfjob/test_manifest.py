@@ -1,0 +1,218 @@
+"""Manifests of a training job on Kubernetes; tests/cluster has the API server judge them."""
+
+import dataclasses
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from launchers.job import Job, Pod
+from launchers.kubernetes.identity import RUN_ANNOTATION, Identity
+from launchers.tfjob.manifest import (
+    HASH_ANNOTATION,
+    TRAINING_ANNOTATION,
+    Manifest,
+    Policy,
+    lease,
+    profiler_service,
+    tfjob,
+)
+from trainer.errors import ConfigError
+
+POD = Pod(image="registry/qcnn@sha256:0")
+JOB = Job(argv=("python", "train.py"), replicas={"worker": 2}, restarts=3, hang_seconds=60, pod=POD)
+RUN = Identity("3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7b1ce", "train")
+POLICY = Policy()
+# training-operator v1.9.4, tfjob_webhook.go: NameIsDNS1035Label.
+DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+
+
+def _name(job: Job = JOB, identity: Identity = RUN, policy: Policy = POLICY) -> str:
+    return str(tfjob(job, identity, policy)["metadata"]["name"])
+
+
+def test_one_training_has_one_name_and_every_difference_in_what_is_trained_another() -> None:
+    names = [
+        _name(),
+        _name(identity=dataclasses.replace(RUN, run="another")),
+        _name(identity=dataclasses.replace(RUN, task="another")),
+        _name(identity=dataclasses.replace(RUN, iteration=1)),
+        _name(dataclasses.replace(JOB, argv=("python", "other.py"))),
+        _name(dataclasses.replace(JOB, replicas={"worker": 3})),
+    ]
+    assert len(set(names)) == len(names)
+    assert _name() == names[0]
+
+
+@pytest.mark.parametrize(
+    ("job", "policy"),
+    [
+        (dataclasses.replace(JOB, pod=dataclasses.replace(POD, memory="8Gi")), POLICY),
+        (dataclasses.replace(JOB, pod=dataclasses.replace(POD, image="registry/qcnn@sha256:1")), POLICY),
+        (dataclasses.replace(JOB, pod=dataclasses.replace(POD, labels={"team": "physics"})), POLICY),
+        (dataclasses.replace(JOB, restarts=9), POLICY),
+        (JOB, Policy(keep_seconds=60)),
+        (JOB, Policy(switch_seconds=None)),
+    ],
+    ids=["memory", "image", "labels", "restarts", "time to keep", "switch"],
+)
+def test_what_a_training_is_given_makes_another_object_of_the_same_name(job: Job, policy: Policy) -> None:
+    first, second = (tfjob(each, RUN, of)["metadata"] for each, of in ((JOB, POLICY), (job, policy)))
+    assert first["name"] == second["name"]
+    assert first["annotations"][TRAINING_ANNOTATION] == second["annotations"][TRAINING_ANNOTATION]
+    assert first["annotations"][HASH_ANNOTATION] != second["annotations"][HASH_ANNOTATION]
+
+
+def test_roles_that_no_process_has_make_no_other_training() -> None:
+    assert _name(dataclasses.replace(JOB, replicas={"worker": 2, "ps": 0})) == _name()
+
+
+@pytest.mark.parametrize("run", ["3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7b1ce", "Ünïcode Run_7!", "x", "-", "run-" * 40])
+@pytest.mark.parametrize("task", ["train", "Train on many workers of a cluster", "t"])
+@pytest.mark.parametrize("iteration", [0, 123456])
+def test_every_name_is_a_label_that_leaves_room_for_the_operators_endings(run: str, task: str, iteration: int) -> None:
+    name = _name(identity=Identity(run, task, iteration))
+    assert len(name) <= 50
+    assert DNS_1035.fullmatch(name)
+    assert f"-{iteration}-" in name
+    assert len(f"{name}-evaluator-0") <= 63
+
+
+def test_runs_that_look_alike_once_cut_do_not_meet() -> None:
+    first, second = (_name(identity=Identity("run-" * 40 + end, "train")) for end in "ab")
+    assert first != second
+
+
+def test_the_owner_is_named_but_changes_nothing_else() -> None:
+    owner = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "qcnn-x", "uid": "1-2-3"}
+    owned = tfjob(JOB, RUN, POLICY, owner)
+    assert owned["metadata"].pop("ownerReferences") == [owner]
+    assert owned == tfjob(JOB, RUN, POLICY)
+
+
+def test_every_role_is_restarted_by_exit_code_and_called_as_the_operator_does() -> None:
+    job = dataclasses.replace(JOB, replicas={"chief": 1, "worker": 2, "ps": 1, "evaluator": 1})
+    replicas = tfjob(job, RUN, POLICY)["spec"]["tfReplicaSpecs"]
+    assert {role: spec["replicas"] for role, spec in replicas.items()} == {
+        "Chief": 1,
+        "Worker": 2,
+        "PS": 1,
+        "Evaluator": 1,
+    }
+    for spec in replicas.values():
+        assert spec["restartPolicy"] == "ExitCode"
+        (container,) = spec["template"]["spec"]["containers"]
+        assert container["name"] == "tensorflow"
+        assert [port["containerPort"] for port in container["ports"]] == [2222, 2223]
+
+
+def test_the_run_policy_is_where_the_operator_reads_it() -> None:
+    spec = tfjob(JOB, RUN, Policy(active_seconds=100, keep_seconds=7))["spec"]
+    assert spec["runPolicy"] == {
+        "activeDeadlineSeconds": 100,
+        "backoffLimit": 3,
+        "cleanPodPolicy": "Running",
+        "ttlSecondsAfterFinished": 7,
+    }
+    assert spec["successPolicy"] == ""
+
+
+def _template(pod: Pod, policy: Policy = POLICY) -> dict[str, Any]:
+    manifest = tfjob(dataclasses.replace(JOB, pod=pod), RUN, policy)
+    return dict(manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"])
+
+
+def test_pods_get_what_the_description_says() -> None:
+    pod = Pod(
+        image="registry/qcnn:1",
+        pull_policy="Never",
+        pull_secrets=("registry",),
+        service_account="trainer",
+        cpu="500m",
+        memory="1Gi",
+        gpus=2,
+        environment={"A": "b"},
+        volumes={"/data": {"emptyDir": {}}},
+        node_selector={"pool": "spot"},
+        tolerations=({"key": "spot", "operator": "Exists"},),
+        labels={"team": "physics"},
+    )
+    template = _template(pod)
+    spec = template["spec"]
+    assert template["metadata"]["labels"].items() >= {"team": "physics", "sidecar.istio.io/inject": "false"}.items()
+    assert template["metadata"]["annotations"] == {"sidecar.istio.io/inject": "false", RUN_ANNOTATION: RUN.run}
+    assert spec["serviceAccountName"] == "trainer"
+    assert spec["imagePullSecrets"] == [{"name": "registry"}]
+    assert spec["nodeSelector"] == {"pool": "spot"}
+    assert spec["tolerations"] == [{"key": "spot", "operator": "Exists"}]
+    (container,) = spec["containers"]
+    assert (container["image"], container["imagePullPolicy"]) == ("registry/qcnn:1", "Never")
+    assert container["resources"] == {
+        "requests": {"cpu": "500m", "memory": "1Gi", "nvidia.com/gpu": "2"},
+        "limits": {"memory": "1Gi", "nvidia.com/gpu": "2"},
+    }
+    assert {"name": "A", "value": "b"} in container["env"]
+    assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/tmp", "/data"]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+@pytest.mark.parametrize("seconds", [None, 600])
+def test_pods_have_no_more_rights_than_they_need(seconds: int | None) -> None:
+    spec = _template(POD, Policy(switch_seconds=seconds))["spec"]
+    # Not the group of root, and volumes that are root's can be written.
+    assert spec["securityContext"].items() >= {"runAsNonRoot": True, "fsGroup": 10001}.items()
+    (container,) = spec["containers"]
+    assert container["securityContext"]["runAsGroup"] == 10001
+    # Only who looks after a Lease speaks to the API server.
+    assert spec["automountServiceAccountToken"] is (seconds is not None)
+    (temporary,) = spec["volumes"]
+    assert temporary["emptyDir"]["sizeLimit"]
+
+
+def test_processes_of_one_job_avoid_each_others_nodes_but_do_not_have_to() -> None:
+    manifest = tfjob(JOB, RUN, POLICY)
+    affinity = manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["affinity"]
+    ((kind, terms),) = affinity["podAntiAffinity"].items()
+    assert kind == "preferredDuringSchedulingIgnoredDuringExecution"
+    selector = terms[0]["podAffinityTerm"]["labelSelector"]["matchLabels"]
+    assert selector == {"training.kubeflow.org/job-name": manifest["metadata"]["name"]}
+
+
+def test_only_a_job_with_a_launcher_has_the_switch() -> None:
+    def command(policy: Policy) -> list[str]:
+        (container,) = _template(POD, policy)["spec"]["containers"]
+        return list(container["command"])
+
+    assert command(Policy(switch_seconds=None)) == ["python", "train.py"]
+    switched = command(Policy(switch_seconds=30))
+    assert switched[-2:] == ["python", "train.py"]
+    assert switched[switched.index("--lease") + 1] == _name(policy=Policy(switch_seconds=30))
+    assert switched[switched.index("--seconds") + 1] == "30"
+
+
+@pytest.mark.parametrize("of", [profiler_service, lambda job: lease(job, "me", 30, "2026-01-31T12:00:00.000000Z")])
+def test_what_belongs_to_a_job_goes_with_it(of: Callable[[Manifest], Manifest]) -> None:
+    job = tfjob(JOB, RUN, POLICY)
+    job["metadata"]["uid"] = "1-2-3"
+    manifest = of(job)
+    (owner,) = manifest["metadata"]["ownerReferences"]
+    assert owner == {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "name": job["metadata"]["name"],
+        "uid": "1-2-3",
+    }
+    assert manifest["metadata"]["labels"] == job["metadata"]["labels"]
+    assert manifest["metadata"]["annotations"] == {RUN_ANNOTATION: RUN.run}
+
+
+@pytest.mark.parametrize("replicas", [{}, {"worker": 0}, {"ps": 1}, {"chief": 2}, {"worker": 1, "master": 1}])
+def test_a_job_that_nobody_could_lead_is_refused(replicas: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match=r"^replicas: .* Given: "):
+        tfjob(dataclasses.replace(JOB, replicas=replicas), RUN, POLICY)
+
+
+def test_a_job_without_an_image_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^pod: .* Given: none$"):
+        tfjob(dataclasses.replace(JOB, pod=None), RUN, POLICY)

@@ -1,0 +1,49 @@
+"""Which room may import which: cli -> pipelines -> components -> launchers -> trainer."""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LAYERS = ["trainer", "launchers", "components", "pipelines", "cli"]
+# What runs the processes of a training knows nothing of what they train.
+LAUNCHERS_KNOW = ("trainer.errors", "trainer.startup", "trainer.provenance")
+# Libraries that a layer leaves to those above.
+LEFT = {"trainer": {"kfp", "kubernetes"}, "launchers": {"kfp"}}
+
+
+def _imported(path: Path) -> set[str]:
+    """Return the dotted names that a module imports."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def _modules(layer: str) -> Iterator[tuple[Path, set[str]]]:
+    for path in sorted((ROOT / layer).rglob("*.py")):
+        yield path, _imported(path)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_imports_never_point_upwards(layer: str) -> None:
+    forbidden = {*LAYERS[LAYERS.index(layer) + 1 :], *LEFT.get(layer, ())}
+    for path, imported in _modules(layer):
+        assert not {name.split(".")[0] for name in imported} & forbidden, path
+
+
+def test_launchers_know_no_experiments() -> None:
+    for path, imported in _modules("launchers"):
+        of_trainer = {name for name in imported if name.startswith("trainer.")}
+        assert not {name for name in of_trainer if not name.startswith(LAUNCHERS_KNOW)}, path
+
+
+def test_a_folder_holds_no_more_than_fifteen_modules() -> None:
+    modules = Counter(path.parent for layer in LAYERS for path, _ in _modules(layer) if path.name != "__init__.py")
+    assert {folder for folder, count in modules.items() if count > 15} == set()

@@ -1,0 +1,369 @@
+import contextlib
+import csv
+import dataclasses
+import importlib
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tests.board import scalars
+from tests.trainer.conftest import SMALL, assert_same_training, outcomes
+from trainer import data
+from trainer.config import ExperimentConfig, from_mapping
+from trainer.errors import ArtifactError, ConfigError, TrainingError
+from trainer.folders import only_writer
+from trainer.model import build_model
+from trainer.results import export
+from trainer.results.evaluate import predict
+from trainer.training import checkpoints
+from trainer.training.fit import train
+from trainer.training.state import Training, assign
+
+
+def test_equals_plain_gradient_descent_on_each_true_batch(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
+) -> None:
+    """One epoch of SGD by hand, sample by sample, with the uneven last batch divided by its own size."""
+    config = small_config.model_copy(update={"optimizer": "sgd", "epochs": 1, "learning_rate": 0.1})
+    history = train(config, small_dataset, tmp_path)
+
+    model = build_model(config)
+    samples = small_dataset.train.take(data.order(config.seed, 1, len(small_dataset.train)))
+    squared = []
+    for start in range(0, len(samples), config.batch_size):
+        batch = samples.take(np.arange(start, min(start + config.batch_size, len(samples))))
+        with tf.GradientTape() as tape:
+            errors = model((batch.qubit, batch.angle))[:, 0] - batch.label.astype(np.float64)
+            loss = tf.reduce_sum(errors**2) / len(batch)
+        squared += (errors.numpy() ** 2).tolist()
+        gradients = tape.gradient(loss, model.trainable_variables)
+        for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
+            variable.assign_sub(0.1 * gradient)
+
+    assert history[0].train_loss == pytest.approx(np.mean(squared), rel=1e-5)
+    checkpoint = checkpoints.load_latest(tmp_path / "checkpoints")
+    assert checkpoint
+    for weights, variable in zip(checkpoint.weights, model.trainable_variables, strict=True):
+        # TensorFlow Quantum's gradient is itself good to 1e-5; a wrong divisor is seen at 1e-2.
+        np.testing.assert_allclose(weights, variable.numpy(), atol=1e-4)
+
+
+def test_the_checkpoint_of_a_complete_training_says_what_ran_and_how_it_does_on_fresh_samples(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    assert checkpoint.simulator == "statevector"
+    model, fresh = build_model(small_config), data.fresh(4, seed=0)
+    assign(model.trainable_variables, checkpoint.weights)
+    assert checkpoint.fresh_mse == pytest.approx(np.mean((predict(model, fresh) - fresh.label) ** 2), rel=1e-5)
+    (before,) = (path for path in (trained / "checkpoints").iterdir() if path.name == "epoch-000002.npz")
+    assert checkpoints._load(before).fresh_mse is None
+    asked = small_config.model_copy(update={"simulator": "window", "epochs": 1})
+    train(asked, small_dataset, tmp_path)
+    other = checkpoints.load_latest(tmp_path / "checkpoints")
+    assert other
+    assert other.simulator == "window"
+
+
+def test_what_a_checkpoint_holds_must_fit_the_model(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    for weights in (checkpoint.weights[:-1], (np.zeros(20), *checkpoint.weights[1:])):
+        folder = tmp_path / str(len(weights))
+        checkpoints.save(dataclasses.replace(checkpoint, weights=weights, history=checkpoint.history[:1]), folder)
+        with pytest.raises(ArtifactError, match=r"^checkpoint: its weights must be of shapes \[\(21,\), .*Given: \["):
+            Training(small_config, small_dataset, folder, tf.distribute.get_strategy())
+
+
+def test_a_circuit_of_gates_that_cirq_cannot_write_down_is_known_again(
+    small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gates_of_mine.py").write_text("""
+import cirq, numpy, sympy
+from trainer.quantum.circuits import Ansatz
+class Turn(cirq.Gate):
+    def num_qubits(self): return 1
+    def _unitary_(self): return cirq.unitary(cirq.Y ** 0.3)
+def circuit(qubits):
+    s = sympy.Symbol("s")
+    return Ansatz(cirq.Circuit(Turn()(qubits[0]), cirq.X(qubits[0]) ** s), (s,), (qubits[0],))
+""")
+    monkeypatch.syspath_prepend(tmp_path)
+    config = small_config.model_copy(update={"model": "gates_of_mine:circuit", "epochs": 1})
+    train(config, small_dataset, tmp_path / "training")
+    train(config.model_copy(update={"epochs": 2}), small_dataset, tmp_path / "training")
+    checkpoint = checkpoints.load_latest(tmp_path / "training" / "checkpoints")
+    assert checkpoint
+    assert (len(checkpoint.history), len(checkpoint.circuit)) == (2, 64)
+
+
+def test_what_to_expect_is_said_before_the_first_epoch(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="trainer"):
+        train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
+    expected, first = (
+        next(place for place, line in enumerate(caplog.messages) if line.startswith(beginning))
+        for beginning in ("expected on two cores: about 0.05", "epoch 1/1")
+    )
+    assert expected < first
+
+
+def test_validation_loss_is_keras_own(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path
+) -> None:
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    model = build_model(small_config)
+    for variable, value in zip(model.trainable_variables, checkpoint.weights, strict=True):
+        variable.assign(value)
+    split = small_dataset.validation
+    loss, accuracy = model.evaluate((split.qubit, split.angle), split.label.astype(np.float64), verbose=0)
+    assert checkpoint.history[-1].val_loss == pytest.approx(loss, rel=1e-5)
+    assert checkpoint.history[-1].val_accuracy == pytest.approx(accuracy)
+
+
+def test_twice_gives_identical_losses(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    again = train(small_config, small_dataset, tmp_path)
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    assert outcomes(again) == outcomes(checkpoint.history)
+
+
+def test_started_again_continues_to_the_same_weights(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
+    train(small_config, small_dataset, tmp_path)
+    assert_same_training(trained, tmp_path)
+
+
+def test_finished_training_started_again_changes_nothing(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path
+) -> None:
+    def state() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
+
+    before = state()
+    history = train(small_config, small_dataset, trained)
+    assert [epoch.epoch for epoch in history] == [1, 2, 3]
+    assert state() == before
+
+
+def test_a_history_that_was_lost_is_written_again(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(trained / "checkpoints", tmp_path / "checkpoints")
+    train(small_config, small_dataset, tmp_path)
+    assert (tmp_path / "history.csv").read_bytes() == (trained / "history.csv").read_bytes()
+
+
+def test_mirrored_strategy_computes_the_same(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    config = small_config.model_copy(update={"strategy": "mirrored"})
+    history = train(config, small_dataset, tmp_path)
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    np.testing.assert_allclose(outcomes(history), outcomes(checkpoint.history), rtol=1e-5)
+
+
+def test_keeps_history_and_tensorboard_events(trained: Path) -> None:
+    with (trained / "history.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["epoch"] for row in rows] == ["1", "2", "3"]
+    for name in ("train", "validation"):
+        losses = scalars(trained / "logs" / name)["loss"]
+        column = "train_loss" if name == "train" else "val_loss"
+        # 28 samples are 4 updates an epoch.
+        assert losses == pytest.approx({4 * int(row["epoch"]): float(row[column]) for row in rows}, rel=1e-6)
+
+
+def test_checkpoints_may_be_rarer_than_epochs(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
+) -> None:
+    options = small_config.options.model_copy(update={"checkpoint_seconds": 3600.0})
+    train(small_config.model_copy(update={"options": options}), small_dataset, tmp_path)
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["epoch-000003.npz"]
+
+
+def test_a_loss_that_is_not_finite_ends_training_with_epoch_and_step(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
+) -> None:
+    config = small_config.model_copy(update={"optimizer": "sgd", "learning_rate": 1e300})
+    with pytest.raises(TrainingError, match=r"no longer finite at epoch 1, step 2.*Given: loss "):
+        train(config, small_dataset, tmp_path)
+    assert not list(tmp_path.rglob("*.npz"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seed": 1}, "seed: the folder's checkpoint was trained with 0.* Given: 1"),
+        ({"learning_rate": 0.1}, "learning_rate: the folder's checkpoint was trained with 0.02.* Given: 0.1"),
+        ({"model": "deep"}, "model: the folder's checkpoint was trained with 'hybrid'.* Given: 'deep'"),
+        ({"epochs": 2}, "epochs: the folder's checkpoint is already at epoch 3. Given: 2"),
+    ],
+)
+def test_refuses_to_continue_another_experiment(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, changes: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ArtifactError, match=f"^{message}"):
+        train(small_config.model_copy(update=changes), small_dataset, trained)
+
+
+def test_refuses_to_continue_another_circuit_of_the_same_name(
+    small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "circuit_of_mine.py"
+    program = """
+import cirq, sympy
+from trainer.quantum.circuits import Ansatz
+def circuit(qubits):
+    s = sympy.symbols("s0:4")
+    return Ansatz(cirq.Circuit(cirq.{gate}(q) ** x for q, x in zip(qubits, s)), s, tuple(qubits[2:]))
+"""
+    module.write_text(program.format(gate="Y"))
+    monkeypatch.syspath_prepend(tmp_path)
+    config = small_config.model_copy(update={"model": "circuit_of_mine:circuit", "epochs": 1})
+    train(config, small_dataset, tmp_path / "training")
+    export.export(tmp_path / "training", tmp_path / "model")
+    export.load(tmp_path / "model")
+    module.write_text(program.format(gate="X"))
+    # Python may take a file of the same size and second for unchanged.
+    monkeypatch.delitem(sys.modules, "circuit_of_mine")
+    importlib.invalidate_caches()
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
+    with pytest.raises(ArtifactError, match=r"^model: the folder's checkpoint was trained with another circuit"):
+        train(config, small_dataset, tmp_path / "training")
+    with pytest.raises(ArtifactError, match=r"^model: was trained with another circuit"):
+        export.load(tmp_path / "model")
+
+
+def test_refuses_to_continue_on_other_samples(small_config: ExperimentConfig, trained: Path) -> None:
+    other = data.generate(small_config.model_copy(update={"seed": 9}))
+    with pytest.raises(ArtifactError, match=r"^dataset: .* trained on other samples"):
+        train(small_config, other, trained)
+
+
+def test_refuses_a_damaged_checkpoint(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
+) -> None:
+    train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
+    (path,) = (tmp_path / "checkpoints").iterdir()
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ArtifactError, match=r"^checkpoint: epoch-000001.npz is damaged .*Given: "):
+        train(small_config, small_dataset, tmp_path)
+
+
+def test_refuses_more_workers_than_processes(small_dataset: data.Dataset, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^workers: "):
+        train(from_mapping({"qubits": 4}), small_dataset, tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _no_graphs_left() -> Iterator[None]:
+    yield
+    tf_keras.backend.clear_session()
+
+
+def test_early_stopping_and_best_weights(tmp_path: Path) -> None:
+    options = {"patience": 3, "weights": "both"}
+    config = from_mapping({**SMALL, "epochs": 60, "learning_rate": 0.3, "options": options})
+    history = train(config, data.generate(config), tmp_path)
+    losses = [epoch.val_loss for epoch in history]
+    best = losses.index(min(losses))
+    assert len(history) < 60
+    assert len(history) - 1 - best == 3
+    export.export(tmp_path, tmp_path / "model")
+    model, description = export.load(tmp_path / "model")
+    assert description["weights"] == "best"
+    assert description["training"]["weights_epoch"] == best + 1
+    assert description["training"]["val_loss"] == losses[best]
+    split = data.generate(config).validation
+    assert np.mean((predict(model, split) - split.label) ** 2) == pytest.approx(losses[best], rel=1e-6)
+    checkpoint, fresh = checkpoints.load_latest(tmp_path / "checkpoints"), data.fresh(4, seed=0)
+    assert checkpoint
+    # Of the weights that are exported, not of the last.
+    assert checkpoint.fresh_mse == pytest.approx(np.mean((predict(model, fresh) - fresh.label) ** 2), rel=1e-5)
+    model.load_weights(tmp_path / "model" / "last.weights.h5")
+    assert np.mean((predict(model, split) - split.label) ** 2) == pytest.approx(losses[-1], rel=1e-6)
+
+
+def test_stopping_early_is_complete_and_changes_nothing_when_started_again(tmp_path: Path) -> None:
+    config = from_mapping({**SMALL, "epochs": 60, "learning_rate": 0.3, "options": {"patience": 2}})
+    dataset = data.generate(config)
+    assert train(config, dataset, tmp_path) == train(config, dataset, tmp_path)
+
+
+def test_a_damaged_checkpoint_is_said_and_the_one_before_is_used(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    with warning_lines() as lines:
+        train(small_config.model_copy(update={"epochs": 2}), small_dataset, tmp_path)
+        newest = tmp_path / "checkpoints" / "epoch-000002.npz"
+        newest.write_bytes(newest.read_bytes()[:-100])
+        history = train(small_config, small_dataset, tmp_path)
+    assert any("epoch-000002.npz; the one before is used" in line for line in lines)
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    assert outcomes(history) == outcomes(checkpoint.history)
+
+
+def test_one_folder_is_trained_in_by_one_process_at_a_time(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainer.folders._PATIENCE", 0.2)
+    with only_writer(tmp_path), pytest.raises(ArtifactError, match=r"^training: another process trains in this folder"):
+        train(small_config, small_dataset, tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_a_full_disk_is_one_line_and_the_last_checkpoint_stays(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
+) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], check=True)
+    try:
+        train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path, logs=tmp_path.parent / "logs")
+        filler = tmp_path / "filler"
+        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+            while file.write(bytes(1024)):
+                pass
+        with pytest.raises(
+            ArtifactError, match=r"^output: cannot be written \(No space left on device\). Given: "
+        ) as error:
+            train(small_config, small_dataset, tmp_path, logs=tmp_path.parent / "logs")
+        assert "\n" not in str(error.value)
+        assert not list(tmp_path.rglob(".unfinished-*"))
+        filler.unlink()
+        assert len(train(small_config, small_dataset, tmp_path, logs=tmp_path.parent / "logs")) == 3
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+
+
+@contextlib.contextmanager
+def warning_lines() -> Iterator[list[str]]:
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("trainer")
+    logger.addHandler(handler)
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(handler)

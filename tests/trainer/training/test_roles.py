@@ -1,0 +1,121 @@
+import json
+from typing import Any
+
+import pytest
+
+from trainer.config import from_mapping
+from trainer.errors import ConfigError
+from trainer.training.roles import Cluster, check_workers, parse_cluster
+
+# As training-operator v1.9 writes it: genTFConfigJSONStr.
+TFJOB_WORKERS = ["train-worker-0.team.svc:2222", "train-worker-1.team.svc:2222"]
+
+
+def _tf_config(cluster: Any, role: Any, index: Any, **more: Any) -> dict[str, str]:
+    task = {"type": role, "index": index}
+    return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task, "environment": "cloud", **more})}
+
+
+def _parsed(environment: dict[str, str]) -> Cluster:
+    cluster = parse_cluster(environment)
+    assert cluster is not None
+    return cluster
+
+
+def test_tfjob_of_workers_only() -> None:
+    cluster = {"worker": TFJOB_WORKERS}
+    first, second = (_parsed(_tf_config(cluster, "worker", index)) for index in (0, 1))
+    assert (first.role, first.index, first.is_chief) == ("worker", 0, True)
+    assert (second.index, second.is_chief, second.training_workers) == (1, False, 2)
+    assert first.training_addresses == {"worker": tuple(TFJOB_WORKERS)}
+
+
+def test_tfjob_with_every_role() -> None:
+    cluster = {
+        "chief": ["train-chief-0.team.svc:2222"],
+        "evaluator": ["train-evaluator-0.team.svc:2222"],
+        "ps": ["train-ps-0.team.svc:2222"],
+        "worker": TFJOB_WORKERS,
+    }
+    chief, worker, evaluator = (_parsed(_tf_config(cluster, role, 0)) for role in ("chief", "worker", "evaluator"))
+    assert chief.is_chief
+    assert not worker.is_chief
+    assert not evaluator.is_chief
+    assert chief.training_workers == 3
+    assert "evaluator" not in chief.training_addresses
+
+
+@pytest.mark.parametrize("environment", [{}, {"TF_CONFIG": ""}, {"TF_CONFIG": "{}"}, {"CLUSTER_SPEC": " "}])
+def test_bare_shell_and_single_replica_have_no_cluster(environment: dict[str, str]) -> None:
+    assert parse_cluster(environment) is None
+
+
+def test_vertex_tf_config() -> None:
+    cluster = {
+        "chief": ["cmle-training-workerpool0-ab-0:2222"],
+        "worker": ["cmle-training-workerpool1-ab-0:2222", "cmle-training-workerpool1-ab-1:2222"],
+    }
+    chief = _parsed(_tf_config(cluster, "chief", 0, job='{"worker_count":"2"}'))
+    worker = _parsed(_tf_config(cluster, "worker", 0))
+    assert chief.is_chief
+    assert not worker.is_chief
+    assert worker.training_workers == 3
+
+
+def test_vertex_cluster_spec_names_worker_pools() -> None:
+    spec = {
+        "cluster": {
+            "workerpool0": ["cmle-training-workerpool0-ab-0:2222"],
+            "workerpool1": ["cmle-training-workerpool1-ab-0:2222"],
+            "workerpool2": ["cmle-training-workerpool2-ab-0:2222"],
+            "workerpool3": ["cmle-training-workerpool3-ab-0:2222"],
+        },
+        "environment": "cloud",
+        "task": {"type": "workerpool1", "index": 0},
+        "job": "{}",
+    }
+    cluster = _parsed({"CLUSTER_SPEC": json.dumps(spec)})
+    assert (cluster.role, cluster.index, cluster.training_workers) == ("worker", 0, 2)
+    assert set(cluster.addresses) == {"chief", "worker", "ps", "evaluator"}
+
+
+def test_tf_config_wins_over_cluster_spec() -> None:
+    environment = _tf_config({"worker": ["a:1"]}, "worker", 0)
+    assert _parsed({**environment, "CLUSTER_SPEC": "not read"}).role == "worker"
+
+
+def test_written_by_hand_without_environment_and_with_an_evaluator_outside() -> None:
+    text = json.dumps({"cluster": {"worker": ["a:1"]}, "task": {"type": "evaluator", "index": 0}})
+    assert _parsed({"TF_CONFIG": text}).role == "evaluator"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "TF_CONFIG: is not JSON"),
+        ("[1]", "TF_CONFIG: must be an object"),
+        ('{"cluster": {"worker": ["a:1"]}}', "TF_CONFIG: task must hold type and index"),
+        ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker"}}', "TF_CONFIG: task must hold type and index"),
+        ('{"task": {"type": "worker", "index": 0}}', "TF_CONFIG: cluster must map roles to addresses"),
+        ('{"cluster": {"boss": ["a:1"]}, "task": {"type": "boss", "index": 0}}', "TF_CONFIG: roles are chief, worker"),
+        ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "ps", "index": 0}}', "TF_CONFIG: task.index must be"),
+        ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}', "TF_CONFIG: task.index must be"),
+        ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": -1}}', "TF_CONFIG: task.index must be"),
+        ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": "0"}}', "TF_CONFIG: task.index must be"),
+        ('{"cluster": {"worker": ["a"]}, "task": {"type": "worker", "index": 0}}', "TF_CONFIG: cluster.worker must be"),
+        # enableDynamicWorker
+        ('{"cluster": {"worker": {"0": "a:1"}}, "task": {"type": "worker", "index": 0}}', "TF_CONFIG: cluster.worker"),
+    ],
+)
+def test_refuses_what_no_cluster_can_be_made_of(text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{message}.*Given: ") as error:
+        parse_cluster({"TF_CONFIG": text})
+    assert "\n" not in str(error.value)
+
+
+def test_the_cluster_must_have_as_many_workers_as_the_experiment() -> None:
+    config = from_mapping({"workers": 3})
+    with pytest.raises(ConfigError, match=r"^workers: .* lists 2 .*Given: 3"):
+        check_workers(config, _parsed(_tf_config({"worker": TFJOB_WORKERS}, "worker", 0)))
+    with pytest.raises(ConfigError, match=r"^workers: neither .* is set.*Given: 3"):
+        check_workers(config, None)

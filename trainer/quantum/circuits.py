@@ -1,0 +1,192 @@
+"""The circuits of the quantum convolutional network, in cirq.
+
+Words and order of gates follow the TensorFlow Quantum QCNN tutorial (Cong, Choi and Lukin,
+arXiv:1810.03787), with all 15 parameters of the two-qubit convolution.
+"""
+
+import collections
+import dataclasses
+import importlib
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import cirq
+import sympy
+
+from trainer.config import MODELS
+from trainer.errors import ConfigError, given, one_line
+from trainer.startup import noted_interrupts
+
+CONVOLUTION_PARAMETERS = 15
+POOLING_PARAMETERS = 6
+_LAYER_PARAMETERS = CONVOLUTION_PARAMETERS + POOLING_PARAMETERS
+
+_Kind = TypeVar("_Kind")
+
+
+@dataclasses.dataclass(frozen=True)
+class Ansatz:
+    """What is trained: a circuit applied after the data state, and the qubits read out in Z.
+
+    One readout is the prediction itself; several feed the dense layers. `symbols` gives the order
+    of the quantum parameters. What the circuit may hold is decided by `trainer.simulators.gates`.
+
+    Raises:
+        ConfigError: these are not a circuit, symbols with names of their own, and at least one qubit.
+    """
+
+    circuit: cirq.Circuit
+    symbols: tuple[sympy.Symbol, ...]
+    readouts: tuple[cirq.Qid, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what is no ansatz."""
+        if not isinstance(self.circuit, cirq.AbstractCircuit):
+            raise ConfigError(f"model: circuit must be a cirq.Circuit. Given: {given(self.circuit)}")
+        object.__setattr__(self, "circuit", self.circuit.unfreeze(copy=False))
+        object.__setattr__(self, "symbols", _all_of(sympy.Symbol, "symbols must be of sympy.Symbol", self.symbols))
+        object.__setattr__(self, "readouts", _all_of(cirq.Qid, "readouts must be qubits", self.readouts))
+        names = collections.Counter(symbol.name for symbol in self.symbols)
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise ConfigError(f"model: symbols must list each name once. Given: {', '.join(twice)} again")
+        if not self.readouts:
+            raise ConfigError("model: readouts must name at least one qubit. Given: none")
+
+
+def ring(qubits: int) -> list[cirq.GridQubit]:
+    """Return the qubits of the ring, in order."""
+    return cirq.GridQubit.rect(1, qubits)
+
+
+def cluster_state(qubits: Sequence[cirq.Qid]) -> cirq.Circuit:
+    """Cluster state on a ring: H on each qubit, CZ between neighbours, the closing pair included."""
+    neighbours = itertools.pairwise([*qubits, qubits[0]])
+    return cirq.Circuit(cirq.H.on_each(*qubits), [cirq.CZ(a, b) for a, b in neighbours])
+
+
+def convolution(qubits: Sequence[cirq.Qid], s: Sequence[sympy.Symbol]) -> cirq.Circuit:
+    """One convolution layer: every neighbouring pair of the ring once, all with the same parameters.
+
+    First (0,1)(2,3)..., then (1,2)(3,4)...(n-1,0). With odd n the closing pair (n-1,0) shares a
+    qubit with (n-2,n-1) and comes after it.
+    """
+    *pairs, closing = itertools.pairwise([*qubits, qubits[0]])
+    even, odd = pairs[0::2], pairs[1::2]
+    rounds = [even, odd, [closing]] if len(qubits) % 2 else [even, [*odd, closing]]
+    return cirq.Circuit(moment for side_by_side in rounds for moment in _two_qubit(side_by_side, s))
+
+
+def pool(qubits: Sequence[cirq.Qid], s: Sequence[sympy.Symbol]) -> tuple[cirq.Circuit, Sequence[cirq.Qid]]:
+    """Pool the first half of the qubits into the second; return the circuit and the sinks.
+
+    A source is pooled into its sink by basis changes s0..s2 on the sink and s3..s5 on the source, CNOT, and the
+    sink's inverse. With odd n there is one sink more than there are sources: the last qubit is kept as it is, unpooled.
+    """
+    sources, sinks = qubits[: len(qubits) // 2], qubits[len(qubits) // 2 :]
+    pooled = sinks[: len(sources)]
+    back = [(cirq.Z ** -s[2]), (cirq.Y ** -s[1]), (cirq.X ** -s[0])]
+    moments = [
+        *_basis_changes((pooled, s[0:3]), (sources, s[3:6])),
+        _moment(cirq.CNOT, zip(sources, pooled, strict=True)),
+        *(_moment(gate, zip(pooled, strict=True)) for gate in back),
+    ]
+    return cirq.Circuit(moments), sinks
+
+
+def _two_qubit(pairs: Sequence[tuple[cirq.Qid, cirq.Qid]], s: Sequence[sympy.Symbol]) -> list[cirq.Moment]:
+    """Return the two-qubit convolution of disjoint pairs: an arbitrary two-qubit unitary in 15 parameters.
+
+    All pairs side by side, and one gate for all of them: large circuits are made in time and memory this way.
+    """
+    firsts, seconds = [first for first, _ in pairs], [second for _, second in pairs]
+    return [
+        *_basis_changes((firsts, s[0:3]), (seconds, s[3:6])),
+        *(_moment(gate**power, pairs) for gate, power in zip([cirq.ZZ, cirq.YY, cirq.XX], s[6:9], strict=True)),
+        *_basis_changes((firsts, s[9:12]), (seconds, s[12:15])),
+    ]
+
+
+def _basis_changes(*sides: tuple[Sequence[cirq.Qid], Sequence[sympy.Symbol]]) -> list[cirq.Moment]:
+    """Return X^s0 Y^s1 Z^s2, X first, on each of some qubits, of each side with its own s0..s2."""
+    moments = []
+    for number, gate in enumerate((cirq.X, cirq.Y, cirq.Z)):
+        powers = [(gate ** s[number], qubits) for qubits, s in sides]
+        moments.append(cirq.Moment.from_ops(*(power(qubit) for power, qubits in powers for qubit in qubits)))
+    return moments
+
+
+def _moment(gate: cirq.Gate, places: Iterable[Sequence[cirq.Qid]]) -> cirq.Moment:
+    return cirq.Moment.from_ops(*(gate(*qubits) for qubits in places))
+
+
+def hybrid(qubits: Sequence[cirq.Qid]) -> Ansatz:
+    """One convolution and one pooling layer; the ceil(n/2) sinks are read out. 21 parameters."""
+    symbols = _symbols(1)
+    pooled, sinks = pool(qubits, symbols[CONVOLUTION_PARAMETERS:])
+    return Ansatz(convolution(qubits, symbols) + pooled, symbols, tuple(sinks))
+
+
+def deep(qubits: Sequence[cirq.Qid]) -> Ansatz:
+    """Convolution and pooling until one qubit is left; any n, 21 x ceil(log2 n) parameters."""
+    layers = (len(qubits) - 1).bit_length()
+    symbols = _symbols(layers)
+    circuit = cirq.Circuit()
+    for layer in range(layers):
+        s = symbols[layer * _LAYER_PARAMETERS :]
+        circuit += convolution(qubits, s)
+        pooled, qubits = pool(qubits, s[CONVOLUTION_PARAMETERS:])
+        circuit += pooled
+    return Ansatz(circuit, symbols, tuple(qubits))
+
+
+_BUILT_IN: dict[str, Callable[[Sequence[cirq.Qid]], Ansatz]] = dict(zip(MODELS, (hybrid, deep), strict=True))
+
+
+def build(model: str, qubits: int) -> Ansatz:
+    """Build the circuit of a model: a built-in name, or the user's own `package.module:function`.
+
+    Raises:
+        ConfigError: the function cannot be imported, fails, or returns no ansatz.
+    """
+    if model in _BUILT_IN:
+        return _BUILT_IN[model](ring(qubits))
+    ansatz = _call(model, qubits)
+    if not isinstance(ansatz, Ansatz):
+        raise ConfigError(
+            f"model: must return trainer.quantum.circuits.Ansatz. Given: {type(ansatz).__name__} from {model}"
+        )
+    return ansatz
+
+
+def _call(model: str, qubits: int) -> object:
+    """Return what the user's function does.
+
+    Raises:
+        ConfigError: whatever it raises, as one line.
+    """
+    module, _, function = model.partition(":")
+    made: object = None
+    with noted_interrupts() as noted:
+        try:
+            made = getattr(importlib.import_module(module), function)(ring(qubits))
+        except ConfigError:
+            raise
+        except BaseException as error:
+            if not noted:
+                reason = f"{type(error).__name__}: {one_line(error)}"
+                raise ConfigError(f"model: cannot be imported or fails ({reason}). Given: {model}") from None
+    return made
+
+
+def _all_of(kind: type[_Kind], what: str, values: object) -> tuple[_Kind, ...]:
+    """Return values as a tuple; refuse what is not of a kind, such as a symbol's name instead of the symbol."""
+    listed = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
+    for value in listed:
+        if not isinstance(value, kind):
+            raise ConfigError(f"model: {what}. Given: {given(value)}")
+    return tuple(value for value in listed if isinstance(value, kind))
+
+
+def _symbols(layers: int) -> tuple[sympy.Symbol, ...]:
+    return tuple(sympy.symbols(f"s0:{layers * _LAYER_PARAMETERS}"))

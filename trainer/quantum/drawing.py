@@ -1,0 +1,78 @@
+"""The circuit as text and as image."""
+
+import dataclasses
+
+import cirq
+import numpy as np
+import numpy.typing as npt
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from trainer.quantum.circuits import Ansatz
+
+# What still can be read, and is drawn in a second, of circuits of any size.
+MAX_QUBITS = 16
+MAX_COLUMNS = 64
+_WIDTH, _HEIGHT = 0.62, 0.42  # of a column and of a line, in inches
+_DPI = 80
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawing:
+    """A circuit laid out in lines and columns, and a line that says how much of it is drawn."""
+
+    title: str
+    text: str
+    image: npt.NDArray[np.uint8]
+
+
+def draw(ansatz: Ansatz) -> Drawing:
+    """Draw a circuit: text of all that is drawn, image uint8 (height, width, 3) of its first columns.
+
+    Up to 16 qubits are drawn whole; of more, what the first readout depends on, cut to 16 qubits. The
+    image ends after 64 columns.
+    """
+    total = len(ansatz.circuit.all_qubits())
+    title = f"{total} qubits, {len(ansatz.symbols)} parameters, {len(ansatz.readouts)} readouts"
+    if total <= MAX_QUBITS:
+        # Every gate as early as it can be: pairs that act at once share their columns.
+        drawn = cirq.Circuit(ansatz.circuit.all_operations())
+    else:
+        drawn = _before(ansatz.circuit, ansatz.readouts[0])
+        title += f"; drawn: what readout {ansatz.readouts[0]} depends on, on at most {MAX_QUBITS} qubits"
+    diagram = drawn.to_text_diagram_drawer()
+    if diagram.width() > MAX_COLUMNS:
+        title += f"; image: the first {MAX_COLUMNS} of {diagram.width()} columns"
+    return Drawing(title, diagram.render(horizontal_spacing=1), _image(diagram))
+
+
+def _before(circuit: cirq.Circuit, readout: cirq.Qid) -> cirq.Circuit:
+    """Return the operations that a readout depends on, without those that would bring in too many qubits."""
+    qubits = {readout}
+    kept: list[cirq.Operation] = []
+    for operation in reversed(list(circuit.all_operations())):
+        if not qubits.isdisjoint(operation.qubits) and len(joined := qubits.union(operation.qubits)) <= MAX_QUBITS:
+            qubits = joined
+            kept.append(operation)
+    return cirq.Circuit(reversed(kept))
+
+
+def _image(diagram: cirq.TextDiagramDrawer) -> npt.NDArray[np.uint8]:
+    columns, lines = min(diagram.width(), MAX_COLUMNS), diagram.height()
+    # Without pyplot, which keeps every figure alive.
+    figure = Figure(figsize=(_WIDTH * (columns + 1), _HEIGHT * (lines + 1)), dpi=_DPI)
+    canvas = FigureCanvasAgg(figure)
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    axes.set(xlim=(-1, columns), ylim=(lines, -1))
+    axes.axis("off")
+    for horizontal in diagram.horizontal_lines:
+        axes.plot([horizontal.x1, min(horizontal.x2, columns)], [horizontal.y] * 2, color="0.6", linewidth=0.8)
+    for vertical in diagram.vertical_lines:
+        if vertical.x < columns:
+            axes.plot([vertical.x] * 2, [vertical.y1, vertical.y2], color="0.2", linewidth=0.8)
+    box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": "0.4", "linewidth": 0.6}
+    for (x, y), entry in diagram.entries.items():
+        if x < columns:
+            axes.text(x, y, entry.text, ha="center", va="center", fontsize=7, bbox=box)
+    canvas.draw()
+    return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()

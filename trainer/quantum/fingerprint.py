@@ -1,0 +1,37 @@
+"""By what a checkpoint or a model knows the user's own circuit again."""
+
+import hashlib
+
+import cirq
+
+from trainer.config import MODELS
+from trainer.quantum.circuits import Ansatz
+from trainer.simulators.gates import Network, read_model
+
+
+def fingerprint(model: str, qubits: int) -> str:
+    """Return a digest of the user's own circuit; empty for a built-in model.
+
+    Raises:
+        ConfigError: the circuit cannot be used.
+    """
+    if model in MODELS:
+        return ""
+    ansatz, network = read_model(model, qubits)
+    return hashlib.sha256((_as_json(ansatz) or _as_read(network)).encode()).hexdigest()
+
+
+def _as_json(ansatz: Ansatz) -> str | None:
+    """Return the circuit as cirq writes it, None where it has gates of the user's own that cirq cannot write."""
+    try:
+        return str(cirq.to_json([ansatz.circuit, list(ansatz.symbols), list(ansatz.readouts)]))
+    except (TypeError, ValueError):
+        return None
+
+
+def _as_read(network: Network) -> str:
+    gates = [
+        (gate.qubits, *(part.hex() for part in gate.spectrum.key), gate.exponent.constant, gate.exponent.coefficients)
+        for gate in network.gates
+    ]
+    return repr((network.qubits, network.parameters, network.readouts, gates))

@@ -1,0 +1,1 @@
+"""What a finished training becomes: a model, its error, a report."""

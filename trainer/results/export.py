@@ -1,0 +1,147 @@
+"""The model folder: weights, what is needed to rebuild the model, and a servable form of it."""
+
+import contextlib
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from trainer.config import ExperimentConfig, from_mapping
+from trainer.descriptions import load_description, save_description
+from trainer.errors import ArtifactError
+from trainer.folders import check_room, new_folder, readable, why_not_written
+from trainer.model import build_model
+from trainer.provenance import provenance
+from trainer.quantum.fingerprint import fingerprint
+from trainer.results.serving import ServableModel
+from trainer.storage.copies import is_whole, new_copy
+from trainer.training import checkpoints
+from trainer.training.history import epoch_seconds, exported_epoch, is_complete
+from trainer.training.state import assign
+
+_WEIGHTS = "qcnn.weights.h5"
+# Beside the best, when both were asked for.
+_LAST_WEIGHTS = "last.weights.h5"
+_DESCRIPTION = "model.json"
+# Of the largest file, beside the weights, in bytes.
+_ROOM = 2**17
+
+
+def export(workdir: Path, folder: Path) -> dict[str, Any]:
+    """Write the model folder from the last checkpoint of a training; return the content of model.json.
+
+    Raises:
+        ArtifactError: there is no checkpoint, training is not complete, or the folder cannot be written.
+    """
+    checkpoint = checkpoints.load_latest(workdir / checkpoints.FOLDER)
+    if checkpoint is None:
+        raise ArtifactError(f"training: the folder has no checkpoint. Given: {workdir}")
+    config = checkpoint.config
+    if not is_complete(checkpoint.history, config.epochs, config.options.patience):
+        raise ArtifactError(
+            f"training: must be complete, {config.epochs} epochs. Given: {checkpoint.epochs} epochs in {workdir}"
+        )
+    history = checkpoint.history
+    which = "last" if config.options.weights == "last" else "best"
+    epoch = exported_epoch(history, config.options.weights)
+    model = build_model(config)
+    with new_folder(folder) as unfinished, _written_by_libraries(unfinished):
+        check_room(unfinished, _ROOM + sum(array.nbytes for array in checkpoint.weights))
+        if config.options.weights == "both":
+            assign(model.trainable_variables, checkpoint.weights)
+            model.save_weights(unfinished / _LAST_WEIGHTS)
+        assign(model.trainable_variables, checkpoint.best_weights if which == "best" else checkpoint.weights)
+        model.save_weights(unfinished / _WEIGHTS)
+        servable = ServableModel(model)
+        tf.saved_model.save(servable, str(unfinished / "saved_model"), signatures={"serving_default": servable.predict})
+        description = {
+            "experiment": config.model_dump(),
+            "dataset_digest": checkpoint.dataset_digest,
+            "circuit": checkpoint.circuit,
+            "weights": which,
+            "training": {
+                "epochs": checkpoint.epochs,
+                "weights_epoch": epoch.epoch,
+                "train_loss": epoch.train_loss,
+                "train_accuracy": epoch.train_accuracy,
+                "val_loss": epoch.val_loss,
+                "val_accuracy": epoch.val_accuracy,
+                "epoch_seconds": epoch_seconds(history),
+            },
+            "weights_sha256": _sha256(unfinished / _WEIGHTS),
+            "provenance": provenance(config, checkpoint.simulator or model.get_layer("quantum").simulator.name),
+        }
+        save_description(description, unfinished / _DESCRIPTION)
+    return description
+
+
+def export_to(workdir: Path, address: str) -> None:
+    """Write the model folder to an address unless it is there already, as after an export that was cut off at its end.
+
+    Raises:
+        ArtifactError: as `export` does.
+    """
+    if is_whole(address, _DESCRIPTION):
+        return
+    with new_copy(address, _DESCRIPTION) as folder:
+        export(workdir, folder)
+
+
+def describe(folder: Path) -> tuple[dict[str, Any], ExperimentConfig]:
+    """Return the content of model.json, and the experiment in it.
+
+    Raises:
+        ArtifactError: it is missing or damaged.
+    """
+    path = folder / _DESCRIPTION
+    description = load_description("model", path)
+    with readable("model", path):
+        config: ExperimentConfig = from_mapping(description["experiment"])
+        missing = {"dataset_digest", "weights_sha256", "circuit"} - description.keys()
+        if missing:
+            raise KeyError(*sorted(missing))
+        if not all(isinstance(value, int | float) for value in description["training"].values()):
+            raise ValueError("training must hold numbers")
+    return description, config
+
+
+def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
+    """Rebuild a model from its folder; return it with the content of model.json.
+
+    Raises:
+        ArtifactError: a file is missing or damaged, or the weights are another model's.
+    """
+    description, config = describe(folder)
+    weights = folder / _WEIGHTS
+    with readable("model", weights):
+        digest = _sha256(weights)
+    if digest != description["weights_sha256"]:
+        raise ArtifactError(
+            f"model: {_WEIGHTS} is damaged or another model's: {_DESCRIPTION} names other weights. Given: {weights}"
+        )
+    if description["circuit"] != fingerprint(config.model, config.qubits):
+        raise ArtifactError(f"model: was trained with another circuit of that name. Given: {config.model}")
+    model = build_model(config)
+    with readable("model", weights):
+        model.load_weights(weights)
+    return model, description
+
+
+@contextlib.contextmanager
+def _written_by_libraries(folder: Path) -> Iterator[None]:
+    """Say in one line what keeps TensorFlow from writing; it was checked before, but disks fill up.
+
+    Raises:
+        ArtifactError: a file cannot be written.
+    """
+    try:
+        yield
+    except tf.errors.OpError:
+        raise ArtifactError(f"output: cannot be written ({why_not_written(folder)}). Given: {folder}") from None
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,1 @@
+"""Trials of one experiment with other words."""

@@ -1,0 +1,1 @@
+"""Training: exact over any number of workers, and continued where it stopped."""

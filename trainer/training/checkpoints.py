@@ -1,0 +1,192 @@
+"""Checkpoints: one file each, whole or not at all, that training of any number of workers continues from."""
+
+import dataclasses
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trainer.config import ExperimentConfig
+from trainer.errors import ArtifactError
+from trainer.folders import new_file, readable
+from trainer.training.history import Epoch, epochs_of
+
+logger = logging.getLogger("trainer")
+
+# Where a training folder keeps its checkpoints.
+FOLDER = "checkpoints"
+_NAME = re.compile(r"epoch-(\d{6,})\.npz")
+_KEPT = 2
+# What may differ between the run that saved and the run that continues: it does not change the sequence.
+_FREE = ("epochs", "workers", "strategy", "simulator")
+_FREE_OPTIONS = (
+    "memory_gib",
+    "precision",
+    "checkpoint_seconds",
+    "patience",
+    "continue_from",
+    "restarts",
+    "hang_seconds",
+    "log_every",
+    "profile_batches",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """Training after a whole number of epochs."""
+
+    config: ExperimentConfig
+    dataset_digest: str
+    circuit: str
+    history: tuple[Epoch, ...]
+    weights: tuple[npt.NDArray[np.float64], ...]
+    optimizer: tuple[npt.NDArray[Any], ...]
+    # After the epoch with the lowest validation loss so far; empty unless the experiment asks for them.
+    best_weights: tuple[npt.NDArray[np.float64], ...] = ()
+    # What ran last; the first checkpoints did not say.
+    simulator: str = ""
+    # Of the weights to be exported, once training is complete.
+    fresh_mse: float | None = None
+
+    @property
+    def epochs(self) -> int:
+        """Epochs that are done."""
+        return len(self.history)
+
+
+def save(checkpoint: Checkpoint, folder: Path) -> None:
+    """Write a checkpoint and drop all but the newest two."""
+    arrays = {
+        **{f"weights_{index}": array for index, array in enumerate(checkpoint.weights)},
+        **{f"optimizer_{index}": array for index, array in enumerate(checkpoint.optimizer)},
+        **{f"best_{index}": array for index, array in enumerate(checkpoint.best_weights)},
+    }
+    description = {
+        "config": checkpoint.config.model_dump(),
+        "dataset_digest": checkpoint.dataset_digest,
+        "circuit": checkpoint.circuit,
+        "history": [dataclasses.astuple(epoch) for epoch in checkpoint.history],
+        "simulator": checkpoint.simulator,
+        "fresh_mse": checkpoint.fresh_mse,
+        "digest": _digest(arrays),
+    }
+    with new_file(folder / f"epoch-{checkpoint.epochs:06d}.npz") as unfinished, unfinished.open("wb") as file:
+        np.savez(file, description=np.array(json.dumps(description)), **arrays)
+    for path in _paths(folder)[:-_KEPT]:
+        path.unlink(missing_ok=True)
+
+
+def load_latest(folder: Path) -> Checkpoint | None:
+    """Return the newest checkpoint of a folder that is not damaged, None where there is none at all.
+
+    Raises:
+        ArtifactError: there are checkpoints, but all of them are damaged.
+    """
+    damaged: ArtifactError | None = None
+    for path in reversed(_paths(folder)):
+        try:
+            return _load(path)
+        except ArtifactError as error:
+            logger.warning("%s; the one before is used", error)
+            damaged = error
+    if damaged:
+        raise damaged
+    return None
+
+
+def any_in(folder: Path) -> bool:
+    """Whether a folder has checkpoints, damaged or not."""
+    return bool(_paths(folder))
+
+
+def copy_latest(source: Path, target: Path) -> None:
+    """Copy the newest usable checkpoint of a training folder into another that has none yet.
+
+    Raises:
+        ArtifactError: there is no usable checkpoint.
+    """
+    checkpoint = load_latest(source / FOLDER)
+    if checkpoint is None:
+        raise ArtifactError(f"continue_from: the folder has no checkpoint. Given: {source}")
+    if not _paths(target / FOLDER):
+        save(checkpoint, target / FOLDER)
+
+
+def check_continues(checkpoint: Checkpoint, config: ExperimentConfig, dataset_digest: str, circuit: str) -> None:
+    """Refuse to continue another experiment.
+
+    Raises:
+        ArtifactError: one line with what differs.
+    """
+    saved, asked = _sequence(checkpoint.config), _sequence(config)
+    for name in asked:
+        if saved[name] != asked[name]:
+            raise ArtifactError(
+                f"{name}: the folder's checkpoint was trained with {saved[name]!r}; use that, or a new folder. "
+                f"Given: {asked[name]!r}"
+            )
+    if checkpoint.dataset_digest != dataset_digest:
+        raise ArtifactError(
+            f"dataset: the folder's checkpoint was trained on other samples (digest {checkpoint.dataset_digest[:12]}). "
+            f"Given: {dataset_digest[:12]}"
+        )
+    if checkpoint.circuit != circuit:
+        raise ArtifactError(
+            f"model: the folder's checkpoint was trained with another circuit of that name. Given: {config.model}"
+        )
+    if checkpoint.epochs > config.epochs:
+        raise ArtifactError(
+            f"epochs: the folder's checkpoint is already at epoch {checkpoint.epochs}. Given: {config.epochs}"
+        )
+
+
+def _sequence(config: ExperimentConfig) -> dict[str, Any]:
+    values = config.model_dump(exclude=set(_FREE))
+    options = values.pop("options")
+    return {**values, **{name: value for name, value in options.items() if name not in _FREE_OPTIONS}}
+
+
+def _paths(folder: Path) -> list[Path]:
+    paths = folder.iterdir() if folder.is_dir() else ()
+    return sorted((path for path in paths if _NAME.fullmatch(path.name)), key=lambda path: int(path.stem[6:]))
+
+
+def _load(path: Path) -> Checkpoint:
+    with readable("checkpoint", path):
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        description = json.loads(str(arrays.pop("description")))
+        # A damaged directory of the file may make arrays empty, or hide them. The first checkpoints had no digest.
+        if description.get("digest", _digest(arrays)) != _digest(arrays):
+            raise ValueError("its arrays are not those that were saved")
+        return Checkpoint(
+            config=ExperimentConfig.model_validate(description["config"]),
+            dataset_digest=description["dataset_digest"],
+            circuit=description["circuit"],
+            history=epochs_of(description["history"]),
+            weights=_numbered("weights", arrays),
+            optimizer=_numbered("optimizer", arrays),
+            best_weights=_numbered("best", arrays),
+            simulator=str(description.get("simulator", "")),
+            fresh_mse=description.get("fresh_mse"),
+        )
+
+
+def _digest(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape} ".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _numbered(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], ...]:
+    names = [name for name in arrays if name.startswith(f"{prefix}_")]
+    return tuple(arrays[f"{prefix}_{index}"] for index in range(len(names)))

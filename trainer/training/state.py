@@ -1,0 +1,138 @@
+"""The state of a training: model, optimizer, history; where it starts, one epoch of it, and how it is kept."""
+
+import logging
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from trainer import data
+from trainer.config import ExperimentConfig
+from trainer.errors import ArtifactError, TrainingError, given
+from trainer.model import build_model, build_optimizer
+from trainer.quantum.fingerprint import fingerprint
+from trainer.results.serving import fresh_mse
+from trainer.training import checkpoints
+from trainer.training.batches import Shards, shard
+from trainer.training.checkpoints import Checkpoint
+from trainer.training.history import Epoch, best_epoch
+from trainer.training.profiling import BatchProfile
+from trainer.training.steps import Measures, measuring_epoch, training_epoch
+
+logger = logging.getLogger("trainer")
+
+
+class Training:
+    """The state of a training, and its compiled epochs."""
+
+    def __init__(
+        self, config: ExperimentConfig, dataset: data.Dataset, folder: Path, strategy: tf.distribute.Strategy
+    ) -> None:
+        self.config, self.dataset, self.folder = config, dataset, folder
+        self._circuit = fingerprint(config.model, config.qubits)
+        saved = load_saved(config, dataset, folder)
+        with strategy.scope():
+            self.model = build_model(config)
+            self.optimizer = build_optimizer(config)
+            self.optimizer.build(self.model.trainable_variables)
+        self.history: list[Epoch] = []
+        self.best_weights: tuple[npt.NDArray[np.float64], ...] = ()
+        if saved:
+            assign(self.model.trainable_variables, saved.weights)
+            assign(self.optimizer.variables, saved.optimizer)
+            self.history, self.best_weights = list(saved.history), saved.best_weights
+            logger.info("continuing after epoch %d", saved.epochs)
+        self._replicas = strategy.num_replicas_in_sync
+        self._validation = shard(dataset.validation, config.batch_size, self._replicas)
+        self._train = training_epoch(strategy, self.model, self.optimizer)
+        self._validate = measuring_epoch(strategy, self.model)
+
+    @property
+    def steps(self) -> int:
+        """Updates so far."""
+        return len(self.history) * -(-len(self.dataset.train) // self.config.batch_size)
+
+    def epoch(self, profile: BatchProfile) -> tuple[Epoch, Measures]:
+        """Train and validate one more epoch; return it, and the measures of its updates (steps, 3)."""
+        start = time.perf_counter()
+        number = len(self.history) + 1
+        order = data.order(self.config.seed, number, len(self.dataset.train))
+        batches = shard(self.dataset.train.take(order), self.config.batch_size, self._replicas)
+        batches, validation = self._shots("train", batches, number), self._shots("validation", self._validation, number)
+        measures = profile.run(self._train, batches, self.steps)
+        train_loss, train_accuracy = _mean(measures, batches, number, "training")
+        val_loss, val_accuracy = _mean(self._validate(validation), validation, number, "validation")
+        seconds = time.perf_counter() - start
+        self.history.append(Epoch(number, train_loss, train_accuracy, val_loss, val_accuracy, seconds))
+        if self.config.options.weights != "last" and best_epoch(self.history).epoch == number:
+            self.best_weights = values_of(self.model.trainable_variables)
+        return self.history[-1], measures
+
+    def _shots(self, split: str, shards: Shards, epoch: int) -> Shards:
+        """Return the shards with what their readouts are drawn from in this epoch, if they are sampled."""
+        shots = self.config.options.shots
+        if not shots:
+            return shards
+        return shards.sampled(shots, data.shot_seeds(split, self.config.seed, epoch, len(shards.sizes)))
+
+    def save(self, *, complete: bool) -> None:
+        """Write a checkpoint; of a complete training with the error of the weights to be exported on fresh samples."""
+        exported = self.best_weights if self.config.options.weights != "last" else None
+        checkpoint = Checkpoint(
+            config=self.config,
+            dataset_digest=self.dataset.digest,
+            circuit=self._circuit,
+            history=tuple(self.history),
+            weights=values_of(self.model.trainable_variables),
+            optimizer=values_of(self.optimizer.variables),
+            best_weights=self.best_weights,
+            simulator=self.model.get_layer("quantum").simulator.name,
+            fresh_mse=fresh_mse(self.model, self.config, exported) if complete else None,
+        )
+        checkpoints.save(checkpoint, self.folder)
+
+
+def load_saved(config: ExperimentConfig, dataset: data.Dataset, folder: Path) -> Checkpoint | None:
+    """Return the checkpoint that a training in a folder continues from, if any.
+
+    Raises:
+        ArtifactError: it is another experiment's, or damaged.
+    """
+    saved = checkpoints.load_latest(folder)
+    if saved:
+        checkpoints.check_continues(saved, config, dataset.digest, fingerprint(config.model, config.qubits))
+    return saved
+
+
+def assign(variables: Sequence[tf.Variable], values: Sequence[npt.NDArray[Any]]) -> None:
+    """Set variables to the values of a checkpoint, in order.
+
+    Raises:
+        ArtifactError: they are another model's.
+    """
+    shapes = [tuple(variable.shape) for variable in variables], [value.shape for value in values]
+    if shapes[0] != shapes[1]:
+        raise ArtifactError(f"checkpoint: its weights must be of shapes {given(shapes[0])}. Given: {given(shapes[1])}")
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)
+
+
+def values_of(variables: Sequence[tf.Variable]) -> tuple[npt.NDArray[Any], ...]:
+    """Return the values of variables, in order."""
+    return tuple(variable.numpy() for variable in variables)
+
+
+def _mean(measures: Measures, shards: Shards, epoch: int, what: str) -> tuple[float, float]:
+    """Average loss and accuracy over all samples; a loss that is not finite ends training."""
+    bad = np.flatnonzero(~np.isfinite(measures[:, 0]))
+    if len(bad):
+        raise TrainingError(
+            f"the {what} loss is no longer finite at epoch {epoch}, step {bad[0] + 1}; a smaller learning_rate may "
+            f"help. Given: loss {measures[bad[0], 0]}"
+        )
+    loss, accuracy = shards.sizes @ measures[:, :2] / shards.sizes.sum()
+    return float(loss), float(accuracy)

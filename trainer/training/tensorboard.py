@@ -1,0 +1,174 @@
+"""What TensorBoard shows of a training; written by the chief alone.
+
+Run "." holds words and circuit, "train" and "validation" the curves, so that equal tags share a chart.
+A step is the number of updates so far.
+"""
+
+import contextlib
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.plugins.histogram.summary_v2 import histogram_pb
+from tensorboard.plugins.hparams import api_pb2
+from tensorboard.plugins.hparams.summary import experiment_pb, session_start_pb
+from tensorboard.plugins.scalar.summary_v2 import scalar_pb
+
+from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig, field_type
+from trainer.data import Samples
+from trainer.errors import ArtifactError
+from trainer.folders import why_not_written
+from trainer.quantum.drawing import draw
+from trainer.training.history import Epoch
+from trainer.training.steps import Measures
+
+# One chart each: more is slow to look at and to write.
+MAX_READOUTS = 16
+# The readouts are what costs: 16 samples are 2 % of an epoch of the default 112.
+_MAX_SAMPLES = 16
+_DATA_TYPES = {
+    int: api_pb2.DATA_TYPE_FLOAT64,
+    float: api_pb2.DATA_TYPE_FLOAT64,
+    str: api_pb2.DATA_TYPE_STRING,
+}
+_METRICS = {
+    "validation": {"loss": "val_loss", "accuracy": "val_accuracy"},
+    "train": {"loss": "train_loss", "accuracy": "train_accuracy"},
+}
+
+
+class EventLog:
+    """Writes events of one training, flushed after every epoch so that it can be watched."""
+
+    def __init__(
+        self,
+        folder: Path,
+        config: ExperimentConfig,
+        model: tf_keras.Model,
+        optimizer: tf_keras.optimizers.Optimizer,
+        validation: Samples,
+    ) -> None:
+        self._folder = folder
+        with self._written():
+            runs = (".", "train", "validation")
+            self._writers = {run: tf.summary.create_file_writer(str(folder / run)) for run in runs}
+        self._config = config
+        self._optimizer = optimizer
+        self._quantum = model.get_layer("quantum")
+        self._samples = validation.take(np.arange(min(len(validation), config.batch_size, _MAX_SAMPLES)))
+        # The layer by itself, of this process: nothing here may wait for another worker.
+        self._readouts = tf.function(self._quantum, jit_compile=self._quantum.large, autograph=False)
+        with self._written():
+            self._describe(folder, model)
+
+    def epoch(self, epoch: Epoch, measures: Measures, step: int) -> None:
+        """Write an epoch that ended after `step` updates; `measures` (steps, 3) are those of its updates."""
+        if self._config.options.log_every == "batch":
+            for update, (loss, accuracy, norm) in enumerate(measures, step - len(measures) + 1):
+                batch = {"batch/loss": loss, "batch/accuracy": accuracy, "batch/gradient_norm": norm}
+                self._write("train", _scalars(batch), update)
+        values = self._quantum.parameters.numpy()
+        train = {
+            "loss": epoch.train_loss,
+            "accuracy": epoch.train_accuracy,
+            "gradient_norm": measures[:, 2].mean(),
+            "learning_rate": self._optimizer.learning_rate.numpy(),
+            **{f"parameters/{s}": value for s, value in zip(self._quantum.ansatz.symbols, values, strict=True)},
+        }
+        self._write("train", _scalars(train), step)
+        summary = _scalars({"loss": epoch.val_loss, "accuracy": epoch.val_accuracy})
+        readouts = self._readouts((self._samples.qubit, self._samples.angle)).numpy()
+        for qubit, column in zip(self._quantum.ansatz.readouts[:MAX_READOUTS], readouts.T, strict=False):
+            summary.MergeFrom(histogram_pb(f"readouts/{qubit}", column))
+        self._write("validation", summary, step)
+        with self._written():
+            for writer in self._writers.values():
+                writer.flush()
+
+    def close(self) -> None:
+        """Close the files."""
+        with self._written():
+            for writer in self._writers.values():
+                writer.close()
+
+    @contextlib.contextmanager
+    def _written(self) -> Iterator[None]:
+        """Say in one line what keeps TensorFlow from writing.
+
+        Raises:
+            ArtifactError: a file cannot be written.
+        """
+        try:
+            yield
+        except tf.errors.OpError:
+            reason = why_not_written(self._folder)
+            raise ArtifactError(f"logs: cannot be written ({reason}). Given: {self._folder}") from None
+
+    def _write(self, run: str, summary: Summary, step: int) -> None:
+        # One operation for all that belongs to a step: one for each scalar would take as long as an epoch.
+        with self._written(), self._writers[run].as_default(step=step):
+            tf.summary.experimental.write_raw_pb(summary.SerializeToString())
+
+    def _describe(self, folder: Path, model: tf_keras.Model) -> None:
+        """Write what does not change: the experiment's words, the circuit and the graph."""
+        words = self._config.model_dump()
+        values = {**{name: words[name] for name in EXPERIMENT_FIELDS}, **words["options"]}
+        drawing = draw(self._quantum.ansatz)
+        # Equal words in two folders are two trials; a training that is continued stays one.
+        trial = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()
+        with self._writers["."].as_default(step=0):
+            tf.summary.experimental.write_raw_pb(_table_of_runs().SerializeToString())
+            tf.summary.experimental.write_raw_pb(session_start_pb(values, group_name=trial).SerializeToString())
+            tf.summary.text("circuit/text", f"{drawing.title}\n\n```\n{drawing.text}\n```")
+            tf.summary.image("circuit/image", drawing.image[None], description=drawing.title)
+        inputs = [tf.TensorSpec(given.shape, given.dtype) for given in model.inputs]
+        with self._writers["train"].as_default(step=0):
+            tf.summary.graph(tf.function(model).get_concrete_function(inputs).graph)
+
+
+@contextlib.contextmanager
+def event_log(
+    folder: Path,
+    config: ExperimentConfig,
+    model: tf_keras.Model,
+    optimizer: tf_keras.optimizers.Optimizer,
+    validation: Samples,
+    *,
+    is_chief: bool,
+) -> Iterator[EventLog | None]:
+    """Yield the log of a training in `folder`, None unless this is the chief.
+
+    Histograms are of the first 16 readouts, over at most a batch and 16 samples of `validation`.
+    """
+    if not is_chief:
+        yield None
+        return
+    log = EventLog(folder, config, model, optimizer, validation)
+    try:
+        yield log
+    finally:
+        log.close()
+
+
+def _table_of_runs() -> Summary:
+    """Return the columns of the hparams table: every word with its type, and the losses and accuracies."""
+    words = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
+    metrics = [
+        api_pb2.MetricInfo(name=api_pb2.MetricName(group=run, tag=tag), display_name=name)
+        for run, tags in _METRICS.items()
+        for tag, name in tags.items()
+    ]
+    return experiment_pb(
+        [api_pb2.HParamInfo(name=name, type=_DATA_TYPES[field_type(field)]) for name, field in words.items()], metrics
+    )
+
+
+def _scalars(values: dict[str, float]) -> Summary:
+    summary = Summary()
+    for tag, value in values.items():
+        summary.MergeFrom(scalar_pb(tag, value))
+    return summary
