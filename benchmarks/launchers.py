@@ -23,8 +23,9 @@ from tabulate import tabulate
 from components.image import IMAGE
 from launchers.job import Job, Pod
 from launchers.kubernetes.access import own_namespace
-from launchers.kubernetes.api import PODS, TFJOBS, Api
+from launchers.kubernetes.api import PODS, Api
 from launchers.kubernetes.identity import RUN_LABEL, Identity, run_label
+from launchers.tfjob.kind import TFJOBS
 from launchers.tfjob.launch import launch
 from launchers.tfjob.manifest import Policy
 from trainer.errors import QcnnError

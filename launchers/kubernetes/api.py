@@ -43,7 +43,6 @@ class Resource:
     plural: str
 
 
-TFJOBS = Resource("/apis/kubeflow.org/v1", "tfjobs")
 PODS = Resource("/api/v1", "pods")
 EVENTS = Resource("/api/v1", "events")
 SERVICES = Resource("/api/v1", "services")

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from launchers.kubernetes.api import Api
-from launchers.kubernetes.kinds import Kind
-from launchers.tfjob.manifest import HASH_ANNOTATION, TRAINING_ANNOTATION, condition
+from launchers.kubernetes.identity import HASH_ANNOTATION, TRAINING_ANNOTATION
+from launchers.kubernetes.kinds import Kind, condition
 from trainer.errors import ConfigError, QcnnError
 
 logger = logging.getLogger("trainer")

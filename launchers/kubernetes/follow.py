@@ -12,13 +12,11 @@ from typing import Any, NoReturn
 from launchers.kubernetes import pods
 from launchers.kubernetes.api import PODS, Api
 from launchers.kubernetes.create_or_adopt import abandon
-from launchers.kubernetes.kinds import Kind
+from launchers.kubernetes.kinds import Kind, condition, is_suspended
 from launchers.kubernetes.lives import Lives
 from launchers.kubernetes.pod_logs import PodLog
 from launchers.kubernetes.pods import Process
 from launchers.kubernetes.start import Start
-from launchers.tfjob import read
-from launchers.tfjob.manifest import condition
 from trainer.errors import RetryableError, TrainingError
 
 logger = logging.getLogger("trainer")
@@ -161,7 +159,7 @@ class Following:
                 f"{self._kind.name}: it, or its namespace, was deleted while it was followed. Given: {self._name}"
             )
         self._job = job
-        suspended = read.is_suspended(job)
+        suspended = is_suspended(job)
         if suspended != self._was_suspended:
             what = "is suspended, as by a queue; it is waited for" if suspended else "is no longer suspended"
             logger.info("%s %s %s", self._kind.name, self._name, what)
@@ -170,7 +168,7 @@ class Following:
 
     def _see_pods(self, found: Objects) -> None:
         self._pods_are_known = True
-        self._processes = [pods.read(pod) for pod in found.values()]
+        self._processes = [pods.read(pod, self._kind) for pod in found.values()]
         for process in self._processes:
             if process.started and process.uid not in self._logs:
                 prefix = f"[{process.name}] " if self._kind.many else ""
@@ -182,7 +180,7 @@ class Following:
 
     def _judge(self) -> None:
         """Say what has changed; give the job up where the operator would start it again, and must not."""
-        suspended = read.is_suspended(self._job)
+        suspended = is_suspended(self._job)
         self._start.see(self._processes, suspended=suspended)
         returned = [process.name for process in self._processes if self._lives.returned(process)]
         self._lives = self._lives.see(self._processes, suspended=suspended)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import json
 import re
 from typing import Any
 
@@ -16,6 +17,9 @@ TASK_LABEL = "app.kubernetes.io/component"
 JOB_LABEL = "app.kubernetes.io/part-of"
 # A label holds little, and only ASCII: whose a thing is, is told by this.
 RUN_ANNOTATION = "qcnn/run"
+# What is trained, and with what: the first decides on the name, the second on whether it is the same object.
+TRAINING_ANNOTATION = "qcnn/training-sha256"
+HASH_ANNOTATION = "qcnn/spec-sha256"
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _LABEL_LENGTH = 63
@@ -46,13 +50,18 @@ def check_run(run: str) -> str:
     return run
 
 
-def name(identity: Identity, digest: str) -> str:
+def name(identity: Identity, hashed: str) -> str:
     """Return a DNS-1035 label, which the operator's webhook wants: what can be read is cut, the hash is not."""
-    end = f"-{identity.iteration}-{digest[:8]}"
+    end = f"-{identity.iteration}-{hashed[:8]}"
     task = _slug(identity.task)[:16].strip("-")
     run = _slug(identity.run)[: NAME_LENGTH - len(end) - len(task) - len("r-")].strip("-")
     found = f"{run}-{task}{end}"
     return found if found[0].isalpha() else f"r{found}"
+
+
+def digest(described: Any) -> str:
+    """Return the SHA-256 of what JSON can describe."""
+    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
 def labels(identity: Identity) -> dict[str, str]:
@@ -68,9 +77,9 @@ def annotations(identity: Identity) -> dict[str, str]:
 
 def run_label(run: str) -> str:
     """Return the value of the label that narrows a search to a run: what can be read of its name, and a hash of it."""
-    digest = hashlib.sha256(run.encode()).hexdigest()[:_DIGITS]
+    hashed = hashlib.sha256(run.encode()).hexdigest()[:_DIGITS]
     readable = _slug(run)[: _LABEL_LENGTH - len("-") - _DIGITS].strip("-")
-    return "-".join(filter(None, (readable, digest)))
+    return "-".join(filter(None, (readable, hashed)))
 
 
 def run_of(metadata: dict[str, Any]) -> str | None:

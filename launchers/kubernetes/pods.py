@@ -1,12 +1,11 @@
-"""What the pods of a TFJob say about themselves, by pure functions (core/v1 Pod, as the API returns it)."""
+"""What the pods of a job say about themselves, by pure functions (core/v1 Pod, as the API returns it)."""
 
 import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from launchers.kubernetes.identity import TASK_LABEL
+from launchers.kubernetes.kinds import Kind
 from launchers.kubernetes.pod_template import CONTAINER
-from launchers.tfjob.manifest import INDEX_LABEL, ROLE_LABEL
 from trainer.startup import RETRYABLE, is_own_fault
 
 # A container that is on its way; every other reason to wait is a trouble.
@@ -52,8 +51,8 @@ class Process:
         return bool(self.exit_code) and not self.own_fault and not self.told_to_end
 
 
-def read(pod: dict[str, Any]) -> Process:
-    """Return what a pod of a TFJob, or of a Job of ours, says of the process in it."""
+def read(pod: dict[str, Any], kind: Kind) -> Process:
+    """Return what a pod of a job of this kind says of the process in it."""
     metadata, status = pod["metadata"], pod.get("status", {})
     labels = metadata["labels"]
     state: dict[str, Any] = {}
@@ -64,8 +63,8 @@ def read(pod: dict[str, Any]) -> Process:
     return Process(
         pod=metadata["name"],
         uid=metadata["uid"],
-        role=labels.get(ROLE_LABEL) or labels[TASK_LABEL],
-        index=int(labels.get(INDEX_LABEL, 0)),
+        role=labels[kind.role_label],
+        index=int(labels[kind.index_label]) if kind.index_label else 0,
         started=bool(terminated or "running" in state),
         exit_code=terminated["exitCode"] if terminated else None,
         told_to_end="deletionTimestamp" in metadata,

@@ -6,9 +6,10 @@ import datetime
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from launchers.kubernetes.api import JOBS, LEASES, PODS, SERVICES, TFJOBS, Api, Resource
+from launchers.kubernetes.api import JOBS, LEASES, PODS, SERVICES, Api, Resource
 from launchers.kubernetes.identity import JOB_LABEL, OWN, run_of
 from launchers.tfjob import read
+from launchers.tfjob.kind import TFJOBS
 
 # Owners come last: what is seen to belong to nothing was there before they were looked for.
 _KINDS = {"Pod": PODS, "Service": SERVICES, "Lease": LEASES, "Job": JOBS, "TFJob": TFJOBS}

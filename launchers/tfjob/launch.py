@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from launchers.job import Job
-from launchers.kubernetes.api import SERVICES, TFJOBS, Api
+from launchers.kubernetes.api import SERVICES, Api
 from launchers.kubernetes.create_or_adopt import How, abandon, create_or_adopt
 from launchers.kubernetes.follow import Following, GivenUpError
 from launchers.kubernetes.identity import Identity
-from launchers.kubernetes.kinds import TFJOB
+from launchers.kubernetes.kinds import condition
 from launchers.kubernetes.lives import Lives
-from launchers.kubernetes.reviews import check_lease_right
 from launchers.tfjob.eviction import OwnPod
+from launchers.tfjob.kind import TFJOB, TFJOBS
 from launchers.tfjob.lease_renewal import Renewal
-from launchers.tfjob.manifest import Policy, condition, pod_of, profiler_service, tfjob
+from launchers.tfjob.lease_review import check_lease_right
+from launchers.tfjob.manifest import Policy, pod_of, profiler_service, tfjob
 from launchers.tfjob.termination import GRACE, Termination
 from trainer.errors import ConfigError, RetryableError, TrainingError
 from trainer.startup import ABANDONED

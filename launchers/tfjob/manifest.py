@@ -5,30 +5,29 @@ pkg/controller.v1/common (what they do), pkg/webhooks/tensorflow (what is refuse
 """
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from launchers.job import Job, Pod
-from launchers.kubernetes.identity import RUN_ANNOTATION, Identity, annotations, labels, run_of
+from launchers.kubernetes.identity import (
+    HASH_ANNOTATION,
+    RUN_ANNOTATION,
+    TRAINING_ANNOTATION,
+    Identity,
+    annotations,
+    digest,
+    labels,
+    run_of,
+)
 from launchers.kubernetes.identity import name as job_name
 from launchers.kubernetes.pod_template import template
+from launchers.tfjob.kind import JOB_NAME_LABEL, REPLICA_TYPES
 from trainer.errors import ConfigError
 
 Manifest = dict[str, Any]
 
 CLUSTER_PORT = 2222
 PROFILER_PORT = 2223
-# What is trained, and with what: the first decides on the name, the second on whether it is the same object.
-TRAINING_ANNOTATION = "qcnn/training-sha256"
-HASH_ANNOTATION = "qcnn/spec-sha256"
-# Set by the operator on every pod.
-JOB_NAME_LABEL = "training.kubeflow.org/job-name"
-ROLE_LABEL = "training.kubeflow.org/replica-type"
-INDEX_LABEL = "training.kubeflow.org/replica-index"
-
-REPLICA_TYPES = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": "Evaluator"}
 SWITCH = ("python", "-m", "launchers.tfjob.lease_watch")
 SWITCH_SECONDS = "--seconds"
 
@@ -59,9 +58,9 @@ def tfjob(job: Job, identity: Identity, policy: Policy, owner: Mapping[str, str]
     """
     pod = pod_of(job)
     counts = {role: count for role, count in job.replicas.items() if count}
-    training = _digest([dataclasses.asdict(identity), job.argv, counts])
+    training = digest([dataclasses.asdict(identity), job.argv, counts])
     manifest = _manifest(job, pod, identity, policy, job_name(identity, training))
-    manifest["metadata"]["annotations"] |= {TRAINING_ANNOTATION: training, HASH_ANNOTATION: _digest(manifest)}
+    manifest["metadata"]["annotations"] |= {TRAINING_ANNOTATION: training, HASH_ANNOTATION: digest(manifest)}
     if owner:
         manifest["metadata"]["ownerReferences"] = [dict(owner)]
     return manifest
@@ -82,14 +81,6 @@ def pod_of(job: Job) -> Pod:
             f"replicas: must be of {', '.join(REPLICA_TYPES)}, with a worker or one chief. Given: {dict(job.replicas)}"
         )
     return job.pod
-
-
-def condition(job: Manifest, kind: str) -> str | None:
-    """Return what the operator says of a condition (Succeeded, Failed, ...) that a TFJob is in, None if it is not."""
-    for found in job.get("status", {}).get("conditions", ()):
-        if found["type"] == kind and found["status"] == "True":
-            return str(found.get("message") or kind)
-    return None
 
 
 def profiler_service(job: Manifest) -> Manifest:
@@ -121,10 +112,6 @@ def lease(job: Manifest, holder: str, seconds: int, renewed: str) -> Manifest:
         "metadata": _owned(job, job["metadata"]["name"]),
         "spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": renewed},
     }
-
-
-def _digest(described: Any) -> str:
-    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
 def _owned(job: Manifest, name: str) -> Manifest:

@@ -1,15 +1,21 @@
 """Predictions as a Job on Kubernetes (batch/v1): manifests by pure functions."""
 
 import copy
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from launchers.job import Pod
-from launchers.kubernetes.identity import JOB_LABEL, Identity, annotations, labels, name, run_of
+from launchers.kubernetes.identity import (
+    HASH_ANNOTATION,
+    JOB_LABEL,
+    Identity,
+    annotations,
+    digest,
+    labels,
+    name,
+    run_of,
+)
 from launchers.kubernetes.pod_template import CONTAINER, template
-from launchers.tfjob.manifest import HASH_ANNOTATION
 from launchers.tfjob.read import OUTPUTS, argument, leading_template, state
 from trainer.errors import ConfigError
 
@@ -57,7 +63,7 @@ def _command(model: str) -> list[str]:
 
 
 def _job(identity: Identity, of_pod: dict[str, Any], more: Mapping[str, str], source: str) -> dict[str, Any]:
-    digest = hashlib.sha256(json.dumps([of_pod, source], sort_keys=True).encode()).hexdigest()
+    hashed = digest([of_pod, source])
     own = {**more, **labels(identity)}
     of_pod["metadata"].setdefault("labels", {}).update(own)
     of_pod["spec"]["restartPolicy"] = "Never"
@@ -65,9 +71,9 @@ def _job(identity: Identity, of_pod: dict[str, Any], more: Mapping[str, str], so
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": name(identity, digest),
+            "name": name(identity, hashed),
             "labels": own,
-            "annotations": {**annotations(identity), HASH_ANNOTATION: digest},
+            "annotations": {**annotations(identity), HASH_ANNOTATION: hashed},
         },
         "spec": {
             "backoffLimit": 0,

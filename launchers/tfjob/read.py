@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from launchers.kubernetes.kinds import condition
 from launchers.kubernetes.pod_template import CONTAINER, JOB_VARIABLE
-from launchers.tfjob.manifest import REPLICA_TYPES, SWITCH, SWITCH_SECONDS, condition
+from launchers.tfjob.kind import REPLICA_TYPES
+from launchers.tfjob.manifest import SWITCH, SWITCH_SECONDS
 
 # What the leading process writes, each below the job's own folder: folder and flag.
 EXPORT = "--model"
@@ -17,12 +19,6 @@ def state(job: dict[str, Any]) -> str:
     if "deletionTimestamp" in job["metadata"]:
         return "Deleting"
     return next((kind for kind in _STATES if condition(job, kind)), "New")
-
-
-def is_suspended(job: dict[str, Any]) -> bool:
-    """Whether a TFJob or a Job (batch/v1) is held back, as a queue does until there is room: it has no pods then."""
-    spec = job["spec"]
-    return bool(spec.get("runPolicy", spec).get("suspend"))
 
 
 def has_ended(job: dict[str, Any]) -> bool:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from launchers.kubernetes import events, pods
-from launchers.kubernetes.api import EVENTS, PODS, TFJOBS, Api
+from launchers.kubernetes.api import EVENTS, PODS, Api
 from launchers.kubernetes.identity import OWN, run_of
+from launchers.kubernetes.kinds import condition
 from launchers.kubernetes.pods import Process
 from launchers.tfjob import read
-from launchers.tfjob.manifest import JOB_NAME_LABEL, condition
+from launchers.tfjob.kind import JOB_NAME_LABEL, TFJOB, TFJOBS
 from launchers.tfjob.read import OUTPUTS
 
 OWN_SELECTOR = ",".join(f"{label}={value}" for label, value in OWN.items())
@@ -56,7 +57,7 @@ def read_one(api: Api, job: dict[str, Any]) -> tuple[Status, list[ProcessStatus]
     """Return a TFJob and its processes."""
     own_pods = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={job['metadata']['name']}")
     scheduled = api.find(EVENTS, fieldSelector="involvedObject.kind=Pod,reason=Scheduled")
-    by_name = {process.name: process for process in map(pods.read, own_pods)}
+    by_name = {process.name: process for process in (pods.read(pod, TFJOB) for pod in own_pods)}
     processes = []
     for role, index in read.processes(job):
         name = f"{role} {index}"
@@ -82,7 +83,7 @@ def _status(
 ) -> Status:
     metadata, status = job["metadata"], job.get("status", {})
     began, ended = status.get("startTime"), status.get("completionTime")
-    processes = [pods.read(pod) for pod in own_pods]
+    processes = [pods.read(pod, TFJOB) for pod in own_pods]
     state = read.state(job)
     outputs = {name: read.argument(job, flag) for name, flag in OUTPUTS.items()}
     return Status(

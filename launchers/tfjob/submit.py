@@ -6,7 +6,7 @@ from launchers.job import Job
 from launchers.kubernetes.api import SERVICES, Api
 from launchers.kubernetes.create_or_adopt import How, abandon, create_or_adopt
 from launchers.kubernetes.identity import Identity
-from launchers.kubernetes.kinds import TFJOB
+from launchers.tfjob.kind import TFJOB
 from launchers.tfjob.manifest import Policy, profiler_service, tfjob
 from trainer.errors import ConfigError
 

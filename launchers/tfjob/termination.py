@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from launchers.kubernetes.api import TFJOBS, Api
+from launchers.kubernetes.api import Api
+from launchers.tfjob.kind import TFJOBS
 from trainer.errors import QcnnError
 from trainer.startup import end_now
 

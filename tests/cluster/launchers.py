@@ -12,9 +12,10 @@ from kubernetes.client import CoreV1Api, CustomObjectsApi
 
 from components.image import IMAGE
 from launchers.job import Job, Pod
-from launchers.kubernetes.api import LEASES, PODS, SERVICES, TFJOBS, Api, Resource
+from launchers.kubernetes.api import LEASES, PODS, SERVICES, Api, Resource
 from launchers.kubernetes.identity import RUN_LABEL, Identity, run_label
 from launchers.kubernetes.pod_template import CONTAINER
+from launchers.tfjob.kind import TFJOBS
 from launchers.tfjob.manifest import Policy, tfjob
 from tests.cluster.programs import Program
 

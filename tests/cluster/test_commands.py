@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from kubernetes.client import CoreV1Api
 
-from launchers.kubernetes.api import LEASES, PODS, SERVICES, TFJOBS
-from launchers.tfjob.manifest import Policy, condition, lease, profiler_service
+from launchers.kubernetes.api import LEASES, PODS, SERVICES
+from launchers.kubernetes.kinds import condition
+from launchers.tfjob.kind import TFJOBS
+from launchers.tfjob.manifest import Policy, lease, profiler_service
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Qcnn
 

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from kubernetes.client import CoreV1Api
 
-from launchers.kubernetes.api import LEASES, PODS, TFJOBS
+from launchers.kubernetes.api import LEASES, PODS
+from launchers.kubernetes.identity import TRAINING_ANNOTATION
+from launchers.kubernetes.kinds import condition
+from launchers.tfjob.kind import TFJOBS
 from launchers.tfjob.launch import launch
-from launchers.tfjob.manifest import TRAINING_ANNOTATION, Policy, condition
+from launchers.tfjob.manifest import Policy
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Program
 from tests.cluster.proxy import Proxy

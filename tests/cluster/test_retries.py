@@ -2,7 +2,7 @@
 
 import pytest
 
-from launchers.kubernetes.api import TFJOBS
+from launchers.tfjob.kind import TFJOBS
 from launchers.tfjob.launch import launch
 from tests.cluster.launchers import Launchers, job
 from trainer.errors import TrainingError

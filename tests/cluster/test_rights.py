@@ -4,7 +4,7 @@ import re
 
 from kubernetes.client import CoreV1Api, RbacAuthorizationV1Api
 
-from launchers.kubernetes.api import TFJOBS
+from launchers.tfjob.kind import TFJOBS
 from launchers.tfjob.manifest import Policy
 from tests.cluster.launchers import Launchers, job
 

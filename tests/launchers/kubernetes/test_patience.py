@@ -14,8 +14,9 @@ import urllib3
 import yaml
 
 from launchers.kubernetes import patience
-from launchers.kubernetes.api import TFJOBS, Api
+from launchers.kubernetes.api import Api
 from launchers.kubernetes.patience import FIRST_SECONDS, REFUSAL_SECONDS, SECONDS, Patience
+from launchers.tfjob.kind import TFJOBS
 from trainer.errors import ConfigError, RetryableError
 
 GONE = urllib3.exceptions.ConnectTimeoutError()

@@ -8,16 +8,8 @@ from typing import Any
 import pytest
 
 from launchers.job import Job, Pod
-from launchers.kubernetes.identity import RUN_ANNOTATION, Identity
-from launchers.tfjob.manifest import (
-    HASH_ANNOTATION,
-    TRAINING_ANNOTATION,
-    Manifest,
-    Policy,
-    lease,
-    profiler_service,
-    tfjob,
-)
+from launchers.kubernetes.identity import HASH_ANNOTATION, RUN_ANNOTATION, TRAINING_ANNOTATION, Identity
+from launchers.tfjob.manifest import Manifest, Policy, lease, profiler_service, tfjob
 from trainer.errors import ConfigError
 
 POD = Pod(image="registry/qcnn@sha256:0")

@@ -5,6 +5,7 @@ import pytest
 from launchers.job import Job, Pod
 from launchers.kubernetes import events
 from launchers.kubernetes.identity import Identity
+from launchers.kubernetes.kinds import is_suspended
 from launchers.tfjob import read
 from launchers.tfjob.manifest import Manifest, Policy, tfjob
 
@@ -38,11 +39,11 @@ def test_the_state_is_the_condition_that_says_most(conditions: list[tuple[str, s
 
 def test_who_is_held_back_by_a_queue_is_suspended() -> None:
     job = _tfjob()
-    assert not read.is_suspended(job)
+    assert not is_suspended(job)
     job["spec"]["runPolicy"]["suspend"] = True
-    assert read.is_suspended(job)
-    assert read.is_suspended({"kind": "Job", "spec": {"suspend": True}})
-    assert not read.is_suspended({"kind": "Job", "spec": {"suspend": False}})
+    assert is_suspended(job)
+    assert is_suspended({"kind": "Job", "spec": {"suspend": True}})
+    assert not is_suspended({"kind": "Job", "spec": {"suspend": False}})
 
 
 def test_processes_are_those_of_all_roles() -> None:

@@ -1,4 +1,4 @@
-"""What others may do in a namespace, asked before something is created that would fail for it."""
+"""Whether the pods of a training may read its Lease: asked before pods are created that would fail for it."""
 
 from launchers.kubernetes.api import REVIEWS, Api
 from launchers.kubernetes.refusals import RefusedError
