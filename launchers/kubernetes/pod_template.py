@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launchers.job import Pod
 from launchers.kubernetes.identity import Identity, annotations, labels
+from launchers.pod import Pod
 from trainer.provenance import IMAGE_VARIABLE
 
 # The operator finds the training's container by this name.

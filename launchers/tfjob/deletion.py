@@ -78,7 +78,7 @@ def of_run(everything: Iterable[Found], run: str) -> list[Found]:
 def orphans(everything: Collection[Found], now: datetime.datetime) -> list[Found]:
     """Return TFJobs whose launcher is gone, by its Lease, and what of ours belongs to nothing that is there.
 
-    TFJobs without a dead man's switch need no launcher, and are none.
+    A TFJob that has no Lease to watch needs no launcher, and is none.
     """
     leases = {owner: found.object["spec"] for found in everything if found.kind == "Lease" for owner in found.owners}
     left = [found for found in roots(everything) if found.kind == "TFJob" and _is_left(found, leases, now)]
@@ -107,7 +107,7 @@ def delete(api: Api, objects: Sequence[Found]) -> None:
 
 
 def _is_left(found: Found, leases: dict[str, dict[str, Any]], now: datetime.datetime) -> bool:
-    seconds = read.switch_seconds(found.object)
+    seconds = read.lease_seconds(found.object)
     if seconds is None or read.has_ended(found.object):
         return False
     lease = leases.get(found.uid)

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from launchers.job import Job, Pod
+from launchers.job import Job
 from launchers.kubernetes.identity import (
     HASH_ANNOTATION,
     RUN_ANNOTATION,
@@ -20,7 +20,8 @@ from launchers.kubernetes.identity import (
     run_of,
 )
 from launchers.kubernetes.identity import name as job_name
-from launchers.kubernetes.pod_template import template
+from launchers.kubernetes.pod_template import JOB_VARIABLE, template
+from launchers.pod import Pod
 from launchers.tfjob.kind import JOB_NAME_LABEL, REPLICA_TYPES
 from trainer.errors import ConfigError
 
@@ -28,20 +29,21 @@ Manifest = dict[str, Any]
 
 CLUSTER_PORT = 2222
 PROFILER_PORT = 2223
-SWITCH = ("python", "-m", "launchers.tfjob.lease_watch")
-SWITCH_SECONDS = "--seconds"
+# The seconds without a renewal of its Lease after which a TFJob ends; one without it needs no launcher.
+LEASE_ANNOTATION = "qcnn/lease-seconds"
+_LEASE_WATCH = ("python", "-m", "launchers.tfjob.lease_watch")
 
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
     """How long a job may train, is kept after its end, and outlives its launcher; in seconds.
 
-    Without `switch_seconds` it does not need a launcher.
+    Without `lease_seconds` it does not need a launcher.
     """
 
     active_seconds: int | None = None
     keep_seconds: int = 3600
-    switch_seconds: int | None = 600
+    lease_seconds: int | None = 600
 
 
 def tfjob(job: Job, identity: Identity, policy: Policy, owner: Mapping[str, str] | None = None) -> Manifest:
@@ -51,30 +53,40 @@ def tfjob(job: Job, identity: Identity, policy: Policy, owner: Mapping[str, str]
     command, and how many processes run it. What they are given (image, memory, labels, ...) and the policy are no part
     of it, so a training that needed more memory goes on where it was.
 
+    The addresses of its outputs, in which $(QCNN_JOB) stands for its name, and the time that it outlives its launcher
+    are annotations.
+
     `owner` is an ownerReference (apiVersion, kind, name, uid) to what the job is deleted with.
 
     Raises:
         ConfigError: the job has no pod, an unknown role, or no process that could lead it.
     """
-    pod = pod_of(job)
-    counts = {role: count for role, count in job.replicas.items() if count}
+    pod, counts = _checked_pod(job), _counts(job)
     training = digest([dataclasses.asdict(identity), job.argv, counts])
     manifest = _manifest(job, pod, identity, policy, job_name(identity, training))
-    manifest["metadata"]["annotations"] |= {TRAINING_ANNOTATION: training, HASH_ANNOTATION: digest(manifest)}
+    metadata = manifest["metadata"]
+    metadata["annotations"] |= {TRAINING_ANNOTATION: training, HASH_ANNOTATION: digest(manifest)}
+    if policy.lease_seconds is not None:
+        # After the hash: a job whose pods watch their Lease with another program is the same job.
+        for spec in manifest["spec"]["tfReplicaSpecs"].values():
+            (container,) = spec["template"]["spec"]["containers"]
+            watch = ("--lease", metadata["name"], "--account", pod.service_account, "--seconds", policy.lease_seconds)
+            container["command"] = [*_LEASE_WATCH, *map(str, watch), "--", *container["command"]]
     if owner:
-        manifest["metadata"]["ownerReferences"] = [dict(owner)]
+        metadata["ownerReferences"] = [dict(owner)]
     return manifest
 
 
-def pod_of(job: Job) -> Pod:
-    """Return what the processes of a job are given.
+def output_annotation(output: str) -> str:
+    """Return the name of the annotation that holds the address of an output."""
+    return f"qcnn/{output}"
 
-    Raises:
-        ConfigError: the job has no pod, an unknown role, or no process that could lead it.
-    """
+
+def _checked_pod(job: Job) -> Pod:
+    """Return what the processes of a job are given, once it is known that they can be a TFJob."""
     if job.pod is None:
         raise ConfigError("pod: a job on Kubernetes needs an image. Given: none")
-    given = {role: count for role, count in job.replicas.items() if count}
+    given = _counts(job)
     unknown = sorted(set(given) - set(REPLICA_TYPES))
     if unknown or not given.keys() & {"chief", "worker"} or given.get("chief", 0) > 1:
         raise ConfigError(
@@ -132,14 +144,13 @@ def _manifest(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str)
     }
     if policy.active_seconds is not None:
         run_policy["activeDeadlineSeconds"] = policy.active_seconds
-    of_process = _template(job, pod, identity, policy, name)
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
         "metadata": {
             "name": name,
             "labels": {**pod.labels, **labels(identity)},
-            "annotations": annotations(identity),
+            "annotations": annotations(identity) | _described(job, policy, name),
         },
         "spec": {
             "runPolicy": run_policy,
@@ -147,20 +158,33 @@ def _manifest(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str)
             # after that started again, to wait for ever for a leader that has ended.
             "successPolicy": "",
             "tfReplicaSpecs": {
-                REPLICA_TYPES[role]: {"replicas": count, "restartPolicy": "ExitCode", "template": of_process}
-                for role, count in job.replicas.items()
-                if count
+                REPLICA_TYPES[role]: {
+                    "replicas": count,
+                    "restartPolicy": "ExitCode",
+                    "template": _template(job, pod, identity, policy, name),
+                }
+                for role, count in _counts(job).items()
             },
         },
     }
 
 
+def _counts(job: Job) -> dict[str, int]:
+    """Return how many processes each role has, of those that have any."""
+    return {role: count for role, count in job.replicas.items() if count}
+
+
+def _described(job: Job, policy: Policy, name: str) -> dict[str, str]:
+    """Return as annotations what others have to know of a job and its command alone would say."""
+    outputs = {
+        output_annotation(output): address.replace(f"$({JOB_VARIABLE})", name)
+        for output, address in job.outputs.items()
+    }
+    return outputs if policy.lease_seconds is None else {**outputs, LEASE_ANNOTATION: str(policy.lease_seconds)}
+
+
 def _template(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str) -> Manifest:
-    command, has_switch = job.argv, policy.switch_seconds is not None
-    if has_switch:
-        words = ("--lease", name, "--account", pod.service_account, SWITCH_SECONDS, str(policy.switch_seconds))
-        command = (*SWITCH, *words, "--", *command)
-    made = template(pod, name, identity, command, speaks_to_api=has_switch)
+    made = template(pod, name, identity, job.argv, speaks_to_api=policy.lease_seconds is not None)
     made["spec"]["affinity"] = _spread(name)
     made["spec"]["containers"][0]["ports"] = [
         {"name": "tfjob-port", "containerPort": CLUSTER_PORT},

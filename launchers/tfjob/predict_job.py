@@ -4,7 +4,6 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from launchers.job import Pod
 from launchers.kubernetes.identity import (
     HASH_ANNOTATION,
     JOB_LABEL,
@@ -16,7 +15,8 @@ from launchers.kubernetes.identity import (
     run_of,
 )
 from launchers.kubernetes.pod_template import CONTAINER, template
-from launchers.tfjob.read import OUTPUTS, argument, leading_template, state
+from launchers.pod import Pod
+from launchers.tfjob.read import leading_template, outputs, state
 from trainer.errors import ConfigError
 
 # Long enough to be looked at, in seconds.
@@ -26,47 +26,47 @@ _ACTIVE_SECONDS = 3600
 TASK = "predict"
 
 
-def of_training(job: dict[str, Any]) -> dict[str, Any]:
+def for_training(job: dict[str, Any]) -> dict[str, Any]:
     """Return the Job that predicts with what a TFJob has trained, in a pod like those of the training.
 
     Raises:
         ConfigError: it has not trained a model.
     """
     metadata = job["metadata"]
-    model = argument(job, OUTPUTS["model"])
+    model = outputs(job).get("model")
     if state(job) != "Succeeded":
         raise ConfigError(f"TFJob: must have succeeded, but is {state(job)}. Given: {metadata['name']}")
     if model is None:
         raise ConfigError(f"TFJob: exports no model; give --model. Given: {metadata['name']}")
     identity = Identity(run_of(metadata) or "", TASK)
-    of_pod = copy.deepcopy(leading_template(job))
+    pod_template = copy.deepcopy(leading_template(job))
     # What only processes that speak to each other, or to the API server, need.
-    of_pod["spec"].pop("affinity", None)
-    of_pod["spec"]["automountServiceAccountToken"] = False
-    for container in of_pod["spec"]["containers"]:
+    pod_template["spec"].pop("affinity", None)
+    pod_template["spec"]["automountServiceAccountToken"] = False
+    for container in pod_template["spec"]["containers"]:
         if container["name"] == CONTAINER:
             container.pop("ports", None)
             container.pop("args", None)
             container["command"] = _command(model)
-    return _job(identity, of_pod, {JOB_LABEL: metadata["name"]}, metadata["uid"])
+    return _job(identity, pod_template, {JOB_LABEL: metadata["name"]}, metadata["uid"])
 
 
-def of_model(model: str, pod: Pod) -> dict[str, Any]:
+def for_model(model: str, pod: Pod) -> dict[str, Any]:
     """Return the Job that predicts with the model at an address, which names the run: it belongs to no training's."""
     identity = Identity(model, TASK)
-    of_pod = template(pod, "", identity, _command(model), speaks_to_api=False)
-    return _job(identity, of_pod, pod.labels, "")
+    pod_template = template(pod, "", identity, _command(model), speaks_to_api=False)
+    return _job(identity, pod_template, pod.labels, "")
 
 
 def _command(model: str) -> list[str]:
     return ["python", "-m", "trainer.predict", "--model", model]
 
 
-def _job(identity: Identity, of_pod: dict[str, Any], more: Mapping[str, str], source: str) -> dict[str, Any]:
-    hashed = digest([of_pod, source])
+def _job(identity: Identity, pod_template: dict[str, Any], more: Mapping[str, str], source: str) -> dict[str, Any]:
+    hashed = digest([pod_template, source])
     own = {**more, **labels(identity)}
-    of_pod["metadata"].setdefault("labels", {}).update(own)
-    of_pod["spec"]["restartPolicy"] = "Never"
+    pod_template["metadata"].setdefault("labels", {}).update(own)
+    pod_template["spec"]["restartPolicy"] = "Never"
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -79,6 +79,6 @@ def _job(identity: Identity, of_pod: dict[str, Any], more: Mapping[str, str], so
             "backoffLimit": 0,
             "activeDeadlineSeconds": _ACTIVE_SECONDS,
             "ttlSecondsAfterFinished": _KEEP_SECONDS,
-            "template": of_pod,
+            "template": pod_template,
         },
     }

@@ -2,14 +2,11 @@
 
 from typing import Any
 
+from launchers.job import OUTPUTS
 from launchers.kubernetes.kinds import condition
-from launchers.kubernetes.pod_template import CONTAINER, JOB_VARIABLE
 from launchers.tfjob.kind import REPLICA_TYPES
-from launchers.tfjob.manifest import SWITCH, SWITCH_SECONDS
+from launchers.tfjob.manifest import LEASE_ANNOTATION, output_annotation
 
-# What the leading process writes, each below the job's own folder: folder and flag.
-EXPORT = "--model"
-OUTPUTS = {"training": "--workdir", "logs": "--logs", "model": EXPORT}
 # From the one that says most to the one that says least.
 _STATES = ("Failed", "Succeeded", "Suspended", "Restarting", "Running", "Created")
 
@@ -22,7 +19,7 @@ def state(job: dict[str, Any]) -> str:
 
 
 def has_ended(job: dict[str, Any]) -> bool:
-    """Whether nothing of it runs any more, or will."""
+    """Whether it has finished for good."""
     return state(job) in ("Failed", "Succeeded")
 
 
@@ -39,28 +36,24 @@ def leading_template(job: dict[str, Any]) -> dict[str, Any]:
     return dict((specs.get("Chief") or specs["Worker"])["template"])
 
 
-def argument(job: dict[str, Any], flag: str) -> str | None:
-    """Return what the training is given by a flag, as it reaches it; None where it is not given."""
-    command = _command(job)
-    if flag not in command[:-1]:
-        return None
-    return command[command.index(flag) + 1].replace(f"$({JOB_VARIABLE})", job["metadata"]["name"])
+def restarts(job: dict[str, Any]) -> int:
+    """Return how often its processes are started again, at most, when one is lost."""
+    return int(job["spec"]["runPolicy"]["backoffLimit"])
 
 
-def switch_seconds(job: dict[str, Any]) -> int | None:
+def service_account(job: dict[str, Any]) -> str:
+    """Return the service account of its pods."""
+    return str(leading_template(job)["spec"]["serviceAccountName"])
+
+
+def outputs(job: dict[str, Any]) -> dict[str, str]:
+    """Return the addresses of what it writes: training, logs and model, or those of them that it writes."""
+    annotations = job["metadata"].get("annotations", {})
+    found = {output: annotations.get(output_annotation(output)) for output in OUTPUTS}
+    return {output: address for output, address in found.items() if address}
+
+
+def lease_seconds(job: dict[str, Any]) -> int | None:
     """Return how long it outlives its launcher, None for one that needs none."""
-    if tuple(_command(job)[: len(SWITCH)]) != SWITCH:
-        return None
-    return int(argument(job, SWITCH_SECONDS) or 0)
-
-
-def _command(job: dict[str, Any]) -> list[str]:
-    containers = leading_template(job)["spec"]["containers"]
-    return next(
-        (
-            [*container.get("command", ()), *container.get("args", ())]
-            for container in containers
-            if container["name"] == CONTAINER
-        ),
-        [],
-    )
+    seconds = job["metadata"].get("annotations", {}).get(LEASE_ANNOTATION, "")
+    return int(seconds) if seconds.isdecimal() else None

@@ -12,7 +12,6 @@ from launchers.kubernetes.kinds import condition
 from launchers.kubernetes.pods import Process
 from launchers.tfjob import read
 from launchers.tfjob.kind import JOB_NAME_LABEL, TFJOB, TFJOBS
-from launchers.tfjob.read import OUTPUTS
 
 OWN_SELECTOR = ",".join(f"{label}={value}" for label, value in OWN.items())
 
@@ -85,7 +84,6 @@ def _status(
     began, ended = status.get("startTime"), status.get("completionTime")
     processes = [pods.read(pod, TFJOB) for pod in own_pods]
     state = read.state(job)
-    outputs = {name: read.argument(job, flag) for name, flag in OUTPUTS.items()}
     return Status(
         name=metadata["name"],
         run=run_of(metadata) or "",
@@ -96,7 +94,7 @@ def _status(
         age=(now - _time(metadata["creationTimestamp"])).total_seconds(),
         duration=((_time(ended) if ended else now) - _time(began)).total_seconds() if began else None,
         message=condition(job, state) or "",
-        outputs={name: address for name, address in outputs.items() if address},
+        outputs=read.outputs(job),
     )
 
 

@@ -188,7 +188,7 @@ def test_orphans_are_jobs_whose_launcher_is_gone(launchers: Launchers, qcnn: Qcn
         return (launchers.api.now() - datetime.timedelta(seconds=seconds_ago)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
     left, kept, free = (
-        launchers.create(job(f"{WAITER}  # {number}", restarts=3), Policy(switch_seconds=seconds))
+        launchers.create(job(f"{WAITER}  # {number}", restarts=3), Policy(lease_seconds=seconds))
         for number, seconds in enumerate((600, 600, None))
     )
     launchers.api.apply(LEASES, lease(left, "test", 600, renewed(700)))

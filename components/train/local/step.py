@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from launchers.job import Job
+from components.train.description import local_job
 from launchers.local.run import run_processes
-from trainer.config import ExperimentConfig, from_json
+from trainer.config import from_json
 from trainer.provenance import provenance
 from trainer.startup import one_line_errors
 from trainer.storage.copies import local_copy
@@ -34,26 +34,9 @@ def train(experiment: str, dataset: str, training: str, logs: str, *, trial: boo
             if config.options.continue_from:
                 with local_copy(config.options.continue_from) as source:
                     checkpoints.copy_latest(source, Path(training))
-            run_processes(describe_job(config, dataset, training, logs), handler)
+            run_processes(local_job(config, dataset, training, logs), handler)
         trained = checkpoints.load_latest(Path(training) / checkpoints.FOLDER)
     return provenance(config, trained.simulator if trained else "")
-
-
-def describe_job(config: ExperimentConfig, dataset: str, training: str, logs: str) -> Job:
-    """Describe the training job of an experiment."""
-    arguments = {"experiment": config.to_json(), "dataset": dataset, "workdir": training, "logs": logs}
-    return Job(
-        argv=(
-            sys.executable,
-            "-m",
-            "trainer.worker",
-            *(word for name, value in arguments.items() for word in (f"--{name}", value)),
-        ),
-        replicas={"worker": config.workers},
-        restarts=config.options.restarts,
-        hang_seconds=config.options.hang_seconds,
-        port_flags=("--profiler-port",),
-    )
 
 
 def _print_event(process: str, event: Mapping[str, Any]) -> None:

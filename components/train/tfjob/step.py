@@ -4,15 +4,17 @@ import contextlib
 import json
 import logging
 import os
+import posixpath
 from pathlib import Path
 from typing import Any
 
 from components.pipeline_run import RUN_VARIABLE, is_retry, run_id
-from components.train.tfjob.description import describe
+from components.train.description import cluster_job
 from launchers.kubernetes.access import own_namespace
 from launchers.kubernetes.api import PODS, Api
 from launchers.kubernetes.identity import Identity
-from launchers.pod_settings import pod_settings
+from launchers.pod import pod_settings
+from launchers.tfjob import read
 from launchers.tfjob.launch import launch
 from launchers.tfjob.manifest import Policy, tfjob
 from trainer.config import from_json
@@ -50,16 +52,16 @@ def train(
             raise ConfigError(f"{RUN_VARIABLE}: must hold the id of the run, as compile.py sees to. Given: none")
         # Task, attempt, artifact (GenerateOutputURI in the backend's driver).
         of_task, _, _ = training.rsplit("/", 2)
-        job = describe(config, of_task, settings, dataset=dataset)
-        identity, policy, namespace = Identity(run, _TASK), Policy(), own_namespace()
-        folder = f"{of_task}/{tfjob(job, identity, policy)['metadata']['name']}"
-        logger.info("the TFJob writes to %s", folder)
+        job, namespace = cluster_job(config, of_task, settings, dataset=dataset), own_namespace()
         own_pod = os.environ.get(_POD_VARIABLE)
         owner = _owner(namespace, own_pod) if own_pod else None
+        manifest = tfjob(job, Identity(run, _TASK), Policy(), owner)
+        outputs = read.outputs(manifest)
+        logger.info("the TFJob writes to %s", posixpath.dirname(outputs["training"]))
         with failure_kept(config, Path(failure)) if failure else contextlib.nullcontext():
-            launch(job, identity, namespace, policy, owner=owner, own_pod=own_pod, retried=is_retry())
+            launch(manifest, namespace, own_pod=own_pod, retried=is_retry())
         failed = load_failure(Path(failure)) if failure else None
-    return training if failed else f"{folder}/training", f"{folder}/logs", provenance(config)
+    return training if failed else outputs["training"], outputs["logs"], provenance(config)
 
 
 def _owner(namespace: str, own_pod: str) -> dict[str, str] | None:

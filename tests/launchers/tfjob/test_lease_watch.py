@@ -1,4 +1,4 @@
-"""The pod's half of the dead man's switch, where there is no cluster; tests/cluster has the rest."""
+"""How a pod ends its training when nobody renews its Lease, where there is no cluster; tests/cluster has the rest."""
 
 import signal
 import subprocess
@@ -8,12 +8,12 @@ import pytest
 
 from trainer.startup import ABANDONED, OWN_FAULT
 
-SWITCH = [sys.executable, "-m", "launchers.tfjob.lease_watch", "--lease", "mine", "--account", "me"]
+WATCH = [sys.executable, "-m", "launchers.tfjob.lease_watch", "--lease", "mine", "--account", "me"]
 
 
 def _start(program: str, seconds: float = 60) -> subprocess.Popen[str]:
     command = [
-        *SWITCH,
+        *WATCH,
         "--seconds",
         str(seconds),
         "--",
@@ -62,7 +62,7 @@ def test_a_command_that_does_not_end_when_told_to_is_killed() -> None:
 
 def test_a_command_that_cannot_be_run_is_said_in_one_line() -> None:
     command = [
-        *SWITCH,
+        *WATCH,
         "--seconds",
         "60",
         "--",
