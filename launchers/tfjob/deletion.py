@@ -10,6 +10,7 @@ from launchers.kubernetes.api import JOBS, LEASES, PODS, SERVICES, Api, Resource
 from launchers.kubernetes.identity import JOB_LABEL, OWN, run_of
 from launchers.tfjob import read
 from launchers.tfjob.kind import TFJOBS
+from launchers.tfjob.times import parse_time
 
 # Owners come last: what is seen to belong to nothing was there before they were looked for.
 _KINDS = {"Pod": PODS, "Service": SERVICES, "Lease": LEASES, "Job": JOBS, "TFJob": TFJOBS}
@@ -112,8 +113,8 @@ def _is_left(found: Found, leases: dict[str, dict[str, Any]], now: datetime.date
         return False
     lease = leases.get(found.uid)
     if lease is None:
-        seen = datetime.datetime.strptime(found.object["metadata"]["creationTimestamp"], "%Y-%m-%dT%H:%M:%S%z")
+        seen = parse_time(found.object["metadata"]["creationTimestamp"])
     else:
         seconds = lease["leaseDurationSeconds"]
-        seen = datetime.datetime.strptime(lease["renewTime"], "%Y-%m-%dT%H:%M:%S.%f%z")
+        seen = parse_time(lease["renewTime"])
     return (now - seen).total_seconds() > seconds

@@ -8,6 +8,7 @@ from typing import Any
 
 from launchers.kubernetes.api import LEASES, Api
 from launchers.tfjob.manifest import lease
+from launchers.tfjob.times import micro_time
 from trainer.errors import RetryableError
 
 logger = logging.getLogger("trainer")
@@ -49,5 +50,5 @@ class Renewal:
                 return
 
     def _renew(self) -> None:
-        renewed = self._api.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        renewed = micro_time(self._api.now())
         self._api.apply(LEASES, lease(self._job, platform.node(), self._seconds, renewed))

@@ -6,7 +6,6 @@ nothing that the training does, or hangs in, stands in its way.
 
 import argparse
 import dataclasses
-import datetime
 import email.utils
 import http.client
 import json
@@ -21,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from launchers.tfjob import lease_right
+from launchers.tfjob.times import parse_time
 from trainer.startup import ABANDONED, OWN_FAULT, end_now
 
 # Where Kubernetes puts what a pod needs to speak to the API server ("Accessing the API from a Pod").
@@ -151,7 +151,7 @@ def seconds_since_renewal(lease: str) -> float:
             raise RefusedError(body.get("message", response.reason))
         if response.status != http.client.OK:
             raise UnknownError(body.get("message", response.reason))
-        renewed = datetime.datetime.strptime(body["spec"]["renewTime"], "%Y-%m-%dT%H:%M:%S.%f%z")
+        renewed = parse_time(body["spec"]["renewTime"])
         now = email.utils.parsedate_to_datetime(response.headers["Date"])
         return (now - renewed).total_seconds()
     except (OSError, KeyError, ValueError, http.client.HTTPException) as error:

@@ -14,6 +14,7 @@ from launchers.kubernetes.api import LEASES, PODS, SERVICES
 from launchers.kubernetes.kinds import condition
 from launchers.tfjob.kind import TFJOBS
 from launchers.tfjob.manifest import Policy, lease, profiler_service
+from launchers.tfjob.times import micro_time
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Qcnn
 
@@ -185,7 +186,7 @@ def test_of_runs_whose_names_look_alike_one_is_deleted(launchers: Launchers, qcn
 
 def test_orphans_are_jobs_whose_launcher_is_gone(launchers: Launchers, qcnn: Qcnn) -> None:
     def renewed(seconds_ago: float) -> str:
-        return (launchers.api.now() - datetime.timedelta(seconds=seconds_ago)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return micro_time(launchers.api.now() - datetime.timedelta(seconds=seconds_ago))
 
     left, kept, free = (
         launchers.create(job(f"{WAITER}  # {number}", restarts=3), Policy(lease_seconds=seconds))

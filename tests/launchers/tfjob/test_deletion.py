@@ -12,19 +12,19 @@ from launchers.pod import Pod
 from launchers.tfjob.deletion import Found, of_run, orphans, with_dependents
 from launchers.tfjob.manifest import Policy, lease, profiler_service, tfjob
 from launchers.tfjob.predict_job import for_training
+from launchers.tfjob.times import micro_time
 from trainer.config import from_mapping
 
 NOW = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.timezone.utc)
-OF_KIND = "%Y-%m-%dT%H:%M:%S.%fZ"
 JOB: Job = cluster_job(from_mapping({}), "gs://bucket", Pod(image="qcnn"))
 
 
-def _seconds_ago(seconds: float, form: str = "%Y-%m-%dT%H:%M:%SZ") -> str:
-    return (NOW - datetime.timedelta(seconds=seconds)).strftime(form)
+def _seconds_ago(seconds: float) -> datetime.datetime:
+    return NOW - datetime.timedelta(seconds=seconds)
 
 
 def _there(manifest: dict[str, Any], uid: str, age: float = 0) -> Found:
-    manifest["metadata"] |= {"uid": uid, "creationTimestamp": _seconds_ago(age)}
+    manifest["metadata"] |= {"uid": uid, "creationTimestamp": f"{_seconds_ago(age):%Y-%m-%dT%H:%M:%SZ}"}
     return Found(manifest["kind"], manifest)
 
 
@@ -35,7 +35,7 @@ def _training(age: float = 0, run: str = "run", lease_seconds: int | None = 60, 
 
 
 def _lease(job: Found, renewed: float, seconds: int = 60) -> Found:
-    return _there(lease(job.object, "test", seconds, _seconds_ago(renewed, OF_KIND)), f"{job.uid}-lease")
+    return _there(lease(job.object, "test", seconds, micro_time(_seconds_ago(renewed))), f"{job.uid}-lease")
 
 
 def _pod(owner: str, uid: str) -> Found:
