@@ -5,15 +5,15 @@ import logging
 import os
 import select
 import selectors
-import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from launchers.job import Job, tf_config
 from launchers.local.processes import EventHandler, Process, stop
+from launchers.local.verdict import Action, Seen, Verdict, explain, judge
 from trainer.errors import RetryableError, TrainingError
-from trainer.startup import is_own_fault, terminated_as_interrupt
+from trainer.startup import terminated_as_interrupt
 
 logger = logging.getLogger("trainer")
 
@@ -53,38 +53,27 @@ def _attempt(job: Job, on_event: EventHandler) -> str | None:
             process = Process(f"{role} {index}", argv, environment, on_event)
             running.append(process)
             process.watch(selector)
-        while any(process.exit_code != 0 for process in running):
+        by_name = {process.name: process for process in running}
+        while (verdict := _judge(running, job.hang_seconds)).action is Action.GO_ON:
             for key, _ in selector.select(_INTERVAL):
                 if not key.data():
                     selector.unregister(key.fileobj)
             _check_reader()
-            failed = [process for process in running if process.exit_code not in (None, 0)]
-            if failed:
-                return _explain(min(failed, key=_blame))
+        if verdict.process is None:
             for process in running:
-                if process.exit_code is None and process.silent_for() > job.hang_seconds:
-                    return f"{process.name} gave no sign of life for {job.hang_seconds:g} s"
-        for process in running:
-            process.drain()
-    return None
+                process.drain()
+            return None
+        blamed = by_name[verdict.process.name]
+        if verdict.process.exit_code is not None:
+            blamed.drain()
+        reason = explain(verdict.process, blamed.last_line, job.hang_seconds)
+        if verdict.action is Action.FAILED:
+            raise TrainingError(reason)
+        return reason
 
 
-def _blame(process: Process) -> int:
-    """Order the failed of one moment: own faults first, then the killed, then those who only lost a peer."""
-    code = process.exit_code or 0
-    if is_own_fault(code):
-        return 0
-    return 1 if code < 0 else 2
-
-
-def _explain(process: Process) -> str:
-    process.drain()
-    code = process.exit_code or 0
-    if is_own_fault(code):
-        raise TrainingError(f"{process.name} ended with exit code {code}: {process.last_line or 'it printed nothing'}")
-    if code < 0:
-        return f"{process.name} was killed by {signal.Signals(-code).name}"
-    return f"{process.name} ended with exit code {code}: {process.last_line or 'it printed nothing'}"
+def _judge(processes: Sequence[Process], hang_seconds: float) -> Verdict:
+    return judge([Seen(process.name, process.exit_code, process.silent_for()) for process in processes], hang_seconds)
 
 
 def _check_reader() -> None:
