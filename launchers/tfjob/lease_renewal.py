@@ -1,4 +1,4 @@
-"""The launcher's half of the dead man's switch: a Lease that is renewed while the launcher lives."""
+"""The Lease of a TFJob, which is renewed while its launcher lives."""
 
 import logging
 import platform

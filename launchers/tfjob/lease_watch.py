@@ -1,7 +1,7 @@
-"""The pod's half of the dead man's switch: python -m ... --lease NAME --account NAME --seconds N -- COMMAND.
+"""The lease watch: python -m launchers.tfjob.lease_watch --lease NAME --account NAME --seconds N -- COMMAND.
 
-Runs COMMAND, and ends it for good when the Lease that its launcher renews is stale. A process of its own, so that
-nothing that the training does, or hangs in, stands in its way.
+Runs COMMAND in a pod, and ends it for good when the Lease that its launcher renews is stale. It is a process of its
+own, so nothing that the training does, or hangs in, can delay it.
 """
 
 import argparse
@@ -52,6 +52,40 @@ class RefusedError(UnknownError):
     """The pod may not read it."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Watched:
+    """What was seen of a Lease that is stale after `seconds` without a renewal.
+
+    `stale` is the number of last looks in a row at which it was. `is_known`: whether it could ever be read. `reason`
+    is why it could not be at the last look.
+    """
+
+    seconds: float
+    stale: int = 0
+    is_known: bool = False
+    reason: str = ""
+
+    def see(self, age: float) -> "Watched":
+        """Return what is known once a renewal so many seconds ago was seen."""
+        return Watched(self.seconds, self._counted(age), is_known=True)
+
+    def miss(self, reason: str, watched_for: float) -> "Watched":
+        """Return what is known once it could not be read, so many seconds after the watch began.
+
+        An unreachable API server proves nothing; one that could never be reached does.
+        """
+        age = 0.0 if self.is_known else watched_for
+        return dataclasses.replace(self, stale=self._counted(age), reason=reason)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its launcher counts as gone."""
+        return self.stale >= _STALE_LOOKS
+
+    def _counted(self, age: float) -> int:
+        return self.stale + 1 if age > self.seconds else 0
+
+
 def main() -> None:
     """Run a command until it ends, or its launcher is gone; end as it does."""
     parser = argparse.ArgumentParser(description="Runs a command while a Lease is renewed.")
@@ -73,7 +107,7 @@ def main() -> None:
         _check_right(arguments.lease, arguments.account, process, ends.append)
         _watch(arguments.lease, arguments.seconds, process, ends.append)
 
-    threading.Thread(target=watch, name="switch", daemon=True).start()
+    threading.Thread(target=watch, name="lease", daemon=True).start()
     code = process.wait()
     if ends:
         end_now(f"error: {ends[0].reason}", ends[0].code)
@@ -81,7 +115,7 @@ def main() -> None:
 
 
 def _check_right(lease: str, account: str, process: "subprocess.Popen[bytes]", on_end: Callable[[_End], None]) -> None:
-    """End a process whose Lease may not be read, at once and not when it counts as stale."""
+    """End a process whose Lease may not be read, without waiting until that counts as stale."""
     end = time.monotonic() + _RIGHTS_SECONDS
     while True:
         try:
@@ -100,19 +134,17 @@ def _check_right(lease: str, account: str, process: "subprocess.Popen[bytes]", o
 
 def _watch(lease: str, seconds: float, process: "subprocess.Popen[bytes]", on_end: Callable[[_End], None]) -> None:
     """End a process when the Lease is stale, after having said why."""
-    began, stale, known, reason, warned = time.monotonic(), 0, False, "", False
-    while stale < _STALE_LOOKS:
+    began, watched, warned = time.monotonic(), Watched(seconds), False
+    while not watched.is_over:
         time.sleep(min(seconds / _LOOKS, _LONGEST))
         try:
-            age = seconds_since_renewal(lease)
-            known, reason = True, ""
+            watched = watched.see(seconds_since_renewal(lease))
         except UnknownError as error:
-            # That nobody can be asked is no sign that the launcher is gone; that it never could be is one.
-            age, reason = (0.0 if known else time.monotonic() - began), f" ({error})"
-            if known and not warned and isinstance(error, RefusedError):
+            watched = watched.miss(str(error), time.monotonic() - began)
+            if watched.is_known and not warned and isinstance(error, RefusedError):
                 sys.stderr.write(f"warning: the training would not end with its launcher any more: {error}\n")
                 warned = True
-        stale = stale + 1 if age > seconds else 0
+    reason = f" ({watched.reason})" if watched.reason else ""
     why = f"the launcher has not renewed its lease for {seconds:g} s{reason}; the last checkpoint counts"
     on_end(_End(f"{why}. Given: lease {lease}", ABANDONED))
     _stop(process)
