@@ -22,9 +22,9 @@ class Job:
     replicas: Mapping[str, int]
     restarts: int
     hang_seconds: float
-    # Flags that take the port of a further server, one of the process' own; its default is for a host of its own.
+    # Flags that take the port of another server of each process; needed where processes share a host.
     port_flags: tuple[str, ...] = ()
-    # Where and how the processes run on a cluster; on one machine nothing of it counts.
+    # What each process is given on a cluster; not used on one machine.
     pod: Pod | None = None
     outputs: Mapping[str, str] = dataclasses.field(default_factory=dict)
 

@@ -10,20 +10,20 @@ from trainer.config import ExperimentConfig
 from trainer.errors import ConfigError
 from trainer.storage.stores import SCHEMES, in_bucket
 
-# By which the worker is told where each output goes.
+# The worker's flag for the address of each output.
 _FLAGS = {"training": "--workdir", "logs": "--logs", "model": "--model"}
 
 
 def local_job(config: ExperimentConfig, dataset: str, training: str, logs: str) -> Job:
-    """Describe the training of an experiment by processes of this machine, in folders of it."""
+    """Describe the training of an experiment by processes of this machine, which write into its folders."""
     return _describe(sys.executable, config, dataset, {"training": training, "logs": logs}, pod=None)
 
 
 def cluster_job(config: ExperimentConfig, output: str, pod: Pod, dataset: str | None = None) -> Job:
-    """Describe the training of an experiment whose outputs go to a folder named by the job, below an address.
+    """Describe the training of an experiment on a cluster; `output` gets a folder that is named after the job.
 
-    Without the address of its dataset, every process makes it, and the leading one exports the model in the end: the
-    job is on its own then. With it, the job is one step of several, and other ones do that.
+    A job that is given the address of its dataset is one step of a pipeline. Without it, every process makes the
+    dataset, and the leading one exports the model in the end.
 
     Raises:
         ConfigError: not all pods could reach the address, or what the training is to be continued from.
@@ -51,7 +51,7 @@ def _describe(
 
 
 def _check_reachable(config: ExperimentConfig, output: str) -> None:
-    """Refuse an address that not all pods could reach, and one to continue from."""
+    """Refuse an output, or a training to continue from, that not all pods could reach."""
     is_bucket = in_bucket(output)
     if not is_bucket and not output.startswith("/"):
         raise ConfigError(

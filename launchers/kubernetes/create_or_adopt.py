@@ -15,7 +15,7 @@ logger = logging.getLogger("trainer")
 
 
 class How(enum.Enum):
-    """How a job came to be there."""
+    """How a job came to be on the cluster."""
 
     CREATED = "is created"
     ADOPTED = "is adopted"
@@ -39,8 +39,8 @@ def create_or_adopt(
 ) -> tuple[dict[str, Any], How]:
     """Return the job of a manifest, as the API returns it; one that has failed is replaced.
 
-    It is created within `creating()`. One that trains the same with other settings (image, memory, ...) counts once it
-    has ended.
+    It is created within `creating()`. A job that trains the same with other settings (image, memory, ...) is taken up
+    only once it has ended.
 
     Raises:
         ConfigError: a job of this name trains something else, or still runs with other settings, or the cluster
@@ -59,7 +59,7 @@ def create_or_adopt(
             _replace(api, kind, found)
         with creating():
             created = api.create(kind.resource, manifest)
-        # Where nothing was created, another one was faster: what that one made is looked at.
+        # Where nothing was created, another launcher was faster, and its job is looked at.
         if created:
             return created, How.CREATED
 
@@ -105,7 +105,7 @@ def _annotation(manifest: dict[str, Any], name: str) -> str | None:
 
 
 def _replace(api: Api, kind: Kind, found: dict[str, Any]) -> None:
-    """Delete a job and wait until it is gone with its pods, whose names the next one needs."""
+    """Delete a job and wait until it and its pods are gone: the next job needs their names."""
     name, uid = found["metadata"]["name"], found["metadata"]["uid"]
     if "deletionTimestamp" not in found["metadata"]:
         api.delete(kind.resource, name, uid=uid, dependents_first=True)

@@ -1,4 +1,4 @@
-"""A job from its creation to its end: its processes' output, how often they were lost, how they ended."""
+"""Follow a job to its end: pass on what its processes print, and do what the verdict on it says."""
 
 import contextlib
 import dataclasses
@@ -26,9 +26,9 @@ logger = logging.getLogger("trainer")
 
 Objects = dict[str, dict[str, Any]]
 
-# While processes have not started, that is looked at this often.
+# While processes have not started, the time that they take is looked at this often.
 _LOOK_SECONDS = 1.0
-# What processes printed before their end is waited for this long, all together.
+# The last lines of all processes are waited for this long, once the job has ended.
 _LOG_SECONDS = 10.0
 
 
@@ -37,7 +37,7 @@ class GivenUpError(RetryableError):
 
     def __init__(self, message: str, lives: Lives) -> None:
         super().__init__(message)
-        # What was lost, this time included.
+        # All losses so far, this one included.
         self.lives = lives
 
 
@@ -75,7 +75,7 @@ class Following:
         self._ended = threading.Event()
 
     def fail(self, error: Exception) -> None:
-        """Have `run` raise an error of another thread."""
+        """Let `run` raise an error of another thread."""
 
         def raise_it() -> NoReturn:
             raise error
@@ -100,7 +100,7 @@ class Following:
 
     @property
     def exit_code(self) -> int | None:
-        """That of the process to blame, None where none has failed."""
+        """The exit code of the process to blame, None where none has failed."""
         process = pods.most_to_blame(self._seen.processes or ())
         return process.exit_code if process else None
 
@@ -109,13 +109,13 @@ class Following:
         self._watch(self._api.watch(self._kind.resource, fieldSelector=own), self._see_job)
         self._watch(self._api.watch(PODS, labelSelector=f"{self._kind.pod_label}={self._name}"), self._see_pods)
         while (verdict := judge(self._seen)).action is Action.GO_ON:
-            self._say_what_changed()
+            self._log_changes()
             if self._seen.failure:
-                self._hear(POD_SECONDS)
+                self._handle_news(POD_SECONDS)
                 self._seen = dataclasses.replace(self._seen, failed_for=time.monotonic() - self._failed_at)
             else:
                 self._start.check()
-                self._hear(_LOOK_SECONDS if self._start.is_pending else None)
+                self._handle_news(_LOOK_SECONDS if self._start.is_pending else None)
         if verdict.action is Action.GIVE_UP:
             abandon(self._api, self._kind, self._job)
         if verdict.action is not Action.DELETED:
@@ -125,7 +125,7 @@ class Following:
         logger.info("%s %s has succeeded", self._kind.name, self._name)
 
     def _watch(self, changes: Iterator[Objects], handler: Callable[[Objects], None]) -> None:
-        """Let a thread of its own wait for what a watch yields; it is handled where `run` is."""
+        """Wait in a thread for what a watch yields, and have the thread of `run` handle it."""
 
         def pass_on() -> None:
             try:
@@ -133,12 +133,12 @@ class Following:
                     if self._ended.is_set():
                         return
                     self._news.put(functools.partial(handler, objects))
-            except Exception as error:  # Whatever it is: without this thread, `run` would wait for ever.
+            except Exception as error:  # Any error: without this thread, `run` would wait for ever.
                 self.fail(error)
 
         threading.Thread(target=pass_on, name=f"watch of {self._name}", daemon=True).start()
 
-    def _hear(self, seconds: float | None) -> None:
+    def _handle_news(self, seconds: float | None) -> None:
         with contextlib.suppress(queue.Empty):
             self._news.get(timeout=seconds)()
 
@@ -182,8 +182,8 @@ class Following:
             known={**self._seen.known, **{process.uid: process for process in processes}},
         )
 
-    def _say_what_changed(self) -> None:
-        """Say who was started again and, where nothing is done about it, who used too much memory."""
+    def _log_changes(self) -> None:
+        """Log which processes were started again and, where nothing is done about it, which used too much memory."""
         restarts, count = self._seen.restarts, self._seen.lives.restarts
         for name in self._returned:
             of_all = count if restarts is None else f"{count} of {restarts}"
@@ -202,7 +202,7 @@ class Following:
             log.wait(max(0.0, end - time.monotonic()))
 
     def _error(self, verdict: Verdict) -> Exception:
-        """Return what a verdict comes to; the last lines of the process to blame are shown."""
+        """Log the last lines of the process to blame, and return the error that a verdict comes to."""
         process, reason = verdict.process, f"{self._kind.name}: {verdict.reason}"
         if process:
             lines = self._logs[process.uid].last_lines if process.uid in self._logs else ()

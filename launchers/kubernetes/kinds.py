@@ -1,4 +1,4 @@
-"""The kinds of object that run processes until they end: how each is found, and what it says of itself."""
+"""The kinds of object that run processes until they end: how their pods are found, and in which condition they are."""
 
 import dataclasses
 from typing import Any
@@ -9,7 +9,7 @@ from launchers.kubernetes.identity import TASK_LABEL
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """A kind, the condition of one that has succeeded, and the labels of its pods.
+    """A kind, the condition in which it has succeeded, and the labels of its pods.
 
     `pod_label` names the object on its pods, `role_label` the role of a process, and `index_label` its index, without
     which every index is 0. `many`: whether it is made of several processes, which need names.
@@ -28,7 +28,7 @@ JOB = Kind("Job", JOBS, "Complete", "batch.kubernetes.io/job-name", TASK_LABEL, 
 
 
 def condition(job: dict[str, Any], kind: str) -> str | None:
-    """Return what is said of a condition (Succeeded, Failed, ...) that a job is in, None if it is not in it."""
+    """Return the message of a condition (Succeeded, Failed, ...) that a job is in, None if it is not in it."""
     for found in job.get("status", {}).get("conditions", ()):
         if found["type"] == kind and found["status"] == "True":
             return str(found.get("message") or kind)
@@ -36,6 +36,6 @@ def condition(job: dict[str, Any], kind: str) -> str | None:
 
 
 def is_suspended(job: dict[str, Any]) -> bool:
-    """Whether a TFJob or a Job (batch/v1) is held back, as a queue does until there is room: it has no pods then."""
+    """Whether a TFJob or a Job (batch/v1) is suspended, as a queue does until there is room; it has no pods then."""
     spec = job["spec"]
     return bool(spec.get("runPolicy", spec).get("suspend"))

@@ -31,7 +31,7 @@ class Question:
 
 
 def question(job: Mapping[str, Any], process: Process | None) -> Question:
-    """Return what to ask about a process that has not started; without a pod, the job's events tell why."""
+    """Return what to ask about a process that has not started; where it has no pod, the job's events say why."""
     return Question(process.uid, "") if process else Question(job["metadata"]["uid"], "FailedCreate")
 
 

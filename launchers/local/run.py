@@ -25,8 +25,8 @@ _INTERVAL = 0.1
 def run_processes(job: Job, on_event: EventHandler) -> None:
     """Run every process of a job to its end; start all again, `job.restarts` times at most, when one was lost.
 
-    Lost is who was ended by a signal, ended with an exit code above 127, or gave no sign of life for
-    `job.hang_seconds`. All processes of an attempt have ended before the next begins.
+    A process is lost that was ended by a signal, ended with an exit code above 127, or gave no sign of life for
+    `job.hang_seconds`. All processes of an attempt have ended before the next attempt begins.
 
     Raises:
         TrainingError: a process failed by its own fault; its last line says why.
@@ -43,7 +43,7 @@ def run_processes(job: Job, on_event: EventHandler) -> None:
 
 
 def _attempt(job: Job, on_event: EventHandler) -> str | None:
-    """Run the processes once; return None when all ended well, else in words who was lost and how."""
+    """Run the processes once; return None when all ended well, else which one was lost and how."""
     with contextlib.ExitStack() as stack:
         selector = stack.enter_context(selectors.DefaultSelector())
         running: list[Process] = []
@@ -77,7 +77,7 @@ def _judge(processes: Sequence[Process], hang_seconds: float) -> Verdict:
 
 
 def _check_reader() -> None:
-    """End when nobody reads our output any more: whoever started this is gone.
+    """End when nobody reads our output any more, as where whoever started this process is gone.
 
     Raises:
         RetryableError: the other end of the pipe is closed.
@@ -90,7 +90,7 @@ def _check_reader() -> None:
 
 
 def _arguments(job: Job) -> Iterator[tuple[str, ...]]:
-    """Yield the arguments of every process; all share this host, so each gets ports of its own."""
+    """Yield the arguments of every process; all share this host, so each gets its own ports."""
     ports = iter(_free_ports(len(job.processes()) * len(job.port_flags)))
     for _ in job.processes():
         yield (*job.argv, *(word for flag in job.port_flags for word in (flag, str(next(ports)))))
@@ -112,7 +112,7 @@ def _environments(job: Job) -> Iterator[dict[str, str]]:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports that nothing listens on; all are held until the last is found, so none comes twice."""
+    """Return ports on which nothing listens; all are held until the last is found, so they differ."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for held in sockets:

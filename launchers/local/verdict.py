@@ -1,4 +1,4 @@
-"""The verdict on the processes of a job: a pure function of how they ended, and when they last gave a sign of life."""
+"""The verdict on the processes of a job: a pure function of their exit codes and their last signs of life."""
 
 import dataclasses
 import enum

@@ -1,4 +1,4 @@
-"""Run a training job as a TFJob and follow it to its end; run again, take up what is there. Never two of one."""
+"""The launcher: create a TFJob, or take up the one that is there, and follow it to its end."""
 
 import contextlib
 import logging
@@ -35,10 +35,11 @@ def launch(
 ) -> None:
     """Train as the TFJob of a manifest and return when it has succeeded, at once if it already has.
 
-    What runs is adopted, what failed is replaced, also where the operator gave it up for a process that was lost. A job
-    whose processes cannot start for `pending_seconds` is deleted, as is one that cannot be followed; one that failed is
-    left, to be looked at. Where nobody asked for this launch, a backend having `retried` by itself, one that failed by
-    its own fault is not replaced. A launcher that is told to end deletes its job, unless its `own_pod` is evicted.
+    A TFJob that runs is adopted; one that has failed is replaced, as is one that the operator gives up for a process
+    that was lost. One that fails is left on the cluster, to be looked at; one whose processes have not started after
+    `pending_seconds`, or that cannot be followed, is deleted. Where a backend has `retried` by itself, a TFJob that
+    failed by its own fault is not replaced. A launcher that is told to end deletes its TFJob, unless its `own_pod` is
+    being evicted.
 
     Raises:
         ConfigError: the cluster refuses the job, or cannot start it; one line that says why.
@@ -49,9 +50,9 @@ def launch(
     name, lease_seconds, restarts = manifest["metadata"]["name"], read.lease_seconds(manifest), read.restarts(manifest)
     with contextlib.ExitStack() as stack:
         api = stack.enter_context(contextlib.closing(Api(namespace)))
-        renewing = stack.enter_context(contextlib.closing(api.apart()))
+        renewing = stack.enter_context(contextlib.closing(api.with_own_connections()))
         is_going = _watched(stack, api, own_pod)
-        termination = stack.enter_context(Termination(renewing.within(GRACE), name, is_going).installed())
+        termination = stack.enter_context(Termination(renewing.limited_to(GRACE), name, is_going).installed())
         if retried:
             _check_fault(api, manifest)
 
@@ -78,18 +79,18 @@ def launch(
 
 
 def _watched(stack: contextlib.ExitStack, api: Api, own_pod: str | None) -> Callable[[], bool]:
-    """Return what tells whether the pod of this process is being taken away."""
+    """Return a function that tells whether the pod of this process is being taken away."""
     if not own_pod:
         return lambda: False
-    pod = OwnPod(stack.enter_context(contextlib.closing(api.apart())), own_pod)
+    pod = OwnPod(stack.enter_context(contextlib.closing(api.with_own_connections())), own_pod)
     return lambda: pod.is_going
 
 
 def _check_fault(api: Api, manifest: Manifest) -> None:
-    """Refuse to train again what has failed by its own fault, and would again.
+    """Refuse to train again what has failed by its own fault, and would fail again.
 
     Raises:
-        TrainingError: as when it failed.
+        TrainingError: the one with which it failed.
     """
     found = api.get(TFJOBS, manifest["metadata"]["name"])
     if not found or "deletionTimestamp" in found["metadata"] or not condition(found, "Failed"):
@@ -106,7 +107,7 @@ def _check_fault(api: Api, manifest: Manifest) -> None:
 
 
 def _follow(api: Api, renewing: Api, running: dict[str, Any], following: Following, lease_seconds: int | None) -> None:
-    """Follow a TFJob to its end, as its launcher; delete one that cannot be followed."""
+    """Follow a TFJob to its end, renewing its Lease; delete one that cannot be followed."""
     try:
         with contextlib.ExitStack() as stack:
             if lease_seconds is not None:

@@ -13,8 +13,8 @@ from trainer.errors import RetryableError
 
 logger = logging.getLogger("trainer")
 
-# The Lease is renewed this many times in the time after which it is stale, but at least every so many seconds, which
-# also keeps the connection open on which a launcher that is told to end deletes its job.
+# The Lease is renewed this many times before it would be stale, and at least every `_LONGEST` seconds. That keeps the
+# connection open on which a launcher that is told to end deletes its TFJob.
 _RENEWALS = 10
 _LONGEST = 30.0
 
@@ -22,8 +22,8 @@ _LONGEST = 30.0
 class Renewal:
     """Renews the Lease of a TFJob (as the API returns it) until it is stopped.
 
-    The first time it does so at once, and raises what `Api` does. Later a server that cannot be reached is asked
-    again; what it refuses is given to `on_error`.
+    The first renewal is at once, and raises what `Api` raises. After that, a server that cannot be reached is asked
+    again, and refusals are given to `on_error`.
     """
 
     def __init__(self, api: Api, job: dict[str, Any], seconds: int, on_error: Callable[[Exception], None]) -> None:
@@ -45,7 +45,7 @@ class Renewal:
                 self._renew()
             except RetryableError:
                 continue
-            except Exception as error:  # Whatever it is: without this thread, the workers would end the job.
+            except Exception as error:  # Any error: without this thread, the workers would end the job.
                 self._on_error(error)
                 return
 

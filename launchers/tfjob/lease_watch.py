@@ -23,22 +23,22 @@ from launchers.tfjob import lease_right
 from launchers.tfjob.times import parse_time
 from trainer.startup import ABANDONED, OWN_FAULT, end_now
 
-# Where Kubernetes puts what a pod needs to speak to the API server ("Accessing the API from a Pod").
+# Where Kubernetes mounts what a pod needs to reach the API server ("Accessing the Kubernetes API from a Pod").
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-# The Lease is looked at this many times in the time after which it is stale, but at least every so many seconds.
+# The Lease is looked at this many times before it can be stale, and at least every `_LONGEST` seconds.
 _LOOKS = 10
 _LONGEST = 30.0
-# A stale Lease must be so twice: after a pause of the API server its launcher gets the time to renew it.
+# A Lease counts only when it was stale at two looks: after a pause of the API server, its launcher may yet renew it.
 _STALE_LOOKS = 2
-# A right that was given a moment ago may not be known to every API server yet, in seconds.
+# A right may take this long until every API server knows it, in seconds.
 _RIGHTS_SECONDS = 15.0
-# The command gets this long to end, in seconds.
+# The command is killed this long after it was told to end, in seconds.
 _GRACE = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
 class _End:
-    """Why the command is ended, and the exit code that says so."""
+    """Why the command is ended, and with which exit code."""
 
     reason: str
     code: int
@@ -87,7 +87,7 @@ class Watched:
 
 
 def main() -> None:
-    """Run a command until it ends, or its launcher is gone; end as it does."""
+    """Run a command until it ends or its launcher is gone; end with its exit code."""
     parser = argparse.ArgumentParser(description="Runs a command while a Lease is renewed.")
     parser.add_argument("--lease", required=True, help="name of the Lease, in the namespace of this pod")
     parser.add_argument("--account", required=True, help="service account of this pod")
@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("command", nargs="+")
     arguments = parser.parse_args()
     try:
-        # One stream, so that the last line of a log is what was said last.
+        # One stream, so that the last line of the log is the last one that was printed.
         process = subprocess.Popen(arguments.command, stderr=subprocess.STDOUT)
     except OSError as error:
         end_now(f"error: command: cannot be run ({error.strerror}). Given: {arguments.command[0]}", OWN_FAULT)
@@ -125,7 +125,7 @@ def _check_right(lease: str, account: str, process: "subprocess.Popen[bytes]", o
             if time.monotonic() > end:
                 break
         except UnknownError:
-            # It may not have been created yet.
+            # The Lease may not have been created yet.
             return
         time.sleep(1)
     on_end(_End(lease_right.missing(account, _namespace()), OWN_FAULT))
@@ -133,7 +133,7 @@ def _check_right(lease: str, account: str, process: "subprocess.Popen[bytes]", o
 
 
 def _watch(lease: str, seconds: float, process: "subprocess.Popen[bytes]", on_end: Callable[[_End], None]) -> None:
-    """End a process when the Lease is stale, after having said why."""
+    """End a process when the Lease is stale; `on_end` is told why before."""
     began, watched, warned = time.monotonic(), Watched(seconds), False
     while not watched.is_over:
         time.sleep(min(seconds / _LOOKS, _LONGEST))
@@ -164,7 +164,7 @@ def seconds_since_renewal(lease: str) -> float:
     Raises:
         UnknownError: it cannot be read.
     """
-    # The client library would take each pod 50 MB and a second for this one request.
+    # The client library would cost each pod 50 MB and a second.
     try:
         connection = http.client.HTTPSConnection(
             os.environ["KUBERNETES_SERVICE_HOST"],

@@ -1,4 +1,4 @@
-"""A training job as a TFJob: manifests and names, by pure functions.
+"""A training job as a TFJob: manifests, by pure functions.
 
 The contract is training-operator v1.9.4: pkg/apis/kubeflow.org/v1 (the types), pkg/controller.v1/tensorflow and
 pkg/controller.v1/common (what they do), pkg/webhooks/tensorflow (what is refused).
@@ -20,7 +20,7 @@ from launchers.kubernetes.identity import (
     run_of,
 )
 from launchers.kubernetes.identity import name as job_name
-from launchers.kubernetes.pod_template import JOB_VARIABLE, template
+from launchers.kubernetes.pod_template import JOB_VARIABLE, pod_template
 from launchers.pod import Pod
 from launchers.tfjob.kind import JOB_NAME_LABEL, REPLICA_TYPES
 from trainer.errors import ConfigError
@@ -67,7 +67,7 @@ def tfjob(job: Job, identity: Identity, policy: Policy, owner: Mapping[str, str]
     metadata = manifest["metadata"]
     metadata["annotations"] |= {TRAINING_ANNOTATION: training, HASH_ANNOTATION: digest(manifest)}
     if policy.lease_seconds is not None:
-        # After the hash: a job whose pods watch their Lease with another program is the same job.
+        # Added after the hash: how pods watch their Lease is no part of what the job is.
         for spec in manifest["spec"]["tfReplicaSpecs"].values():
             (container,) = spec["template"]["spec"]["containers"]
             watch = ("--lease", metadata["name"], "--account", pod.service_account, "--seconds", policy.lease_seconds)
@@ -83,7 +83,7 @@ def output_annotation(output: str) -> str:
 
 
 def _checked_pod(job: Job) -> Pod:
-    """Return what the processes of a job are given, once it is known that they can be a TFJob."""
+    """Return the pod of a job that can be a TFJob; refuse any other job."""
     if job.pod is None:
         raise ConfigError("pod: a job on Kubernetes needs an image. Given: none")
     given = _counts(job)
@@ -114,7 +114,7 @@ def profiler_service(job: Manifest) -> Manifest:
 
 
 def lease(job: Manifest, holder: str, seconds: int, renewed: str) -> Manifest:
-    """Return the Lease that a launcher renews, of a TFJob as the API returns it (coordination.k8s.io/v1).
+    """Return the Lease (coordination.k8s.io/v1) that a launcher renews, of a TFJob as the API returns it.
 
     `renewed` is a time of RFC 3339 with six digits of its fraction.
     """
@@ -136,9 +136,10 @@ def _owned(job: Manifest, name: str) -> Manifest:
 
 def _manifest(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str) -> Manifest:
     run_policy: Manifest = {
-        # Without effect on ExitCode but for 0, which ends the job at the first loss; the launcher counts.
+        # With ExitCode the operator counts nothing: 0 ends the job at the first loss, more is without effect, and the
+        # launcher counts.
         "backoffLimit": job.restarts,
-        # Those that failed stay, to be looked at.
+        # Pods that have ended stay, to be looked at.
         "cleanPodPolicy": "Running",
         "ttlSecondsAfterFinished": policy.keep_seconds,
     }
@@ -154,8 +155,8 @@ def _manifest(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str)
         },
         "spec": {
             "runPolicy": run_policy,
-            # The leading process writes all that there is, last of all. AllWorkers would have a worker that is lost
-            # after that started again, to wait for ever for a leader that has ended.
+            # The job succeeds with its leading process, which writes all outputs. With AllWorkers, a worker that is
+            # lost after that would be started again, and wait for ever for a leader that has ended.
             "successPolicy": "",
             "tfReplicaSpecs": {
                 REPLICA_TYPES[role]: {
@@ -170,12 +171,12 @@ def _manifest(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str)
 
 
 def _counts(job: Job) -> dict[str, int]:
-    """Return how many processes each role has, of those that have any."""
+    """Return how many processes each role has, without roles that have none."""
     return {role: count for role, count in job.replicas.items() if count}
 
 
 def _described(job: Job, policy: Policy, name: str) -> dict[str, str]:
-    """Return as annotations what others have to know of a job and its command alone would say."""
+    """Return the annotations with what else could only be read out of the job's command."""
     outputs = {
         output_annotation(output): address.replace(f"$({JOB_VARIABLE})", name)
         for output, address in job.outputs.items()
@@ -184,7 +185,7 @@ def _described(job: Job, policy: Policy, name: str) -> dict[str, str]:
 
 
 def _template(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str) -> Manifest:
-    made = template(pod, name, identity, job.argv, speaks_to_api=policy.lease_seconds is not None)
+    made = pod_template(pod, name, identity, job.argv, speaks_to_api=policy.lease_seconds is not None)
     made["spec"]["affinity"] = _spread(name)
     made["spec"]["containers"][0]["ports"] = [
         {"name": "tfjob-port", "containerPort": CLUSTER_PORT},
@@ -194,7 +195,7 @@ def _template(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str)
 
 
 def _spread(name: str) -> Manifest:
-    """Prefer nodes without another process of the job, but never wait for one."""
+    """Return the affinity to nodes without another process of the job; pods never wait for such a node."""
     term = {"labelSelector": {"matchLabels": {JOB_NAME_LABEL: name}}, "topologyKey": "kubernetes.io/hostname"}
     return {
         "podAntiAffinity": {

@@ -14,14 +14,14 @@ from launchers.kubernetes.identity import (
     name,
     run_of,
 )
-from launchers.kubernetes.pod_template import CONTAINER, template
+from launchers.kubernetes.pod_template import CONTAINER, pod_template
 from launchers.pod import Pod
 from launchers.tfjob.read import leading_template, outputs, state
 from trainer.errors import ConfigError
 
-# Long enough to be looked at, in seconds.
+# A Job is kept this long after its end, to be looked at, in seconds.
 _KEEP_SECONDS = 300
-# One that nobody waits for any more does not wait for ever, in seconds.
+# A Job is ended after this, in seconds: it may be that nobody waits for it any more.
 _ACTIVE_SECONDS = 3600
 TASK = "predict"
 
@@ -39,34 +39,34 @@ def for_training(job: dict[str, Any]) -> dict[str, Any]:
     if model is None:
         raise ConfigError(f"TFJob: exports no model; give --model. Given: {metadata['name']}")
     identity = Identity(run_of(metadata) or "", TASK)
-    pod_template = copy.deepcopy(leading_template(job))
-    # What only processes that speak to each other, or to the API server, need.
-    pod_template["spec"].pop("affinity", None)
-    pod_template["spec"]["automountServiceAccountToken"] = False
-    for container in pod_template["spec"]["containers"]:
+    template = copy.deepcopy(leading_template(job))
+    # It speaks neither to other processes nor to the API server.
+    template["spec"].pop("affinity", None)
+    template["spec"]["automountServiceAccountToken"] = False
+    for container in template["spec"]["containers"]:
         if container["name"] == CONTAINER:
             container.pop("ports", None)
             container.pop("args", None)
             container["command"] = _command(model)
-    return _job(identity, pod_template, {JOB_LABEL: metadata["name"]}, metadata["uid"])
+    return _job(identity, template, {JOB_LABEL: metadata["name"]}, metadata["uid"])
 
 
 def for_model(model: str, pod: Pod) -> dict[str, Any]:
-    """Return the Job that predicts with the model at an address, which names the run: it belongs to no training's."""
+    """Return the Job that predicts with the model at an address; the address is the name of its run."""
     identity = Identity(model, TASK)
-    pod_template = template(pod, "", identity, _command(model), speaks_to_api=False)
-    return _job(identity, pod_template, pod.labels, "")
+    template = pod_template(pod, "", identity, _command(model), speaks_to_api=False)
+    return _job(identity, template, pod.labels, "")
 
 
 def _command(model: str) -> list[str]:
     return ["python", "-m", "trainer.predict", "--model", model]
 
 
-def _job(identity: Identity, pod_template: dict[str, Any], more: Mapping[str, str], source: str) -> dict[str, Any]:
-    hashed = digest([pod_template, source])
+def _job(identity: Identity, template: dict[str, Any], more: Mapping[str, str], source: str) -> dict[str, Any]:
+    hashed = digest([template, source])
     own = {**more, **labels(identity)}
-    pod_template["metadata"].setdefault("labels", {}).update(own)
-    pod_template["spec"]["restartPolicy"] = "Never"
+    template["metadata"].setdefault("labels", {}).update(own)
+    template["spec"]["restartPolicy"] = "Never"
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -79,6 +79,6 @@ def _job(identity: Identity, pod_template: dict[str, Any], more: Mapping[str, st
             "backoffLimit": 0,
             "activeDeadlineSeconds": _ACTIVE_SECONDS,
             "ttlSecondsAfterFinished": _KEEP_SECONDS,
-            "template": pod_template,
+            "template": template,
         },
     }

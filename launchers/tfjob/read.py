@@ -1,4 +1,4 @@
-"""What a TFJob says about itself, by pure functions (kubeflow.org/v1 TFJob, as the API returns it)."""
+"""Read TFJobs, by pure functions (kubeflow.org/v1 TFJob: as the API returns it, or its manifest)."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ from launchers.kubernetes.kinds import condition
 from launchers.tfjob.kind import REPLICA_TYPES
 from launchers.tfjob.manifest import LEASE_ANNOTATION, output_annotation
 
-# From the one that says most to the one that says least.
+# A TFJob may be in several of these; the first in this order is its state.
 _STATES = ("Failed", "Succeeded", "Suspended", "Restarting", "Running", "Created")
 
 
 def state(job: dict[str, Any]) -> str:
-    """Return the condition that a TFJob is in; Deleting where it is to be gone, New where nobody took it up."""
+    """Return the condition that a TFJob is in; Deleting where it is being deleted, New where it is in none yet."""
     if "deletionTimestamp" in job["metadata"]:
         return "Deleting"
     return next((kind for kind in _STATES if condition(job, kind)), "New")
@@ -47,13 +47,13 @@ def service_account(job: dict[str, Any]) -> str:
 
 
 def outputs(job: dict[str, Any]) -> dict[str, str]:
-    """Return the addresses of what it writes: training, logs and model, or those of them that it writes."""
+    """Return the address of each output that it writes: training, logs, model."""
     annotations = job["metadata"].get("annotations", {})
     found = {output: annotations.get(output_annotation(output)) for output in OUTPUTS}
     return {output: address for output, address in found.items() if address}
 
 
 def lease_seconds(job: dict[str, Any]) -> int | None:
-    """Return how long it outlives its launcher, None for one that needs none."""
+    """Return how many seconds it outlives its launcher, None where it needs no launcher."""
     seconds = job["metadata"].get("annotations", {}).get(LEASE_ANNOTATION, "")
     return int(seconds) if seconds.isdecimal() else None

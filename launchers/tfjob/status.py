@@ -1,4 +1,4 @@
-"""What a person wants to know of the TFJobs in a namespace."""
+"""The status of TFJobs and of their processes, as a person wants to know it."""
 
 import dataclasses
 import datetime
@@ -47,7 +47,7 @@ class ProcessStatus:
 
 
 def read_all(api: Api) -> list[Status]:
-    """Return all TFJobs of ours in a namespace, the newest last."""
+    """Return the status of our TFJobs in a namespace, the newest last."""
     found = api.find(TFJOBS, labelSelector=OWN_SELECTOR)
     pods_of: dict[str, list[dict[str, Any]]] = {job["metadata"]["name"]: [] for job in found}
     for pod in api.find(PODS, labelSelector=OWN_SELECTOR):
@@ -58,7 +58,7 @@ def read_all(api: Api) -> list[Status]:
 
 
 def read_one(api: Api, job: dict[str, Any]) -> tuple[Status, list[ProcessStatus]]:
-    """Return a TFJob and its processes."""
+    """Return the status of a TFJob and of its processes."""
     own_pods = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={job['metadata']['name']}")
     status = status_of(job, own_pods, api.find(EVENTS, fieldSelector=_SCHEDULED), api.now())
     processes = process_statuses(job, own_pods, lambda process: question(job, process).ask(api))
@@ -95,7 +95,7 @@ def process_statuses(
 ) -> list[ProcessStatus]:
     """Return the status of each process of a TFJob.
 
-    Where neither the job nor the pod of a process tells why it does not start, events are to be asked (`ask`).
+    `ask` looks into the events for why a process does not start, where its pod does not say it.
     """
     by_name = {process.name: process for process in (pods.read(pod, TFJOB) for pod in own_pods)}
     found = []

@@ -1,4 +1,4 @@
-"""A TFJob that needs no launcher: it is created, and left to itself."""
+"""Create a TFJob that needs no launcher."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ def submit(api: Api, manifest: Manifest) -> tuple[dict[str, Any], How]:
     """Return the TFJob of a manifest, which is created, or taken up where it runs or has succeeded.
 
     Raises:
-        ConfigError: the cluster refuses it; one line that says why. Nothing that was created stays.
+        ConfigError: the cluster refuses it; one line that says why. What was created is deleted.
     """
     found, how = create_or_adopt(api, TFJOB, manifest)
     try:

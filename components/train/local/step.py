@@ -1,4 +1,4 @@
-"""What the train step does: one job for one experiment, run as processes of this machine."""
+"""The train step on one machine: one job for one experiment, run as processes."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ from trainer.storage.copies import local_copy
 from trainer.study.trials import failure_kept
 from trainer.training import checkpoints
 
-# Set by whoever reads this step's output and wants to show its progress: events then stand in it too.
+# Set by a program that reads this step's output and shows its progress: the output then has the events too.
 EVENTS_VARIABLE = "QCNN_EVENTS"
 EVENT_PREFIX = "event "
 
@@ -25,7 +25,7 @@ EVENT_PREFIX = "event "
 def train(experiment: str, dataset: str, training: str, logs: str, *, trial: bool = False) -> dict[str, Any]:
     """Train in the folder `training`, with TensorBoard events in `logs`; return the metadata of both.
 
-    Why a `trial` failed is left in `training`.
+    Where a `trial` fails, the reason is written into `training`, and nothing is raised.
     """
     with one_line_errors():
         config = from_json(experiment)

@@ -1,4 +1,4 @@
-"""What the train step does on a cluster: one TFJob for one experiment of one run."""
+"""The train step on a cluster: one TFJob for one experiment of one run."""
 
 import contextlib
 import json
@@ -27,7 +27,7 @@ from trainer.study.trials import failure_kept, load_failure
 logger = logging.getLogger("trainer")
 
 _TASK = "train"
-# What Kubeflow tells a step about its own pod.
+# Set by Kubeflow to the name of the step's own pod.
 _POD_VARIABLE = "KFP_POD_NAME"
 _OWNER = ("apiVersion", "kind", "name", "uid")
 
@@ -37,11 +37,12 @@ def train(
 ) -> tuple[str, str, dict[str, Any]]:
     """Train as a TFJob; return where training and logs are, and the metadata of both.
 
-    `pod` holds the settings of the TFJob's pods as JSON. The address `training` is where Kubeflow would have this
-    attempt of the step put its output. What the TFJob writes has to be found by further attempts, so it lies in a
-    folder named by the job, beside those of the attempts.
+    `pod` holds the settings of the TFJob's pods as JSON. Kubeflow gives each attempt of the step its own address for
+    its output, `training`. The TFJob's outputs must be found by further attempts, so they lie in a folder that is named
+    after the job, beside those of the attempts.
 
-    With a folder for its `failure`, a training that fails leaves that there, and this attempt's output is the training.
+    Where a folder for a `failure` is given, a training that fails writes the reason into it, and the output stays at
+    the address of this attempt.
     """
     with one_line_errors():
         config = from_json(experiment)
@@ -51,8 +52,8 @@ def train(
         if not (run := run_id()):
             raise ConfigError(f"{RUN_VARIABLE}: must hold the id of the run, as compile.py sees to. Given: none")
         # Task, attempt, artifact (GenerateOutputURI in the backend's driver).
-        of_task, _, _ = training.rsplit("/", 2)
-        job, namespace = cluster_job(config, of_task, settings, dataset=dataset), own_namespace()
+        task_folder, _, _ = training.rsplit("/", 2)
+        job, namespace = cluster_job(config, task_folder, settings, dataset=dataset), own_namespace()
         own_pod = os.environ.get(_POD_VARIABLE)
         owner = _owner(namespace, own_pod) if own_pod else None
         manifest = tfjob(job, Identity(run, _TASK), Policy(), owner)
@@ -65,7 +66,7 @@ def train(
 
 
 def _owner(namespace: str, own_pod: str) -> dict[str, str] | None:
-    """Return what this step's pod belongs to, the run's Workflow: with it, the run's TFJobs are deleted."""
+    """Return the owner of this step's pod, the run's Workflow, with which the run's TFJobs are to be deleted."""
     with contextlib.closing(Api(namespace)) as api:
         found = api.find(PODS, fieldSelector=f"metadata.name={own_pod}")
     owners = (owner for pod in found for owner in pod["metadata"].get("ownerReferences", ()))

@@ -9,7 +9,7 @@ from components.train.description import cluster_job
 from launchers.job import Job
 from launchers.kubernetes.identity import OWN, Identity
 from launchers.pod import Pod
-from launchers.tfjob.deletion import Found, of_run, orphans, with_dependents
+from launchers.tfjob.deletion import Found, belonging_to, orphans, with_dependents
 from launchers.tfjob.manifest import Policy, lease, profiler_service, tfjob
 from launchers.tfjob.predict_job import for_training
 from launchers.tfjob.times import micro_time
@@ -73,12 +73,12 @@ def test_an_orphan_is_known_whatever_its_pods_run() -> None:
 def test_of_runs_that_look_alike_only_the_one_that_is_named_is_found(runs: tuple[str, ...]) -> None:
     everything = [_training(run=run) for run in runs]
     for run, job in zip(runs, everything, strict=True):
-        assert of_run(everything, run) == [job]
-    assert of_run(everything, "") == of_run(everything, "exp-1") == []
+        assert belonging_to(run, everything) == [job]
+    assert belonging_to("", everything) == belonging_to("exp-1", everything) == []
 
 
 def test_what_does_not_say_its_run_is_of_none() -> None:
-    assert of_run([_pod("any", "unnamed")], "") == []
+    assert belonging_to("", [_pod("any", "unnamed")]) == []
 
 
 def test_what_counts_is_the_time_that_the_lease_itself_says() -> None:
