@@ -1,6 +1,5 @@
 """The training step of a pipeline: as processes of its own pod, or as a TFJob."""
 
-import dataclasses
 import json
 from typing import Protocol
 
@@ -10,7 +9,7 @@ from kfp.dsl.pipeline_task import PipelineTask
 from components.image import is_pinned
 from components.train.local.component import train
 from components.train.tfjob.component import train as train_as_tfjob
-from launchers.job import Pod
+from launchers.pod import Pod
 
 
 class TrainStep(Protocol):
@@ -37,7 +36,7 @@ def train_with_tfjobs(pod: Pod) -> TrainStep:
     It is taken from the cache where the image is pinned: behind a tag there may be another one each time, by which the
     same experiment is trained otherwise. A trial never is, for the cache would keep its failure.
     """
-    settings = json.dumps(dataclasses.asdict(pod))
+    settings = json.dumps(pod.model_dump())
 
     def step(*, experiment: PipelineChannel | str, dataset: PipelineChannel, trial: bool = False) -> PipelineTask:
         task = train_as_tfjob(experiment=experiment, pod=settings, dataset=dataset, trial=trial)

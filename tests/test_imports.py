@@ -44,6 +44,14 @@ def test_launchers_know_no_experiments() -> None:
         assert not {name for name in of_trainer if not name.startswith(LAUNCHERS_KNOW)}, path
 
 
+@pytest.mark.parametrize("kind", sorted(path.parent.name for path in (ROOT / "launchers").glob("*/__init__.py")))
+def test_one_way_to_start_a_training_knows_nothing_of_another(kind: str) -> None:
+    shared = ("launchers.job", "launchers.pod", "launchers.secrecy", "launchers.kubernetes.", f"launchers.{kind}.")
+    for path, imported in _modules(f"launchers/{kind}"):
+        of_launchers = {name for name in imported if name.startswith("launchers.")}
+        assert not {name for name in of_launchers if not f"{name}.".startswith(shared)}, path
+
+
 def test_a_folder_holds_no_more_than_fifteen_modules() -> None:
     modules = Counter(path.parent for layer in LAYERS for path, _ in _modules(layer) if path.name != "__init__.py")
     assert {folder for folder, count in modules.items() if count > 15} == set()

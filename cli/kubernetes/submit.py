@@ -8,11 +8,11 @@ from tabulate import tabulate
 from cli.kubernetes.connection import cluster, follow, namespace_option
 from cli.options.experiment import experiment_options, read_experiment
 from cli.options.pod import pod_options, read_pod
-from components.train.tfjob.description import describe
+from components.train.description import cluster_job
 from launchers.kubernetes.create_or_adopt import How
 from launchers.kubernetes.identity import Identity, check_run
-from launchers.tfjob.manifest import Policy
-from launchers.tfjob.read import OUTPUTS, argument
+from launchers.tfjob import read
+from launchers.tfjob.manifest import Policy, tfjob
 from launchers.tfjob.submit import submit
 from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS
 
@@ -57,22 +57,19 @@ def submit_tfjob(
     """
     words = {word: flags.pop(word) for word in (*EXPERIMENT_FIELDS, *OPTION_FIELDS)}
     experiment = read_experiment(config, words)
-    job, identity = describe(experiment, output, read_pod(**flags)), Identity(check_run(name), _TASK)
-    policy = Policy(active_seconds=active_seconds, keep_seconds=keep_seconds, switch_seconds=None)
+    job, identity = cluster_job(experiment, output, read_pod(**flags)), Identity(check_run(name), _TASK)
+    policy = Policy(active_seconds=active_seconds, keep_seconds=keep_seconds, lease_seconds=None)
+    manifest = tfjob(job, identity, policy)
     with cluster(namespace) as api:
-        found, how = submit(api, job, identity, policy)
+        found, how = submit(api, manifest)
         commands = _commands(found["metadata"]["name"], f" --namespace {namespace}" if namespace else "")
         click.echo(f"TFJob {found['metadata']['name']} {_SAID[how]} in namespace {api.namespace}")
-        click.echo(tabulate([*_outputs(found), *commands.items()], tablefmt="plain", disable_numparse=True))
+        click.echo(tabulate([*read.outputs(found).items(), *commands.items()], tablefmt="plain", disable_numparse=True))
         if is_followed and how is not How.SUCCEEDED:
             follow(api, found, experiment.options.restarts, f"Again: {commands['follow it']}")
 
 
 _SAID = {How.CREATED: "is created", How.ADOPTED: "runs already", How.SUCCEEDED: "has already succeeded"}
-
-
-def _outputs(job: dict[str, Any]) -> list[tuple[str, str | None]]:
-    return [(folder, argument(job, flag)) for folder, flag in OUTPUTS.items()]
 
 
 def _commands(name: str, where: str) -> dict[str, str]:

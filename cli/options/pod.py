@@ -7,8 +7,7 @@ from typing import Any
 import click
 
 from components.resources import KEY, step_resources
-from launchers.job import Pod
-from launchers.pod_settings import pod_settings
+from launchers.pod import Pod, pod_settings
 from trainer.config import read_file
 from trainer.errors import ConfigError
 
@@ -30,7 +29,7 @@ def pod_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for name, text in reversed(_FLAGS.items()):
         kind = int if name == "gpus" else str
         command = click.option(f"--{name.replace('_', '-')}", name, help=text, type=kind, metavar="VALUE")(command)
-    keys = ", ".join(Pod.__dataclass_fields__)
+    keys = ", ".join(Pod.model_fields)
     return click.option(
         "--pod", "pod_file", metavar="FILE", help=f"YAML file with any of {keys}; the flags below win."
     )(command)
