@@ -5,7 +5,7 @@ from launchers.kubernetes.pod_template import JOB_VARIABLE
 from launchers.tfjob.read import EXPORT, OUTPUTS
 from trainer.config import ExperimentConfig
 from trainer.errors import ConfigError
-from trainer.storage.stores import SCHEMES, in_bucket
+from trainer.storage.address import SCHEMES, in_bucket
 
 
 def describe(config: ExperimentConfig, output: str, pod: Pod, dataset: str | None = None) -> Job:
