@@ -31,11 +31,28 @@ def _modules(layer: str) -> Iterator[tuple[Path, set[str]]]:
         yield path, _imported(path)
 
 
+def _dotted(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
 @pytest.mark.parametrize("layer", LAYERS)
 def test_imports_never_point_upwards(layer: str) -> None:
     forbidden = {*LAYERS[LAYERS.index(layer) + 1 :], *LEFT.get(layer, ())}
     for path, imported in _modules(layer):
         assert not {name.split(".")[0] for name in imported} & forbidden, path
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports inside functions count, too: modules in a circle cannot be understood one at a time."""
+    modules = {_dotted(path): imported for layer in LAYERS for path, imported in _modules(layer)}
+    known = {
+        name: {used if used in modules else used.rpartition(".")[0] for used in imported} - {name}
+        for name, imported in modules.items()
+    }
+    # Modules that import nothing that is left are taken away until none is left, or only circles are.
+    while leaves := {name for name, imported in known.items() if imported.isdisjoint(known)}:
+        known = {name: imported for name, imported in known.items() if name not in leaves}
+    assert not known
 
 
 def test_launchers_know_no_experiments() -> None:

@@ -14,7 +14,8 @@ from cli.local.pipeline import execute
 from cli.options.experiment import check_model
 from trainer.config import ExperimentConfig
 from trainer.startup import load_tensorflow
-from trainer.study.trials import FailedTrial, save_failure
+from trainer.study.failures import save_failure
+from trainer.study.trials import FailedTrial
 
 if TYPE_CHECKING:
     from kfp import dsl

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath, PurePosixPath
 
 from trainer.errors import ArtifactError
-from trainer.storage.stores import in_bucket
+from trainer.storage.address import in_bucket
 
 _LOGS = Path("train", "logs")
 _EVENTS = "*tfevents*"

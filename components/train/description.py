@@ -8,7 +8,7 @@ from launchers.kubernetes.pod_template import JOB_VARIABLE
 from launchers.pod import Pod
 from trainer.config import ExperimentConfig
 from trainer.errors import ConfigError
-from trainer.storage.stores import SCHEMES, in_bucket
+from trainer.storage.address import SCHEMES, in_bucket
 
 # The worker's flag for the address of each output.
 _FLAGS = {"training": "--workdir", "logs": "--logs", "model": "--model"}

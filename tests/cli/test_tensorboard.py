@@ -18,7 +18,9 @@ from tests.board import opened
 from trainer import data
 from trainer.config import from_mapping
 from trainer.errors import ArtifactError
-from trainer.storage.stores import Address, Store, open_store
+from trainer.storage.address import Address
+from trainer.storage.interface import Store
+from trainer.storage.stores import open_store
 from trainer.training import checkpoints
 
 WORDS = {"qubits": 4, "rounds": 10, "batch_size": 8, "epochs": 3}

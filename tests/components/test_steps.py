@@ -17,7 +17,8 @@ from components.tensorboard.step import button, tensorboard
 from components.train.local.step import train
 from trainer import worker
 from trainer.config import from_json, from_mapping
-from trainer.study.trials import FailedTrial, load_failure, save_failure
+from trainer.study.failures import load_failure, save_failure
+from trainer.study.trials import FailedTrial
 
 
 def _refused(capfd: pytest.CaptureFixture[str]) -> str:

@@ -14,7 +14,7 @@ from trainer.config import from_json
 from trainer.provenance import provenance
 from trainer.startup import one_line_errors
 from trainer.storage.copies import local_copy
-from trainer.study.trials import failure_kept
+from trainer.study.failures import failure_kept
 from trainer.training import checkpoints
 
 # Set by a program that reads this step's output and shows its progress: the output then has the events too.

@@ -21,8 +21,8 @@ from trainer.config import from_json
 from trainer.errors import ConfigError
 from trainer.provenance import provenance
 from trainer.startup import one_line_errors
-from trainer.storage.stores import in_bucket
-from trainer.study.trials import failure_kept, load_failure
+from trainer.storage.address import in_bucket
+from trainer.study.failures import failure_kept, load_failure
 
 logger = logging.getLogger("trainer")
 
