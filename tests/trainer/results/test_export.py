@@ -96,9 +96,9 @@ def test_what_ran_stands_beside_the_word(model_folder: Path) -> None:
     assert (source["simulator"], source["simulator_used"]) == ("auto", "statevector")
 
 
-def test_the_weights_have_the_names_and_shapes_of_the_readme(model_folder: Path) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    rows = re.findall(r"^\| `(layers/\S+)` \| \((.*?)\) \|", readme, re.MULTILINE)
+def test_the_weights_have_the_names_and_shapes_that_the_documents_name(model_folder: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "runs.md").read_text()
+    rows = re.findall(r"^\| `(layers/\S+)` \| \((.*?)\) \|", page, re.MULTILINE)
     sizes = {"parameters": 21, "readouts": 2, "hidden_units": 8, "1": 1}
     documented = {name: tuple(sizes[size] for size in re.findall(r"\w+", shape)) for name, shape in rows}
     found = {}
