@@ -60,7 +60,7 @@ peers: .venv-peers/.complete ## install what benchmarks/simulators.py compares w
 	@UV_PROJECT_ENVIRONMENT=.venv-peers UV_PYTHON_DOWNLOADS=never .uv/uv sync --quiet --frozen --only-group peers \
 	  --compile-bytecode --python $(BIN)/python && touch $@
 
-simulators: .venv-peers/.complete ## measure the simulators beside their peers (an hour); ARGS="--rows hybrid-8" measures a part
+simulators: .venv-peers/.complete ## measure the simulators beside their peers (a quarter of an hour); ARGS="--rows hybrid-8" measures a part
 	@$(BIN)/python -m benchmarks.simulators $(ARGS)
 
 clean: ## remove the environments and what was compiled; runs/ stays
