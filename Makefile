@@ -38,7 +38,8 @@ types: .venv/.complete ## check types
 
 docs: .venv/.complete ## build docs/ as a site into build/site; a link that leads nowhere is an error
 	@$(BIN)/python scripts/experiment_words.py
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict && echo build/site/index.html
+	@# With --quiet it would not count warnings.
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 compile: .venv/.complete ## compile the pipeline into build/
 	@$(BIN)/python compile.py $(ARGS)
