@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-
 # The kubelet reports a failed pull with its cause once, and then by the state's name alone, "Error: ImagePullBackOff".
 _NAME_ALONE = re.compile(r"Error: \w+")
 
