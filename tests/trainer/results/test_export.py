@@ -1,4 +1,5 @@
 import json
+import logging
 import re
 import resource
 import shutil
@@ -79,9 +80,11 @@ def test_an_unfinished_training_is_not_exported(
 
 @pytest.mark.parametrize("limit", [0, 1000, 20_000, 100_000])
 def test_a_limit_on_the_size_of_files_is_named_before_a_library_meets_it(
-    trained: Path, tmp_path: Path, limit: int
+    trained: Path, tmp_path: Path, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HDF5's crashes the process, or prints pages, where it cannot write."""
+    # What is logged is a file here, too.
+    monkeypatch.setattr(logging.getLogger("trainer"), "handlers", [])
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
     try:
