@@ -1,13 +1,11 @@
 """Launchers, with an API server that keeps objects in memory, and an operator that does what a test says."""
 
 import contextlib
-import itertools
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,15 +19,11 @@ from launchers.tfjob.launch import launch
 from launchers.tfjob.manifest import Manifest, Policy, profiler_service, tfjob
 from launchers.tfjob.submit import submit
 from tests.launchers.apiserver import ApiServer, Object
+from tests.launchers.training_operator import DONE, RUNNING, Operator, ended
 from trainer.errors import ConfigError, RetryableError, TrainingError
 from trainer.startup import ABANDONED
 
-RUNNING: Object = {"running": {}}
 PODS_FAILED = "TFJob a is failed because 1 Worker replica(s) failed."
-
-
-def _ended(code: int, reason: str = "Error") -> Object:
-    return {"terminated": {"exitCode": code, "reason": reason}}
 
 
 @pytest.fixture
@@ -48,52 +42,8 @@ def _manifest(restarts: int = 1, memory: str = "1Gi", lease_seconds: int | None 
 NAME = _manifest()["metadata"]["name"]
 
 
-class _Operator:
-    """Starts and ends the processes of TFJobs: for each TFJob that is created, what happens from then on.
-
-    That is a list of the states of all processes, or a condition of the TFJob and its message.
-    """
-
-    def __init__(self, server: ApiServer, *lives: list[Any]) -> None:
-        self._server = server
-        self._lives = iter(lives)
-        self._watches = itertools.count(server.watches("pods") + 1)
-        server.operator = self.run
-
-    def run(self, job: Object) -> None:
-        self._server.until_watched("pods", next(self._watches))
-        for moment in next(self._lives):
-            if isinstance(moment, str):
-                kind, _, message = moment.partition(": ")
-                self._server.set_condition(job, kind, message)
-                continue
-            for index, state in enumerate(moment):
-                self._show(job, index, state)
-
-    def _show(self, job: Object, index: int, state: Object | None) -> None:
-        """Bring a pod to a state; where it has ended and is to run, another one takes its place."""
-        name = f"{NAME}-worker-{index}"
-        known = self._server.get("pods", name)
-        if known and state == RUNNING and known["status"]["containerStatuses"][0]["state"] != RUNNING:
-            self._server.remove("pods", name)
-        if state is None:
-            return
-        labels = {
-            "training.kubeflow.org/job-name": NAME,
-            "training.kubeflow.org/replica-type": "worker",
-            "training.kubeflow.org/replica-index": str(index),
-        }
-        owner = {"kind": "TFJob", "name": NAME, "uid": job["metadata"]["uid"]}
-        metadata = {"name": name, "labels": labels, "ownerReferences": [owner]}
-        status = {"containerStatuses": [{"name": "tensorflow", "state": state}]}
-        self._server.put("pods", {"metadata": metadata, "status": status})
-
-
-DONE = [[RUNNING, RUNNING], [_ended(0), RUNNING], "Succeeded"]
-
-
 def test_a_training_is_created_followed_and_looked_after(server: ApiServer, capfd: pytest.CaptureFixture[str]) -> None:
-    _Operator(server, DONE)
+    Operator(server, DONE)
     server.logs = {f"{NAME}-worker-0": ["epoch 1", "epoch 2"]}
     launch(_manifest(), "a")
     assert capfd.readouterr().out.splitlines() == ["[worker 0] epoch 1", "[worker 0] epoch 2"]
@@ -105,7 +55,7 @@ def test_a_training_is_created_followed_and_looked_after(server: ApiServer, capf
 
 
 def test_what_has_succeeded_is_not_trained_again(server: ApiServer) -> None:
-    _Operator(server, DONE)
+    Operator(server, DONE)
     launch(_manifest(), "a")
     server.requests.clear()
     launch(_manifest(), "a")
@@ -114,7 +64,7 @@ def test_what_has_succeeded_is_not_trained_again(server: ApiServer) -> None:
 
 def test_what_runs_is_adopted(server: ApiServer) -> None:
     created = server.put("tfjobs", _manifest())
-    threading.Thread(target=_Operator(server, DONE).run, args=(created,), daemon=True).start()
+    threading.Thread(target=Operator(server, DONE).run, args=(created,), daemon=True).start()
     launch(_manifest(), "a")
     assert ("create", "tfjobs") not in server.requests
     assert [job["metadata"]["uid"] for job in server.all("tfjobs")] == [created["metadata"]["uid"]]
@@ -128,7 +78,7 @@ def test_the_same_with_other_settings_is_refused_and_left_alone(server: ApiServe
 
 
 def test_an_own_fault_ends_the_launcher_with_its_last_line_and_is_left_to_be_looked_at(server: ApiServer) -> None:
-    _Operator(server, [[RUNNING, RUNNING], [RUNNING, _ended(1)], f"Failed: {PODS_FAILED}"])
+    Operator(server, [[RUNNING, RUNNING], [RUNNING, ended(1)], f"Failed: {PODS_FAILED}"])
     server.logs = {f"{NAME}-worker-1": ["before the end", "out of luck"]}
     with pytest.raises(TrainingError, match=rf"^worker 1 ended with exit code 1: out of luck\. Given: {NAME}$"):
         launch(_manifest(), "a")
@@ -138,7 +88,7 @@ def test_an_own_fault_ends_the_launcher_with_its_last_line_and_is_left_to_be_loo
 def test_what_has_failed_is_replaced(server: ApiServer) -> None:
     failed = server.put("tfjobs", _manifest())
     server.set_condition(failed, "Failed")
-    _Operator(server, DONE)
+    Operator(server, DONE)
     launch(_manifest(), "a")
     (job,) = server.all("tfjobs")
     assert job["metadata"]["uid"] != failed["metadata"]["uid"]
@@ -147,8 +97,8 @@ def test_what_has_failed_is_replaced(server: ApiServer) -> None:
 def test_losses_are_counted_and_one_too_many_deletes_the_job(
     server: ApiServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lost = [_ended(138), _ended(137)]
-    _Operator(server, [[RUNNING, RUNNING], lost, [RUNNING, RUNNING], lost])
+    lost = [ended(138), ended(137)]
+    Operator(server, [[RUNNING, RUNNING], lost, [RUNNING, RUNNING], lost])
     with pytest.raises(RetryableError, match=rf"^worker \d ended with exit code 13\d, after 1 restarts: .* {NAME}$"):
         launch(_manifest(restarts=1), "a")
     assert server.get("tfjobs", NAME) is None
@@ -156,14 +106,14 @@ def test_losses_are_counted_and_one_too_many_deletes_the_job(
 
 
 def test_more_memory_than_the_limit_deletes_the_job_at_once(server: ApiServer) -> None:
-    _Operator(server, [[RUNNING, RUNNING], [_ended(137, "OOMKilled"), RUNNING]])
+    Operator(server, [[RUNNING, RUNNING], [ended(137, "OOMKilled"), RUNNING]])
     with pytest.raises(TrainingError, match=r"^worker 0 used more memory than its limit: it printed nothing\. Given: "):
         launch(_manifest(restarts=9), "a")
     assert server.get("tfjobs", NAME) is None
 
 
 def test_what_the_operator_gives_up_for_a_lost_process_is_started_again(server: ApiServer) -> None:
-    _Operator(server, [[RUNNING, RUNNING], [_ended(138), None], f"Failed: {PODS_FAILED}"], DONE)
+    Operator(server, [[RUNNING, RUNNING], [ended(138), None], f"Failed: {PODS_FAILED}"], DONE)
     launch(_manifest(restarts=1), "a")
     assert server.requests.count(("create", "tfjobs")) == 2
 
@@ -182,7 +132,7 @@ def test_a_job_that_somebody_deletes_is_not_waited_for(server: ApiServer) -> Non
 
 def test_what_does_not_start_in_time_is_deleted(server: ApiServer) -> None:
     waiting = {"waiting": {"reason": "ErrImagePull", "message": "none"}}
-    _Operator(server, [[RUNNING, waiting]])
+    Operator(server, [[RUNNING, waiting]])
     with pytest.raises(ConfigError, match=r"^not started after 0.2 s: worker "):
         launch(_manifest(), "a", pending_seconds=0.2)
     assert server.get("tfjobs", NAME) is None
@@ -194,11 +144,11 @@ def test_what_does_not_start_in_time_is_deleted(server: ApiServer) -> None:
 def test_a_backend_that_retries_by_itself_does_not_train_an_own_fault_again(
     server: ApiServer, code: int, retried: bool, is_replaced: bool
 ) -> None:
-    failed = [[_ended(code), RUNNING], f"Failed: {PODS_FAILED}"]
-    _Operator(server, failed)
+    failed = [[ended(code), RUNNING], f"Failed: {PODS_FAILED}"]
+    Operator(server, failed)
     with pytest.raises((TrainingError, RetryableError)):
         launch(_manifest(restarts=0), "a")
-    _Operator(server, DONE)
+    Operator(server, DONE)
     with (
         contextlib.nullcontext()
         if is_replaced
@@ -213,7 +163,7 @@ def test_pods_that_may_not_read_their_lease_are_not_created(server: ApiServer) -
     with pytest.raises(ConfigError, match=r"^permission: the pods' service account may not read the Lease "):
         launch(_manifest(), "a")
     assert server.all("tfjobs") == []
-    _Operator(server, DONE)
+    Operator(server, DONE)
     launch(_manifest(lease_seconds=None), "a")
     assert server.all("leases") == []
 
