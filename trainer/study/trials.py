@@ -35,7 +35,7 @@ def plan(base: Mapping[str, Any], search: Search) -> list[ExperimentConfig]:
     """Return the experiments of a study's trials, each with a seed of its own unless the seed is searched.
 
     Raises:
-        ConfigError: the search is none, or a trial could not run.
+        ConfigError: the search cannot be drawn from, or a trial could not run.
     """
     seed = from_mapping(base).seed
     trials = []

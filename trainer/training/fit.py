@@ -46,7 +46,7 @@ def train(
 
     The chief alone writes: `checkpoints/` and `history.csv` in `workdir`, TensorBoard events in `logs`
     (default `workdir/logs`). Other workers read the chief's checkpoint from the same folder and write nothing.
-    When all is written the chief calls `publish`, and no process ends before that has returned.
+    When everything is written the chief calls `publish`, and no process ends before that has returned.
 
     Raises:
         ArtifactError: the folder holds another experiment's checkpoint, is in use, or cannot be written.
@@ -62,7 +62,7 @@ def train(
     with only_writer(workdir) if is_chief else contextlib.nullcontext():
         saved = load_saved(config, dataset, folder)
         if saved and is_complete(saved.history, config.epochs, config.options.patience):
-            # Nobody is waited for: they may have ended before this process was lost.
+            # The others are not waited for: they may have ended before this process was lost.
             if is_chief:
                 save_history(saved.history, workdir / _HISTORY)
             listener("state", state="done")
