@@ -287,6 +287,13 @@ def from_mapping(values: Mapping[str, Any]) -> ExperimentConfig:
 
     Raises:
         ConfigError: one line with the first field that is wrong, its value and what is allowed.
+
+    >>> config = from_mapping({"qubits": 4, "rounds": 10})
+    >>> config.split_counts
+    SplitCounts(train=28, validation=6, test=6)
+    >>> from_mapping({"qubits": 3})
+    Traceback (most recent call last):
+    trainer.errors.ConfigError: qubits: must be an integer, at least 4 and at most 32768. Given: 3
     """
     try:
         return ExperimentConfig.model_validate(dict(values))

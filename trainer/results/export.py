@@ -35,6 +35,15 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
 
     Raises:
         ArtifactError: there is no checkpoint, training is not complete, or the folder cannot be written.
+
+    Of what the example of `trainer.training.fit.train` leaves:
+
+    >>> from pathlib import Path
+    >>> description = export(Path("training"), Path("model"))
+    >>> description["experiment"]["qubits"], description["training"]["epochs"]
+    (4, 2)
+    >>> sorted(path.name for path in Path("model").iterdir())
+    ['model.json', 'qcnn.weights.h5', 'saved_model']
     """
     checkpoint = checkpoints.load_latest(workdir / checkpoints.FOLDER)
     if checkpoint is None:

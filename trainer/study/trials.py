@@ -36,6 +36,11 @@ def plan(base: Mapping[str, Any], search: Search) -> list[ExperimentConfig]:
 
     Raises:
         ConfigError: the search cannot be drawn from, or a trial could not run.
+
+    >>> from trainer.study.search import Search
+    >>> trials = plan({"qubits": 4, "seed": 7}, Search(grid={"learning_rate": [0.01, 0.1]}))
+    >>> [(trial.learning_rate, trial.seed) for trial in trials]
+    [(0.01, 7), (0.1, 8)]
     """
     seed = from_mapping(base).seed
     trials = []

@@ -53,6 +53,14 @@ def train(
         ConfigError: the cluster is not the experiment's.
         RetryableError: another process of the training was lost.
         TrainingError: the loss is no longer finite.
+
+    >>> from pathlib import Path
+    >>> from trainer import data
+    >>> from trainer.config import from_mapping
+    >>> config = from_mapping({"qubits": 4, "rounds": 10, "epochs": 2, "strategy": "none", "workers": 1})
+    >>> history = train(config, data.generate(config), Path("training"))
+    >>> [epoch.epoch for epoch in history]
+    [1, 2]
     """
     check_workers(config, cluster)
     data.check_fits(dataset, config)
