@@ -30,7 +30,7 @@ _MAX_BATCH_QUBITS = 2**26
 # Weights of the hidden layer, of which training holds four numbers each: half a GiB.
 _MAX_WEIGHTS = 2**24
 _CUSTOM_MODEL = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-# Of a file that a person writes: bytes, and values in it.
+# Bytes and values of a file that a person writes.
 _MOST_BYTES = 1_000_000
 _MOST_VALUES = 10_000
 _BATCH_RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")

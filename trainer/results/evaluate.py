@@ -55,7 +55,7 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> Evaluation:
         ArtifactError: model or dataset cannot be used, or do not belong together.
         TrainingError: a metric is not finite, which Kubeflow's Metrics would only notice later.
 
-    Of what the example of `trainer.results.export.export` leaves:
+    After the example of `trainer.results.export.export`:
 
     >>> from pathlib import Path
     >>> from trainer import data

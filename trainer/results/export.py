@@ -36,7 +36,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
     Raises:
         ArtifactError: there is no checkpoint, training is not complete, or the folder cannot be written.
 
-    Of what the example of `trainer.training.fit.train` leaves:
+    After the example of `trainer.training.fit.train`:
 
     >>> from pathlib import Path
     >>> description = export(Path("training"), Path("model"))

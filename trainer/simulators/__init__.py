@@ -33,7 +33,7 @@ def create(simulator: str, ansatz: "Ansatz", qubits: "Sequence[cirq.Qid]", limit
     >>> simulator.name, simulator.expectations(parameters, samples).shape
     ('statevector', TensorShape([3, 2]))
     """
-    # TensorFlow takes seconds to import; whoever needs only the interface does not wait for it.
+    # Imported here because they load TensorFlow, which takes seconds and which the interface does not need.
     from trainer.simulators import choice
     from trainer.simulators.gates import read_network
     from trainer.simulators.registry import SIMULATORS

@@ -105,7 +105,7 @@ def estimate(network: Network, limits: Limits) -> Cost:
     total = Cost(kernels=_KERNELS_OF_A_KIND * len(readouts.kinds))
     for cone in parts:
         total += evolution(collect(fuse(reversed(cone.gates))), cone.amplitudes, _REAL_BYTES)
-    # Put together: every sample reads what it reaches and writes all readouts; the gradient does so once more.
+    # Putting together: every sample reads what it reaches and writes all readouts, and the gradient does so again.
     reached, written = readouts.reached.shape[1], len(network.readouts)
     total += Cost(flops=4.0 * limits.batch * reached * written, traffic=2.0 * 8 * limits.batch * (reached + written))
     # The gradient adds up over all qubits what one value of a kind did: a product with a matrix of ones and zeros.

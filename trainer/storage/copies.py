@@ -42,7 +42,7 @@ class WorkingCopy:
 
 @contextlib.contextmanager
 def local_copy(address: str) -> Iterator[Path]:
-    """Yield a local folder with all that is at an address: the folder itself, or a temporary copy."""
+    """Yield a local folder with everything at an address: the folder itself, or a temporary copy."""
     if not (place := in_bucket(address)):
         yield Path(address)
         return

@@ -83,7 +83,7 @@ def train(
             publish()
         with lost_peers(cluster):
             if cluster:
-                # Whoever ended now could not join again a chief that is lost before everything is published.
+                # A process that ended now could not rejoin if the chief were lost before everything is published.
                 same_everywhere(strategy, len(training.history))
         listener("state", state="done")
     return tuple(training.history)
