@@ -10,7 +10,7 @@ from launchers.job import Pod
 from launchers.secrecy import secrets_in
 from trainer.errors import ConfigError
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 _ADAPTER = pydantic.TypeAdapter(Pod)
 # What each field accepts, where the validator's own words would not do.

@@ -17,7 +17,7 @@ from launchers.tfjob.read import processes
 from trainer.errors import ArtifactError, RetryableError, TrainingError
 from trainer.startup import terminated_as_interrupt
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 
 def namespace_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -21,7 +21,7 @@ from launchers.tfjob import read
 from launchers.tfjob.manifest import condition
 from trainer.errors import RetryableError, TrainingError
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 Objects = dict[str, dict[str, Any]]
 

@@ -11,7 +11,7 @@ import tenacity
 
 from launchers.kubernetes.refusals import NO_ANSWER, is_broken, is_final, why
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 # A server that never answered is probably named wrongly. One that did, in whatever words, will come back. One that
 # refuses what it has allowed before may be starting, or has not yet heard of a right that was given. In seconds.

@@ -10,7 +10,7 @@ from launchers.kubernetes.api import LEASES, Api
 from launchers.tfjob.manifest import lease
 from trainer.errors import RetryableError
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 # The Lease is renewed this many times in the time after which it is stale, but at least every so many seconds, which
 # also keeps the connection open on which a launcher that is told to end deletes its job.

@@ -68,7 +68,7 @@ import logging
 from trainer.startup import one_line_errors
 with one_line_errors():
     while True:
-        logging.getLogger("trainer").info("line")
+        logging.getLogger("qcnn").info("line")
 """
     (tmp_path / "program.py").write_text(program)
     command = f"PYTHONPATH={Path(__file__).parents[2]} {sys.executable} program.py"

@@ -160,7 +160,7 @@ def test_a_damaged_file_is_refused_or_read_as_it_was(
     path, read = make(tmp_path)
     content, whole = path.read_bytes(), read()
     draw = random.Random(make.__name__)
-    logging.getLogger("trainer").disabled = True
+    logging.getLogger("qcnn").disabled = True
     refused = 0
     try:
         for _ in range(cases):
@@ -176,7 +176,7 @@ def test_a_damaged_file_is_refused_or_read_as_it_was(
             assert message.isprintable()
             assert len(message) < 700
     finally:
-        logging.getLogger("trainer").disabled = False
+        logging.getLogger("qcnn").disabled = False
     assert refused > cases / 2 or not exact
 
 

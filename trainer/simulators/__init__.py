@@ -9,7 +9,7 @@ from trainer.errors import ConfigError, one_line
 from trainer.quantum.circuits import Ansatz
 from trainer.simulators.interface import Batch, Limits, Simulator, Table
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 __all__ = ["Batch", "Limits", "Simulator", "Table", "create"]
 

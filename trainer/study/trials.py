@@ -17,7 +17,7 @@ from trainer.results import page
 from trainer.study.search import FIELDS, Search, draw
 from trainer.training.history import Epoch
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 # Every seed is one of these.
 _SEEDS = 2**32

@@ -22,7 +22,7 @@ from trainer.startup import one_line_errors
 from trainer.storage.stores import in_bucket
 from trainer.study.trials import failure_kept, load_failure
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 _TASK = "train"
 # What Kubeflow tells a step about its own pod.

@@ -112,7 +112,7 @@ def circuit(qubits):
 def test_what_to_expect_is_said_before_the_first_epoch(
     small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.INFO, logger="trainer"):
+    with caplog.at_level(logging.INFO, logger="qcnn"):
         train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
     expected, first = (
         next(place for place, line in enumerate(caplog.messages) if line.startswith(beginning))
@@ -361,7 +361,7 @@ def warning_lines() -> Iterator[list[str]]:
     lines: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger("trainer")
+    logger = logging.getLogger("qcnn")
     logger.addHandler(handler)
     try:
         yield lines
