@@ -23,8 +23,6 @@ from trainer.errors import ConfigError
 if TYPE_CHECKING:
     import kfp_server_api
 
-# What the runs of this machine are called in the same states.
-_STATES = {"SUCCEEDED": "finished", "FAILED": "failed"}
 _METRICS, _MODEL = "system.Metrics", "system.Model"
 _FIRST = ("mse", "accuracy")
 
@@ -64,7 +62,7 @@ def read(run: kfp_server_api.V2beta1Run, artifacts: Sequence[Artifact]) -> Run:
     ended = run.state in ENDED and run.finished_at is not None
     return Run(
         name=run.display_name,
-        state=_STATES.get(run.state, str(run.state).lower()),
+        state=str(run.state).lower(),
         parameters=_parameters(run, artifacts),
         metrics=metrics,
         history=(),

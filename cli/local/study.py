@@ -46,7 +46,7 @@ def run_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, dic
     for number, trial in enumerate(trials):
         click.echo(f"== trial {number}, {number + 1} of {len(trials)}")
         try:
-            outputs = execute(load, {"experiment": trial.to_json()}, folder)
+            outputs = execute(load, {"experiment": trial.to_json()}, trial.model_dump(), folder)
             made.append((outputs["dataset"], outputs["training"]))
         except StepError as error:
             # Training leaves why it failed; this was another step, or one that was killed.

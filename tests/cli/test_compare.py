@@ -4,22 +4,21 @@ import contextlib
 import csv
 import io
 import json
-import os
 import re
 import shutil
 import subprocess
 import sys
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cli.local.run_record import Recorder
 from cli.main import main
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.training.history import Epoch, save_history
 
-FIRST, SECOND = "qcnn-2026-11-20-23-59-50-000000", "qcnn-2026-11-21-10-00-00-000000"
+FIRST, SECOND = "the-first", "a-second"
 
 
 def _run_folder(
@@ -27,14 +26,11 @@ def _run_folder(
     name: str,
     words: dict[str, Any],
     mse: float | None = None,
-    log: str = "",
     trained: int = 50,
+    **facts: Any,
 ) -> Path:
-    """Make what a run leaves that was `trained` so many epochs; without `mse` it did not come to its end."""
+    """Make what a run leaves that was `trained` so many epochs; `facts` are laid over those of its record."""
     folder = root / name
-    (folder / "generate-data").mkdir(parents=True)
-    output = {"parameterValues": {"experiment": from_mapping(words).to_json()}, "artifacts": {}}
-    (folder / "generate-data" / "executor_output.json").write_text(json.dumps(output))
     (folder / "train" / "training").mkdir(parents=True)
     epochs = [Epoch(epoch, 1 / epoch, 0.5, 2 / epoch, 0.5, 1.0) for epoch in (1, 2)]
     save_history(epochs, folder / "train" / "training" / "history.csv")
@@ -43,21 +39,35 @@ def _run_folder(
         (folder / "evaluate" / "metrics").write_text(
             json.dumps({"mse": mse, "accuracy": 1.0, "epochs": float(trained)})
         )
-    if log:
-        (folder / "log.txt").write_text(log)
+    record = {
+        "state": "succeeded",
+        "started": "2026-11-20T23:00:00Z",
+        "ended": "2026-11-20T23:00:01Z",
+        "steps": [],
+        "words": from_mapping(words).model_dump(),
+    }
+    (folder / "run.json").write_text(json.dumps({**record, **facts}))
     return folder
 
 
-def _log(start: str, end: str, last: str = "Pipeline 'qcnn' finished with status SUCCESS") -> str:
-    lines = [f"{start} - INFO - Running pipeline: 'qcnn'", "    [worker 0] epoch 1/2", f"{end} - INFO - {last}"]
-    return "\n".join(lines) + "\n"
+def _old_run_folder(root: Path, name: str) -> Path:
+    """Make what a run left of a release that kept no record."""
+    folder = _run_folder(root, name, {}, 0.75)
+    (folder / "run.json").unlink()
+    (folder / "generate-data").mkdir(parents=True)
+    output = {"parameterValues": {"experiment": from_mapping({"seed": 9}).to_json()}, "artifacts": {}}
+    (folder / "generate-data" / "executor_output.json").write_text(json.dumps(output))
+    (folder / "log.txt").write_text("10:00:01.000 - INFO - Pipeline 'qcnn' finished with status SUCCESS\n")
+    return folder
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
     root = tmp_path / "runs"
-    _run_folder(root, SECOND, {"seed": 1, "optimizer": "sgd"}, 0.25, _log("10:00:00.000", "10:00:21.500"))
-    _run_folder(root, FIRST, {"learning_rate": 0.5}, 0.5, _log("23:59:50.000", "00:00:10.250"))
+    second: dict[str, Any] = {"started": "2026-11-21T10:00:00Z", "ended": "2026-11-21T10:00:21.500Z"}
+    first: dict[str, Any] = {"started": "2026-11-20T23:59:50Z", "ended": "2026-11-21T00:00:10.250Z"}
+    _run_folder(root, SECOND, {"seed": 1, "optimizer": "sgd"}, 0.25, **second)
+    _run_folder(root, FIRST, {"learning_rate": 0.5}, 0.5, **first)
     return root
 
 
@@ -96,8 +106,8 @@ def test_shows_what_differs_the_metrics_and_the_duration_newest_last(compare: An
         "duration",
     ]
     assert rows == [
-        [FIRST, "finished", "0", "adam", "0.5", "0.5000", "1", "0:00:20"],
-        [SECOND, "finished", "1", "sgd", "0.02", "0.2500", "1", "0:00:22"],
+        [FIRST, "succeeded", "0", "adam", "0.5", "0.5000", "1", "0:00:20"],
+        [SECOND, "succeeded", "1", "sgd", "0.02", "0.2500", "1", "0:00:22"],
     ]
 
 
@@ -157,37 +167,45 @@ def test_no_runs_are_one_line(runs: Path, compare: Any, exists: bool) -> None:
     assert compare("--format", "json") == "[]\n"
 
 
-def test_a_run_that_did_not_end_has_blanks_and_a_word(runs: Path, compare: Any) -> None:
-    _run_folder(runs, "stopped", {}, log=_log("10:00:00.000", "10:00:01.000", "Executing task 'train'"))
-    failed = _log("10:00:00.000", "10:00:01.000", "Task 'train' finished with status FAILURE").replace("INFO", "ERROR")
-    _run_folder(runs, "broken", {}, log=failed)
+def test_a_run_that_did_not_succeed_has_blanks_and_a_word(runs: Path, compare: Any) -> None:
+    _run_folder(runs, "killed", {}, state="running", ended=None)
+    _run_folder(runs, "broken", {}, state="failed")
     rows = _rows(compare)
-    assert (rows["stopped"]["state"], rows["stopped"]["mse"], rows["stopped"]["duration"]) == ("unfinished", None, None)
+    assert (rows["killed"]["state"], rows["killed"]["mse"], rows["killed"]["duration"]) == ("interrupted", None, None)
     assert (rows["broken"]["state"], rows["broken"]["mse"], rows["broken"]["duration"]) == ("failed", None, 1.0)
     assert rows["broken"]["learning_rate"] == ExperimentConfig().learning_rate
 
 
+def test_a_run_that_goes_on_is_running(runs: Path, compare: Any) -> None:
+    with Recorder(from_mapping({"seed": 3}).model_dump()) as recorder:
+        recorder.begin_step("generate-data", runs / "here")
+        row = _rows(compare)["here"]
+    assert (row["state"], row["seed"], row["duration"]) == ("running", 3, None)
+
+
+def test_the_state_of_a_run_without_a_record_is_not_known_and_its_log_not_asked(runs: Path, compare: Any) -> None:
+    _old_run_folder(runs, "old")
+    rows = _rows(compare)
+    assert list(rows) == ["old", FIRST, SECOND]
+    old = rows["old"]
+    assert (old["state"], old["seed"], old["mse"], old["duration"]) == ("unknown", 9, 0.75, None)
+
+
 @pytest.mark.parametrize("content", ["", "{", "[1]", "null", '{"mse": null}', "\udcff"])
-@pytest.mark.parametrize(
-    "file", ["generate-data/executor_output.json", "evaluate/metrics", "train/training/history.csv", "log.txt"]
-)
+@pytest.mark.parametrize("file", ["run.json", "evaluate/metrics", "train/training/history.csv"])
 def test_a_damaged_run_is_a_row_of_its_own(runs: Path, compare: Any, file: str, content: str) -> None:
     (runs / FIRST / file).write_bytes(content.encode("utf-8", "surrogateescape"))
     rows = _rows(compare)
-    # Any text is a log, though one that does not say how the run ended.
-    assert rows[FIRST]["state"] == ("finished" if file == "log.txt" and content != "\udcff" else "damaged")
-    assert rows[SECOND]["state"] == "finished"
+    assert rows[FIRST]["state"] == "damaged"
+    assert rows[SECOND]["state"] == "succeeded"
     assert rows[SECOND]["mse"] == 0.25
     compare("--html", "curves.html")
 
 
-@pytest.mark.parametrize(("file_time", "days"), [(timedelta(days=3, seconds=21), 3), (timedelta(days=3, hours=5), 0)])
-def test_days_are_counted_unless_the_file_time_is_a_copys(
-    runs: Path, compare: Any, file_time: timedelta, days: int
-) -> None:
-    written = (datetime(2026, 11, 21, 10) + file_time).timestamp()
-    os.utime(runs / SECOND / "log.txt", (written, written))
-    assert _rows(compare)[SECOND]["duration"] == 21.5 + 86400 * days
+@pytest.mark.parametrize("content", ["", "{", "[1]", "null"])
+def test_a_damaged_experiment_of_a_run_without_a_record_is_seen(runs: Path, compare: Any, content: str) -> None:
+    (_old_run_folder(runs, "old") / "generate-data" / "executor_output.json").write_text(content)
+    assert _rows(compare)["old"]["state"] == "damaged"
 
 
 def test_the_page_has_the_curves_of_all_runs(runs: Path, compare: Any) -> None:

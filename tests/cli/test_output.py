@@ -96,10 +96,8 @@ class Broken(io.StringIO):
         (OSError(28, "No space left on device"), "the output cannot be written (No space left on device)", 1),
     ],
 )
-def test_a_run_hears_once_that_its_output_is_lost_even_through_logging(
-    tmp_path: Path, error: OSError, message: str, code: int
-) -> None:
-    log = RunLog(tmp_path, Broken(error))
+def test_a_run_hears_once_that_its_output_is_lost_even_through_logging(error: OSError, message: str, code: int) -> None:
+    log = RunLog(Broken(error))
     logger = logging.Logger("kubeflow's")
     logger.addHandler(logging.StreamHandler(log))
     with pytest.raises(OutputLostError) as lost:
@@ -111,11 +109,11 @@ def test_a_run_hears_once_that_its_output_is_lost_even_through_logging(
 
 
 def test_a_log_that_cannot_be_written_ends_the_run(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "log.txt").symlink_to("/dev/full")
-    log = RunLog(tmp_path, io.StringIO())
+    (tmp_path / "log.txt").symlink_to("/dev/full")
+    log = RunLog(io.StringIO())
+    log.write("a line that waits\n")
     with pytest.raises(OutputLostError, match=r"^the log cannot be written \(No space left on device\)$"):
-        log.write(f"{tmp_path}/run/step\n")
+        log.begin_step("generate-data", tmp_path)
     with contextlib.closing(log):
         log.write("another\n")
 
@@ -123,9 +121,9 @@ def test_a_log_that_cannot_be_written_ends_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["event of mine", 'event {"event"', "event []", 'event {"kind": 1}', "event " + "[" * 9999]
 )
-def test_a_step_may_print_what_looks_like_an_event(tmp_path: Path, line: str) -> None:
+def test_a_step_may_print_what_looks_like_an_event(line: str) -> None:
     shown = io.StringIO()
-    log = RunLog(tmp_path, shown)
+    log = RunLog(shown)
     log.write(f"    {line}\n")
     assert shown.getvalue() == f"    {line}\n"
     log.write('    event {"event": "state", "process": "worker 0", "state": "training"}\n')

@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from cli.errors import StepError
+from cli.local.run_record import read_record
 from cli.main import main
 from cli.options.experiment import check_model
 from cli.run import compare, continued
@@ -68,6 +69,19 @@ def test_trains_on_two_processes_and_reports(finished: subprocess.CompletedProce
     table = _lines(finished.stdout)
     for name in ("train loss", "validation loss", "test MSE", "fresh MSE", "sign accuracy", "seconds an epoch"):
         assert float(table[name]) >= 0
+
+
+def test_state_words_and_steps_of_a_run_are_written_down(
+    folder: Path, finished: subprocess.CompletedProcess[str]
+) -> None:
+    (run,) = (folder / "runs").iterdir()
+    record = read_record(run)
+    assert (record.state, {step.state for step in record.steps}) == ("succeeded", {"succeeded"})
+    assert [step.name for step in record.steps] == re.findall(r"^== (\S+)$", finished.stdout, re.MULTILINE)
+    assert (record.words["qubits"], record.words["epochs"], record.words["options"]["restarts"]) == (5, 3, 3)
+    assert record.seconds
+    # What the steps took, but for what is done between them.
+    assert 0 < sum(step.seconds or 0 for step in record.steps) < record.seconds
 
 
 def test_artifacts_lie_where_the_table_says(folder: Path, finished: subprocess.CompletedProcess[str]) -> None:
@@ -127,7 +141,10 @@ def test_a_second_run_has_a_folder_of_its_own_and_a_failing_step_is_one_line(
     assert failed.stderr.startswith("error: step train failed, see the lines above. Given: ")
     assert failed.stderr.count("\n") == 1
     assert "Traceback" not in failed.stdout
+    run = Path(failed.stderr.partition("Given: ")[2].strip())
     assert len(list((folder / "runs").iterdir())) == 2
+    record = read_record(run)
+    assert (record.state, record.steps[-1].name, record.steps[-1].state) == ("failed", "train", "failed")
 
 
 @pytest.mark.parametrize(
@@ -298,6 +315,7 @@ def test_an_ended_run_leaves_no_process_and_can_be_continued(tmp_path: Path, num
     _, alive = psutil.wait_procs(below, timeout=60)
     assert not alive
     (run,) = (tmp_path / "runs").iterdir()
+    assert read_record(run).state == "interrupted"
     config = json.loads(
         json.loads((run / "generate-data" / "executor_output.json").read_text())["parameterValues"]["experiment"]
     )
