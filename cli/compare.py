@@ -13,6 +13,7 @@ from tabulate import tabulate
 from cli.kubeflow.backend import Backend, backend_options
 from cli.kubeflow.compare import experiment_runs
 from cli.local.past_runs import Run, find_runs, read_run
+from cli.options.runs import runs_option
 from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS
 from trainer.errors import ConfigError
 from trainer.folders import new_file
@@ -24,9 +25,7 @@ _DURATION = "duration"
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[RUN]...")
-@click.option(
-    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs."
-)
+@runs_option
 @click.option("--experiment", metavar="NAME", help="Compare the runs of this experiment of a Kubeflow backend.")
 @click.option(
     "--metadata-host", metavar="URL", help="Where the backend's metadata store is.  [default: its web interface]"

@@ -35,7 +35,15 @@ class _Commands(click.Group):
         return command
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=_Commands,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 110,
+        # Words are also taken as they stand in a file.
+        "token_normalize_func": lambda token: token.replace("_", "-"),
+    },
+)
 def qcnn() -> None:
     """Train quantum convolutional networks, here or as a Kubeflow pipeline."""
 

@@ -6,8 +6,7 @@ import click
 
 from cli.errors import StepError
 from cli.kubernetes.connection import cluster, find_job, namespace_option
-from cli.options import pod
-from cli.options.pod import pod_options, read_pod
+from cli.options.pod import PodFlags, pod_options
 from launchers.kubernetes.api import Api
 from launchers.kubernetes.create_or_adopt import abandon, create_or_adopt
 from launchers.kubernetes.follow import Following
@@ -23,16 +22,16 @@ from trainer.startup import terminated_as_interrupt
 @click.option("--model", metavar="ADDRESS", help="A model folder, where its TFJob is gone; with --image or --pod.")
 @namespace_option
 @pod_options
-def predict(name: str | None, model: str | None, namespace: str | None, **flags: Any) -> None:
+def predict(name: str | None, model: str | None, namespace: str | None, pod: PodFlags) -> None:
     """Predict the test split with what a TFJob trained: predictions beside labels, and the mean squared error.
 
     It runs as a Job with the image and the settings of the training's pods, which is gone some minutes later.
     """
     if bool(name) == bool(model):
         raise ConfigError(f"predict: takes either JOB or --model. Given: {'both' if name else 'none'}")
-    if name and pod.given(**flags):
+    if name and pod.is_given:
         raise ConfigError(f"predict: the settings of the pod are those of the training. Given: {name} and others")
-    manifest = of_model(model, read_pod(**flags)) if model else None
+    manifest = of_model(model, pod.settings()) if model else None
     with cluster(namespace) as api:
         _run(api, manifest or of_training(find_job(api, name or "")))
 

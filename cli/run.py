@@ -13,7 +13,8 @@ from cli.errors import StepError
 from cli.local.artifact_metadata import read_experiment as experiment_of
 from cli.local.artifact_metadata import read_metadata
 from cli.local.pipeline import run_pipeline
-from cli.options.experiment import check_model, experiment_options, read_experiment
+from cli.options.experiment import Words, check_model, experiment_options
+from cli.options.runs import runs_option
 from components.tensorboard.step import command as tensorboard_command
 from trainer.config import ExperimentConfig, from_mapping, merge
 from trainer.errors import ConfigError
@@ -33,18 +34,15 @@ _METRICS = {
 _REPEATABLE = ("train_loss", "val_loss", "mse", "fresh_mse", "accuracy")
 
 
-@click.command(context_settings={"token_normalize_func": lambda token: token.replace("_", "-")})
-@click.option(
-    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs."
-)
+@click.command()
+@runs_option
 @click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Continue the training of this run.")
 @click.option("--repeat", type=click.Path(path_type=Path), metavar="RUN", help="Run this run again and compare.")
 @experiment_options
-def run(runs: Path, resume: Path | None, repeat: Path | None, config: str | None, **flags: str | None) -> None:
+def run(runs: Path, resume: Path | None, repeat: Path | None, words: Words) -> None:
     """Run the whole pipeline on this machine: data, training, export, evaluation, TensorBoard."""
-    words = [f"--{name.replace('_', '-')}" for name, text in {"config": config, **flags}.items() if text is not None]
-    if sum(map(bool, (resume, repeat, words))) > 1:
-        given = [name for name, value in (("--resume", resume), ("--repeat", repeat)) if value] + words
+    if sum(map(bool, (resume, repeat, words.given))) > 1:
+        given = [name for name, value in (("--resume", resume), ("--repeat", repeat)) if value] + words.given
         raise ConfigError(
             f"run: --resume, --repeat and the experiment's words exclude each other. Given: {' '.join(given)}"
         )
@@ -55,7 +53,7 @@ def run(runs: Path, resume: Path | None, repeat: Path | None, config: str | None
         before = read_metadata(repeat, "evaluate", "metrics")
         experiment = experiment_of(repeat, "export-weights", "model")
     else:
-        experiment = read_experiment(config, flags)
+        experiment = words.experiment()
     check_model(experiment)
     outputs = run_pipeline(experiment, runs)
     click.echo(summary(outputs, str(Path(outputs["logs"].path).parents[1])))

@@ -17,7 +17,7 @@ from cli.kubeflow.follow import ENDED
 from cli.kubeflow.refusals import explained
 from cli.kubeflow.runs import find_schedule, pages
 from cli.kubeflow.submit import compile_main
-from cli.options.experiment import experiment_options, read_experiment
+from cli.options.experiment import Words, experiment_options
 from cli.options.times import cron_expression, interval_seconds
 from trainer.errors import ConfigError
 
@@ -31,7 +31,7 @@ def schedule() -> None:
     """Run an experiment again and again in a Kubeflow backend, each time with a seed of its own."""
 
 
-@schedule.command(context_settings={"token_normalize_func": lambda token: token.replace("_", "-")})
+@schedule.command()
 @click.option("--cron", metavar="FIELDS", help='When, by the backend\'s clock, such as "0 9 * * MON-FRI".')
 @click.option("--interval", metavar="TIME", help="How often, such as 90s, 10m, 2h or 1d.")
 @click.option(
@@ -50,8 +50,7 @@ def create(
     disabled: bool,
     backend: Backend,
     submission: Submission,
-    config: str | None,
-    **flags: str | None,
+    words: Words,
 ) -> None:
     """Create a schedule, which is enabled at once; --run-name is its name, with which those of its runs begin."""
     if bool(cron) == bool(interval):
@@ -60,7 +59,7 @@ def create(
     times = {"interval_second": str(interval_seconds(interval))} if interval else {}
     if cron:
         times = {"cron_expression": cron_expression(cron)}
-    experiment = read_experiment(config, flags)
+    experiment = words.experiment()
     client = connect(backend)
     with compiled(submission, compile_main) as package, tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "scheduled.yaml")

@@ -9,15 +9,16 @@ import click
 from cli.kubeflow.backend import Backend, backend_options
 from cli.kubeflow.create_run import Submission, submission_options, submit
 from cli.local.study import run_study
-from cli.options.experiment import experiment_options, read_words
-from cli.options.search import KEYS, read_search, search_options
+from cli.options.experiment import Words, experiment_options
+from cli.options.runs import runs_option
+from cli.options.search import KEYS, SearchFlags, search_options
 from cli.run import summary
 from trainer.config import from_mapping
 from trainer.study.search import search_from_mapping
 from trainer.study.trials import plan
 
 
-@click.command(context_settings={"token_normalize_func": lambda token: token.replace("_", "-")})
+@click.command()
 @search_options
 @click.option(
     "--target",
@@ -26,9 +27,7 @@ from trainer.study.trials import plan
     show_default=True,
     help="What runs it; local takes one trial after the other.",
 )
-@click.option(
-    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of local runs."
-)
+@runs_option
 @click.option(
     "--parallelism", type=click.IntRange(1), default=2, show_default=True, help="Trials of a backend at the same time."
 )
@@ -37,27 +36,23 @@ from trainer.study.trials import plan
 @submission_options
 @experiment_options
 def study(
-    grid: tuple[str, ...],
-    range: tuple[str, ...],
-    random: int | None,
+    search: SearchFlags,
     target: str,
     runs: Path,
     parallelism: int,
     wait: bool,
     backend: Backend,
     submission: Submission,
-    config: str | None,
-    **flags: str | None,
+    words: Words,
 ) -> None:
     """Search an experiment's words, on a grid or at random, and evaluate the trial with the lowest validation loss.
 
     The file of --config may hold grid, range and random beside the experiment's words. Each trial has a seed of its
     own, counted up from the experiment's, unless the seed is searched.
     """
-    words = read_words(config, flags)
-    found = {key: words.pop(key, None) for key in KEYS}
-    searched = read_search(found, grid, range, random)
-    trials = plan(words, search_from_mapping(searched))
+    shared = words.mapping()
+    searched = search.laid_over({key: shared.pop(key, None) for key in KEYS})
+    trials = plan(shared, search_from_mapping(searched))
     if target == "local":
         folder, outputs = run_study(trials, runs)
         click.echo(summary(outputs, "--runs", str(folder)))
@@ -69,7 +64,7 @@ def study(
         compile_study("kubeflow", path, image, settings, parallelism=parallelism)
 
     arguments = {
-        "experiment": from_mapping(words).model_dump(),
+        "experiment": from_mapping(shared).model_dump(),
         "grid": searched["grid"] or {},
         "ranges": searched["range"] or {},
         "random": searched["random"] or 0,

@@ -17,6 +17,7 @@ from cli.kubeflow.backend import Backend, backend_options
 from cli.kubeflow.runs import is_id
 from cli.kubeflow.tensorboard import logs_of_runs
 from cli.local.tensorboard import Logs, distinct, logs_here, logs_of_jobs, runs_here
+from cli.options.runs import runs_option
 from trainer.errors import ArtifactError, ConfigError
 from trainer.storage.live_copies import Follower
 from trainer.storage.stores import in_bucket, open_store
@@ -26,9 +27,7 @@ _ADDRESS = re.compile(r"TensorBoard \S+ at (http\S+)")
 
 @click.command()
 @click.argument("chosen", nargs=-1, metavar="[RUN]...")
-@click.option(
-    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs."
-)
+@runs_option
 @click.option("--experiment", metavar="NAME", help="RUNs are those of this experiment of a Kubeflow backend.")
 @click.option("--job", "jobs", metavar="NAME", multiple=True, help="TFJob of the cluster; may come often.")
 @click.option(

@@ -6,21 +6,20 @@ import click
 from tabulate import tabulate
 
 from cli.kubernetes.connection import cluster, follow, namespace_option
-from cli.options.experiment import experiment_options, read_experiment
-from cli.options.pod import pod_options, read_pod
+from cli.options.experiment import Words, experiment_options
+from cli.options.pod import PodFlags, pod_options
 from components.train.tfjob.description import describe
 from launchers.kubernetes.create_or_adopt import How
 from launchers.kubernetes.identity import Identity, check_run
 from launchers.tfjob.manifest import Policy
 from launchers.tfjob.read import OUTPUTS, argument
 from launchers.tfjob.submit import submit
-from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS
 
 _DAY = 86400
 _TASK = "train"
 
 
-@click.command(context_settings={"token_normalize_func": lambda token: token.replace("_", "-")})
+@click.command()
 @click.option(
     "--output", required=True, metavar="ADDRESS", help="Where checkpoints, logs and model go, as gs://BUCKET/FOLDER."
 )
@@ -47,17 +46,16 @@ def submit_tfjob(
     is_followed: bool,
     active_seconds: int | None,
     keep_seconds: int,
-    config: str | None,
-    **flags: Any,
+    pod: PodFlags,
+    words: Words,
 ) -> None:
     """Train as a TFJob, on a cluster with Kubeflow's training operator.
 
     Submitted once more, an experiment is not trained twice: what runs or has succeeded is found again, what failed is
     replaced and goes on from its last checkpoint.
     """
-    words = {word: flags.pop(word) for word in (*EXPERIMENT_FIELDS, *OPTION_FIELDS)}
-    experiment = read_experiment(config, words)
-    job, identity = describe(experiment, output, read_pod(**flags)), Identity(check_run(name), _TASK)
+    experiment = words.experiment()
+    job, identity = describe(experiment, output, pod.settings()), Identity(check_run(name), _TASK)
     policy = Policy(active_seconds=active_seconds, keep_seconds=keep_seconds, switch_seconds=None)
     with cluster(namespace) as api:
         found, how = submit(api, job, identity, policy)

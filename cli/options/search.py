@@ -1,11 +1,13 @@
 """What a study searches, as flags."""
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
 from cli.options.experiment import WORDS
+from cli.options.group import options_as
 from trainer.config import parse_flag
 from trainer.errors import ConfigError
 
@@ -13,30 +15,35 @@ from trainer.errors import ConfigError
 KEYS = ("grid", "range", "random")
 
 
-def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --grid, --range and --random; `read_search` turns their values into a search."""
-    for option in (
-        click.option("--random", type=int, metavar="N", help="Draw so many trials.  [default: every combination]"),
-        click.option("--range", metavar="WORD=LOW:HIGH[:log]", multiple=True, help="Numbers that --random draws from."),
-        click.option("--grid", metavar="WORD=VALUE,...", multiple=True, help="Values of a word; again for another."),
-    ):
-        command = option(command)
-    return command
+@dataclasses.dataclass(frozen=True)
+class SearchFlags:
+    """What was typed of a search."""
+
+    grid: Sequence[str]
+    range: Sequence[str]
+    random: int | None
+
+    def laid_over(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """Return grid, range and random as a study's file holds them, the flags laid over what was `found` in one.
+
+        Raises:
+            ConfigError: a flag has no such form.
+        """
+        return {
+            "grid": _laid_over(found.get("grid"), dict(map(_choices, self.grid))),
+            "range": _laid_over(found.get("range"), dict(map(_bounds, self.range))),
+            "random": found.get("random") if self.random is None else self.random,
+        }
 
 
-def read_search(
-    found: Mapping[str, Any], grid: Sequence[str], ranges: Sequence[str], random: int | None
-) -> dict[str, Any]:
-    """Return grid, range and random as a study's file holds them, the flags laid over what was `found` in one.
-
-    Raises:
-        ConfigError: a flag has no such form.
-    """
-    return {
-        "grid": _laid_over(found.get("grid"), dict(_choices(text) for text in grid)),
-        "range": _laid_over(found.get("range"), dict(_bounds(text) for text in ranges)),
-        "random": found.get("random") if random is None else random,
-    }
+# Gives a command --grid, --range and --random, and hands it `search`.
+search_options = options_as(
+    "search",
+    SearchFlags,
+    click.option("--grid", metavar="WORD=VALUE,...", multiple=True, help="Values of a word; again for another."),
+    click.option("--range", metavar="WORD=LOW:HIGH[:log]", multiple=True, help="Numbers that --random draws from."),
+    click.option("--random", type=int, metavar="N", help="Draw so many trials.  [default: every combination]"),
+)
 
 
 def _laid_over(found: Any, flags: dict[str, Any]) -> Any:
