@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from cli.errors import StepError
-from cli.kubeflow.backend import Backend, backend_options
+from cli.kubeflow.backend import Backend, backend_options, metadata_host_option
 from cli.kubeflow.runs import is_id
 from cli.kubeflow.tensorboard import logs_of_runs
 from cli.local.tensorboard import Logs, distinct, logs_here, logs_of_jobs, runs_here
@@ -34,9 +34,7 @@ _ADDRESS = re.compile(r"TensorBoard \S+ at (http\S+)")
     "--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes any. [default: the first free from 6006]"
 )
 @click.option("--listen", default="localhost", show_default=True, metavar="HOST", help="Name or address to listen on.")
-@click.option(
-    "--metadata-host", metavar="URL", help="Where the backend's metadata store is.  [default: its web interface]"
-)
+@metadata_host_option
 @backend_options
 def tensorboard(
     chosen: tuple[str, ...],

@@ -91,6 +91,10 @@ backend_options = options_as(
     click.option("--ca-cert", metavar="FILE", help="Certificates that sign the host's."),
 )
 
+metadata_host_option = click.option(
+    "--metadata-host", metavar="URL", help="Where the backend's metadata store is.  [default: its web interface]"
+)
+
 
 def connect(backend: Backend) -> kfp.Client:
     """Return Kubeflow's client of a backend that has answered.

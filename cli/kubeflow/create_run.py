@@ -75,7 +75,7 @@ submission_options = options_as(
 )
 
 
-def submit(
+def create_run(
     compile_now: Compile,
     arguments: Mapping[str, Any],
     name: str,

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from cli.kubeflow.backend import Backend, backend_options
-from cli.kubeflow.create_run import Submission, submission_options, submit
+from cli.kubeflow.create_run import Submission, create_run, submission_options
 from cli.options.experiment import Words, experiment_options
 
 
@@ -16,15 +16,15 @@ from cli.options.experiment import Words, experiment_options
 @backend_options
 @submission_options
 @experiment_options
-def submit_kubeflow(wait: bool, backend: Backend, submission: Submission, words: Words) -> None:
+def submit(wait: bool, backend: Backend, submission: Submission, words: Words) -> None:
     """Run the pipeline in a Kubeflow backend, every word of the experiment in its type."""
     # Every word, so that the runs of an experiment can be compared.
     arguments = words.experiment().model_dump()
-    submit(compile_main, arguments, "qcnn", backend, submission, wait=wait)
+    create_run(_compile, arguments, "qcnn", backend, submission, wait=wait)
 
 
-def compile_main(path: Path, image: str, settings: Mapping[str, Any]) -> None:
-    """Write the main pipeline."""
-    from pipelines.targets import compile_target
+def _compile(path: Path, image: str, settings: Mapping[str, Any]) -> None:
+    from pipelines.compilation import compile_qcnn
+    from pipelines.kubeflow.target import KUBEFLOW
 
-    compile_target("kubeflow", path, image, settings)
+    compile_qcnn(KUBEFLOW, path, image, settings)

@@ -1,12 +1,12 @@
 """What runs left on disk, read without TensorFlow and in whatever state they are."""
 
-import dataclasses
 import datetime
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cli.comparison import Run
 from cli.local.run_record import FILE, RunRecord, read_record
 from trainer.errors import ArtifactError
 from trainer.training.history import Epoch, load_history
@@ -14,22 +14,6 @@ from trainer.training.history import Epoch, load_history
 # Of releases that kept no record: what makes a folder a run's.
 _OLD_MARKS = ("log.txt", "generate-data")
 _BEGINNING = datetime.datetime.min.replace(tzinfo=datetime.timezone.utc)
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """One run: `state` is running, succeeded, failed, interrupted, damaged or unknown; what cannot be read is empty.
-
-    `parameters` are the experiment's words, options among them; `duration` is in seconds, None where it is not known or
-    the run has not ended.
-    """
-
-    name: str
-    state: str
-    parameters: dict[str, Any]
-    metrics: dict[str, float]
-    history: tuple[Epoch, ...]
-    duration: float | None
 
 
 def find_runs(names: Sequence[str], root: Path) -> list[Path]:

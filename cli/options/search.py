@@ -6,13 +6,22 @@ from typing import Any
 
 import click
 
-from cli.options.experiment import WORDS
+from cli.options.experiment import WORDS, Words
 from cli.options.group import options_as
-from trainer.config import parse_flag
+from trainer.config import ExperimentConfig, from_mapping, parse_flag
 from trainer.errors import ConfigError
+from trainer.study.search import search_from_mapping
+from trainer.study.trials import plan
 
+# What each target's command says that it does.
+STUDY_HELP = """
+Search an experiment's words, on a grid or at random, and evaluate the trial with the lowest validation loss.
+
+The file of --config may hold grid, range and random beside the experiment's words. Each trial has a seed of its own,
+counted up from the experiment's, unless the seed is searched.
+"""
 # Keys of a study's file beside the experiment's words, and flags.
-KEYS = ("grid", "range", "random")
+_KEYS = ("grid", "range", "random")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +53,27 @@ search_options = options_as(
     click.option("--range", metavar="WORD=LOW:HIGH[:log]", multiple=True, help="Numbers that --random draws from."),
     click.option("--random", type=int, metavar="N", help="Draw so many trials.  [default: every combination]"),
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """What is asked for: the search as a study's file holds it, the experiment that trials share, and the trials."""
+
+    search: Mapping[str, Any]
+    shared: ExperimentConfig
+    trials: Sequence[ExperimentConfig]
+
+
+def read_study(search: SearchFlags, words: Words) -> Study:
+    """Return the study of a file with flags laid over it.
+
+    Raises:
+        ConfigError: one line with what is wrong.
+    """
+    shared = words.mapping()
+    searched = search.laid_over({key: shared.pop(key, None) for key in _KEYS})
+    trials = plan(shared, search_from_mapping(searched))
+    return Study(searched, from_mapping(shared), trials)
 
 
 def _laid_over(found: Any, flags: dict[str, Any]) -> Any:

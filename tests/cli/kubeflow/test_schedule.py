@@ -1,9 +1,12 @@
 """qcnn schedule as a user types it, to a backend that checks the published types."""
 
 import re
+from pathlib import Path
 
 import pytest
 
+from pipelines.compilation import compile_qcnn, compile_study
+from pipelines.kubeflow.target import KUBEFLOW
 from tests.backend import FakeBackend, Object, spec_of
 from tests.cli.conftest import Typed
 from trainer.config import from_mapping
@@ -33,6 +36,21 @@ def test_each_run_makes_its_seed_from_its_own_id(backend: FakeBackend, typed: Ty
     assert task["inputs"]["parameters"]["run"] == {"runtimeValue": {"constant": "{{$.pipeline_job_uuid}}"}}
     assert task["inputs"]["parameters"]["seed"] == {"componentInputParameter": "seed"}
     assert made["trigger"] == {"periodic_schedule": {"interval_second": "600"}}
+
+
+def test_a_file_that_was_compiled_before_is_scheduled_with_seeds_of_its_runs(
+    backend: FakeBackend, typed: Typed, tmp_path: Path
+) -> None:
+    package = tmp_path / "mine.yaml"
+    compile_qcnn(KUBEFLOW, package, "mine:1")
+    made = _created(backend, typed, "--interval", "10m", "--package", str(package))
+    spec = spec_of(made)
+    assert spec["root"]["dag"]["tasks"]["generate-data"]["inputs"]["parameters"]["run"]
+    assert {each["container"]["image"] for each in spec["deploymentSpec"]["executors"].values()} == {"mine:1"}
+    compile_study(KUBEFLOW, package)
+    code, out, err = typed("schedule", "create", "--host", backend.host, "--interval", "10m", "--package", str(package))
+    assert (code, out) == (2, "")
+    assert err == f"error: package: must hold the main pipeline, to be scheduled. Given: {package}\n"
 
 
 def test_what_is_asked_for_is_passed_on(backend: FakeBackend, typed: Typed) -> None:

@@ -19,10 +19,10 @@ import psutil
 import pytest
 
 from cli.errors import StepError
+from cli.local.run import compare, continued
 from cli.local.run_record import read_record
 from cli.main import main
 from cli.options.experiment import check_model
-from cli.run import compare, continued
 from tests.board import opened
 from trainer.config import from_mapping
 

@@ -226,7 +226,7 @@ def test_a_page_that_cannot_be_written_is_one_line(compare: Any) -> None:
 
 
 def test_starts_without_tensorflow_and_draws_without_it() -> None:
-    program = "import sys; from cli.main import main; import trainer.results.report, cli.compare; print(*sys.modules)"
+    program = "import sys; import trainer.results.report, cli.kubeflow.compare; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert not {"tensorflow", "tf_keras", "cirq"} & set(loaded)
     light = program.replace("import trainer.results.report, ", "import ")

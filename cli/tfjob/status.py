@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 from tabulate import tabulate
 
-from cli.kubernetes.connection import cluster, find_job, namespace_option
+from cli.tfjob.connection import cluster, find_job, namespace_option
 from launchers.tfjob.status import ProcessStatus, Status, read_all, read_one
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400

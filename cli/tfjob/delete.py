@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import click
 from tabulate import tabulate
 
-from cli.kubernetes.connection import cluster, namespace_option
+from cli.tfjob.connection import cluster, namespace_option
 from launchers.kubernetes.identity import check_run
 from launchers.tfjob import deletion, read
 from launchers.tfjob.deletion import Found

@@ -5,8 +5,8 @@ from typing import Any
 import click
 
 from cli.errors import StepError
-from cli.kubernetes.connection import cluster, find_job, namespace_option
 from cli.options.pod import PodFlags, pod_options
+from cli.tfjob.connection import cluster, find_job, namespace_option
 from launchers.kubernetes.api import Api
 from launchers.kubernetes.create_or_adopt import abandon, create_or_adopt
 from launchers.kubernetes.follow import Following

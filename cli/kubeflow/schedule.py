@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from tabulate import tabulate
@@ -16,7 +17,6 @@ from cli.kubeflow.end_run import end_run
 from cli.kubeflow.follow import ENDED
 from cli.kubeflow.refusals import explained
 from cli.kubeflow.runs import find_schedule, pages
-from cli.kubeflow.submit import compile_main
 from cli.options.experiment import Words, experiment_options
 from cli.options.times import cron_expression, interval_seconds
 from trainer.errors import ConfigError
@@ -61,24 +61,21 @@ def create(
         times = {"cron_expression": cron_expression(cron)}
     experiment = words.experiment()
     client = connect(backend)
-    with compiled(submission, compile_main) as package, tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "scheduled.yaml")
-        write_scheduled(package, path)
-        with explained(backend.address), quiet():
-            owner = client.create_experiment(submission.experiment, namespace=backend.namespace)
-            made = client.create_recurring_run(
-                experiment_id=owner.experiment_id,
-                job_name=submission.run_name or submission.experiment,
-                pipeline_package_path=str(path),
-                params=experiment.model_dump(),
-                pipeline_root=submission.pipeline_root,
-                enable_caching=submission.caching,
-                service_account=submission.service_account,
-                max_concurrency=str(max_concurrency),
-                no_catchup=not catch_up,
-                enabled=not disabled,
-                **times,
-            )
+    with scheduled(submission) as package, explained(backend.address), quiet():
+        owner = client.create_experiment(submission.experiment, namespace=backend.namespace)
+        made = client.create_recurring_run(
+            experiment_id=owner.experiment_id,
+            job_name=submission.run_name or submission.experiment,
+            pipeline_package_path=str(package),
+            params=experiment.model_dump(),
+            pipeline_root=submission.pipeline_root,
+            enable_caching=submission.caching,
+            service_account=submission.service_account,
+            max_concurrency=str(max_concurrency),
+            no_catchup=not catch_up,
+            enabled=not disabled,
+            **times,
+        )
     rows = [
         ("schedule", made.recurring_run_id),
         ("look at it", backend.page(f"recurringrun/details/{made.recurring_run_id}")),
@@ -156,15 +153,40 @@ def _change(name: str, backend: Backend, request: Callable[[kfp.Client, str], ob
     click.echo(f"schedule {found.display_name} is {state}")
 
 
-def write_scheduled(package: Path, path: Path) -> None:
-    """Write a compiled pipeline again, so that each run has a seed of its own."""
-    with quiet():
-        import yaml
+@contextlib.contextmanager
+def scheduled(submission: Submission) -> Iterator[Path]:
+    """Yield a compiled pipeline each of whose runs has a seed of its own.
 
-        from pipelines.scheduled import seeded_by_run
+    Raises:
+        ConfigError: the file that is given is none of the main pipeline.
+    """
+    with compiled(submission, _compile) as package:
+        if not submission.package:
+            yield package
+            return
+        with quiet():
+            import yaml
 
-    documents = [seeded_by_run(document) if "root" in document else document for document in read_package(package)]
-    path.write_text(yaml.safe_dump_all(documents, sort_keys=False), encoding="utf-8")
+            from pipelines.scheduled import seeded_by_run
+
+        pipeline, *platform = read_package(package)
+        try:
+            documents = [seeded_by_run(pipeline), *platform]
+        except LookupError:
+            raise ConfigError(
+                f"package: must be the main pipeline, as compile.py writes it. Given: {package}"
+            ) from None
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "scheduled.yaml")
+            path.write_text(yaml.safe_dump_all(documents, sort_keys=False), encoding="utf-8")
+            yield path
+
+
+def _compile(path: Path, image: str, settings: Mapping[str, Any]) -> None:
+    from pipelines.compilation import compile_qcnn
+    from pipelines.kubeflow.target import KUBEFLOW
+
+    compile_qcnn(KUBEFLOW, path, image, settings, seeded_by_run=True)
 
 
 def _when(trigger: kfp_server_api.V2beta1Trigger | None) -> str:

@@ -5,15 +5,15 @@ from typing import Any
 import click
 from tabulate import tabulate
 
-from cli.kubernetes.connection import cluster, follow, namespace_option
 from cli.options.experiment import Words, experiment_options
 from cli.options.pod import PodFlags, pod_options
+from cli.tfjob.connection import cluster, follow, namespace_option
 from components.train.tfjob.description import describe
 from launchers.kubernetes.create_or_adopt import How
 from launchers.kubernetes.identity import Identity, check_run
+from launchers.tfjob import submit as tfjobs
 from launchers.tfjob.manifest import Policy
 from launchers.tfjob.read import OUTPUTS, argument
-from launchers.tfjob.submit import submit
 
 _DAY = 86400
 _TASK = "train"
@@ -39,7 +39,7 @@ _TASK = "train"
     help="Time that TFJob and pods stay after their end, to be looked at.",
 )
 @experiment_options
-def submit_tfjob(
+def submit(
     output: str,
     name: str,
     namespace: str | None,
@@ -58,7 +58,7 @@ def submit_tfjob(
     job, identity = describe(experiment, output, pod.settings()), Identity(check_run(name), _TASK)
     policy = Policy(active_seconds=active_seconds, keep_seconds=keep_seconds, switch_seconds=None)
     with cluster(namespace) as api:
-        found, how = submit(api, job, identity, policy)
+        found, how = tfjobs.submit(api, job, identity, policy)
         commands = _commands(found["metadata"]["name"], f" --namespace {namespace}" if namespace else "")
         click.echo(f"TFJob {found['metadata']['name']} {_SAID[how]} in namespace {api.namespace}")
         click.echo(tabulate([*_outputs(found), *commands.items()], tablefmt="plain", disable_numparse=True))

@@ -1,75 +1,94 @@
-"""qcnn compare: runs side by side."""
+"""How runs are shown side by side, wherever they ran."""
 
 import csv
+import dataclasses
 import datetime
 import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from tabulate import tabulate
 
-from cli.kubeflow.backend import Backend, backend_options
-from cli.kubeflow.compare import experiment_runs
-from cli.local.past_runs import Run, find_runs, read_run
-from cli.options.runs import runs_option
+from cli.options.group import options_as
 from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS
 from trainer.errors import ConfigError
 from trainer.folders import new_file
+from trainer.training.history import Epoch
 
 # What stands in a cell: None where the run has no such value (yet).
 Row = dict[str, object]
 _DURATION = "duration"
 
 
-@click.command()
-@click.argument("names", nargs=-1, metavar="[RUN]...")
-@runs_option
-@click.option("--experiment", metavar="NAME", help="Compare the runs of this experiment of a Kubeflow backend.")
-@click.option(
-    "--metadata-host", metavar="URL", help="Where the backend's metadata store is.  [default: its web interface]"
-)
-@backend_options
-@click.option("--sort", "column", metavar="COLUMN", help="Column to sort by, blanks last.  [default: as given, or age]")
-@click.option(
-    "--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", show_default=True, help="Output."
-)
-@click.option(
-    "--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write the curves of all runs too."
-)
-@click.pass_context
-def compare(
-    context: click.Context,
-    names: tuple[str, ...],
-    runs: Path,
-    experiment: str | None,
-    metadata_host: str | None,
-    backend: Backend,
-    column: str | None,
-    form: str,
-    page: Path | None,
-) -> None:
-    """Compare runs: parameters that differ, metrics, duration (seconds in CSV and JSON); all runs, newest last.
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One run: `state` is running, succeeded, failed, interrupted or another of its backend's, damaged or unknown.
 
-    With --experiment those of a Kubeflow backend, before the runs of this machine that are named or are in --runs.
+    `parameters` are the experiment's words, options among them; `duration` is in seconds, None where it is not known or
+    the run has not ended. What cannot be read is empty.
     """
-    found = experiment_runs(backend, experiment, metadata_host) if experiment else []
-    if not experiment or names or context.get_parameter_source("runs") is click.core.ParameterSource.COMMANDLINE:
-        found += [read_run(folder) for folder in find_runs(names, runs)]
-    header, rows = tabulated(found)
-    if column:
-        order = sorted(range(len(rows)), key=_key(header, rows, column).__getitem__)
-        found, rows = [found[index] for index in order], [rows[index] for index in order]
-    if page:
-        with new_file(page) as unfinished:
-            unfinished.write_text(_page(found, header, rows), encoding="utf-8")
-    if form == "json":
+
+    name: str
+    state: str
+    parameters: dict[str, Any]
+    metrics: dict[str, float]
+    history: tuple[Epoch, ...]
+    duration: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """How runs are shown: sorted by a column, in a form, and on a page of their curves."""
+
+    column: str | None
+    form: str
+    page: Path | None
+
+
+# Gives a command --sort, --format and --html, and hands it `table`.
+table_options = options_as(
+    "table",
+    Table,
+    click.option(
+        "--sort", "column", metavar="COLUMN", help="Column to sort by, blanks last.  [default: as given, or age]"
+    ),
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(["text", "csv", "json"]),
+        default="text",
+        show_default=True,
+        help="Output.",
+    ),
+    click.option(
+        "--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write the curves of all runs too."
+    ),
+)
+
+
+def show(runs: Sequence[Run], table: Table, place: object) -> None:
+    """Print a table of runs that were looked for in a place, and write the page of their curves if it is asked for.
+
+    Raises:
+        ConfigError: there is no such column to sort by.
+        ArtifactError: the page cannot be written.
+    """
+    header, rows = tabulated(runs)
+    if table.column:
+        order = sorted(range(len(rows)), key=_key(header, rows, table.column).__getitem__)
+        runs, rows = [runs[index] for index in order], [rows[index] for index in order]
+    if table.page:
+        with new_file(table.page) as unfinished:
+            unfinished.write_text(_page(runs, header, rows), encoding="utf-8")
+    if table.form == "json":
         click.echo(json.dumps(rows, indent=2))
-    elif form == "csv":
+    elif table.form == "csv":
         click.echo(_csv(header, rows), nl=False)
     elif not rows:
-        click.echo(f"no runs in {experiment or runs}")
+        click.echo(f"no runs in {place}")
     else:
         align = ["left", "left", *["right"] * (len(header) - 2)]
         click.echo(tabulate(_texts(header, rows), header, "simple", disable_numparse=True, colalign=align))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import click
 
-from cli.kubernetes.connection import cluster, find_job, follow, namespace_option
+from cli.tfjob.connection import cluster, find_job, follow, namespace_option
 from launchers.kubernetes import pods
 from launchers.kubernetes.api import PODS, Api
 from launchers.kubernetes.pod_template import CONTAINER
