@@ -1,4 +1,4 @@
-"""qcnn compare as a user types it, on folders as `qcnn run` leaves them."""
+"""qcnn compare as a user types it, on folders as `qcnn run` leaves them; tests/cli/kubeflow has the rest."""
 
 import contextlib
 import csv
@@ -13,52 +13,10 @@ from typing import Any
 
 import pytest
 
-from cli.local.run_record import Recorder
 from cli.main import main
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.training.history import Epoch, save_history
+from tests.cli.run_folders import run_folder
 
 FIRST, SECOND = "the-first", "a-second"
-
-
-def _run_folder(
-    root: Path,
-    name: str,
-    words: dict[str, Any],
-    mse: float | None = None,
-    trained: int = 50,
-    **facts: Any,
-) -> Path:
-    """Make what a run leaves that was `trained` so many epochs; `facts` are laid over those of its record."""
-    folder = root / name
-    (folder / "train" / "training").mkdir(parents=True)
-    epochs = [Epoch(epoch, 1 / epoch, 0.5, 2 / epoch, 0.5, 1.0) for epoch in (1, 2)]
-    save_history(epochs, folder / "train" / "training" / "history.csv")
-    if mse is not None:
-        (folder / "evaluate").mkdir()
-        (folder / "evaluate" / "metrics").write_text(
-            json.dumps({"mse": mse, "accuracy": 1.0, "epochs": float(trained)})
-        )
-    record = {
-        "state": "succeeded",
-        "started": "2026-11-20T23:00:00Z",
-        "ended": "2026-11-20T23:00:01Z",
-        "steps": [],
-        "words": from_mapping(words).model_dump(),
-    }
-    (folder / "run.json").write_text(json.dumps({**record, **facts}))
-    return folder
-
-
-def _old_run_folder(root: Path, name: str) -> Path:
-    """Make what a run left of a release that kept no record."""
-    folder = _run_folder(root, name, {}, 0.75)
-    (folder / "run.json").unlink()
-    (folder / "generate-data").mkdir(parents=True)
-    output = {"parameterValues": {"experiment": from_mapping({"seed": 9}).to_json()}, "artifacts": {}}
-    (folder / "generate-data" / "executor_output.json").write_text(json.dumps(output))
-    (folder / "log.txt").write_text("10:00:01.000 - INFO - Pipeline 'qcnn' finished with status SUCCESS\n")
-    return folder
 
 
 @pytest.fixture
@@ -66,8 +24,8 @@ def runs(tmp_path: Path) -> Path:
     root = tmp_path / "runs"
     second: dict[str, Any] = {"started": "2026-11-21T10:00:00Z", "ended": "2026-11-21T10:00:21.500Z"}
     first: dict[str, Any] = {"started": "2026-11-20T23:59:50Z", "ended": "2026-11-21T00:00:10.250Z"}
-    _run_folder(root, SECOND, {"seed": 1, "optimizer": "sgd"}, 0.25, **second)
-    _run_folder(root, FIRST, {"learning_rate": 0.5}, 0.5, **first)
+    run_folder(root, SECOND, {"seed": 1, "optimizer": "sgd"}, 0.25, **second)
+    run_folder(root, FIRST, {"learning_rate": 0.5}, 0.5, **first)
     return root
 
 
@@ -114,13 +72,13 @@ def test_shows_what_differs_the_metrics_and_the_duration_newest_last(compare: An
 def test_epochs_that_were_trained_stand_beside_those_that_were_asked_for_where_they_differ(
     runs: Path, compare: Any
 ) -> None:
-    _run_folder(runs, "longer", {"epochs": 60}, 0.5, trained=60)
+    run_folder(runs, "longer", {"epochs": 60}, 0.5, trained=60)
     assert {run: (row["epochs"], "metrics.epochs" in row) for run, row in _rows(compare).items()} == {
         FIRST: (50, False),
         SECOND: (50, False),
         "longer": (60, False),
     }
-    _run_folder(runs, "stopped-early", {"epochs": 60, "options": {"patience": 3}}, 0.5, trained=7)
+    run_folder(runs, "stopped-early", {"epochs": 60, "options": {"patience": 3}}, 0.5, trained=7)
     row = _rows(compare)["stopped-early"]
     assert (row["epochs"], row["metrics.epochs"]) == (60, 7)
 
@@ -167,47 +125,6 @@ def test_no_runs_are_one_line(runs: Path, compare: Any, exists: bool) -> None:
     assert compare("--format", "json") == "[]\n"
 
 
-def test_a_run_that_did_not_succeed_has_blanks_and_a_word(runs: Path, compare: Any) -> None:
-    _run_folder(runs, "killed", {}, state="running", ended=None)
-    _run_folder(runs, "broken", {}, state="failed")
-    rows = _rows(compare)
-    assert (rows["killed"]["state"], rows["killed"]["mse"], rows["killed"]["duration"]) == ("interrupted", None, None)
-    assert (rows["broken"]["state"], rows["broken"]["mse"], rows["broken"]["duration"]) == ("failed", None, 1.0)
-    assert rows["broken"]["learning_rate"] == ExperimentConfig().learning_rate
-
-
-def test_a_run_that_goes_on_is_running(runs: Path, compare: Any) -> None:
-    with Recorder(from_mapping({"seed": 3}).model_dump()) as recorder:
-        recorder.begin_step("generate-data", runs / "here")
-        row = _rows(compare)["here"]
-    assert (row["state"], row["seed"], row["duration"]) == ("running", 3, None)
-
-
-def test_the_state_of_a_run_without_a_record_is_not_known_and_its_log_not_asked(runs: Path, compare: Any) -> None:
-    _old_run_folder(runs, "old")
-    rows = _rows(compare)
-    assert list(rows) == ["old", FIRST, SECOND]
-    old = rows["old"]
-    assert (old["state"], old["seed"], old["mse"], old["duration"]) == ("unknown", 9, 0.75, None)
-
-
-@pytest.mark.parametrize("content", ["", "{", "[1]", "null", '{"mse": null}', "\udcff"])
-@pytest.mark.parametrize("file", ["run.json", "evaluate/metrics", "train/training/history.csv"])
-def test_a_damaged_run_is_a_row_of_its_own(runs: Path, compare: Any, file: str, content: str) -> None:
-    (runs / FIRST / file).write_bytes(content.encode("utf-8", "surrogateescape"))
-    rows = _rows(compare)
-    assert rows[FIRST]["state"] == "damaged"
-    assert rows[SECOND]["state"] == "succeeded"
-    assert rows[SECOND]["mse"] == 0.25
-    compare("--html", "curves.html")
-
-
-@pytest.mark.parametrize("content", ["", "{", "[1]", "null"])
-def test_a_damaged_experiment_of_a_run_without_a_record_is_seen(runs: Path, compare: Any, content: str) -> None:
-    (_old_run_folder(runs, "old") / "generate-data" / "executor_output.json").write_text(content)
-    assert _rows(compare)["old"]["state"] == "damaged"
-
-
 def test_the_page_has_the_curves_of_all_runs(runs: Path, compare: Any) -> None:
     (runs / "early <b>").mkdir()
     (runs / "early <b>" / "log.txt").touch()
@@ -225,10 +142,7 @@ def test_a_page_that_cannot_be_written_is_one_line(compare: Any) -> None:
     assert compare("--html", "runs").startswith("error: output: cannot be written (")
 
 
-def test_starts_without_tensorflow_and_draws_without_it() -> None:
+def test_draws_without_tensorflow() -> None:
     program = "import sys; import trainer.results.report, cli.kubeflow.compare; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert not {"tensorflow", "tf_keras", "cirq"} & set(loaded)
-    light = program.replace("import trainer.results.report, ", "import ")
-    loaded = subprocess.run([sys.executable, "-c", light], capture_output=True, text=True, check=True).stdout.split()
-    assert "matplotlib" not in loaded

@@ -61,7 +61,14 @@ def test_what_no_target_has_is_one_line(typed: Typed, words: tuple[str, ...], li
 
 
 def test_help_loads_no_heavy_library() -> None:
-    words = ("--help", "run --help", "study --help", "submit --target kubeflow --help", "schedule --help")
+    words = (
+        "--help",
+        "run --help",
+        "study --help",
+        "submit --target kubeflow --help",
+        "schedule --help",
+        "compare --help",
+    )
     program = f"""
 import sys
 for words in {words!r}:

@@ -21,9 +21,9 @@ import pytest
 from cli.errors import StepError
 from cli.local.run import compare, continued
 from cli.local.run_record import read_record
-from cli.main import main
 from cli.options.experiment import check_model
 from tests.board import opened
+from tests.cli.conftest import Typed
 from trainer.config import from_mapping
 
 QCNN = Path(sys.executable).with_name("qcnn")
@@ -125,7 +125,7 @@ def test_both_workers_trained_and_only_the_chief_wrote(
 ) -> None:
     (run,) = (folder / "runs").iterdir()
     log = (run / "log.txt").read_text()
-    assert all(re.search(rf"\[worker {index}\].*Started server", log) for index in (0, 1))
+    assert all(f"    [worker {index}] profiler server on port " in log for index in (0, 1))
     assert not re.search(r"\[worker 1\] epoch", log)
     training = folder / _lines(finished.stdout)["training"]
     assert {path.name for path in training.iterdir()} == {"checkpoints", "history.csv"}
@@ -184,7 +184,7 @@ def test_a_second_run_has_a_folder_of_its_own_and_a_failing_step_is_one_line(
 def test_bad_input_is_one_line_and_leaves_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    typed: Typed,
     arguments: list[str],
     line: str,
 ) -> None:
@@ -201,14 +201,10 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     for name, content in files.items():
         (tmp_path / name).write_text(content)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["qcnn", "run", *arguments])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith(line)
-    assert captured.err.count("\n") == 1
+    code, out, err = typed("run", *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(line)
+    assert err.count("\n") == 1
     assert {path.name for path in tmp_path.iterdir()} == set(files)
 
 
@@ -237,23 +233,18 @@ def test_a_run_that_was_ended_before_its_first_checkpoint_begins_anew(
 
 
 def test_what_cannot_be_repeated_is_said_before_anything_runs(
-    folder: Path, finished: subprocess.CompletedProcess[str], tmp_path: Path
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = folder / Path(_lines(finished.stdout)["model"]).parents[1]
-    shutil.copytree(run, tmp_path / "damaged")
+    (tmp_path / "damaged" / "evaluate").mkdir(parents=True)
     (tmp_path / "damaged" / "evaluate" / "executor_output.json").write_text("{")
-    refused = _run(tmp_path, "--repeat", "damaged")
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert refused.stderr == "error: run: has no finished step evaluate with artifact metrics. Given: damaged\n"
+    monkeypatch.chdir(tmp_path)
+    line = "error: run: has no finished step evaluate with artifact metrics. Given: damaged\n"
+    assert typed("run", "--repeat", "damaged") == (2, "", line)
     assert not (tmp_path / "runs").exists()
 
 
-def test_help_names_every_word_with_its_range(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["qcnn", "run", "--help"])
-    main()
-    text = " ".join(capsys.readouterr().out.split())
+def test_help_names_every_word_with_its_range(typed: Typed) -> None:
+    text = " ".join(typed("run", "--help")[1].split())
     assert "--learning-rate VALUE" in text
     assert "An integer, at least 4 and at most 32768. [default: 8]" in text
 
@@ -276,11 +267,13 @@ def test_a_repeated_run_with_other_numbers_is_said() -> None:
 @pytest.mark.parametrize(
     "arguments", [["--resume", "nowhere"], ["--repeat", "nowhere"], ["--resume", "a", "--repeat", "b"]]
 )
-def test_only_a_run_can_be_continued_or_repeated(folder: Path, arguments: list[str]) -> None:
-    refused = _run(folder, *arguments)
-    assert refused.returncode == 2
-    assert refused.stderr.startswith("error: run: ")
-    assert refused.stderr.count("\n") == 1
+def test_only_a_run_can_be_continued_or_repeated(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = typed("run", *arguments)
+    assert (code, out) == (2, "")
+    assert re.fullmatch(r"error: run: [^\n]+\n", err)
 
 
 LONG = ("--qubits", "4", "--rounds", "10", "--batch-size", "8", "--epochs", "100000")
