@@ -5,7 +5,7 @@ ARGS ?=
 tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-faults test-cluster test-kfp lint types compile image figures peers simulators clean
+.PHONY: help setup run test test-faults test-cluster test-kfp lint types docs compile image figures peers simulators clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
@@ -34,7 +34,12 @@ lint: .venv/.complete ## check style and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
 types: .venv/.complete ## check types
-	@$(BIN)/mypy && $(BIN)/mypy compile.py scripts/setup.py
+	@$(BIN)/mypy && $(BIN)/mypy compile.py scripts/*.py
+
+docs: .venv/.complete ## build docs/ as a site into build/site; a link that leads nowhere is an error
+	@$(BIN)/python scripts/experiment_words.py
+	@# With --quiet it would not count warnings.
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 compile: .venv/.complete ## compile the pipeline into build/
 	@$(BIN)/python compile.py $(ARGS)
@@ -44,7 +49,7 @@ image: ## build the image of every step as qcnn:latest; ARGS="--build-arg BASE_I
 	  --build-arg QCNN_DIRTY="$$(test -z "$$(git status --porcelain --untracked-files=no)" && echo no || echo yes)" $(ARGS) .
 	@docker image ls --format '{{.Repository}}:{{.Tag}} {{.Size}}' qcnn:latest
 
-figures: .venv/.complete ## measure what the README quotes (a quarter of an hour)
+figures: .venv/.complete ## measure what the documents quote (a quarter of an hour)
 	@for name in main_job worker_equality training_quality report logging_cost restarts; do \
 	  $(BIN)/python -m benchmarks.$$name || exit 1; \
 	done
@@ -56,7 +61,7 @@ peers: .venv-peers/.complete ## install what benchmarks/simulators.py compares w
 	@UV_PROJECT_ENVIRONMENT=.venv-peers UV_PYTHON_DOWNLOADS=never .uv/uv sync --quiet --frozen --only-group peers \
 	  --compile-bytecode --python $(BIN)/python && touch $@
 
-simulators: .venv-peers/.complete ## measure the simulators beside their peers (an hour); ARGS="--rows hybrid-8" measures a part
+simulators: .venv-peers/.complete ## measure the simulators beside their peers (a quarter of an hour); ARGS="--rows hybrid-8" measures a part
 	@$(BIN)/python -m benchmarks.simulators $(ARGS)
 
 clean: ## remove the environments and what was compiled; runs/ stays

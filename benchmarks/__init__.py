@@ -1,1 +1,1 @@
-"""Measurements behind the figures in the README; run one as python -m benchmarks.NAME."""
+"""Measurements behind the figures in the documents; run one as python -m benchmarks.NAME."""

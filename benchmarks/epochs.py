@@ -1,4 +1,4 @@
-"""Epochs through the real train(): python -m benchmarks.epochs. Prints the tables that the README quotes.
+"""Epochs through the real train(): python -m benchmarks.epochs. Prints the tables of docs/simulators.md.
 
 Each process has the machine to itself; an epoch holds training and validation, and is the median of all but the
 first, without a profile. Memory is what the process takes above TensorFlow itself.

@@ -1,4 +1,4 @@
-"""Seconds of a training step against qubits and batch: python -m benchmarks.growth. Draws the README's plot.
+"""Seconds of a training step against qubits and batch: python -m benchmarks.growth. Draws the documents' plot.
 
 Each point is a process of its own: the median of a step of at least 5 epochs, at batch 32 where nothing else is said.
 """
@@ -20,7 +20,7 @@ LINES: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "deep, statevector": ("deep", "statevector", (8, 10, 12, 14, 16, 18)),
 }
 BATCHES = (32, 128, 512, 2048, 8192, 32768)
-_OUTPUT = Path(__file__).parent / "growth.svg"
+_OUTPUT = Path(__file__).parents[1] / "docs" / "pictures" / "growth.svg"
 
 
 def milliseconds(model: str, qubits: int, simulator: str, batch: int = BATCH) -> float:
@@ -48,7 +48,7 @@ def plot(by_qubits: dict[str, list[tuple[int, float]]], by_batch: list[tuple[int
 
 
 def main() -> None:
-    """Measure, print the tables and draw the plot beside this file."""
+    """Measure, print the tables and draw the plot."""
     by_qubits = {
         name: [(n, milliseconds(model, n, simulator)) for n in qubits]
         for name, (model, simulator, qubits) in LINES.items()

@@ -21,12 +21,14 @@ import kubernetes.client
 from tabulate import tabulate
 
 from components.image import IMAGE
-from launchers.job import Job, Pod
+from launchers.job import Job
 from launchers.kubernetes.access import own_namespace
-from launchers.kubernetes.api import PODS, TFJOBS, Api
+from launchers.kubernetes.api import PODS, Api
 from launchers.kubernetes.identity import RUN_LABEL, Identity, run_label
+from launchers.pod import Pod
+from launchers.tfjob.kind import TFJOBS
 from launchers.tfjob.launch import launch
-from launchers.tfjob.manifest import Policy
+from launchers.tfjob.manifest import Policy, tfjob
 from trainer.errors import QcnnError
 
 ROUNDS = 5
@@ -83,7 +85,7 @@ def follow(run: str, number: int, program: str, cpu: str) -> None:
     """Launch a job whose workers run a Python program."""
     pod = Pod(image=IMAGE, service_account="qcnn-worker", cpu=cpu, memory="64Mi")
     job = Job(argv=("python", "-c", program), replicas={"worker": _WORKERS}, restarts=0, hang_seconds=60, pod=pod)
-    launch(job, Identity(run, "train", number), own_namespace(), Policy(keep_seconds=0))
+    launch(tfjob(job, Identity(run, "train", number), Policy(keep_seconds=0)), own_namespace())
 
 
 def _cost() -> Cost:

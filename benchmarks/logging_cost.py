@@ -14,7 +14,7 @@ from trainer.config import from_mapping
 from trainer.training import checkpoints
 from trainer.training.fit import train
 from trainer.training.history import epoch_seconds, save_history
-from trainer.training.state import Training
+from trainer.training.state import Training, load_saved
 from trainer.training.tensorboard import event_log
 
 # On one process an epoch of these takes about a second on two cores.
@@ -29,7 +29,9 @@ def measure(words: dict[str, object]) -> list[object]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         history = train(config, dataset, folder / "trained")
-        training = Training(config, dataset, folder / "trained" / checkpoints.FOLDER, tf.distribute.get_strategy())
+        kept = folder / "trained" / checkpoints.FOLDER
+        saved = load_saved(config, dataset, kept)
+        training = Training(config, dataset, kept, tf.distribute.get_strategy(), saved)
         steps = -(-len(dataset.train) // config.batch_size)
         measures = np.ones((steps, 3))
 

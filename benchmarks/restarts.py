@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 from tabulate import tabulate
 
-from components.train.local.step import describe_job
+from components.train.description import local_job
 from launchers.local.processes import EventHandler
 from launchers.local.run import run_processes
 from trainer import data
@@ -73,7 +73,7 @@ def _train(config: ExperimentConfig, listen: EventHandler) -> None:
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         data.save(data.generate(config), Path(folder, "dataset"))
         paths = [str(Path(folder, name)) for name in ("dataset", "training", "logs")]
-        run_processes(describe_job(config, *paths), listen)
+        run_processes(local_job(config, *paths), listen)
 
 
 def main() -> None:

@@ -19,8 +19,9 @@ from cli.kubeflow.tensorboard import logs_of_runs
 from cli.local.tensorboard import Logs, distinct, logs_here, logs_of_jobs, runs_here
 from cli.options.runs import runs_option
 from trainer.errors import ArtifactError, ConfigError
+from trainer.storage.address import in_bucket
 from trainer.storage.live_copies import Follower
-from trainer.storage.stores import in_bucket, open_store
+from trainer.storage.stores import open_store
 
 _ADDRESS = re.compile(r"TensorBoard \S+ at (http\S+)")
 

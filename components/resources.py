@@ -1,4 +1,4 @@
-"""What the steps of the pipelines are given on a cluster; the training's own pods are described by job.Pod."""
+"""What the steps of the pipelines are given on a cluster; those of the training itself: launchers.pod.Pod."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 import pydantic
 
-from launchers.job import Quantity
+from launchers.pod import Quantity
 from trainer.errors import ConfigError
 
 # The key of these settings beside those of the training's pods.

@@ -1,1 +1,1 @@
-"""What starts a training and follows it to its end; knows neither experiments nor Kubeflow Pipelines."""
+"""Start a training and follow it to its end; nothing here knows experiments or Kubeflow Pipelines."""

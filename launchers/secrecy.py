@@ -1,12 +1,12 @@
-"""Values in the environment of pods that everybody who may look at a TFJob, or at a pipeline, could read."""
+"""Secrets in the environment of pods, which everybody who may look at a TFJob or a pipeline can read."""
 
 import re
 from collections.abc import Mapping
 
-# A word of the name, as in AWS_SECRET_ACCESS_KEY; KEY alone is too common.
+# Words of a name, as in AWS_SECRET_ACCESS_KEY; KEY alone is too common.
 _WORDS = "SECRET|TOKEN|PASSWORD|PASSWD|PASS|PWD|CREDENTIALS?|APIKEY|API_KEY|ACCESS_KEY|PRIVATE_KEY"
 _NAME = re.compile(rf"(^|_)({_WORDS})(_|$)")
-# One of these that names something public, or a file: AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS=/a/b.
+# Endings of names of public values, or of files: AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS=/a/b.
 _PUBLIC = re.compile(r"_(ID|FILE|PATH|DIR|URL|URI)$")
 # A password in an address, a key as files hold it, keys of Amazon, tokens of GitHub.
 _VALUE = re.compile(

@@ -11,8 +11,7 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec, PlatformSpec
 
 from components.image import IMAGE
 from components.resources import KEY, Resources, step_resources
-from launchers.job import Pod
-from launchers.pod_settings import pod_settings
+from launchers.pod import Pod, pod_settings
 from pipelines.qcnn import qcnn
 from pipelines.retries import retried
 from pipelines.study import PARALLELISM, study
@@ -50,7 +49,7 @@ def compile_qcnn(
 ) -> PipelineSpec:
     """Write the main pipeline, every step in `image`, and return it.
 
-    `settings` (see launchers.job.Pod) are those of the training's pods. How images are pulled, on which nodes
+    `settings` (see launchers.pod.Pod) are those of the training's pods. How images are pulled, on which nodes
     pods run, and their environment hold for all steps; what these need themselves is in `steps` beside them (see
     components.resources). `defaults` are those of the experiment's words. Where it is `seeded_by_run`, each run of it
     has a seed of its own.

@@ -31,6 +31,10 @@ def _modules(layer: str) -> Iterator[tuple[Path, set[str]]]:
         yield path, _imported(path)
 
 
+def _dotted(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
 @pytest.mark.parametrize("layer", LAYERS)
 def test_imports_never_point_upwards(layer: str) -> None:
     forbidden = {*LAYERS[LAYERS.index(layer) + 1 :], *LEFT.get(layer, ())}
@@ -38,10 +42,31 @@ def test_imports_never_point_upwards(layer: str) -> None:
         assert not {name.split(".")[0] for name in imported} & forbidden, path
 
 
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports inside functions count, too: modules in a circle cannot be understood one at a time."""
+    modules = {_dotted(path): imported for layer in LAYERS for path, imported in _modules(layer)}
+    known = {
+        name: {used if used in modules else used.rpartition(".")[0] for used in imported} - {name}
+        for name, imported in modules.items()
+    }
+    # Modules that import nothing that is left are taken away until none is left, or only circles are.
+    while leaves := {name for name, imported in known.items() if imported.isdisjoint(known)}:
+        known = {name: imported for name, imported in known.items() if name not in leaves}
+    assert not known
+
+
 def test_launchers_know_no_experiments() -> None:
     for path, imported in _modules("launchers"):
         of_trainer = {name for name in imported if name.startswith("trainer.")}
         assert not {name for name in of_trainer if not name.startswith(LAUNCHERS_KNOW)}, path
+
+
+@pytest.mark.parametrize("kind", sorted(path.parent.name for path in (ROOT / "launchers").glob("*/__init__.py")))
+def test_one_way_to_start_a_training_knows_nothing_of_another(kind: str) -> None:
+    shared = ("launchers.job", "launchers.pod", "launchers.secrecy", "launchers.kubernetes.", f"launchers.{kind}.")
+    for path, imported in _modules(f"launchers/{kind}"):
+        of_launchers = {name for name in imported if name.startswith("launchers.")}
+        assert not {name for name in of_launchers if not f"{name}.".startswith(shared)}, path
 
 
 def test_a_folder_holds_no_more_than_fifteen_modules() -> None:

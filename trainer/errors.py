@@ -108,6 +108,7 @@ def _pieces(value: object) -> Iterator[str]:
             for number, item in enumerate(value):
                 yield ", " * bool(number)
                 yield from _pieces(item)
-            yield closing
+            # Python's own way to write a tuple of one.
+            yield "," * (isinstance(value, tuple) and len(value) == 1) + closing
         case _:
             yield _written(value, repr)

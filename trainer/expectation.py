@@ -16,7 +16,7 @@ from trainer.simulators.gates import Network
 FORWARD = 0.25
 # A reduction over workers, each on a machine of its own: two trips through a data centre's network.
 REDUCTION_SECONDS = 1e-3
-# Beside the states: of each step, and of an epoch's checkpoint and events. Measured on two cores (README).
+# Beside the states: of each step, and of an epoch's checkpoint and events. Measured on two cores (docs/simulators.md).
 _STEP_SECONDS = 3e-4
 _EPOCH_SECONDS = 0.05
 # Below these nobody has to be told of what is faster.

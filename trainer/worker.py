@@ -8,8 +8,8 @@ from typing import Any
 
 from trainer import config, data
 from trainer.startup import end_on_signals, load_tensorflow, one_line_errors, open_standard_streams
+from trainer.storage.address import in_bucket
 from trainer.storage.copies import local_copy, working_copy
-from trainer.storage.stores import in_bucket
 from trainer.training import checkpoints
 from trainer.training.messages import ignore, to_pipe
 from trainer.training.roles import parse_cluster

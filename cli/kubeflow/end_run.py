@@ -80,7 +80,7 @@ def _deleted_on_cluster(run: str, namespace: str) -> str:
     from launchers.tfjob import deletion
 
     with cluster(namespace) as api:
-        everything = deletion.look(api)
-        left = deletion.with_dependents(deletion.of_run(everything, run), everything)
+        everything = deletion.find_all(api)
+        left = deletion.with_dependents(deletion.belonging_to(run, everything), everything)
         deletion.delete(api, left)
     return ", ".join(found.name for found in left if found.kind == "TFJob")

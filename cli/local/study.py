@@ -17,7 +17,8 @@ from cli.options.runs import runs_option
 from cli.options.search import STUDY_HELP, SearchFlags, read_study, search_options
 from trainer.config import ExperimentConfig
 from trainer.startup import load_tensorflow
-from trainer.study.trials import FailedTrial, save_failure
+from trainer.study.failures import save_failure
+from trainer.study.trials import FailedTrial
 
 if TYPE_CHECKING:
     from kfp import dsl

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath, PurePosixPath
 
 from trainer.errors import ArtifactError
-from trainer.storage.stores import in_bucket
+from trainer.storage.address import in_bucket
 
 _LOGS = Path("train", "logs")
 _EVENTS = "*tfevents*"
@@ -72,10 +72,10 @@ def logs_of_jobs(names: Sequence[str], namespace: str | None) -> list[Logs]:
         return []
     # The cluster's client takes longer to load than everything else here.
     from cli.tfjob.connection import cluster, find_job
-    from launchers.tfjob.read import argument
+    from launchers.tfjob.read import outputs
 
     with cluster(namespace) as api:
-        addresses = {name: argument(find_job(api, name), "--logs") or "" for name in names}
+        addresses = {name: outputs(find_job(api, name)).get("logs", "") for name in names}
     for name, address in addresses.items():
         if not in_bucket(address):
             raise ArtifactError(

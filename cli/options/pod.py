@@ -9,8 +9,7 @@ import click
 
 from cli.options.group import options_as
 from components.resources import KEY, step_resources
-from launchers.job import Pod
-from launchers.pod_settings import pod_settings
+from launchers.pod import Pod, pod_settings
 from trainer.config import read_file
 from trainer.errors import ConfigError
 
@@ -62,7 +61,7 @@ pod_options = options_as(
         "--pod",
         "pod_file",
         metavar="FILE",
-        help=f"YAML file with any of {', '.join(Pod.__dataclass_fields__)}; the flags below win.",
+        help=f"YAML file with any of {', '.join(Pod.model_fields)}; the flags below win.",
     ),
     *(
         click.option(

@@ -9,10 +9,10 @@ import click
 
 from cli.errors import StepError
 from launchers.kubernetes.access import own_namespace
-from launchers.kubernetes.api import TFJOBS, Api
+from launchers.kubernetes.api import Api
 from launchers.kubernetes.follow import Following
 from launchers.kubernetes.identity import OWN
-from launchers.kubernetes.kinds import TFJOB
+from launchers.tfjob.kind import TFJOB, TFJOBS
 from launchers.tfjob.read import processes
 from trainer.errors import ArtifactError, RetryableError, TrainingError
 from trainer.startup import terminated_as_interrupt

@@ -36,11 +36,11 @@ def delete(
     with cluster(namespace) as api:
 
         def choose() -> list[Found]:
-            everything = deletion.look(api)
+            everything = deletion.find_all(api)
             if orphans:
                 chosen = deletion.orphans(everything, api.now())
             else:
-                chosen = _chosen(deletion.roots(everything), names, run, api.namespace)
+                chosen = _chosen(deletion.jobs(everything), names, run, api.namespace)
             return deletion.with_dependents(chosen, everything)
 
         chosen = choose()
@@ -60,7 +60,7 @@ def _chosen(own: Sequence[Found], names: Sequence[str], run: str | None, namespa
     if missing := sorted(set(names) - {found.name for found in own}):
         raise ArtifactError(f"job: qcnn made none of this name in namespace {namespace}. Given: {missing[0]}")
     if run is not None:
-        return deletion.of_run(own, run)
+        return deletion.belonging_to(run, own)
     return [found for found in own if not names or found.name in names]
 
 

@@ -10,7 +10,7 @@ from launchers.kubernetes import pods
 from launchers.kubernetes.api import PODS, Api
 from launchers.kubernetes.pod_template import CONTAINER
 from launchers.kubernetes.pods import Process
-from launchers.tfjob.manifest import JOB_NAME_LABEL
+from launchers.tfjob.kind import JOB_NAME_LABEL, TFJOB
 
 
 @click.command()
@@ -25,7 +25,7 @@ def logs(name: str, is_followed: bool, namespace: str | None) -> None:
             follow(api, job, None, f"Again: qcnn logs -f {name}")
             return
         found = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={name}")
-        processes = [process for process in map(pods.read, found) if process.started]
+        processes = [process for process in (pods.read(pod, TFJOB) for pod in found) if process.started]
         for _, line in heapq.merge(*(_lines(api, process) for process in processes)):
             click.echo(line)
 

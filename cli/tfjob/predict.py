@@ -12,7 +12,7 @@ from launchers.kubernetes.create_or_adopt import abandon, create_or_adopt
 from launchers.kubernetes.follow import Following
 from launchers.kubernetes.kinds import JOB
 from launchers.tfjob.launch import PENDING_SECONDS
-from launchers.tfjob.predict_job import TASK, of_model, of_training
+from launchers.tfjob.predict_job import TASK, for_model, for_training
 from trainer.errors import ConfigError, RetryableError, TrainingError
 from trainer.startup import terminated_as_interrupt
 
@@ -31,9 +31,9 @@ def predict(name: str | None, model: str | None, namespace: str | None, pod: Pod
         raise ConfigError(f"predict: takes either JOB or --model. Given: {'both' if name else 'none'}")
     if name and pod.is_given:
         raise ConfigError(f"predict: the settings of the pod are those of the training. Given: {name} and others")
-    manifest = of_model(model, pod.settings()) if model else None
+    manifest = for_model(model, pod.settings()) if model else None
     with cluster(namespace) as api:
-        _run(api, manifest or of_training(find_job(api, name or "")))
+        _run(api, manifest or for_training(find_job(api, name or "")))
 
 
 def _run(api: Api, manifest: dict[str, Any]) -> None:

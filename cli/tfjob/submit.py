@@ -1,19 +1,17 @@
 """qcnn submit --target tfjob: training as a TFJob, without Kubeflow Pipelines."""
 
-from typing import Any
-
 import click
 from tabulate import tabulate
 
 from cli.options.experiment import Words, experiment_options
 from cli.options.pod import PodFlags, pod_options
 from cli.tfjob.connection import cluster, follow, namespace_option
-from components.train.tfjob.description import describe
+from components.train.description import cluster_job
 from launchers.kubernetes.create_or_adopt import How
 from launchers.kubernetes.identity import Identity, check_run
+from launchers.tfjob import read
 from launchers.tfjob import submit as tfjobs
-from launchers.tfjob.manifest import Policy
-from launchers.tfjob.read import OUTPUTS, argument
+from launchers.tfjob.manifest import Policy, tfjob
 
 _DAY = 86400
 _TASK = "train"
@@ -55,22 +53,19 @@ def submit(
     replaced and goes on from its last checkpoint.
     """
     experiment = words.experiment()
-    job, identity = describe(experiment, output, pod.settings()), Identity(check_run(name), _TASK)
-    policy = Policy(active_seconds=active_seconds, keep_seconds=keep_seconds, switch_seconds=None)
+    job, identity = cluster_job(experiment, output, pod.settings()), Identity(check_run(name), _TASK)
+    policy = Policy(active_seconds=active_seconds, keep_seconds=keep_seconds, lease_seconds=None)
+    manifest = tfjob(job, identity, policy)
     with cluster(namespace) as api:
-        found, how = tfjobs.submit(api, job, identity, policy)
+        found, how = tfjobs.submit(api, manifest)
         commands = _commands(found["metadata"]["name"], f" --namespace {namespace}" if namespace else "")
         click.echo(f"TFJob {found['metadata']['name']} {_SAID[how]} in namespace {api.namespace}")
-        click.echo(tabulate([*_outputs(found), *commands.items()], tablefmt="plain", disable_numparse=True))
+        click.echo(tabulate([*read.outputs(found).items(), *commands.items()], tablefmt="plain", disable_numparse=True))
         if is_followed and how is not How.SUCCEEDED:
             follow(api, found, experiment.options.restarts, f"Again: {commands['follow it']}")
 
 
 _SAID = {How.CREATED: "is created", How.ADOPTED: "runs already", How.SUCCEEDED: "has already succeeded"}
-
-
-def _outputs(job: dict[str, Any]) -> list[tuple[str, str | None]]:
-    return [(folder, argument(job, flag)) for folder, flag in OUTPUTS.items()]
 
 
 def _commands(name: str, where: str) -> dict[str, str]:

@@ -9,7 +9,9 @@ from tabulate import tabulate
 from trainer.errors import ArtifactError
 from trainer.folders import new_file
 from trainer.startup import one_line_errors
-from trainer.study.trials import FailedTrial, Trial, best, load_failure, shown, table, table_csv, table_page
+from trainer.study.failures import load_failure
+from trainer.study.table import shown, table, table_csv, table_page
+from trainer.study.trials import FailedTrial, Trial, best
 from trainer.training import checkpoints
 from trainer.training.history import exported_epoch
 

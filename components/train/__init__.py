@@ -1,1 +1,1 @@
-"""Train on several workers."""
+"""The training step: one description of a training job, and the ways to run it."""

@@ -1,1 +1,1 @@
-"""What every kind of job on a Kubernetes cluster needs: access, pods, and patience with the API."""
+"""What every kind of job on a Kubernetes cluster needs: access to the API, pods, and following a job to its end."""

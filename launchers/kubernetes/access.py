@@ -1,4 +1,4 @@
-"""Access to a cluster: that of the pod this process runs in, else the one that KUBECONFIG names."""
+"""Access to a cluster: the one that this process runs in, else the one that KUBECONFIG names."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 import kubernetes.client
 import kubernetes.config
 
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, one_line
 
 _VARIABLE = "KUBECONFIG"
 _DEFAULT = "~/.kube/config"
@@ -20,10 +20,10 @@ def configuration() -> kubernetes.client.Configuration:
     """Return how the cluster is reached.
 
     Raises:
-        ConfigError: there is none, or its description cannot be read.
+        ConfigError: there is no cluster, or its description cannot be read.
     """
     found = kubernetes.client.Configuration()
-    with _one_line():
+    with _config_errors():
         try:
             kubernetes.config.load_incluster_config(client_configuration=found)
         except kubernetes.config.ConfigException:
@@ -39,20 +39,19 @@ def own_namespace() -> str:
     """
     if _NAMESPACE_OF_POD.exists():
         return _NAMESPACE_OF_POD.read_text(encoding="utf-8")
-    with _one_line():
+    with _config_errors():
         _, context = kubernetes.config.list_kube_config_contexts(_kubeconfig())
     return str(context["context"].get("namespace") or _DEFAULT_NAMESPACE)
 
 
 def _kubeconfig() -> str:
-    """Return the path of the user's file, or several paths; the library would take it from when it was loaded."""
+    """Return the path of the user's file, or several paths; the library reads the variable only when it is imported."""
     return os.environ.get(_VARIABLE) or _DEFAULT
 
 
 @contextlib.contextmanager
-def _one_line() -> Iterator[None]:
+def _config_errors() -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # Over a damaged file the library raises whatever its parser does.
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"cluster: no access to any; set KUBECONFIG. Given: {reason}") from None
+    except Exception as error:  # Of a damaged file the library raises whatever its parser does.
+        raise ConfigError(f"cluster: no access to any; set KUBECONFIG. Given: {one_line(error)}") from None

@@ -1,4 +1,4 @@
-"""The API of a Kubernetes cluster: requests that outlive its faults, watches that go on, errors of one line."""
+"""The API of a Kubernetes cluster: requests that are tried again, watches that go on, errors of one line."""
 
 import contextlib
 import copy
@@ -27,9 +27,9 @@ logger = logging.getLogger("qcnn")
 Object = dict[str, Any]
 
 _CONNECT_SECONDS, _READ_SECONDS = 5.0, 30.0
-# A watch ends by itself before its connection counts as dead, so a silent one is never waited for longer.
+# The server ends a watch after this time, so a connection that is silent for longer is dead.
 _WATCH_SECONDS = 50
-# A process may be silent for long; a connection that is silent for longer is opened again.
+# A log that is silent for this long is opened again: its connection may be dead.
 _LOG_SECONDS = 300.0
 _GONE, _CONFLICT = 410, 409
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT")
@@ -37,13 +37,12 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT")
 
 @dataclasses.dataclass(frozen=True)
 class Resource:
-    """A kind of object of the API, all of them in a namespace."""
+    """A kind of object of the API, which lives in a namespace."""
 
     prefix: str
     plural: str
 
 
-TFJOBS = Resource("/apis/kubeflow.org/v1", "tfjobs")
 PODS = Resource("/api/v1", "pods")
 EVENTS = Resource("/api/v1", "events")
 SERVICES = Resource("/api/v1", "services")
@@ -54,7 +53,7 @@ REVIEWS = Resource("/apis/authorization.k8s.io/v1", "localsubjectaccessreviews")
 
 @dataclasses.dataclass
 class _Server:
-    """What is known of the API server: whether it has ever answered, what it has allowed, its clock beside ours."""
+    """What is known of the API server: whether it has answered, what it has allowed, how far its clock is ahead."""
 
     answered: bool = False
     allowed: set[tuple[str, Resource]] = dataclasses.field(default_factory=set)
@@ -79,24 +78,24 @@ class Api:
         self._client = _connect()
 
     def close(self) -> None:
-        """Close the connections that nothing uses."""
+        """Close the connections that are not in use."""
         self._client.rest_client.pool_manager.clear()
         self._client.close()
 
-    def apart(self) -> "Api":
-        """Return the same on connections of its own, which no watch and no log takes up."""
-        apart = copy.copy(self)
-        apart._client = _connect()
-        return apart
+    def with_own_connections(self) -> "Api":
+        """Return the same on connections of its own, which are not taken up by watches and logs."""
+        other = copy.copy(self)
+        other._client = _connect()
+        return other
 
-    def within(self, seconds: float) -> "Api":
+    def limited_to(self, seconds: float) -> "Api":
         """Return the same, on the same connections, that tries no request for longer than so many seconds."""
         hurried = copy.copy(self)
         hurried._longest = seconds
         return hurried
 
     def now(self) -> datetime.datetime:
-        """Return the time by the server's clock, which all who look at a Lease share."""
+        """Return the time by the server's clock, the one that Leases are measured by."""
         return datetime.datetime.fromtimestamp(time.time() + self._server.clock_difference, datetime.timezone.utc)
 
     def get(self, resource: Resource, name: str) -> Object | None:
@@ -132,7 +131,7 @@ class Api:
             return self._found("DELETE", "delete", resource, name, body=body) is not None
         except RefusedError as error:
             if error.status == _CONFLICT:
-                # Another one of this name.
+                # Another object has this name.
                 return False
             raise
 
@@ -144,15 +143,15 @@ class Api:
         read_seconds = _LOG_SECONDS if follow else _READ_SECONDS
         for line in self._lines(self._request("GET", "get", PODS, pod, "log", query, read_seconds=read_seconds)):
             time, _, text = line.partition(" ")
-            # What has none is the kubelet's own, as where it has removed the container.
+            # A line without a time is the kubelet's own message, as that it has removed the container.
             if _TIME.match(time):
                 yield time, text
 
     def watch(self, resource: Resource, **selectors: str) -> Generator[dict[str, Object], None, None]:
-        """Yield the matching objects by name, at first and after each change, for ever.
+        """Yield the matching objects by name, as they are and after each change, for ever.
 
-        What is deleted is yielded once more in its last state. A watch that breaks is taken up where it was; one that
-        the server no longer remembers (410) begins with a new list.
+        A deleted object is yielded once more in its last state. A watch that breaks goes on where it was. Where the
+        server has forgotten that place (410), it begins with a new list.
         """
         version, objects = "", dict[str, Object]()
         while True:
@@ -198,7 +197,7 @@ class Api:
             yield from map(json.loads, lines)
 
     def _lines(self, response: urllib3.BaseHTTPResponse) -> Generator[str, None, None]:
-        """Yield the lines of a response; where its connection breaks it ends, without the rest of a line."""
+        """Yield the lines of a response; one whose connection breaks ends there, without the rest of its last line."""
         rest = b""
         with contextlib.closing(response), contextlib.suppress(urllib3.exceptions.HTTPError, OSError):
             for chunk in response.stream(None, decode_content=False):
@@ -263,12 +262,12 @@ class Api:
                 )
             except kubernetes.client.ApiException as error:
                 if error.status:
-                    self._hear(error.headers or {})
+                    self._note_answer(error.headers or {})
                 raise
-            self._hear(response.headers)
+            self._note_answer(response.headers)
             self._server.allowed.add((verb, resource))
             if not streamed:
-                # Read here, so that a connection that breaks in the middle is tried again.
+                # Read here, so that the request is tried again where its connection breaks in the middle.
                 assert isinstance(response.data, bytes)
             return response
 
@@ -284,7 +283,7 @@ class Api:
                 raise RetryableError(f"{NO_ANSWER} ({why(error)}). Given: {self._host}") from None
             raise refused(error, action, self.namespace, was_allowed=was_allowed) from None
 
-    def _hear(self, headers: Mapping[str, str]) -> None:
+    def _note_answer(self, headers: Mapping[str, str]) -> None:
         self._server.answered = True
         if date := headers.get("Date"):
             self._server.clock_difference = email.utils.parsedate_to_datetime(date).timestamp() - time.time()
@@ -296,6 +295,6 @@ class Api:
 
 def _connect() -> kubernetes.client.ApiClient:
     access = configuration()
-    # Retrying is ours: the library's would neither end at once nor say what it does.
+    # We retry ourselves: the library's own retries could not be ended at once and would not be logged.
     access.retries = False
     return kubernetes.client.ApiClient(access)

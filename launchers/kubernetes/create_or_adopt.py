@@ -1,4 +1,4 @@
-"""One training, one object: it is created, or what is there is taken up. Never two of one."""
+"""One training has one object on the cluster: it is created, or what is there already is taken up."""
 
 import contextlib
 import enum
@@ -7,19 +7,28 @@ from collections.abc import Callable
 from typing import Any
 
 from launchers.kubernetes.api import Api
-from launchers.kubernetes.kinds import Kind
-from launchers.tfjob.manifest import HASH_ANNOTATION, TRAINING_ANNOTATION, condition
+from launchers.kubernetes.identity import HASH_ANNOTATION, TRAINING_ANNOTATION
+from launchers.kubernetes.kinds import Kind, condition
 from trainer.errors import ConfigError, QcnnError
 
 logger = logging.getLogger("qcnn")
 
 
 class How(enum.Enum):
-    """How a job came to be there."""
+    """How a job came to be on the cluster."""
 
     CREATED = "is created"
     ADOPTED = "is adopted"
     SUCCEEDED = "has already succeeded"
+
+
+class Step(enum.Enum):
+    """What is done about a job that may be there already."""
+
+    CREATE = "create it"
+    REPLACE = "delete what is there, and create it"
+    ADOPT = "follow what is there"
+    RETURN = "do nothing: it has succeeded"
 
 
 def create_or_adopt(
@@ -30,8 +39,8 @@ def create_or_adopt(
 ) -> tuple[dict[str, Any], How]:
     """Return the job of a manifest, as the API returns it; one that has failed is replaced.
 
-    It is created within `creating()`. One that trains the same with other settings (image, memory, ...) counts once it
-    has ended.
+    It is created within `creating()`. A job that trains the same with other settings (image, memory, ...) is taken up
+    only once it has ended.
 
     Raises:
         ConfigError: a job of this name trains something else, or still runs with other settings, or the cluster
@@ -40,33 +49,48 @@ def create_or_adopt(
     name = manifest["metadata"]["name"]
     while True:
         found = api.get(kind.resource, name)
-        if found is None:
-            with creating():
-                found = api.create(kind.resource, manifest)
-            if found is None:
-                # Another one was faster.
-                continue
-            return found, How.CREATED
-        if _annotation(found, TRAINING_ANNOTATION) != _annotation(manifest, TRAINING_ANNOTATION):
-            raise ConfigError(f"{kind.name}: one of this name trains something else. Given: {name}")
-        if "deletionTimestamp" in found["metadata"] or condition(found, "Failed"):
+        step = next_step(kind, manifest, found)
+        if found and step is Step.RETURN:
+            return found, How.SUCCEEDED
+        if found and step is Step.ADOPT:
+            return found, How.ADOPTED
+        if found:
             logger.info("%s %s has failed or is being deleted; it is replaced", kind.name, name)
             _replace(api, kind, found)
-        elif condition(found, kind.succeeded):
-            return found, How.SUCCEEDED
-        elif _annotation(found, HASH_ANNOTATION) == _annotation(manifest, HASH_ANNOTATION):
-            return found, How.ADOPTED
-        else:
-            raise ConfigError(
-                f"{kind.name}: the same runs already, with other settings; wait for its end, or delete it and go on "
-                f"from its last checkpoint: qcnn delete {name}. Given: {name}"
-            )
+        with creating():
+            created = api.create(kind.resource, manifest)
+        # Where nothing was created, another launcher was faster, and its job is looked at.
+        if created:
+            return created, How.CREATED
+
+
+def next_step(kind: Kind, manifest: dict[str, Any], found: dict[str, Any] | None) -> Step:
+    """Return what is done about a manifest whose name a job may have already.
+
+    Raises:
+        ConfigError: that job trains something else, or runs with other settings.
+    """
+    if found is None:
+        return Step.CREATE
+    name = manifest["metadata"]["name"]
+    if _annotation(found, TRAINING_ANNOTATION) != _annotation(manifest, TRAINING_ANNOTATION):
+        raise ConfigError(f"{kind.name}: one of this name trains something else. Given: {name}")
+    if "deletionTimestamp" in found["metadata"] or condition(found, "Failed"):
+        return Step.REPLACE
+    if condition(found, kind.succeeded):
+        return Step.RETURN
+    if _annotation(found, HASH_ANNOTATION) == _annotation(manifest, HASH_ANNOTATION):
+        return Step.ADOPT
+    raise ConfigError(
+        f"{kind.name}: the same runs already, with other settings; wait for its end, or delete it and go on "
+        f"from its last checkpoint: qcnn delete {name}. Given: {name}"
+    )
 
 
 def abandon(api: Api, kind: Kind, job: dict[str, Any], otherwise: str = "") -> None:
     """Delete a job that nobody will follow any more.
 
-    That it cannot be deleted is said, with what becomes of it `otherwise`, but hides no reason to give it up.
+    Where it cannot be deleted, a warning says so, with what becomes of it `otherwise`; the caller's own error counts.
     """
     name = job["metadata"]["name"]
     try:
@@ -81,7 +105,7 @@ def _annotation(manifest: dict[str, Any], name: str) -> str | None:
 
 
 def _replace(api: Api, kind: Kind, found: dict[str, Any]) -> None:
-    """Delete a job and wait until it is gone with its pods, whose names the next one needs."""
+    """Delete a job and wait until it and its pods are gone: the next job needs their names."""
     name, uid = found["metadata"]["name"], found["metadata"]["uid"]
     if "deletionTimestamp" not in found["metadata"]:
         api.delete(kind.resource, name, uid=uid, dependents_first=True)

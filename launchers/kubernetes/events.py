@@ -1,31 +1,33 @@
-"""What the events of a namespace tell, by pure functions (core/v1 Event, as the API returns it)."""
+"""What events say of objects, by pure functions (core/v1 Event, as the API returns it)."""
 
 import collections
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-# The kubelet reports a failed pull with its cause once, and then by the state's name alone, "Error: ImagePullBackOff".
+from trainer.errors import one_line
+
+# The kubelet reports the cause of a failed pull once, and then only the state's name, as "Error: ImagePullBackOff".
 _NAME_ALONE = re.compile(r"Error: \w+")
 
 
 def last_warning(warnings: Iterable[Mapping[str, Any]], reason: str = "") -> str | None:
     """Return in one line the last of an object's warnings whose reason begins so, None if there is none.
 
-    One that says why comes before those that only name the state.
+    A warning that says why is preferred to those that only name the state.
     """
     telling = [event for event in warnings if event["reason"].startswith(reason)]
     if not telling:
         return None
     last = max(telling, key=lambda event: (not _NAME_ALONE.fullmatch(event["message"]), _when(event)))
-    return f"cannot start, {last['reason']}: {' '.join(last['message'].split())}"
+    return f"cannot start, {last['reason']}: {one_line(last['message'])}"
 
 
 def restarts(job: Mapping[str, Any], scheduled: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> int:
-    """Return how often a TFJob's training was started again, as far back as events are kept, or to its last suspension.
+    """Return how often a TFJob was started again since its last suspension, or as far back as events are kept.
 
-    `scheduled` are the events of pods that got a node, one for each life of a process; where one is lost, all begin a
-    new life. Events that the operator counts by itself it drops where there are many.
+    `scheduled` are the events of pods that got a node: one for each time that a process was started. The operator's own
+    count of restarts cannot be used, as it drops events where there are many.
     """
     metadata, prefix = job["metadata"], f"{job['metadata']['name']}-"
     began = max([metadata["creationTimestamp"], *_suspensions(job)])
@@ -40,6 +42,6 @@ def _when(event: Mapping[str, Any]) -> str:
 
 
 def _suspensions(job: Mapping[str, Any]) -> list[str]:
-    """Return when a TFJob was last suspended, or let go on."""
+    """Return when a TFJob was last suspended or resumed."""
     conditions = job.get("status", {}).get("conditions", ())
     return [found["lastTransitionTime"] for found in conditions if found["type"] == "Suspended"]

@@ -1,4 +1,4 @@
-"""How often a training was started again: a pure function of the pods that were seen, whenever they were."""
+"""How often a training was started again: a pure function of the pods that were seen, in the order of the looks."""
 
 import collections
 import dataclasses
@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from launchers.kubernetes.pods import Process
 
-# Where one process is lost, all others end for want of a peer and are started again. One that is back before the last
-# of them has ended meets it, and ends once more.
+# Where one process is lost, all others end because they lost a peer, and are started again. A process that is back
+# before the last of the others has ended connects to that one, and ends a second time for the same loss.
 _ENDS = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """A process, in one pod, that ended before its time; `by_peer`, where all it says is that it lost another one.
+    """A process, in one pod, that ended too early; `by_peer` where it ended only because it lost another process.
 
-    `job` is the uid of the TFJob; what replaces one begins with all processes anew.
+    `job` is the uid of the TFJob; a TFJob that replaces another one starts all processes anew.
     """
 
     job: str
@@ -27,7 +27,7 @@ class Loss:
 def restarts(losses: Iterable[Loss]) -> int:
     """Return how often a training had to be started again, by its losses in the order in which they were seen.
 
-    What was lost together counts once: processes that a node took along, and those that ended because of it.
+    Losses with one cause count once: those of a node's processes, and of the processes that lost them as peers.
     """
     count, job, has_cause = 0, "", False
     ends: collections.Counter[str] = collections.Counter()
@@ -46,8 +46,8 @@ class Lives:
     """What was seen of the processes of a training, each of which has one pod after the other.
 
     `job` is the uid of the TFJob, `current` the last pod of each process by its name. `endings` are the pods that
-    ended or were told to end, in the order in which that was seen; of these, `lost` are those known to be a loss, and
-    `excused` those ended on purpose, with the whole job.
+    ended or were told to end, in the order in which that was seen. `lost` are those of them that are known to be a
+    loss, `excused` those that were ended on purpose, with the whole job.
     """
 
     job: str
@@ -60,8 +60,8 @@ class Lives:
     def losses(self) -> list[Loss]:
         """What was lost, in the order in which it was seen.
 
-        That a pod is told to end is a loss once another one is in its place, or once a process has ended for want of
-        it: the operator tells pods to end where a job is over, too.
+        A pod that is told to end is a loss once another one has taken its place, or once a process has ended because
+        it lost this one as a peer: the operator also tells pods to end when their job is over.
         """
         found: list[Loss] = []
         for ending in reversed(self.endings):
@@ -71,7 +71,7 @@ class Lives:
 
     @property
     def restarts(self) -> int:
-        """How often the training was started again, or would have to be now."""
+        """How often the training was started again, a restart that is due now included."""
         return restarts(self.losses)
 
     def one_too_many(self, allowed: int) -> Loss | None:
@@ -82,7 +82,7 @@ class Lives:
     def see(self, processes: Sequence[Process], *, suspended: bool) -> "Lives":
         """Return what is known once all pods that are there have been looked at.
 
-        The operator ends the pods of a suspended job: that is no loss.
+        The operator ends the pods of a suspended job, which is no loss.
         """
         replaced = [self.current[each.name] for each in processes if self._is_replaced_by(each)]
         current = {**self.current, **{process.name: process for process in processes}}
@@ -98,10 +98,10 @@ class Lives:
     def given_up(self) -> "Lives":
         """Return what is known once the operator has given the job up, though no process is at fault.
 
-        It does so for a pod that is being deleted, which nothing will take the place of any more.
+        It does so for a pod that is being deleted, and starts no other one in its place.
         """
         last = {process.uid for process in self.current.values()}
-        # Who was told to end later was so because the job has failed. Where no ending was seen, a pod has vanished.
+        # The first ending is the cause: later ones come of the job's failure. Without any, a pod has vanished unseen.
         first = next((ending.pod for ending in self.endings if ending.pod in last), None)
         endings = self.endings if first else (*self.endings, Loss(self.job, self.job, ""))
         return dataclasses.replace(self, endings=endings, lost=self.lost | {first or self.job})
@@ -112,14 +112,14 @@ class Lives:
         return Lives(job, endings=tuple(losses), lost=frozenset(loss.pod for loss in losses))
 
     def returned(self, process: Process) -> bool:
-        """Whether a pod takes the place of one that was lost."""
+        """Whether this pod has taken the place of one that was lost."""
         return self._is_replaced_by(process) and self.current[process.name].uid not in self.excused
 
     def _is_replaced_by(self, process: Process) -> bool:
         return process.name in self.current and self.current[process.name].uid != process.uid
 
     def _with(self, ended: Iterable[Process]) -> tuple[Loss, ...]:
-        """Return all endings; of those that are seen at the same moment, causes come first."""
+        """Return all endings; among those that are seen at the same moment, causes come first."""
         known = {ending.pod for ending in self.endings}
         new = [Loss(self.job, each.uid, each.name, each.lost_a_peer) for each in ended if each.uid not in known]
         return (*self.endings, *sorted(new, key=lambda loss: loss.by_peer))

@@ -1,4 +1,4 @@
-"""How long a request to the API server is tried again: by whether it has ever answered, and by its last words."""
+"""How long a request to the API server is tried again, by whether it has ever answered and by its last answer."""
 
 import dataclasses
 import logging
@@ -13,18 +13,18 @@ from launchers.kubernetes.refusals import NO_ANSWER, is_broken, is_final, why
 
 logger = logging.getLogger("qcnn")
 
-# A server that never answered is probably named wrongly. One that did, in whatever words, will come back. One that
-# refuses what it has allowed before may be starting, or has not yet heard of a right that was given. In seconds.
+# In seconds: a server that never answered probably has a wrong address; one that has answered, even with an error, will
+# come back; one that refuses what it has allowed before may be starting, or not know yet of a right that was given.
 FIRST_SECONDS = 20.0
 SECONDS = 600.0
 REFUSAL_SECONDS = 15.0
 _REFUSALS = (401, 403)
-_TRIES_BEFORE_A_WORD = 3
+_TRIES_BEFORE_WARNING = 3
 
 
 @dataclasses.dataclass
 class Patience:
-    """Decides after each try of one request, named by `action`, whether there is another, and when.
+    """Decides after each try of the request `action` whether it is tried again, and when.
 
     `has_answered` tells whether the server has answered anything yet, `was_allowed` whether it has allowed the same
     before. No request is tried for longer than `longest` seconds.
@@ -41,17 +41,17 @@ class Patience:
         self._refused_since: float | None = None
 
     def tries(self) -> tenacity.Retrying:
-        """Return what calls a function until it returns; in the end, its last error is raised."""
+        """Return what calls a function until it succeeds; where it never does, its last error is raised."""
         return tenacity.Retrying(
             retry=tenacity.retry_if_exception(lambda error: is_broken(error) or self._may_pass(error)),
             wait=_wait,
             stop=self._is_over,
-            before_sleep=self._say,
+            before_sleep=self._warn,
             reraise=True,
         )
 
     def _may_pass(self, error: BaseException | None) -> bool:
-        """Whether a server refuses what it has allowed before, and may allow it again."""
+        """Whether the server refuses what it has allowed before, and may allow again."""
         return self.was_allowed and _is_refusal(error)
 
     def _is_over(self, state: tenacity.RetryCallState) -> bool:
@@ -66,10 +66,10 @@ class Patience:
         next_try = now + state.upcoming_sleep
         return next_try - since >= seconds or next_try - self._began >= self.longest
 
-    def _say(self, state: tenacity.RetryCallState) -> None:
-        """Say once for a request that it is tried again; what passes at the second try is not worth a line."""
+    def _warn(self, state: tenacity.RetryCallState) -> None:
+        """Warn once for each request that it is tried again, if it has failed more than twice."""
         error = _error(state)
-        if error is None or state.attempt_number != _TRIES_BEFORE_A_WORD:
+        if error is None or state.attempt_number != _TRIES_BEFORE_WARNING:
             return
         if self._may_pass(error):
             what = f"{self.action} is refused, though it was allowed before"

@@ -1,4 +1,4 @@
-"""The output of a job's processes on a cluster, line by line with their names, each line once."""
+"""Pass on the output of a job's processes on a cluster: each line once, with the name of its process."""
 
 import collections
 import sys
@@ -9,18 +9,18 @@ from launchers.kubernetes.pod_template import CONTAINER
 from launchers.kubernetes.pods import Process
 from trainer.errors import QcnnError
 
-# Lines of a process that are kept to be shown once more when it has failed.
+# So many lines of a process are kept, to be shown again when it has failed.
 LAST_LINES = 20
-# A log that broke off while its process goes on is taken up again after this, in seconds.
+# A log that breaks off while its process runs is opened again after this, in seconds.
 _PAUSE = 1.0
 _TO_THE_SECOND = len("2026-01-31T12:00:00")
 _printing = threading.Lock()
 
 
 class PodLog:
-    """The output of one process, passed on while it comes, a prefix before each line.
+    """Passes on the output of one process as it comes, with a prefix before each line.
 
-    `ended` is to be called when the process has ended.
+    Call `ended` when the process has ended.
     """
 
     def __init__(self, api: Api, process: Process, prefix: str) -> None:
@@ -29,13 +29,13 @@ class PodLog:
         self._process = process
         self._prefix = prefix
         self._ended = threading.Event()
-        # The kubelet counts in whole seconds from when on to send: what of the last one it has already sent.
+        # The kubelet sends lines from a whole second on: those of the last second that it has already sent.
         self._since, self._sent = "", set[tuple[str, str]]()
         self._thread = threading.Thread(target=self._follow, name=f"log of {process.pod}", daemon=True)
         self._thread.start()
 
     def ended(self) -> None:
-        """Read what is left, and no more."""
+        """Read only what is left."""
         self._ended.set()
 
     def wait(self, seconds: float) -> None:
@@ -46,7 +46,7 @@ class PodLog:
         while not self._ended.is_set():
             self._pass_on(follow=True)
             self._ended.wait(_PAUSE)
-        # What came between the end of the connection and that of the process.
+        # What was printed after the connection ended and before the process did.
         self._pass_on(follow=False)
 
     def _pass_on(self, *, follow: bool) -> None:
@@ -58,7 +58,7 @@ class PodLog:
                     self._print(text)
                 self._sent.add((time, text))
         except QcnnError:
-            # The pod is gone, or its node: no reason to end a training, whose state is known from elsewhere.
+            # The pod or its node is gone. The training's state is known from elsewhere, so this is no error.
             return
 
     def _print(self, text: str) -> None:

@@ -1,31 +1,33 @@
-"""The pod of one process, whatever starts it: a function of its description."""
+"""The pod template of one process, whatever creates its pods: a pure function of its description."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launchers.job import Pod
 from launchers.kubernetes.identity import Identity, annotations, labels
+from launchers.pod import Pod
 from trainer.provenance import IMAGE_VARIABLE
 
 # The operator finds the training's container by this name.
 CONTAINER = "tensorflow"
-# Holds the job's name in every container; Kubernetes puts it in for $(QCNN_JOB) in a command.
+# Holds the job's name in every container; Kubernetes replaces $(QCNN_JOB) in a command by it.
 JOB_VARIABLE = "QCNN_JOB"
-# A worker ends at once when it is told to; what cannot any more need not be waited for.
+# A worker ends at once when it is told to; one that does not is hanging.
 _GRACE_SECONDS = 10
-# That of the image. Without it processes have the group of root, and volumes that are root's cannot be written.
+# The group of the image's user. Without it processes have root's group, and cannot write to root's volumes.
 _GROUP = 10001
-# Checkpoints, events and copies of datasets take megabytes; what takes more must not fill the node.
+# Checkpoints, events and copies of datasets take megabytes; nothing else may fill the node's disk.
 _TEMPORARY = "10Gi"
 
 
-def template(pod: Pod, name: str, identity: Identity, command: Sequence[str], *, speaks_to_api: bool) -> dict[str, Any]:
+def pod_template(
+    pod: Pod, name: str, identity: Identity, command: Sequence[str], *, speaks_to_api: bool
+) -> dict[str, Any]:
     """Return the pod template (core/v1 PodTemplateSpec) of a process of the job `name`.
 
-    It meets the Pod Security Standard "restricted", as far as `volumes` do. Only one that `speaks_to_api` gets the
-    token of its service account.
+    It meets the Pod Security Standard "restricted" if its `volumes` do. It gets the token of its service account only
+    if it `speaks_to_api`.
     """
-    # Istio's proxy would outlive the training, and break its connections; old releases read the annotation.
+    # Istio's proxy would outlive the training and break its connections; old releases of Istio read the annotation.
     no_sidecar = {"sidecar.istio.io/inject": "false"}
     volumes: list[tuple[str, Mapping[str, Any]]] = [
         ("/tmp", {"emptyDir": {"sizeLimit": _TEMPORARY}}),
@@ -40,7 +42,7 @@ def template(pod: Pod, name: str, identity: Identity, command: Sequence[str], *,
         "securityContext": {
             "runAsNonRoot": True,
             "fsGroup": _GROUP,
-            # A large volume is not walked through at each start.
+            # Otherwise the owner of every file of a large volume would be looked at on each start.
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
@@ -52,7 +54,7 @@ def template(pod: Pod, name: str, identity: Identity, command: Sequence[str], *,
             "labels": {**pod.labels, **labels(identity), **no_sidecar},
             "annotations": {**annotations(identity), **no_sidecar},
         },
-        # Said either way: a service account may say otherwise.
+        # Written even if false: the service account's own setting would count otherwise.
         "spec": {key: value for key, value in spec.items() if value} | {"automountServiceAccountToken": speaks_to_api},
     }
 
@@ -67,11 +69,11 @@ def _container(pod: Pod, name: str, command: Sequence[str], mounts: Sequence[str
         "env": _environment(pod, name),
         "resources": {
             "requests": {"cpu": pod.cpu, "memory": pod.memory, **gpus},
-            # No limit of CPU: idle time of the node is not taken from anyone.
+            # CPU has no limit: using idle time of the node takes nothing from anybody.
             "limits": {"memory": pod.memory, **gpus},
         },
         "securityContext": {
-            # Not the pod's, whose own container has no user beside it.
+            # Not set for the pod: its own infrastructure container has no user, without which a group is refused.
             "runAsGroup": _GROUP,
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},

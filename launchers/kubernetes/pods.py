@@ -1,15 +1,15 @@
-"""What the pods of a TFJob say about themselves, by pure functions (core/v1 Pod, as the API returns it)."""
+"""What the pods of a job say about themselves, by pure functions (core/v1 Pod, as the API returns it)."""
 
 import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from launchers.kubernetes.identity import TASK_LABEL
+from launchers.kubernetes.kinds import Kind
 from launchers.kubernetes.pod_template import CONTAINER
-from launchers.tfjob.manifest import INDEX_LABEL, ROLE_LABEL
+from trainer.errors import one_line
 from trainer.startup import RETRYABLE, is_own_fault
 
-# A container that is on its way; every other reason to wait is a trouble.
+# Reasons for which a container waits while it starts normally; all others are trouble.
 _ON_ITS_WAY = ("ContainerCreating", "PodInitializing")
 
 
@@ -17,8 +17,8 @@ _ON_ITS_WAY = ("ContainerCreating", "PodInitializing")
 class Process:
     """One process of a job.
 
-    `exit_code` is None until it has ended; `trouble` says in one line why it has not started, None where that is not
-    known or it has.
+    `exit_code` is None until it has ended. `trouble` says in one line why it has not started, None where it has or
+    where that is not known.
     """
 
     pod: str
@@ -33,27 +33,27 @@ class Process:
 
     @property
     def name(self) -> str:
-        """Role and index, as a person says it."""
+        """Role and index."""
         return f"{self.role} {self.index}"
 
     @property
     def own_fault(self) -> bool:
-        """Whether it ended by a fault of its own, which the operator does not try again."""
+        """Whether it ended by a fault of its own, after which the operator does not start it again."""
         return self.exit_code is not None and is_own_fault(self.exit_code)
 
     @property
     def lost_a_peer(self) -> bool:
-        """Whether it ended because another process did, by what it says itself."""
+        """Whether it ended because another process did, by its own exit code."""
         return self.exit_code == RETRYABLE
 
     @property
     def lost(self) -> bool:
-        """Whether it ended by something else than its own fault or anybody's wish."""
+        """Whether it failed neither by its own fault nor because it was told to end."""
         return bool(self.exit_code) and not self.own_fault and not self.told_to_end
 
 
-def read(pod: dict[str, Any]) -> Process:
-    """Return what a pod of a TFJob, or of a Job of ours, says of the process in it."""
+def read(pod: dict[str, Any], kind: Kind) -> Process:
+    """Return what a pod of a job of this kind says of the process in it."""
     metadata, status = pod["metadata"], pod.get("status", {})
     labels = metadata["labels"]
     state: dict[str, Any] = {}
@@ -64,8 +64,8 @@ def read(pod: dict[str, Any]) -> Process:
     return Process(
         pod=metadata["name"],
         uid=metadata["uid"],
-        role=labels.get(ROLE_LABEL) or labels[TASK_LABEL],
-        index=int(labels.get(INDEX_LABEL, 0)),
+        role=labels[kind.role_label],
+        index=int(labels[kind.index_label]) if kind.index_label else 0,
         started=bool(terminated or "running" in state),
         exit_code=terminated["exitCode"] if terminated else None,
         told_to_end="deletionTimestamp" in metadata,
@@ -75,7 +75,7 @@ def read(pod: dict[str, Any]) -> Process:
 
 
 def most_to_blame(processes: Iterable[Process]) -> Process | None:
-    """Return who failed by an own fault, else was killed, else only lost a peer; None if none failed."""
+    """Return a process that failed by its own fault, else one that was killed, else one that lost a peer, else None."""
     failed = [process for process in processes if process.exit_code]
     return min(failed, key=lambda process: (not process.own_fault, process.lost_a_peer), default=None)
 
@@ -83,12 +83,8 @@ def most_to_blame(processes: Iterable[Process]) -> Process | None:
 def _trouble(status: dict[str, Any], state: dict[str, Any]) -> str | None:
     for condition in status.get("conditions", ()):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return _line("cannot be scheduled", condition.get("message", condition.get("reason", "")))
+            return f"cannot be scheduled: {one_line(condition.get('message', condition.get('reason', '')))}"
     waiting = state.get("waiting", {})
     if waiting and waiting.get("reason") not in _ON_ITS_WAY:
-        return _line(f"cannot start, {waiting.get('reason')}", waiting.get("message", ""))
+        return f"cannot start, {waiting.get('reason')}: {one_line(waiting.get('message', ''))}"
     return None
-
-
-def _line(what: str, why: str) -> str:
-    return " ".join(f"{what}: {why}".split())

@@ -1,4 +1,4 @@
-"""What the API server's answers mean to a user: one line each."""
+"""What refusals of the API server mean to a user, in one line each."""
 
 import contextlib
 import json
@@ -6,16 +6,16 @@ import json
 import kubernetes.client
 import urllib3
 
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, one_line
 
 NOT_FOUND = 404
 NO_ANSWER = "the API server does not answer as it should"
-# 0 is what the client library makes of a connection that breaks under TLS.
+# The client library gives a connection that breaks under TLS the status 0.
 _BROKEN = (0, 429, 500, 502, 503, 504)
 
 
 class RefusedError(ConfigError):
-    """What the server says no to, with the status of its answer."""
+    """The server refuses a request; `status` is that of its answer."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -23,7 +23,7 @@ class RefusedError(ConfigError):
 
 
 def refused(error: kubernetes.client.ApiException, action: str, namespace: str, *, was_allowed: bool) -> RefusedError:
-    """Return an error of one line for an answer that another try would not change.
+    """Return an error of one line for a request that will be refused again.
 
     `was_allowed`: whether the same was allowed before.
     """
@@ -56,12 +56,12 @@ def refused(error: kubernetes.client.ApiException, action: str, namespace: str, 
 
 
 def is_final(error: kubernetes.client.ApiException) -> bool:
-    """Whether it is the answer of a namespace that is being deleted, which never takes anything again."""
+    """Whether the namespace is being deleted, in which nothing can be created any more."""
     return error.status == 403 and "because it is being terminated" in _reason(error)
 
 
 def is_broken(error: BaseException) -> bool:
-    """Whether the server is busy, broken or gone, and may come back; all else is a refusal."""
+    """Whether the server is busy, broken or gone, and may come back; every other error is a refusal."""
     if isinstance(error, kubernetes.client.ApiException):
         return error.status in _BROKEN
     return isinstance(error, urllib3.exceptions.HTTPError | OSError)
@@ -69,7 +69,7 @@ def is_broken(error: BaseException) -> bool:
 
 def why(error: BaseException) -> str:
     """Return what an answer says, or what broke the connection, in one line."""
-    return _reason(error) if isinstance(error, kubernetes.client.ApiException) else _cause(error)
+    return one_line(_reason(error) if isinstance(error, kubernetes.client.ApiException) else _cause(error))
 
 
 def _reason(error: kubernetes.client.ApiException) -> str:
@@ -77,9 +77,9 @@ def _reason(error: kubernetes.client.ApiException) -> str:
     body = error.body.decode(errors="replace") if isinstance(error.body, bytes) else str(error.body or "")
     with contextlib.suppress(ValueError, AttributeError, TypeError):
         body = str(json.loads(body)["message"])
-    return " ".join((body or str(error.reason)).split())
+    return body or str(error.reason)
 
 
 def _cause(error: BaseException) -> str:
     """Return what broke a connection, without the library's names for it."""
-    return " ".join(str(error).split()).rpartition(">: ")[2]
+    return str(error).rpartition(">: ")[2]

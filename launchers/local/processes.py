@@ -1,4 +1,4 @@
-"""Processes of one training on this machine: their output, their signs of life, their end."""
+"""The processes of one training on this machine: their output, their signs of life, their end."""
 
 import contextlib
 import json
@@ -10,15 +10,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-# A process that was told to end gets this long before it is killed, in seconds.
+# A process that was asked to end is killed after this, in seconds.
 GRACE = 3.0
 
-# Takes a process' name and an event it sent: its kind under "event", and values.
+# Called with the name of a process and an event that it sent: its kind under "event", and values.
 EventHandler = Callable[[str, Mapping[str, Any]], None]
 
 
 def stop(processes: Sequence["Process"]) -> None:
-    """End all processes: ask, wait, kill."""
+    """End all processes: ask them to, wait, kill those that are left."""
     for process in processes:
         process.terminate()
     end = time.monotonic() + GRACE
@@ -27,16 +27,16 @@ def stop(processes: Sequence["Process"]) -> None:
 
 
 class Process:
-    """A worker process; its output is passed on line by line with its name before it."""
+    """A process of a training; its output is passed on line by line, with its name before each line."""
 
     def __init__(
         self, name: str, argv: tuple[str, ...], environment: Mapping[str, str], on_event: EventHandler
     ) -> None:
         self.name = name
         self._on_event = on_event
-        self._handlers = {"output": self._pass_on, "events": self._hear}
+        self._handlers = {"output": self._pass_on, "events": self._take_event}
         self.last_line = ""
-        self.heard_at = time.monotonic()
+        self.last_sign_at = time.monotonic()
         self._parts = {"output": b"", "events": b""}
         events, for_process = os.pipe()
         try:
@@ -64,13 +64,13 @@ class Process:
         return self._popen.poll()
 
     def watch(self, selector: selectors.BaseSelector) -> None:
-        """Have a selector call back for what this process writes."""
+        """Let a selector call back when this process writes something."""
         for kind, source in self._sources.items():
             selector.register(source, selectors.EVENT_READ, lambda kind=kind: self._read(kind))
 
     def silent_for(self) -> float:
         """Return the seconds since the last sign of life."""
-        return time.monotonic() - self.heard_at
+        return time.monotonic() - self.last_sign_at
 
     def close(self, end: float) -> None:
         """Wait until `end` (time.monotonic) for the process to end, then kill it."""
@@ -108,8 +108,8 @@ class Process:
         sys.stdout.write(f"[{self.name}] {text}\n")
         sys.stdout.flush()
 
-    def _hear(self, line: bytes) -> None:
-        self.heard_at = time.monotonic()
+    def _take_event(self, line: bytes) -> None:
+        self.last_sign_at = time.monotonic()
         event = json.loads(line)
         if event["event"] != "alive":
             self._on_event(self.name, event)

@@ -5,15 +5,15 @@ import logging
 import os
 import select
 import selectors
-import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from launchers.job import Job, tf_config
 from launchers.local.processes import EventHandler, Process, stop
+from launchers.local.verdict import Action, Seen, Verdict, explain, judge
 from trainer.errors import RetryableError, TrainingError
-from trainer.startup import is_own_fault, terminated_as_interrupt
+from trainer.startup import terminated_as_interrupt
 
 logger = logging.getLogger("qcnn")
 
@@ -25,8 +25,8 @@ _INTERVAL = 0.1
 def run_processes(job: Job, on_event: EventHandler) -> None:
     """Run every process of a job to its end; start all again, `job.restarts` times at most, when one was lost.
 
-    Lost is who was ended by a signal, ended with an exit code above 127, or gave no sign of life for
-    `job.hang_seconds`. All processes of an attempt have ended before the next begins.
+    A process is lost that was ended by a signal, ended with an exit code above 127, or gave no sign of life for
+    `job.hang_seconds`. All processes of an attempt have ended before the next attempt begins.
 
     Raises:
         TrainingError: a process failed by its own fault; its last line says why.
@@ -43,7 +43,7 @@ def run_processes(job: Job, on_event: EventHandler) -> None:
 
 
 def _attempt(job: Job, on_event: EventHandler) -> str | None:
-    """Run the processes once; return None when all ended well, else in words who was lost and how."""
+    """Run the processes once; return None when all ended well, else which one was lost and how."""
     with contextlib.ExitStack() as stack:
         selector = stack.enter_context(selectors.DefaultSelector())
         running: list[Process] = []
@@ -53,42 +53,31 @@ def _attempt(job: Job, on_event: EventHandler) -> str | None:
             process = Process(f"{role} {index}", argv, environment, on_event)
             running.append(process)
             process.watch(selector)
-        while any(process.exit_code != 0 for process in running):
+        by_name = {process.name: process for process in running}
+        while (verdict := _judge(running, job.hang_seconds)).action is Action.GO_ON:
             for key, _ in selector.select(_INTERVAL):
                 if not key.data():
                     selector.unregister(key.fileobj)
             _check_reader()
-            failed = [process for process in running if process.exit_code not in (None, 0)]
-            if failed:
-                return _explain(min(failed, key=_blame))
+        if verdict.process is None:
             for process in running:
-                if process.exit_code is None and process.silent_for() > job.hang_seconds:
-                    return f"{process.name} gave no sign of life for {job.hang_seconds:g} s"
-        for process in running:
-            process.drain()
-    return None
+                process.drain()
+            return None
+        blamed = by_name[verdict.process.name]
+        if verdict.process.exit_code is not None:
+            blamed.drain()
+        reason = explain(verdict.process, blamed.last_line, job.hang_seconds)
+        if verdict.action is Action.FAILED:
+            raise TrainingError(reason)
+        return reason
 
 
-def _blame(process: Process) -> int:
-    """Order the failed of one moment: own faults first, then the killed, then those who only lost a peer."""
-    code = process.exit_code or 0
-    if is_own_fault(code):
-        return 0
-    return 1 if code < 0 else 2
-
-
-def _explain(process: Process) -> str:
-    process.drain()
-    code = process.exit_code or 0
-    if is_own_fault(code):
-        raise TrainingError(f"{process.name} ended with exit code {code}: {process.last_line or 'it printed nothing'}")
-    if code < 0:
-        return f"{process.name} was killed by {signal.Signals(-code).name}"
-    return f"{process.name} ended with exit code {code}: {process.last_line or 'it printed nothing'}"
+def _judge(processes: Sequence[Process], hang_seconds: float) -> Verdict:
+    return judge([Seen(process.name, process.exit_code, process.silent_for()) for process in processes], hang_seconds)
 
 
 def _check_reader() -> None:
-    """End when nobody reads our output any more: whoever started this is gone.
+    """End when nobody reads our output any more, as where whoever started this process is gone.
 
     Raises:
         RetryableError: the other end of the pipe is closed.
@@ -101,7 +90,7 @@ def _check_reader() -> None:
 
 
 def _arguments(job: Job) -> Iterator[tuple[str, ...]]:
-    """Yield the arguments of every process; all share this host, so each gets ports of its own."""
+    """Yield the arguments of every process; all share this host, so each gets its own ports."""
     ports = iter(_free_ports(len(job.processes()) * len(job.port_flags)))
     for _ in job.processes():
         yield (*job.argv, *(word for flag in job.port_flags for word in (flag, str(next(ports)))))
@@ -123,7 +112,7 @@ def _environments(job: Job) -> Iterator[dict[str, str]]:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports that nothing listens on; all are held until the last is found, so none comes twice."""
+    """Return ports on which nothing listens; all are held until the last is found, so they differ."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for held in sockets:

@@ -1,1 +1,1 @@
-"""Train as a TFJob: what is asked of the cluster (manifest), and who sees to it (launcher)."""
+"""A training as a TFJob: manifests, and what creates, follows, reads and deletes TFJobs."""

@@ -1,4 +1,4 @@
-"""What belongs to trainings in a namespace, what of it nobody needs any more, and its end."""
+"""Find and delete what belongs to trainings in a namespace, and what of it is left over."""
 
 import contextlib
 import dataclasses
@@ -6,11 +6,13 @@ import datetime
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from launchers.kubernetes.api import JOBS, LEASES, PODS, SERVICES, TFJOBS, Api, Resource
+from launchers.kubernetes.api import JOBS, LEASES, PODS, SERVICES, Api, Resource
 from launchers.kubernetes.identity import JOB_LABEL, OWN, run_of
 from launchers.tfjob import read
+from launchers.tfjob.kind import TFJOBS
+from launchers.tfjob.times import parse_time
 
-# Owners come last: what is seen to belong to nothing was there before they were looked for.
+# Owners are listed last: an object whose owner is not among them was there before, so its owner is gone.
 _KINDS = {"Pod": PODS, "Service": SERVICES, "Lease": LEASES, "Job": JOBS, "TFJob": TFJOBS}
 _OWNERS = ("Job", "TFJob")
 
@@ -34,7 +36,7 @@ class Found:
 
     @property
     def uid(self) -> str:
-        """What tells it from others of its name, before it and after it."""
+        """The id that no other object has, not even an earlier or later one of its name."""
         return str(self.object["metadata"]["uid"])
 
     @property
@@ -44,12 +46,12 @@ class Found:
 
     @property
     def run(self) -> str | None:
-        """The run that it belongs to, None where it does not say."""
+        """The run that it belongs to, None where that is not known."""
         return run_of(self.object["metadata"])
 
     @property
     def is_own(self) -> bool:
-        """Whether qcnn made it, or had it made."""
+        """Whether it was made by qcnn, or for it."""
         return self.labels.items() >= OWN.items()
 
     @property
@@ -59,36 +61,36 @@ class Found:
         return {owner["uid"] for owner in references if owner["kind"] in _OWNERS}
 
 
-def look(api: Api) -> list[Found]:
+def find_all(api: Api) -> list[Found]:
     """Return all objects of a namespace that can belong to a training, whoever made them."""
     return [Found(kind, found) for kind, resource in _KINDS.items() for found in api.find(resource)]
 
 
-def roots(everything: Iterable[Found]) -> list[Found]:
-    """Return what of ours runs processes, TFJobs and Jobs."""
+def jobs(everything: Iterable[Found]) -> list[Found]:
+    """Return our TFJobs and Jobs."""
     return [found for found in everything if found.kind in _OWNERS and found.is_own]
 
 
-def of_run(everything: Iterable[Found], run: str) -> list[Found]:
-    """Return what of ours belongs to the run of this name and to no other, however alike."""
+def belonging_to(run: str, everything: Iterable[Found]) -> list[Found]:
+    """Return our objects that belong to the run of exactly this name."""
     return [found for found in everything if found.is_own and found.run == run]
 
 
 def orphans(everything: Collection[Found], now: datetime.datetime) -> list[Found]:
-    """Return TFJobs whose launcher is gone, by its Lease, and what of ours belongs to nothing that is there.
+    """Return our TFJobs whose launcher is gone, by its Lease, and our objects whose owner is gone.
 
-    TFJobs without a dead man's switch need no launcher, and are none.
+    A TFJob without the annotation of a Lease needs no launcher, and is no orphan.
     """
     leases = {owner: found.object["spec"] for found in everything if found.kind == "Lease" for owner in found.owners}
-    left = [found for found in roots(everything) if found.kind == "TFJob" and _is_left(found, leases, now)]
+    left = [found for found in jobs(everything) if found.kind == "TFJob" and _has_lost_its_launcher(found, leases, now)]
     there = {found.uid for found in everything}
     return left + [found for found in everything if found.is_own and found.owners and not found.owners & there]
 
 
 def with_dependents(chosen: Sequence[Found], everything: Sequence[Found]) -> list[Found]:
-    """Return objects with the Jobs that are part of them, and all that goes with either."""
+    """Return objects with the Jobs that predict with them, and everything that these own."""
     names = {found.name for found in chosen if found.kind == "TFJob"}
-    parts = [found for found in roots(everything) if found.labels.get(JOB_LABEL) in names]
+    parts = [found for found in jobs(everything) if found.labels.get(JOB_LABEL) in names]
     whole = {found.uid: found for found in (*chosen, *parts)}
     owned = [found for found in everything if found.owners & whole.keys()]
     return list({**whole, **{found.uid: found for found in owned}}.values())
@@ -105,14 +107,14 @@ def delete(api: Api, objects: Sequence[Found]) -> None:
             next(left for left in watch if not uids & {item["metadata"]["uid"] for item in left.values()})
 
 
-def _is_left(found: Found, leases: dict[str, dict[str, Any]], now: datetime.datetime) -> bool:
-    seconds = read.switch_seconds(found.object)
+def _has_lost_its_launcher(found: Found, leases: dict[str, dict[str, Any]], now: datetime.datetime) -> bool:
+    seconds = read.lease_seconds(found.object)
     if seconds is None or read.has_ended(found.object):
         return False
     lease = leases.get(found.uid)
     if lease is None:
-        seen = datetime.datetime.strptime(found.object["metadata"]["creationTimestamp"], "%Y-%m-%dT%H:%M:%S%z")
+        seen = parse_time(found.object["metadata"]["creationTimestamp"])
     else:
         seconds = lease["leaseDurationSeconds"]
-        seen = datetime.datetime.strptime(lease["renewTime"], "%Y-%m-%dT%H:%M:%S.%f%z")
+        seen = parse_time(lease["renewTime"])
     return (now - seen).total_seconds() > seconds

@@ -1,4 +1,4 @@
-"""Whether the pod that this process runs in is being taken away, by pure functions and a watch (core/v1 Pod)."""
+"""Whether the pod that this process runs in is being taken away (core/v1 Pod)."""
 
 import logging
 import threading
@@ -11,7 +11,7 @@ logger = logging.getLogger("qcnn")
 
 
 class OwnPod:
-    """Watches a pod until this process ends; what it has seen is known without asking."""
+    """Watches a pod in a thread until this process ends, so that `is_going` is known without a request."""
 
     def __init__(self, api: Api, name: str) -> None:
         self._api = api
@@ -30,14 +30,14 @@ class OwnPod:
                 if any(map(is_going, pods.values())):
                     self._is_going.set()
                     return
-        except Exception as error:  # Whatever it is, training goes on without knowing.
+        except Exception as error:  # Whatever it is: the training goes on without this knowledge.
             logger.warning("an eviction of this pod would not be seen: %s", error)
 
 
 def is_going(pod: Mapping[str, Any]) -> bool:
-    """Whether a pod, as the API returns it, is deleted, or ended by its node: drained, preempted, short of memory.
+    """Whether a pod, as the API returns it, is being deleted, or ended by its node (drained, preempted, out of memory).
 
-    A backend that terminates a run leaves its pods: it has Argo send a signal to their processes.
+    Where a backend terminates a run, its pods stay: Argo only sends a signal to their processes.
     """
     conditions = pod["status"].get("conditions", ())
     disrupted = any(found["type"] == "DisruptionTarget" and found["status"] == "True" for found in conditions)

@@ -1,21 +1,21 @@
-"""Run a training job as a TFJob and follow it to its end; run again, take up what is there. Never two of one."""
+"""The launcher: create a TFJob, or take up the one that is there, and follow it to its end."""
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from launchers.job import Job
-from launchers.kubernetes.api import SERVICES, TFJOBS, Api
+from launchers.kubernetes.api import SERVICES, Api
 from launchers.kubernetes.create_or_adopt import How, abandon, create_or_adopt
 from launchers.kubernetes.follow import Following, GivenUpError
-from launchers.kubernetes.identity import Identity
-from launchers.kubernetes.kinds import TFJOB
+from launchers.kubernetes.kinds import condition
 from launchers.kubernetes.lives import Lives
-from launchers.kubernetes.reviews import check_lease_right
+from launchers.tfjob import read
 from launchers.tfjob.eviction import OwnPod
+from launchers.tfjob.kind import TFJOB, TFJOBS
 from launchers.tfjob.lease_renewal import Renewal
-from launchers.tfjob.manifest import Policy, condition, pod_of, profiler_service, tfjob
+from launchers.tfjob.lease_review import check_lease_right
+from launchers.tfjob.manifest import Manifest, profiler_service
 from launchers.tfjob.termination import GRACE, Termination
 from trainer.errors import ConfigError, RetryableError, TrainingError
 from trainer.startup import ABANDONED
@@ -26,44 +26,40 @@ PENDING_SECONDS = 600.0
 
 
 def launch(
-    job: Job,
-    identity: Identity,
+    manifest: Manifest,
     namespace: str,
-    policy: Policy | None = None,
     *,
-    owner: Mapping[str, str] | None = None,
     own_pod: str | None = None,
     retried: bool = False,
     pending_seconds: float = PENDING_SECONDS,
 ) -> None:
-    """Train as a TFJob and return when it has succeeded, at once if it already has.
+    """Train as the TFJob of a manifest and return when it has succeeded, at once if it already has.
 
-    What runs is adopted, what failed is replaced, also where the operator gave it up for a process that was lost. A job
-    whose processes cannot start for `pending_seconds` is deleted, as is one that cannot be followed; one that failed is
-    left, to be looked at. Where nobody asked for this launch, a backend having `retried` by itself, one that failed by
-    its own fault is not replaced. A launcher that is told to end deletes its job, unless its `own_pod` is evicted.
+    A TFJob that runs is adopted; one that has failed is replaced, as is one that the operator gives up for a process
+    that was lost. One that fails is left on the cluster, to be looked at; one whose processes have not started after
+    `pending_seconds`, or that cannot be followed, is deleted. Where a backend has `retried` by itself, a TFJob that
+    failed by its own fault is not replaced. A launcher that is told to end deletes its TFJob, unless its `own_pod` is
+    being evicted.
 
     Raises:
         ConfigError: the cluster refuses the job, or cannot start it; one line that says why.
         TrainingError: a process failed by its own fault; its last lines have been shown.
-        RetryableError: processes were lost more often than `job.restarts`, the job was deleted by somebody else, or
-            the API server does not answer any more.
+        RetryableError: processes were lost more often than the manifest allows, the job was deleted by somebody else,
+            or the API server does not answer any more.
     """
-    policy = policy or Policy()
-    manifest, account = tfjob(job, identity, policy, owner), pod_of(job).service_account
-    name = manifest["metadata"]["name"]
+    name, lease_seconds, restarts = manifest["metadata"]["name"], read.lease_seconds(manifest), read.restarts(manifest)
     with contextlib.ExitStack() as stack:
         api = stack.enter_context(contextlib.closing(Api(namespace)))
-        renewing = stack.enter_context(contextlib.closing(api.apart()))
+        renewing = stack.enter_context(contextlib.closing(api.with_own_connections()))
         is_going = _watched(stack, api, own_pod)
-        termination = stack.enter_context(Termination(renewing.within(GRACE), name, is_going).installed())
+        termination = stack.enter_context(Termination(renewing.limited_to(GRACE), name, is_going).installed())
         if retried:
-            _check_fault(api, job, name)
+            _check_fault(api, manifest)
 
         @contextlib.contextmanager
         def creating() -> Iterator[None]:
-            if policy.switch_seconds is not None:
-                check_lease_right(api, account, name)
+            if lease_seconds is not None:
+                check_lease_right(api, read.service_account(manifest), name)
             with termination.creating():
                 yield
 
@@ -73,33 +69,34 @@ def launch(
             logger.info("TFJob %s %s", name, how.value)
             if how is How.SUCCEEDED:
                 return
-            following = Following(api, TFJOB, running, job.processes(), job.restarts, pending_seconds, lives)
+            following = Following(api, TFJOB, running, read.processes(manifest), restarts, pending_seconds, lives)
             try:
-                _follow(api, renewing, running, following, policy)
+                _follow(api, renewing, running, following, lease_seconds)
                 return
             except GivenUpError as error:
                 lives = error.lives
-                logger.warning("%s; it is started again (%d of %d)", error, lives.restarts, job.restarts)
+                logger.warning("%s; it is started again (%d of %d)", error, lives.restarts, restarts)
 
 
 def _watched(stack: contextlib.ExitStack, api: Api, own_pod: str | None) -> Callable[[], bool]:
-    """Return what tells whether the pod of this process is being taken away."""
+    """Return a function that tells whether the pod of this process is being taken away."""
     if not own_pod:
         return lambda: False
-    pod = OwnPod(stack.enter_context(contextlib.closing(api.apart())), own_pod)
+    pod = OwnPod(stack.enter_context(contextlib.closing(api.with_own_connections())), own_pod)
     return lambda: pod.is_going
 
 
-def _check_fault(api: Api, job: Job, name: str) -> None:
-    """Refuse to train again what has failed by its own fault, and would again.
+def _check_fault(api: Api, manifest: Manifest) -> None:
+    """Refuse to train again what has failed by its own fault, and would fail again.
 
     Raises:
-        TrainingError: as when it failed.
+        TrainingError: the one with which it failed.
     """
-    found = api.get(TFJOBS, name)
+    found = api.get(TFJOBS, manifest["metadata"]["name"])
     if not found or "deletionTimestamp" in found["metadata"] or not condition(found, "Failed"):
         return
-    following = Following(api, TFJOB, found, job.processes(), job.restarts, pending_seconds=float("inf"))
+    processes, restarts = read.processes(manifest), read.restarts(manifest)
+    following = Following(api, TFJOB, found, processes, restarts, pending_seconds=float("inf"))
     try:
         following.run()
     except RetryableError:
@@ -109,16 +106,16 @@ def _check_fault(api: Api, job: Job, name: str) -> None:
             raise
 
 
-def _follow(api: Api, renewing: Api, running: dict[str, Any], following: Following, policy: Policy) -> None:
-    """Follow a TFJob to its end, as its launcher; delete one that cannot be followed."""
+def _follow(api: Api, renewing: Api, running: dict[str, Any], following: Following, lease_seconds: int | None) -> None:
+    """Follow a TFJob to its end, renewing its Lease; delete one that cannot be followed."""
     try:
         with contextlib.ExitStack() as stack:
-            if policy.switch_seconds is not None:
-                renewal = Renewal(renewing, running, policy.switch_seconds, following.fail)
+            if lease_seconds is not None:
+                renewal = Renewal(renewing, running, lease_seconds, following.fail)
                 stack.callback(renewal.stop)
             api.apply(SERVICES, profiler_service(running))
             following.run()
     except ConfigError:
-        ends = "" if policy.switch_seconds is None else f"; its pods end {policy.switch_seconds} s from now"
+        ends = "" if lease_seconds is None else f"; its pods end {lease_seconds} s from now"
         abandon(api, TFJOB, running, ends)
         raise

@@ -1,4 +1,4 @@
-"""The launcher's half of the dead man's switch: a Lease that is renewed while the launcher lives."""
+"""The Lease of a TFJob, which is renewed while its launcher lives."""
 
 import logging
 import platform
@@ -8,12 +8,13 @@ from typing import Any
 
 from launchers.kubernetes.api import LEASES, Api
 from launchers.tfjob.manifest import lease
+from launchers.tfjob.times import micro_time
 from trainer.errors import RetryableError
 
 logger = logging.getLogger("qcnn")
 
-# The Lease is renewed this many times in the time after which it is stale, but at least every so many seconds, which
-# also keeps the connection open on which a launcher that is told to end deletes its job.
+# The Lease is renewed this many times before it would be stale, and at least every `_LONGEST` seconds. That keeps the
+# connection open on which a launcher that is told to end deletes its TFJob.
 _RENEWALS = 10
 _LONGEST = 30.0
 
@@ -21,8 +22,8 @@ _LONGEST = 30.0
 class Renewal:
     """Renews the Lease of a TFJob (as the API returns it) until it is stopped.
 
-    The first time it does so at once, and raises what `Api` does. Later a server that cannot be reached is asked
-    again; what it refuses is given to `on_error`.
+    The first renewal is at once, and raises what `Api` raises. After that, a server that cannot be reached is asked
+    again, and refusals are given to `on_error`.
     """
 
     def __init__(self, api: Api, job: dict[str, Any], seconds: int, on_error: Callable[[Exception], None]) -> None:
@@ -44,10 +45,10 @@ class Renewal:
                 self._renew()
             except RetryableError:
                 continue
-            except Exception as error:  # Whatever it is: without this thread, the workers would end the job.
+            except Exception as error:  # Any error: without this thread, the workers would end the job.
                 self._on_error(error)
                 return
 
     def _renew(self) -> None:
-        renewed = self._api.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        renewed = micro_time(self._api.now())
         self._api.apply(LEASES, lease(self._job, platform.node(), self._seconds, renewed))

@@ -1,11 +1,11 @@
-"""The right that the pods of a launched training need, and how their service account gets it; imports nothing heavy."""
+"""The right of a training's pods to read their Lease, and how they get it; imports nothing heavy."""
 
 # In deploy/rbac.yaml.
 ROLE = "qcnn-worker"
 
 
 def missing(account: str, namespace: str) -> str:
-    """Say in one line that a service account may not read Leases, and what gives it the right."""
+    """Return one line: a service account may not read Leases, and what gives it the right."""
     binding = (
         f"kubectl -n {namespace} create rolebinding {account}-{ROLE} --role {ROLE} "
         f"--serviceaccount {namespace}:{account}"

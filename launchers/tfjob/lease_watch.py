@@ -1,12 +1,11 @@
-"""The pod's half of the dead man's switch: python -m ... --lease NAME --account NAME --seconds N -- COMMAND.
+"""The lease watch: python -m launchers.tfjob.lease_watch --lease NAME --account NAME --seconds N -- COMMAND.
 
-Runs COMMAND, and ends it for good when the Lease that its launcher renews is stale. A process of its own, so that
-nothing that the training does, or hangs in, stands in its way.
+Runs COMMAND in a pod, and ends it for good when the Lease that its launcher renews is stale. It is a process of its
+own, so nothing that the training does, or hangs in, can delay it.
 """
 
 import argparse
 import dataclasses
-import datetime
 import email.utils
 import http.client
 import json
@@ -21,24 +20,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 from launchers.tfjob import lease_right
+from launchers.tfjob.times import parse_time
 from trainer.startup import ABANDONED, OWN_FAULT, end_now
 
-# Where Kubernetes puts what a pod needs to speak to the API server ("Accessing the API from a Pod").
+# Where Kubernetes mounts what a pod needs to reach the API server ("Accessing the Kubernetes API from a Pod").
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-# The Lease is looked at this many times in the time after which it is stale, but at least every so many seconds.
+# The Lease is looked at this many times before it can be stale, and at least every `_LONGEST` seconds.
 _LOOKS = 10
 _LONGEST = 30.0
-# A stale Lease must be so twice: after a pause of the API server its launcher gets the time to renew it.
+# A Lease counts only when it was stale at two looks: after a pause of the API server, its launcher may yet renew it.
 _STALE_LOOKS = 2
-# A right that was given a moment ago may not be known to every API server yet, in seconds.
+# A right may take this long until every API server knows it, in seconds.
 _RIGHTS_SECONDS = 15.0
-# The command gets this long to end, in seconds.
+# The command is killed this long after it was told to end, in seconds.
 _GRACE = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
 class _End:
-    """Why the command is ended, and the exit code that says so."""
+    """Why the command is ended, and with which exit code."""
 
     reason: str
     code: int
@@ -52,8 +52,42 @@ class RefusedError(UnknownError):
     """The pod may not read it."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Watched:
+    """What was seen of a Lease that is stale after `seconds` without a renewal.
+
+    `stale` is the number of last looks in a row at which it was. `is_known`: whether it could ever be read. `reason`
+    is why it could not be at the last look.
+    """
+
+    seconds: float
+    stale: int = 0
+    is_known: bool = False
+    reason: str = ""
+
+    def see(self, age: float) -> "Watched":
+        """Return what is known once a renewal so many seconds ago was seen."""
+        return Watched(self.seconds, self._counted(age), is_known=True)
+
+    def miss(self, reason: str, watched_for: float) -> "Watched":
+        """Return what is known once it could not be read, so many seconds after the watch began.
+
+        An unreachable API server proves nothing; one that could never be reached does.
+        """
+        age = 0.0 if self.is_known else watched_for
+        return dataclasses.replace(self, stale=self._counted(age), reason=reason)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its launcher counts as gone."""
+        return self.stale >= _STALE_LOOKS
+
+    def _counted(self, age: float) -> int:
+        return self.stale + 1 if age > self.seconds else 0
+
+
 def main() -> None:
-    """Run a command until it ends, or its launcher is gone; end as it does."""
+    """Run a command until it ends or its launcher is gone; end with its exit code."""
     parser = argparse.ArgumentParser(description="Runs a command while a Lease is renewed.")
     parser.add_argument("--lease", required=True, help="name of the Lease, in the namespace of this pod")
     parser.add_argument("--account", required=True, help="service account of this pod")
@@ -61,7 +95,7 @@ def main() -> None:
     parser.add_argument("command", nargs="+")
     arguments = parser.parse_args()
     try:
-        # One stream, so that the last line of a log is what was said last.
+        # One stream, so that the last line of the log is the last one that was printed.
         process = subprocess.Popen(arguments.command, stderr=subprocess.STDOUT)
     except OSError as error:
         end_now(f"error: command: cannot be run ({error.strerror}). Given: {arguments.command[0]}", OWN_FAULT)
@@ -73,7 +107,7 @@ def main() -> None:
         _check_right(arguments.lease, arguments.account, process, ends.append)
         _watch(arguments.lease, arguments.seconds, process, ends.append)
 
-    threading.Thread(target=watch, name="switch", daemon=True).start()
+    threading.Thread(target=watch, name="lease", daemon=True).start()
     code = process.wait()
     if ends:
         end_now(f"error: {ends[0].reason}", ends[0].code)
@@ -81,7 +115,7 @@ def main() -> None:
 
 
 def _check_right(lease: str, account: str, process: "subprocess.Popen[bytes]", on_end: Callable[[_End], None]) -> None:
-    """End a process whose Lease may not be read, at once and not when it counts as stale."""
+    """End a process whose Lease may not be read, without waiting until that counts as stale."""
     end = time.monotonic() + _RIGHTS_SECONDS
     while True:
         try:
@@ -91,7 +125,7 @@ def _check_right(lease: str, account: str, process: "subprocess.Popen[bytes]", o
             if time.monotonic() > end:
                 break
         except UnknownError:
-            # It may not have been created yet.
+            # The Lease may not have been created yet.
             return
         time.sleep(1)
     on_end(_End(lease_right.missing(account, _namespace()), OWN_FAULT))
@@ -99,20 +133,18 @@ def _check_right(lease: str, account: str, process: "subprocess.Popen[bytes]", o
 
 
 def _watch(lease: str, seconds: float, process: "subprocess.Popen[bytes]", on_end: Callable[[_End], None]) -> None:
-    """End a process when the Lease is stale, after having said why."""
-    began, stale, known, reason, warned = time.monotonic(), 0, False, "", False
-    while stale < _STALE_LOOKS:
+    """End a process when the Lease is stale; `on_end` is told why before."""
+    began, watched, warned = time.monotonic(), Watched(seconds), False
+    while not watched.is_over:
         time.sleep(min(seconds / _LOOKS, _LONGEST))
         try:
-            age = seconds_since_renewal(lease)
-            known, reason = True, ""
+            watched = watched.see(seconds_since_renewal(lease))
         except UnknownError as error:
-            # That nobody can be asked is no sign that the launcher is gone; that it never could be is one.
-            age, reason = (0.0 if known else time.monotonic() - began), f" ({error})"
-            if known and not warned and isinstance(error, RefusedError):
+            watched = watched.miss(str(error), time.monotonic() - began)
+            if watched.is_known and not warned and isinstance(error, RefusedError):
                 sys.stderr.write(f"warning: the training would not end with its launcher any more: {error}\n")
                 warned = True
-        stale = stale + 1 if age > seconds else 0
+    reason = f" ({watched.reason})" if watched.reason else ""
     why = f"the launcher has not renewed its lease for {seconds:g} s{reason}; the last checkpoint counts"
     on_end(_End(f"{why}. Given: lease {lease}", ABANDONED))
     _stop(process)
@@ -132,7 +164,7 @@ def seconds_since_renewal(lease: str) -> float:
     Raises:
         UnknownError: it cannot be read.
     """
-    # The client library would take each pod 50 MB and a second for this one request.
+    # The client library would cost each pod 50 MB and a second.
     try:
         connection = http.client.HTTPSConnection(
             os.environ["KUBERNETES_SERVICE_HOST"],
@@ -151,7 +183,7 @@ def seconds_since_renewal(lease: str) -> float:
             raise RefusedError(body.get("message", response.reason))
         if response.status != http.client.OK:
             raise UnknownError(body.get("message", response.reason))
-        renewed = datetime.datetime.strptime(body["spec"]["renewTime"], "%Y-%m-%dT%H:%M:%S.%f%z")
+        renewed = parse_time(body["spec"]["renewTime"])
         now = email.utils.parsedate_to_datetime(response.headers["Date"])
         return (now - renewed).total_seconds()
     except (OSError, KeyError, ValueError, http.client.HTTPException) as error:

@@ -1,48 +1,49 @@
-"""A training job as a TFJob: manifests and names, by pure functions.
+"""A training job as a TFJob: manifests, by pure functions.
 
 The contract is training-operator v1.9.4: pkg/apis/kubeflow.org/v1 (the types), pkg/controller.v1/tensorflow and
 pkg/controller.v1/common (what they do), pkg/webhooks/tensorflow (what is refused).
 """
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from launchers.job import Job, Pod
-from launchers.kubernetes.identity import RUN_ANNOTATION, Identity, annotations, labels, run_of
+from launchers.job import Job
+from launchers.kubernetes.identity import (
+    HASH_ANNOTATION,
+    RUN_ANNOTATION,
+    TRAINING_ANNOTATION,
+    Identity,
+    annotations,
+    digest,
+    labels,
+    run_of,
+)
 from launchers.kubernetes.identity import name as job_name
-from launchers.kubernetes.pod_template import template
+from launchers.kubernetes.pod_template import JOB_VARIABLE, pod_template
+from launchers.pod import Pod
+from launchers.tfjob.kind import JOB_NAME_LABEL, REPLICA_TYPES
 from trainer.errors import ConfigError
 
 Manifest = dict[str, Any]
 
 CLUSTER_PORT = 2222
 PROFILER_PORT = 2223
-# What is trained, and with what: the first decides on the name, the second on whether it is the same object.
-TRAINING_ANNOTATION = "qcnn/training-sha256"
-HASH_ANNOTATION = "qcnn/spec-sha256"
-# Set by the operator on every pod.
-JOB_NAME_LABEL = "training.kubeflow.org/job-name"
-ROLE_LABEL = "training.kubeflow.org/replica-type"
-INDEX_LABEL = "training.kubeflow.org/replica-index"
-
-REPLICA_TYPES = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": "Evaluator"}
-SWITCH = ("python", "-m", "launchers.tfjob.lease_watch")
-SWITCH_SECONDS = "--seconds"
+# The seconds without a renewal of its Lease after which a TFJob ends; one without it needs no launcher.
+LEASE_ANNOTATION = "qcnn/lease-seconds"
+_LEASE_WATCH = ("python", "-m", "launchers.tfjob.lease_watch")
 
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
     """How long a job may train, is kept after its end, and outlives its launcher; in seconds.
 
-    Without `switch_seconds` it does not need a launcher.
+    Without `lease_seconds` it does not need a launcher.
     """
 
     active_seconds: int | None = None
     keep_seconds: int = 3600
-    switch_seconds: int | None = 600
+    lease_seconds: int | None = 600
 
 
 def tfjob(job: Job, identity: Identity, policy: Policy, owner: Mapping[str, str] | None = None) -> Manifest:
@@ -52,44 +53,46 @@ def tfjob(job: Job, identity: Identity, policy: Policy, owner: Mapping[str, str]
     command, and how many processes run it. What they are given (image, memory, labels, ...) and the policy are no part
     of it, so a training that needed more memory goes on where it was.
 
+    The addresses of its outputs, in which $(QCNN_JOB) stands for its name, and the time that it outlives its launcher
+    are annotations.
+
     `owner` is an ownerReference (apiVersion, kind, name, uid) to what the job is deleted with.
 
     Raises:
         ConfigError: the job has no pod, an unknown role, or no process that could lead it.
     """
-    pod = pod_of(job)
-    counts = {role: count for role, count in job.replicas.items() if count}
-    training = _digest([dataclasses.asdict(identity), job.argv, counts])
+    pod, counts = _checked_pod(job), _counts(job)
+    training = digest([dataclasses.asdict(identity), job.argv, counts])
     manifest = _manifest(job, pod, identity, policy, job_name(identity, training))
-    manifest["metadata"]["annotations"] |= {TRAINING_ANNOTATION: training, HASH_ANNOTATION: _digest(manifest)}
+    metadata = manifest["metadata"]
+    metadata["annotations"] |= {TRAINING_ANNOTATION: training, HASH_ANNOTATION: digest(manifest)}
+    if policy.lease_seconds is not None:
+        # Added after the hash: how pods watch their Lease is no part of what the job is.
+        for spec in manifest["spec"]["tfReplicaSpecs"].values():
+            (container,) = spec["template"]["spec"]["containers"]
+            watch = ("--lease", metadata["name"], "--account", pod.service_account, "--seconds", policy.lease_seconds)
+            container["command"] = [*_LEASE_WATCH, *map(str, watch), "--", *container["command"]]
     if owner:
-        manifest["metadata"]["ownerReferences"] = [dict(owner)]
+        metadata["ownerReferences"] = [dict(owner)]
     return manifest
 
 
-def pod_of(job: Job) -> Pod:
-    """Return what the processes of a job are given.
+def output_annotation(output: str) -> str:
+    """Return the name of the annotation that holds the address of an output."""
+    return f"qcnn/{output}"
 
-    Raises:
-        ConfigError: the job has no pod, an unknown role, or no process that could lead it.
-    """
+
+def _checked_pod(job: Job) -> Pod:
+    """Return the pod of a job that can be a TFJob; refuse any other job."""
     if job.pod is None:
         raise ConfigError("pod: a job on Kubernetes needs an image. Given: none")
-    given = {role: count for role, count in job.replicas.items() if count}
+    given = _counts(job)
     unknown = sorted(set(given) - set(REPLICA_TYPES))
     if unknown or not given.keys() & {"chief", "worker"} or given.get("chief", 0) > 1:
         raise ConfigError(
             f"replicas: must be of {', '.join(REPLICA_TYPES)}, with a worker or one chief. Given: {dict(job.replicas)}"
         )
     return job.pod
-
-
-def condition(job: Manifest, kind: str) -> str | None:
-    """Return what the operator says of a condition (Succeeded, Failed, ...) that a TFJob is in, None if it is not."""
-    for found in job.get("status", {}).get("conditions", ()):
-        if found["type"] == kind and found["status"] == "True":
-            return str(found.get("message") or kind)
-    return None
 
 
 def profiler_service(job: Manifest) -> Manifest:
@@ -111,7 +114,7 @@ def profiler_service(job: Manifest) -> Manifest:
 
 
 def lease(job: Manifest, holder: str, seconds: int, renewed: str) -> Manifest:
-    """Return the Lease that a launcher renews, of a TFJob as the API returns it (coordination.k8s.io/v1).
+    """Return the Lease (coordination.k8s.io/v1) that a launcher renews, of a TFJob as the API returns it.
 
     `renewed` is a time of RFC 3339 with six digits of its fraction.
     """
@@ -121,10 +124,6 @@ def lease(job: Manifest, holder: str, seconds: int, renewed: str) -> Manifest:
         "metadata": _owned(job, job["metadata"]["name"]),
         "spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": renewed},
     }
-
-
-def _digest(described: Any) -> str:
-    return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
 
 def _owned(job: Manifest, name: str) -> Manifest:
@@ -137,43 +136,56 @@ def _owned(job: Manifest, name: str) -> Manifest:
 
 def _manifest(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str) -> Manifest:
     run_policy: Manifest = {
-        # Without effect on ExitCode but for 0, which ends the job at the first loss; the launcher counts.
+        # With ExitCode the operator counts nothing: 0 ends the job at the first loss, more is without effect, and the
+        # launcher counts.
         "backoffLimit": job.restarts,
-        # Those that failed stay, to be looked at.
+        # Pods that have ended stay, to be looked at.
         "cleanPodPolicy": "Running",
         "ttlSecondsAfterFinished": policy.keep_seconds,
     }
     if policy.active_seconds is not None:
         run_policy["activeDeadlineSeconds"] = policy.active_seconds
-    of_process = _template(job, pod, identity, policy, name)
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
         "metadata": {
             "name": name,
             "labels": {**pod.labels, **labels(identity)},
-            "annotations": annotations(identity),
+            "annotations": annotations(identity) | _described(job, policy, name),
         },
         "spec": {
             "runPolicy": run_policy,
-            # The leading process writes all that there is, last of all. AllWorkers would have a worker that is lost
-            # after that started again, to wait for ever for a leader that has ended.
+            # The job succeeds with its leading process, which writes all outputs. With AllWorkers, a worker that is
+            # lost after that would be started again, and wait for ever for a leader that has ended.
             "successPolicy": "",
             "tfReplicaSpecs": {
-                REPLICA_TYPES[role]: {"replicas": count, "restartPolicy": "ExitCode", "template": of_process}
-                for role, count in job.replicas.items()
-                if count
+                REPLICA_TYPES[role]: {
+                    "replicas": count,
+                    "restartPolicy": "ExitCode",
+                    "template": _template(job, pod, identity, policy, name),
+                }
+                for role, count in _counts(job).items()
             },
         },
     }
 
 
+def _counts(job: Job) -> dict[str, int]:
+    """Return how many processes each role has, without roles that have none."""
+    return {role: count for role, count in job.replicas.items() if count}
+
+
+def _described(job: Job, policy: Policy, name: str) -> dict[str, str]:
+    """Return the annotations with what else could only be read out of the job's command."""
+    outputs = {
+        output_annotation(output): address.replace(f"$({JOB_VARIABLE})", name)
+        for output, address in job.outputs.items()
+    }
+    return outputs if policy.lease_seconds is None else {**outputs, LEASE_ANNOTATION: str(policy.lease_seconds)}
+
+
 def _template(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str) -> Manifest:
-    command, has_switch = job.argv, policy.switch_seconds is not None
-    if has_switch:
-        words = ("--lease", name, "--account", pod.service_account, SWITCH_SECONDS, str(policy.switch_seconds))
-        command = (*SWITCH, *words, "--", *command)
-    made = template(pod, name, identity, command, speaks_to_api=has_switch)
+    made = pod_template(pod, name, identity, job.argv, speaks_to_api=policy.lease_seconds is not None)
     made["spec"]["affinity"] = _spread(name)
     made["spec"]["containers"][0]["ports"] = [
         {"name": "tfjob-port", "containerPort": CLUSTER_PORT},
@@ -183,7 +195,7 @@ def _template(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str)
 
 
 def _spread(name: str) -> Manifest:
-    """Prefer nodes without another process of the job, but never wait for one."""
+    """Return the affinity to nodes without another process of the job; pods never wait for such a node."""
     term = {"labelSelector": {"matchLabels": {JOB_NAME_LABEL: name}}, "topologyKey": "kubernetes.io/hostname"}
     return {
         "podAntiAffinity": {

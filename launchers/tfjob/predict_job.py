@@ -1,78 +1,84 @@
 """Predictions as a Job on Kubernetes (batch/v1): manifests by pure functions."""
 
 import copy
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
 
-from launchers.job import Pod
-from launchers.kubernetes.identity import JOB_LABEL, Identity, annotations, labels, name, run_of
-from launchers.kubernetes.pod_template import CONTAINER, template
-from launchers.tfjob.manifest import HASH_ANNOTATION
-from launchers.tfjob.read import OUTPUTS, argument, leading_template, state
+from launchers.kubernetes.identity import (
+    HASH_ANNOTATION,
+    JOB_LABEL,
+    Identity,
+    annotations,
+    digest,
+    labels,
+    name,
+    run_of,
+)
+from launchers.kubernetes.pod_template import CONTAINER, pod_template
+from launchers.pod import Pod
+from launchers.tfjob.read import leading_template, outputs, state
 from trainer.errors import ConfigError
 
-# Long enough to be looked at, in seconds.
+# A Job is kept this long after its end, to be looked at, in seconds.
 _KEEP_SECONDS = 300
-# One that nobody waits for any more does not wait for ever, in seconds.
+# A Job is ended after this, in seconds: it may be that nobody waits for it any more.
 _ACTIVE_SECONDS = 3600
 TASK = "predict"
 
 
-def of_training(job: dict[str, Any]) -> dict[str, Any]:
+def for_training(job: dict[str, Any]) -> dict[str, Any]:
     """Return the Job that predicts with what a TFJob has trained, in a pod like those of the training.
 
     Raises:
         ConfigError: it has not trained a model.
     """
     metadata = job["metadata"]
-    model = argument(job, OUTPUTS["model"])
+    model = outputs(job).get("model")
     if state(job) != "Succeeded":
         raise ConfigError(f"TFJob: must have succeeded, but is {state(job)}. Given: {metadata['name']}")
     if model is None:
         raise ConfigError(f"TFJob: exports no model; give --model. Given: {metadata['name']}")
     identity = Identity(run_of(metadata) or "", TASK)
-    of_pod = copy.deepcopy(leading_template(job))
-    # What only processes that speak to each other, or to the API server, need.
-    of_pod["spec"].pop("affinity", None)
-    of_pod["spec"]["automountServiceAccountToken"] = False
-    for container in of_pod["spec"]["containers"]:
+    template = copy.deepcopy(leading_template(job))
+    # It speaks neither to other processes nor to the API server.
+    template["spec"].pop("affinity", None)
+    template["spec"]["automountServiceAccountToken"] = False
+    for container in template["spec"]["containers"]:
         if container["name"] == CONTAINER:
             container.pop("ports", None)
             container.pop("args", None)
             container["command"] = _command(model)
-    return _job(identity, of_pod, {JOB_LABEL: metadata["name"]}, metadata["uid"])
+    return _job(identity, template, {JOB_LABEL: metadata["name"]}, metadata["uid"])
 
 
-def of_model(model: str, pod: Pod) -> dict[str, Any]:
-    """Return the Job that predicts with the model at an address, which names the run: it belongs to no training's."""
+def for_model(model: str, pod: Pod) -> dict[str, Any]:
+    """Return the Job that predicts with the model at an address; the address is the name of its run."""
     identity = Identity(model, TASK)
-    of_pod = template(pod, "", identity, _command(model), speaks_to_api=False)
-    return _job(identity, of_pod, pod.labels, "")
+    template = pod_template(pod, "", identity, _command(model), speaks_to_api=False)
+    return _job(identity, template, pod.labels, "")
 
 
 def _command(model: str) -> list[str]:
     return ["python", "-m", "trainer.predict", "--model", model]
 
 
-def _job(identity: Identity, of_pod: dict[str, Any], more: Mapping[str, str], source: str) -> dict[str, Any]:
-    digest = hashlib.sha256(json.dumps([of_pod, source], sort_keys=True).encode()).hexdigest()
+def _job(identity: Identity, template: dict[str, Any], more: Mapping[str, str], source: str) -> dict[str, Any]:
+    hashed = digest([template, source])
     own = {**more, **labels(identity)}
-    of_pod["metadata"].setdefault("labels", {}).update(own)
-    of_pod["spec"]["restartPolicy"] = "Never"
+    template["metadata"].setdefault("labels", {}).update(own)
+    template["spec"]["restartPolicy"] = "Never"
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
-            "name": name(identity, digest),
+            "name": name(identity, hashed),
             "labels": own,
-            "annotations": {**annotations(identity), HASH_ANNOTATION: digest},
+            "annotations": {**annotations(identity), HASH_ANNOTATION: hashed},
         },
         "spec": {
             "backoffLimit": 0,
             "activeDeadlineSeconds": _ACTIVE_SECONDS,
             "ttlSecondsAfterFinished": _KEEP_SECONDS,
-            "template": of_pod,
+            "template": template,
         },
     }

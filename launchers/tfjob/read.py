@@ -1,32 +1,25 @@
-"""What a TFJob says about itself, by pure functions (kubeflow.org/v1 TFJob, as the API returns it)."""
+"""Read TFJobs, by pure functions (kubeflow.org/v1 TFJob: as the API returns it, or its manifest)."""
 
 from typing import Any
 
-from launchers.kubernetes.pod_template import CONTAINER, JOB_VARIABLE
-from launchers.tfjob.manifest import REPLICA_TYPES, SWITCH, SWITCH_SECONDS, condition
+from launchers.job import OUTPUTS
+from launchers.kubernetes.kinds import condition
+from launchers.tfjob.kind import REPLICA_TYPES
+from launchers.tfjob.manifest import LEASE_ANNOTATION, output_annotation
 
-# What the leading process writes, each below the job's own folder: folder and flag.
-EXPORT = "--model"
-OUTPUTS = {"training": "--workdir", "logs": "--logs", "model": EXPORT}
-# From the one that says most to the one that says least.
+# A TFJob may be in several of these; the first in this order is its state.
 _STATES = ("Failed", "Succeeded", "Suspended", "Restarting", "Running", "Created")
 
 
 def state(job: dict[str, Any]) -> str:
-    """Return the condition that a TFJob is in; Deleting where it is to be gone, New where nobody took it up."""
+    """Return the condition that a TFJob is in; Deleting where it is being deleted, New where it is in none yet."""
     if "deletionTimestamp" in job["metadata"]:
         return "Deleting"
     return next((kind for kind in _STATES if condition(job, kind)), "New")
 
 
-def is_suspended(job: dict[str, Any]) -> bool:
-    """Whether a TFJob or a Job (batch/v1) is held back, as a queue does until there is room: it has no pods then."""
-    spec = job["spec"]
-    return bool(spec.get("runPolicy", spec).get("suspend"))
-
-
 def has_ended(job: dict[str, Any]) -> bool:
-    """Whether nothing of it runs any more, or will."""
+    """Whether it has finished for good."""
     return state(job) in ("Failed", "Succeeded")
 
 
@@ -43,28 +36,24 @@ def leading_template(job: dict[str, Any]) -> dict[str, Any]:
     return dict((specs.get("Chief") or specs["Worker"])["template"])
 
 
-def argument(job: dict[str, Any], flag: str) -> str | None:
-    """Return what the training is given by a flag, as it reaches it; None where it is not given."""
-    command = _command(job)
-    if flag not in command[:-1]:
-        return None
-    return command[command.index(flag) + 1].replace(f"$({JOB_VARIABLE})", job["metadata"]["name"])
+def restarts(job: dict[str, Any]) -> int:
+    """Return how often its processes are started again, at most, when one is lost."""
+    return int(job["spec"]["runPolicy"]["backoffLimit"])
 
 
-def switch_seconds(job: dict[str, Any]) -> int | None:
-    """Return how long it outlives its launcher, None for one that needs none."""
-    if tuple(_command(job)[: len(SWITCH)]) != SWITCH:
-        return None
-    return int(argument(job, SWITCH_SECONDS) or 0)
+def service_account(job: dict[str, Any]) -> str:
+    """Return the service account of its pods."""
+    return str(leading_template(job)["spec"]["serviceAccountName"])
 
 
-def _command(job: dict[str, Any]) -> list[str]:
-    containers = leading_template(job)["spec"]["containers"]
-    return next(
-        (
-            [*container.get("command", ()), *container.get("args", ())]
-            for container in containers
-            if container["name"] == CONTAINER
-        ),
-        [],
-    )
+def outputs(job: dict[str, Any]) -> dict[str, str]:
+    """Return the address of each output that it writes: training, logs, model."""
+    annotations = job["metadata"].get("annotations", {})
+    found = {output: annotations.get(output_annotation(output)) for output in OUTPUTS}
+    return {output: address for output, address in found.items() if address}
+
+
+def lease_seconds(job: dict[str, Any]) -> int | None:
+    """Return how many seconds it outlives its launcher, None where it needs no launcher."""
+    seconds = job["metadata"].get("annotations", {}).get(LEASE_ANNOTATION, "")
+    return int(seconds) if seconds.isdecimal() else None

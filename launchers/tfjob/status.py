@@ -1,19 +1,22 @@
-"""What a person wants to know of the TFJobs in a namespace."""
+"""The status of TFJobs and of their processes, as a person wants to know it."""
 
 import dataclasses
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from launchers.kubernetes import events, pods
-from launchers.kubernetes.api import EVENTS, PODS, TFJOBS, Api
+from launchers.kubernetes.api import EVENTS, PODS, Api
 from launchers.kubernetes.identity import OWN, run_of
+from launchers.kubernetes.kinds import condition
 from launchers.kubernetes.pods import Process
+from launchers.kubernetes.start import question
 from launchers.tfjob import read
-from launchers.tfjob.manifest import JOB_NAME_LABEL, condition
-from launchers.tfjob.read import OUTPUTS
+from launchers.tfjob.kind import JOB_NAME_LABEL, TFJOB, TFJOBS
+from launchers.tfjob.times import parse_time
 
 OWN_SELECTOR = ",".join(f"{label}={value}" for label, value in OWN.items())
+_SCHEDULED = "involvedObject.kind=Pod,reason=Scheduled"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,66 +47,76 @@ class ProcessStatus:
 
 
 def read_all(api: Api) -> list[Status]:
-    """Return all TFJobs of ours in a namespace, the newest last."""
+    """Return the status of our TFJobs in a namespace, the newest last."""
     found = api.find(TFJOBS, labelSelector=OWN_SELECTOR)
-    all_pods = api.find(PODS, labelSelector=OWN_SELECTOR)
-    scheduled = api.find(EVENTS, fieldSelector="involvedObject.kind=Pod,reason=Scheduled")
+    pods_of: dict[str, list[dict[str, Any]]] = {job["metadata"]["name"]: [] for job in found}
+    for pod in api.find(PODS, labelSelector=OWN_SELECTOR):
+        pods_of.setdefault(pod["metadata"]["labels"].get(JOB_NAME_LABEL, ""), []).append(pod)
+    scheduled = api.find(EVENTS, fieldSelector=_SCHEDULED)
     ordered = sorted(found, key=lambda job: (job["metadata"]["creationTimestamp"], job["metadata"]["name"]))
-    return [_status(job, _of(job, all_pods), scheduled, api.now()) for job in ordered]
+    return [status_of(job, pods_of[job["metadata"]["name"]], scheduled, api.now()) for job in ordered]
 
 
 def read_one(api: Api, job: dict[str, Any]) -> tuple[Status, list[ProcessStatus]]:
-    """Return a TFJob and its processes."""
+    """Return the status of a TFJob and of its processes."""
     own_pods = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={job['metadata']['name']}")
-    scheduled = api.find(EVENTS, fieldSelector="involvedObject.kind=Pod,reason=Scheduled")
-    by_name = {process.name: process for process in map(pods.read, own_pods)}
-    processes = []
-    for role, index in read.processes(job):
-        name = f"{role} {index}"
-        process = by_name.get(name)
-        trouble = None if read.has_ended(job) or (process and process.started) else _trouble(api, job, process)
-        processes.append(
-            ProcessStatus(
-                name=name,
-                pod=process.pod if process else None,
-                state=_state(process),
-                exit_code=process.exit_code if process else None,
-                trouble=trouble,
-            )
-        )
-    return _status(job, own_pods, scheduled, api.now()), processes
+    status = status_of(job, own_pods, api.find(EVENTS, fieldSelector=_SCHEDULED), api.now())
+    processes = process_statuses(job, own_pods, lambda process: question(job, process).ask(api))
+    return status, processes
 
 
-def _status(
+def status_of(
     job: dict[str, Any],
     own_pods: Sequence[dict[str, Any]],
     scheduled: Sequence[dict[str, Any]],
     now: datetime.datetime,
 ) -> Status:
+    """Return the status of a TFJob, by its pods, the events of all pods that got a node, and the server's clock."""
     metadata, status = job["metadata"], job.get("status", {})
     began, ended = status.get("startTime"), status.get("completionTime")
-    processes = [pods.read(pod) for pod in own_pods]
+    processes = [pods.read(pod, TFJOB) for pod in own_pods]
     state = read.state(job)
-    outputs = {name: read.argument(job, flag) for name, flag in OUTPUTS.items()}
     return Status(
         name=metadata["name"],
         run=run_of(metadata) or "",
         state=state,
         processes=len(read.processes(job)),
-        running=sum(_state(process) == "running" for process in processes),
+        running=sum(process_state(process) == "running" for process in processes),
         restarts=events.restarts(job, scheduled, own_pods),
-        age=(now - _time(metadata["creationTimestamp"])).total_seconds(),
-        duration=((_time(ended) if ended else now) - _time(began)).total_seconds() if began else None,
+        age=(now - parse_time(metadata["creationTimestamp"])).total_seconds(),
+        duration=((parse_time(ended) if ended else now) - parse_time(began)).total_seconds() if began else None,
         message=condition(job, state) or "",
-        outputs={name: address for name, address in outputs.items() if address},
+        outputs=read.outputs(job),
     )
 
 
-def _of(job: dict[str, Any], all_pods: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [pod for pod in all_pods if pod["metadata"]["labels"].get(JOB_NAME_LABEL) == job["metadata"]["name"]]
+def process_statuses(
+    job: dict[str, Any], own_pods: Sequence[dict[str, Any]], ask: Callable[[Process | None], str | None]
+) -> list[ProcessStatus]:
+    """Return the status of each process of a TFJob.
+
+    `ask` looks into the events for why a process does not start, where its pod does not say it.
+    """
+    by_name = {process.name: process for process in (pods.read(pod, TFJOB) for pod in own_pods)}
+    found = []
+    for role, index in read.processes(job):
+        name = f"{role} {index}"
+        process = by_name.get(name)
+        is_waiting = process_state(process) == "waiting" and not read.has_ended(job)
+        found.append(
+            ProcessStatus(
+                name=name,
+                pod=process.pod if process else None,
+                state=process_state(process),
+                exit_code=process.exit_code if process else None,
+                trouble=((process and process.trouble) or ask(process)) if is_waiting else None,
+            )
+        )
+    return found
 
 
-def _state(process: Process | None) -> str:
+def process_state(process: Process | None) -> str:
+    """Return the state of a process, None where it has no pod."""
     if process is None or not process.started:
         return "waiting"
     if process.exit_code is None:
@@ -111,15 +124,3 @@ def _state(process: Process | None) -> str:
     if process.exit_code == 0:
         return "finished"
     return "failed" if process.own_fault or process.out_of_memory else "lost"
-
-
-def _trouble(api: Api, job: dict[str, Any], process: Process | None) -> str | None:
-    """Return why a process does not start: it says so itself, or events of it or of its job do."""
-    if process and process.trouble:
-        return process.trouble
-    uid, reason = (process.uid, "") if process else (job["metadata"]["uid"], "FailedCreate")
-    return events.last_warning(api.find(EVENTS, fieldSelector=f"involvedObject.uid={uid},type=Warning"), reason)
-
-
-def _time(text: str) -> datetime.datetime:
-    return datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%S%z")

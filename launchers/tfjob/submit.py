@@ -1,23 +1,21 @@
-"""A TFJob that needs no launcher: it is created, and left to itself."""
+"""Create a TFJob that needs no launcher."""
 
 from typing import Any
 
-from launchers.job import Job
 from launchers.kubernetes.api import SERVICES, Api
 from launchers.kubernetes.create_or_adopt import How, abandon, create_or_adopt
-from launchers.kubernetes.identity import Identity
-from launchers.kubernetes.kinds import TFJOB
-from launchers.tfjob.manifest import Policy, profiler_service, tfjob
+from launchers.tfjob.kind import TFJOB
+from launchers.tfjob.manifest import Manifest, profiler_service
 from trainer.errors import ConfigError
 
 
-def submit(api: Api, job: Job, identity: Identity, policy: Policy) -> tuple[dict[str, Any], How]:
-    """Return the TFJob of a training, which is created, or taken up where it runs or has succeeded.
+def submit(api: Api, manifest: Manifest) -> tuple[dict[str, Any], How]:
+    """Return the TFJob of a manifest, which is created, or taken up where it runs or has succeeded.
 
     Raises:
-        ConfigError: the cluster refuses it; one line that says why. Nothing that was created stays.
+        ConfigError: the cluster refuses it; one line that says why. What was created is deleted.
     """
-    found, how = create_or_adopt(api, TFJOB, tfjob(job, identity, policy))
+    found, how = create_or_adopt(api, TFJOB, manifest)
     try:
         if how is not How.SUCCEEDED:
             api.apply(SERVICES, profiler_service(found))

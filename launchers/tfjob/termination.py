@@ -1,4 +1,4 @@
-"""The end of a launcher that is told to end: one request, on a connection that is already open."""
+"""What a launcher does that is told to end: one request, on a connection that is already open."""
 
 import contextlib
 import signal
@@ -6,19 +6,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from launchers.kubernetes.api import TFJOBS, Api
+from launchers.kubernetes.api import Api
+from launchers.tfjob.kind import TFJOBS
 from trainer.errors import QcnnError
 from trainer.startup import end_now
 
-# Kubeflow kills a step this long after it told it to end, in seconds.
+# Kubeflow kills a step this long after it has told the step to end, in seconds.
 GRACE = 0.7
 
 
 class Termination:
-    """Deletes a TFJob, and with it all it owns, when SIGTERM or Ctrl-C comes, and ends this process.
+    """Deletes a TFJob with everything that it owns when SIGTERM or Ctrl-C comes, and ends this process.
 
-    Where only this process' pod `is_going`, the run goes on: the TFJob stays, for the launcher that comes next, until
-    its Lease is stale. `api` is for the deletion alone (and the Lease): its connection must be free at any moment.
+    Where only the pod of this process `is_going`, the run goes on: the TFJob stays for the next launcher, until its
+    Lease is stale. Nothing but the Lease may use the connections of `api`, so that one is free at any moment.
     """
 
     def __init__(self, api: Api, name: str, is_going: Callable[[], bool]) -> None:
@@ -29,7 +30,7 @@ class Termination:
 
     @contextlib.contextmanager
     def installed(self) -> Iterator["Termination"]:
-        """Take the signals for this block; only the main thread can."""
+        """Handle the signals within this block; outside of the main thread, which alone can, do nothing."""
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
@@ -42,7 +43,7 @@ class Termination:
 
     @contextlib.contextmanager
     def creating(self) -> Iterator[None]:
-        """Say that a TFJob may come into being in this block which cannot be seen yet."""
+        """Mark that a TFJob may be created within this block which the API does not show yet."""
         self._creating = True
         try:
             yield

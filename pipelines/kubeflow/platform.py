@@ -8,7 +8,7 @@ from kfp.kubernetes import kubernetes_executor_config_pb2 as kubernetes
 from kfp.pipeline_spec.pipeline_spec_pb2 import PlatformSpec
 
 from components.pipeline_run import RUN_FIELD, RUN_VARIABLE
-from launchers.job import Pod
+from launchers.pod import Pod
 from trainer.errors import ConfigError, one_line
 
 

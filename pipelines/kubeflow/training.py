@@ -1,6 +1,5 @@
 """How a pipeline trains in a Kubeflow backend: as a TFJob."""
 
-import dataclasses
 import json
 
 from kfp.dsl.pipeline_channel import PipelineChannel
@@ -8,7 +7,7 @@ from kfp.dsl.pipeline_task import PipelineTask
 
 from components.image import is_pinned
 from components.train.tfjob.component import train
-from launchers.job import Pod
+from launchers.pod import Pod
 from pipelines.training import TrainStep
 
 
@@ -18,7 +17,7 @@ def train_as_tfjob(pod: Pod) -> TrainStep:
     It is taken from the cache where the image is pinned: behind a tag there may be another one each time, by which the
     same experiment is trained otherwise. A trial never is, for the cache would keep its failure.
     """
-    settings = json.dumps(dataclasses.asdict(pod))
+    settings = json.dumps(pod.model_dump())
 
     def step(*, experiment: PipelineChannel | str, dataset: PipelineChannel, trial: bool = False) -> PipelineTask:
         task = train(experiment=experiment, pod=settings, dataset=dataset, trial=trial)

@@ -12,13 +12,15 @@ from moto.server import ThreadedMotoServer
 
 from cli.local.tensorboard import Logs, distinct, logs_here, runs_here
 from cli.main import main
-from components.train.local.step import describe_job
+from components.train.description import local_job
 from launchers.local.run import run_processes
 from tests.board import opened
 from trainer import data
 from trainer.config import from_mapping
 from trainer.errors import ArtifactError
-from trainer.storage.stores import Address, Store, open_store
+from trainer.storage.address import Address
+from trainer.storage.interface import Store
+from trainer.storage.stores import open_store
 from trainer.training import checkpoints
 
 WORDS = {"qubits": 4, "rounds": 10, "batch_size": 8, "epochs": 3}
@@ -30,7 +32,7 @@ def _train(folder: Path, **words: object) -> None:
     dataset = folder / "generate-data" / "dataset"
     if not dataset.exists():
         data.save(data.generate(config), dataset)
-    job = describe_job(config, str(dataset), str(folder / "train/training"), str(folder / "train/logs"))
+    job = local_job(config, str(dataset), str(folder / "train/training"), str(folder / "train/logs"))
     run_processes(job, lambda name, event: None)
 
 

@@ -1,7 +1,6 @@
 """Launchers as processes of their own, and what they leave on the cluster."""
 
 import contextlib
-import dataclasses
 import json
 import sys
 from collections.abc import Callable
@@ -11,26 +10,23 @@ from typing import Any
 from kubernetes.client import CoreV1Api, CustomObjectsApi
 
 from components.image import IMAGE
-from launchers.job import Job, Pod
-from launchers.kubernetes.api import LEASES, PODS, SERVICES, TFJOBS, Api, Resource
+from launchers.job import Job
+from launchers.kubernetes.api import LEASES, PODS, SERVICES, Api, Resource
 from launchers.kubernetes.identity import RUN_LABEL, Identity, run_label
 from launchers.kubernetes.pod_template import CONTAINER
-from launchers.tfjob.manifest import Policy, tfjob
+from launchers.pod import Pod
+from launchers.tfjob.kind import TFJOBS
+from launchers.tfjob.manifest import Manifest, Policy, tfjob
 from tests.cluster.programs import Program
 
 _PROGRAM = """
 import json, sys
-from launchers.job import Job, Pod
 from launchers.tfjob.launch import launch
-from launchers.kubernetes.identity import Identity
-from launchers.tfjob.manifest import Policy
 from trainer.startup import one_line_errors
 
 given = json.loads(sys.argv[1])
-job = Job(**{**given["job"], "pod": Pod(**given["job"]["pod"])})
 with one_line_errors():
-    launch(job, Identity(**given["identity"]), given["namespace"], Policy(**given["policy"]),
-           pending_seconds=given["pending_seconds"])
+    launch(given["manifest"], given["namespace"], pending_seconds=given["pending_seconds"])
 """
 
 
@@ -60,12 +56,10 @@ class Launchers:
     def start(
         self, job: Job, policy: Policy | None = None, *, pending_seconds: float = 600, namespace: str = ""
     ) -> Program:
-        policy = policy or Policy()
-        self._names.add(self.name(job, policy))
+        manifest = self.manifest(job, policy)
+        self._names.add(manifest["metadata"]["name"])
         description = {
-            "job": dataclasses.asdict(job),
-            "identity": dataclasses.asdict(self.identity),
-            "policy": dataclasses.asdict(policy),
+            "manifest": manifest,
             "namespace": namespace or self.namespace,
             "pending_seconds": pending_seconds,
         }
@@ -75,15 +69,19 @@ class Launchers:
 
     def create(self, job: Job, policy: Policy | None = None) -> dict[str, Any]:
         """Create the TFJob of a job that nobody launches, and return it."""
-        manifest = tfjob(job, self.identity, policy or Policy(switch_seconds=None))
+        manifest = tfjob(job, self.identity, policy or Policy(lease_seconds=None))
         self._names.add(manifest["metadata"]["name"])
         created = self.api.create(TFJOBS, manifest)
         assert created
         return created
 
+    def manifest(self, job: Job, policy: Policy | None = None) -> Manifest:
+        """Return the TFJob of a job."""
+        return tfjob(job, self.identity, policy or Policy())
+
     def name(self, job: Job, policy: Policy | None = None) -> str:
         """Return the name of the TFJob of a job."""
-        return str(tfjob(job, self.identity, policy or Policy())["metadata"]["name"])
+        return str(self.manifest(job, policy)["metadata"]["name"])
 
     def suspend(self, job: Job, suspended: bool) -> None:
         """Hold a job back, or let it go on, as a queue does."""

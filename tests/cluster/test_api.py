@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from launchers.kubernetes.api import LEASES, TFJOBS, Api
+from launchers.kubernetes.api import LEASES, Api
+from launchers.tfjob.kind import TFJOBS
 from tests.cluster.launchers import Launchers, job
 from trainer.errors import ConfigError
 

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from kubernetes.client import CoreV1Api
 
-from launchers.kubernetes.api import LEASES, PODS, SERVICES, TFJOBS
-from launchers.tfjob.manifest import Policy, condition, lease, profiler_service
+from launchers.kubernetes.api import LEASES, PODS, SERVICES
+from launchers.kubernetes.kinds import condition
+from launchers.tfjob.kind import TFJOBS
+from launchers.tfjob.manifest import Policy, lease, profiler_service
+from launchers.tfjob.times import micro_time
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Qcnn
 
@@ -183,10 +186,10 @@ def test_of_runs_whose_names_look_alike_one_is_deleted(launchers: Launchers, qcn
 
 def test_orphans_are_jobs_whose_launcher_is_gone(launchers: Launchers, qcnn: Qcnn) -> None:
     def renewed(seconds_ago: float) -> str:
-        return (launchers.api.now() - datetime.timedelta(seconds=seconds_ago)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        return micro_time(launchers.api.now() - datetime.timedelta(seconds=seconds_ago))
 
     left, kept, free = (
-        launchers.create(job(f"{WAITER}  # {number}", restarts=3), Policy(switch_seconds=seconds))
+        launchers.create(job(f"{WAITER}  # {number}", restarts=3), Policy(lease_seconds=seconds))
         for number, seconds in enumerate((600, 600, None))
     )
     launchers.api.apply(LEASES, lease(left, "test", 600, renewed(700)))

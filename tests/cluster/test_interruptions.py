@@ -12,9 +12,10 @@ from kubernetes.client import CoreV1Api
 
 from components.generate_data.step import generate_data
 from components.image import IMAGE
+from components.train.description import cluster_job
 from components.train.local.step import train
-from components.train.tfjob.description import describe
-from launchers.job import Job, Pod
+from launchers.job import Job
+from launchers.pod import Pod
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Program
 from trainer.config import from_mapping
@@ -43,7 +44,7 @@ def training(bucket: str) -> Job:
     """Two workers that write to a bucket."""
     environment = {"STORAGE_EMULATOR_HOST": os.environ["STORAGE_EMULATOR_HOST"]}
     pod = Pod(image=IMAGE, service_account="qcnn-worker", cpu="500m", memory="3Gi", environment=environment)
-    return describe(CONFIG, bucket, pod)
+    return cluster_job(CONFIG, bucket, pod)
 
 
 def _checkpoint(address: str) -> Checkpoint:

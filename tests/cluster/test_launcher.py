@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 from kubernetes.client import CoreV1Api
 
-from launchers.kubernetes.api import LEASES, PODS, TFJOBS
+from launchers.kubernetes.api import LEASES, PODS
+from launchers.kubernetes.identity import TRAINING_ANNOTATION
+from launchers.kubernetes.kinds import condition
+from launchers.tfjob.kind import TFJOBS
 from launchers.tfjob.launch import launch
-from launchers.tfjob.manifest import TRAINING_ANNOTATION, Policy, condition
+from launchers.tfjob.manifest import Policy
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Program
 from tests.cluster.proxy import Proxy
@@ -175,7 +178,7 @@ def test_a_job_that_somebody_deletes_is_not_asked_about_any_more(launchers: Laun
     with pytest.raises(
         RetryableError, match=r"^TFJob: it, or its namespace, was deleted while it was followed\. Given: "
     ):
-        launch(waiting, launchers.identity, launchers.namespace)
+        launch(launchers.manifest(waiting), launchers.namespace)
     deleting.join()
     logs = [thread for thread in threading.enumerate() if thread.name.startswith("log of ")]
     for thread in logs:
@@ -226,7 +229,7 @@ def test_a_launcher_that_is_told_to_end_while_it_creates_leaves_nothing(launcher
 
 
 def test_without_a_launcher_a_job_ends_for_good(launchers: Launchers) -> None:
-    policy = Policy(switch_seconds=10)
+    policy = Policy(lease_seconds=10)
     launcher = launchers.start(job(WAITER, restarts=3), policy)
     launcher.says("up")
     launcher.process.kill()
@@ -238,7 +241,7 @@ def test_without_a_launcher_a_job_ends_for_good(launchers: Launchers) -> None:
 
 
 def test_a_job_goes_on_while_any_launcher_renews_its_lease(launchers: Launchers) -> None:
-    policy = Policy(switch_seconds=10)
+    policy = Policy(lease_seconds=10)
     counting = job(COUNTER.format(45), restarts=0)
     launcher = launchers.start(counting, policy)
     launcher.says("second 1$")
@@ -249,8 +252,8 @@ def test_a_job_goes_on_while_any_launcher_renews_its_lease(launchers: Launchers)
     assert adopting.ends() == 0, adopting.output
 
 
-def test_a_job_without_a_switch_needs_no_launcher(launchers: Launchers) -> None:
-    launcher = launchers.start(job(COUNTER.format(3)), Policy(switch_seconds=None))
+def test_a_job_without_a_lease_needs_no_launcher(launchers: Launchers) -> None:
+    launcher = launchers.start(job(COUNTER.format(3)), Policy(lease_seconds=None))
     launcher.says("is created")
     launcher.process.kill()
     launchers.until(TFJOBS, lambda jobs: any(condition(found, "Succeeded") for found in jobs))
@@ -267,8 +270,8 @@ def test_a_job_without_a_switch_needs_no_launcher(launchers: Launchers) -> None:
     ids=["unschedulable", "image", "service account"],
 )
 def test_why_a_job_cannot_start_is_said(launchers: Launchers, given: dict[str, Any], said: str) -> None:
-    # With a switch, the account's rights would be looked at first.
-    launcher = launchers.start(job("", replicas={"worker": 1}, **given), Policy(switch_seconds=None))
+    # With a Lease, the account's rights would be looked at first.
+    launcher = launchers.start(job("", replicas={"worker": 1}, **given), Policy(lease_seconds=None))
     launcher.says(said)
 
 

@@ -1,14 +1,13 @@
 """The API server and the operator's webhook accept every shape of job."""
 
-import dataclasses
-
 import pytest
 from kubernetes.client import BatchV1Api, CustomObjectsApi
 
-from launchers.job import Job, Pod
+from launchers.job import Job
 from launchers.kubernetes.identity import Identity
+from launchers.pod import Pod
 from launchers.tfjob.manifest import Policy, tfjob
-from launchers.tfjob.predict_job import of_model, of_training
+from launchers.tfjob.predict_job import for_model, for_training
 
 SHAPES = [{"worker": 1}, {"worker": 2}, {"chief": 1, "worker": 1}, {"chief": 1, "worker": 2, "ps": 2}]
 
@@ -28,7 +27,7 @@ POD = Pod(
 @pytest.mark.parametrize("replicas", [*SHAPES, {"worker": 2, "evaluator": 1}], ids=str)
 @pytest.mark.parametrize("gpus", [0, 1])
 def test_every_shape_of_job_is_accepted(namespace: str, replicas: dict[str, int], gpus: int) -> None:
-    job = Job(argv=("true",), replicas=replicas, restarts=3, hang_seconds=60, pod=dataclasses.replace(POD, gpus=gpus))
+    job = Job(argv=("true",), replicas=replicas, restarts=3, hang_seconds=60, pod=POD.model_copy(update={"gpus": gpus}))
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "run", "uid": "3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7b1ce"}
     manifest = tfjob(job, Identity("Run_1", "train"), Policy(active_seconds=100), owner)
     accepted = CustomObjectsApi().create_namespaced_custom_object(
@@ -38,11 +37,11 @@ def test_every_shape_of_job_is_accepted(namespace: str, replicas: dict[str, int]
 
 
 def test_predictions_are_accepted(namespace: str) -> None:
-    argv = ("train", "--model", "gs://bucket/$(QCNN_JOB)/model")
-    described = Job(argv=argv, replicas={"worker": 2}, restarts=3, hang_seconds=60, pod=POD)
+    outputs = {"model": "gs://bucket/$(QCNN_JOB)/model"}
+    described = Job(("train",), {"worker": 2}, restarts=3, hang_seconds=60, pod=POD, outputs=outputs)
     trained = CustomObjectsApi().create_namespaced_custom_object(
         "kubeflow.org", "v1", namespace, "tfjobs", tfjob(described, Identity("run", "train"), Policy()), dry_run="All"
     )
     trained["status"] = {"conditions": [{"type": "Succeeded", "status": "True"}]}
-    for manifest in (of_training(trained), of_model("gs://bucket/model", POD)):
+    for manifest in (for_training(trained), for_model("gs://bucket/model", POD)):
         BatchV1Api().create_namespaced_job(namespace, manifest, dry_run="All", field_validation="Strict")

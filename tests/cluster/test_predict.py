@@ -6,7 +6,8 @@ import re
 import pytest
 
 from components.image import IMAGE
-from launchers.kubernetes.api import JOBS, PODS, TFJOBS
+from launchers.kubernetes.api import JOBS, PODS
+from launchers.tfjob.kind import TFJOBS
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Qcnn
 from trainer import data

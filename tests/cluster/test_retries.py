@@ -2,7 +2,7 @@
 
 import pytest
 
-from launchers.kubernetes.api import TFJOBS
+from launchers.tfjob.kind import TFJOBS
 from launchers.tfjob.launch import launch
 from tests.cluster.launchers import Launchers, job
 from trainer.errors import TrainingError
@@ -20,10 +20,10 @@ def test_what_failed_by_its_own_fault_is_trained_again_only_where_somebody_asks(
     first = _uid(launchers)
     for _ in range(2):
         with pytest.raises(TrainingError, match=r"^worker 0 ended with exit code 1: out of luck\. Given: "):
-            launch(failing, launchers.identity, launchers.namespace, retried=True)
+            launch(launchers.manifest(failing), launchers.namespace, retried=True)
         assert _uid(launchers) == first
     with pytest.raises(TrainingError, match="out of luck"):
-        launch(failing, launchers.identity, launchers.namespace)
+        launch(launchers.manifest(failing), launchers.namespace)
     assert _uid(launchers) != first
 
 
@@ -32,5 +32,5 @@ def test_what_its_launcher_left_is_trained_again(launchers: Launchers) -> None:
     launchers.start(left).ends()
     first = _uid(launchers)
     with pytest.raises(TrainingError):
-        launch(left, launchers.identity, launchers.namespace, retried=True)
+        launch(launchers.manifest(left), launchers.namespace, retried=True)
     assert _uid(launchers) != first

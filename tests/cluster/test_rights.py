@@ -4,7 +4,7 @@ import re
 
 from kubernetes.client import CoreV1Api, RbacAuthorizationV1Api
 
-from launchers.kubernetes.api import TFJOBS
+from launchers.tfjob.kind import TFJOBS
 from launchers.tfjob.manifest import Policy
 from tests.cluster.launchers import Launchers, job
 
@@ -33,7 +33,7 @@ def test_a_right_that_is_missing_is_named_and_nothing_stays(apart: Launchers) ->
 
 
 def test_rights_that_are_taken_away_end_a_launcher_that_names_them(apart: Launchers) -> None:
-    launcher = apart.start(job(WAITER), Policy(switch_seconds=30))
+    launcher = apart.start(job(WAITER), Policy(lease_seconds=30))
     launcher.says(r"\[worker 1\] up")
     RbacAuthorizationV1Api().delete_namespaced_role_binding("qcnn-launcher", apart.namespace)
     launcher.says(r"^patch leases .* is refused, though it was allowed before \(.*\); trying again for 15 s$")
@@ -45,7 +45,7 @@ def test_rights_that_are_taken_away_end_a_launcher_that_names_them(apart: Launch
 
 
 def test_a_right_that_comes_back_is_as_if_it_had_never_been_away(apart: Launchers) -> None:
-    launcher = apart.start(job("import time; print('up', flush=True); time.sleep(30)"), Policy(switch_seconds=30))
+    launcher = apart.start(job("import time; print('up', flush=True); time.sleep(30)"), Policy(lease_seconds=30))
     launcher.says(r"\[worker 1\] up")
     roles = RbacAuthorizationV1Api()
     binding = roles.read_namespaced_role_binding("qcnn-launcher", apart.namespace)
@@ -97,5 +97,5 @@ def test_where_nobody_may_ask_beforehand_pods_say_themselves_what_they_may_not(a
 
 
 def test_pods_that_need_no_launcher_need_no_right(apart: Launchers) -> None:
-    launcher = apart.start(job("", service_account="default"), Policy(switch_seconds=None))
+    launcher = apart.start(job("", service_account="default"), Policy(lease_seconds=None))
     assert launcher.ends() == 0, launcher.output

@@ -7,8 +7,10 @@ import pytest
 
 from components.generate_data.step import generate_data
 from components.image import IMAGE
-from components.train.local.step import describe_job, train
-from launchers.job import Job, Pod
+from components.train.description import local_job
+from components.train.local.step import train
+from launchers.job import Job
+from launchers.pod import Pod
 from tests.cluster.launchers import Launchers
 from trainer.config import from_json
 from trainer.training.history import load_history
@@ -27,7 +29,7 @@ _EPOCH = re.compile(r"\[worker 0\] epoch (\d+)/5: train_loss (\S+), val_loss (\S
 def test_two_workers_train_as_on_one_machine(launchers: Launchers, tmp_path: Path) -> None:
     experiment, _ = generate_data(WORDS, str(tmp_path / "dataset"))
     train(experiment, *(str(tmp_path / name) for name in ("dataset", "training", "logs")))
-    local = describe_job(from_json(experiment), *(f"/tmp/{name}" for name in ("dataset", "training", "logs")))
+    local = local_job(from_json(experiment), *(f"/tmp/{name}" for name in ("dataset", "training", "logs")))
     (_, _, _, *arguments) = local.argv
     job = Job(
         argv=("python", "-c", _PROGRAM, *arguments),

@@ -14,10 +14,11 @@ from components.generate_data.step import generate_data
 from components.plan_study.step import plan_study
 from components.select_best.step import select_best
 from components.tensorboard.step import button, tensorboard
-from components.train.local.step import describe_job, train
+from components.train.local.step import train
 from trainer import worker
 from trainer.config import from_json, from_mapping
-from trainer.study.trials import FailedTrial, load_failure, save_failure
+from trainer.study.failures import load_failure, save_failure
+from trainer.study.trials import FailedTrial
 
 
 def _refused(capfd: pytest.CaptureFixture[str]) -> str:
@@ -88,12 +89,6 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, capfd: pyte
     with pytest.raises(SystemExit):
         generate_data({}, str(tmp_path / "file" / "dataset"))
     assert _refused(capfd).startswith("error: output: cannot be written (")
-
-
-def test_a_job_has_as_many_workers_as_the_experiment() -> None:
-    job = describe_job(from_mapping({"workers": 3}), "/dataset", "/training", "/logs")
-    assert job.replicas == {"worker": 3}
-    assert "trainer.worker" in job.argv
 
 
 def test_a_failing_worker_fails_the_step_with_its_reason(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

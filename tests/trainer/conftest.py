@@ -13,7 +13,13 @@ from trainer.training import checkpoints
 from trainer.training.fit import train
 from trainer.training.history import Epoch
 
+ROOT = Path(__file__).parents[2]
 SMALL = {"qubits": 4, "rounds": 10, "epochs": 3, "batch_size": 8, "strategy": "none", "workers": 1}
+
+
+def documents() -> str:
+    """Return the text of all documents for users."""
+    return "\n".join(path.read_text() for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))))
 
 
 def outcomes(history: Iterable[Epoch]) -> list[tuple[float, ...]]:

@@ -34,7 +34,7 @@ def test_every_error_is_one_line_that_quotes_200_characters_at_most(kind: type[E
 
 
 @pytest.mark.parametrize(
-    "value", [None, True, 8, -1.5, "text", "it's", b"x", [1, [2]], {"a": [1, "b"]}, (1, 2), [], {}, ""]
+    "value", [None, True, 8, -1.5, "text", "it's", b"x", [1, [2]], {"a": [1, "b"]}, (1, 2), (21,), (), [], {}, ""]
 )
 def test_a_small_value_is_quoted_as_python_writes_it(value: object) -> None:
     assert given(value) == repr(value)

@@ -1,17 +1,12 @@
 """Which simulator: the cheapest exact one that fits in memory, by a count of what each would do."""
 
 import dataclasses
-import math
 
-from trainer.config import TFQ_MAX_QUBITS
 from trainer.errors import ConfigError
-from trainer.simulators import statevector, window
 from trainer.simulators.cost import NOMINAL, Cost, in_words
 from trainer.simulators.gates import Network
 from trainer.simulators.interface import Limits
-
-# What TensorFlow Quantum spends on a gate of a sample beside the arithmetic: it reads the circuit anew. Measured.
-_TFQ_KERNELS_OF_A_GATE = 1.5
+from trainer.simulators.registry import SIMULATORS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,11 +20,7 @@ class Estimate:
 
 def estimates(network: Network, limits: Limits) -> tuple[Estimate, ...]:
     """Return what a training step would cost each simulator."""
-    costs = {
-        "window": window.estimate(network, limits),
-        "statevector": statevector.estimate(network, limits),
-        "tfq": _tfq(network, limits),
-    }
+    costs = {name: simulator.estimate(network, limits) for name, simulator in SIMULATORS.items()}
     return tuple(Estimate(name, cost, cost.memory <= limits.memory) for name, cost in costs.items())
 
 
@@ -47,16 +38,3 @@ def cheapest(every: tuple[Estimate, ...], network: Network, limits: Limits) -> E
             f"needs the least, {in_words(least.cost.memory)}. Given: {network.qubits}"
         )
     return min(fitting, key=lambda estimate: NOMINAL.seconds(estimate.cost))
-
-
-def _tfq(network: Network, limits: Limits) -> Cost:
-    """Every gate of every sample on its own, forward, back twice, and its gradient."""
-    if network.qubits > TFQ_MAX_QUBITS:
-        return Cost(memory=math.inf)
-    amplitudes = 2.0**network.qubits
-    circuit = Cost(
-        flops=sum(8.0 * 2 ** len(gate.qubits) for gate in network.gates) * amplitudes,
-        kernels=_TFQ_KERNELS_OF_A_GATE * len(network.gates),
-        memory=3 * 8 * amplitudes,
-    )
-    return circuit * (4 * limits.batch)

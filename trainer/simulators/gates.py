@@ -77,12 +77,25 @@ class Gate:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Network:
-    """An ansatz as the simulators see it: gates in their order and readouts on qubits 0 .. qubits - 1."""
+    """An ansatz as the simulators see it: gates in their order and readouts on qubits 0 .. qubits - 1.
 
-    qubits: int
-    parameters: int
+    `ansatz` and `ring` are what it was read from.
+    """
+
+    ansatz: Ansatz
+    ring: tuple[cirq.Qid, ...]
     gates: tuple[Gate, ...]
     readouts: tuple[int, ...]
+
+    @property
+    def qubits(self) -> int:
+        """Number of qubits on the ring."""
+        return len(self.ring)
+
+    @property
+    def parameters(self) -> int:
+        """Number of quantum parameters."""
+        return len(self.ansatz.symbols)
 
 
 def read_model(model: str, qubits: int) -> tuple[Ansatz, Network]:
@@ -112,7 +125,7 @@ def read_network(ansatz: Ansatz, qubits: Sequence[cirq.Qid]) -> Network:
     unused = [symbol.name for number, symbol in enumerate(ansatz.symbols) if number not in used]
     if unused:
         raise ConfigError(f"model: symbols must not list what the circuit does not hold. Given: {', '.join(unused)}")
-    return Network(len(qubits), len(ansatz.symbols), gates, tuple(position[readout] for readout in ansatz.readouts))
+    return Network(ansatz, tuple(qubits), gates, tuple(position[readout] for readout in ansatz.readouts))
 
 
 def read_gates(

@@ -2,20 +2,24 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import cirq
 import numpy as np
 import numpy.typing as npt
 import sympy
 import tensorflow as tf
-import tensorflow_quantum as tfq
 
+from trainer.config import TFQ_MAX_QUBITS
 from trainer.errors import ConfigError, one_line
-from trainer.quantum.circuits import Ansatz, cluster_state
+from trainer.quantum.circuits import cluster_state
+from trainer.simulators.cost import Cost
 from trainer.simulators.gates import Gate, Network, read_gates
-from trainer.simulators.interface import Batch, Table
+from trainer.simulators.interface import Batch, Limits, Table
 
 _ANGLE = "excitation_angle"
+# What the library spends on a gate of a sample beside the arithmetic: it reads the circuit anew. Measured.
+_KERNELS_OF_A_GATE = 1.5
 
 
 class TensorFlowQuantum:
@@ -25,8 +29,10 @@ class TensorFlowQuantum:
     compiles = False
     large = False
 
-    def __init__(self, ansatz: Ansatz, qubits: list[cirq.GridQubit], network: Network) -> None:
+    def __init__(self, network: Network) -> None:
+        tfq = _library()
         self.network = network
+        ansatz, qubits = network.ansatz, network.ring
         names = [symbol.name for symbol in ansatz.symbols]
         angle = sympy.Symbol(_ANGLE)
         while angle.name in names:
@@ -37,8 +43,7 @@ class TensorFlowQuantum:
         )
         self._names = tf.constant([angle.name, *names])
         self._readouts = tfq.convert_to_tensor([[1.0 * cirq.Z(qubit) for qubit in ansatz.readouts]])
-        # The lines above and this one are all that is needed of the library: its layers rebuild
-        # the circuits of every batch.
+        # Without the library's layers, which rebuild the circuits of every batch.
         self._expectation = tfq.differentiators.Adjoint().generate_differentiable_op(
             analytic_op=tfq.get_expectation_op()
         )
@@ -63,12 +68,27 @@ class TensorFlowQuantum:
         return Table(at_zero[0], reached, at_pi - at_zero, 2 * between - at_zero - at_pi)
 
 
-def create(ansatz: Ansatz, qubits: list[cirq.GridQubit], network: Network) -> TensorFlowQuantum:
-    """Create the simulator for an ansatz on a ring of qubits, which was read as this network.
+def estimate(network: Network, limits: Limits) -> Cost:
+    """Return the cost of a training step: every gate of every sample, forward, back twice, and its gradient."""
+    if network.qubits > TFQ_MAX_QUBITS:
+        return Cost(memory=math.inf)
+    amplitudes = 2.0**network.qubits
+    circuit = Cost(
+        flops=sum(8.0 * 2 ** len(gate.qubits) for gate in network.gates) * amplitudes,
+        kernels=_KERNELS_OF_A_GATE * len(network.gates),
+        memory=3 * 8 * amplitudes,
+    )
+    return circuit * (4 * limits.batch)
+
+
+def create(network: Network, _: Limits) -> TensorFlowQuantum:
+    """Create the simulator, whatever memory it needs: the library decides that itself.
 
     Raises:
-        ConfigError: TensorFlow Quantum lacks a gate, or takes it for another.
+        ConfigError: TensorFlow Quantum is not installed, lacks a gate, or takes it for another.
     """
+    tfq = _library()
+    ansatz, qubits = network.ansatz, network.ring
 
     def runs(circuit: cirq.AbstractCircuit, gates: Sequence[Gate]) -> bool:
         # The library refuses most of what it cannot write, and writes the rest as something else: it is read again.
@@ -86,7 +106,21 @@ def create(ansatz: Ansatz, qubits: list[cirq.GridQubit], network: Network) -> Te
                     "model: TensorFlow Quantum has no such gate, or not with such an exponent; the other simulators "
                     f"run it. Given: {one_line(operation)}"
                 )
-    return TensorFlowQuantum(ansatz, qubits, network)
+    return TensorFlowQuantum(network)
+
+
+def _library() -> Any:
+    """Return the module tensorflow_quantum, which takes a second to import and is not installed everywhere.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    try:
+        import tensorflow_quantum
+    except ImportError as error:
+        reason = one_line(error)
+        raise ConfigError(f"simulator: TensorFlow Quantum is not installed here ({reason}). Given: tfq") from None
+    return tensorflow_quantum
 
 
 def _nearly_equal(one: Gate, other: Gate) -> bool:

@@ -7,8 +7,10 @@ from pathlib import Path, PurePosixPath
 
 from trainer.errors import ArtifactError
 from trainer.folders import whole_files
+from trainer.storage.address import in_bucket
+from trainer.storage.interface import Store
 from trainer.storage.mirror import Mirror
-from trainer.storage.stores import Store, in_bucket, open_store
+from trainer.storage.stores import open_store
 
 
 class WorkingCopy:

@@ -17,8 +17,9 @@ with warnings.catch_warnings():
     from google.cloud.storage.retry import DEFAULT_RETRY
 
 from trainer.errors import ConfigError
+from trainer.storage.address import Address
+from trainer.storage.interface import UnreachableError
 from trainer.storage.reasons import reason_of
-from trainer.storage.stores import Address, UnreachableError
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"
 _RETRY = DEFAULT_RETRY.with_timeout(120.0)

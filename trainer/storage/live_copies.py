@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from trainer.errors import QcnnError
-from trainer.storage.stores import Store, UnreachableError
+from trainer.storage.interface import Store, UnreachableError
 
 logger = logging.getLogger("qcnn")
 

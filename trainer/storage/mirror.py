@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from trainer.folders import whole_files
-from trainer.storage.stores import Store, UnreachableError
+from trainer.storage.interface import Store, UnreachableError
 
 logger = logging.getLogger("qcnn")
 

@@ -13,8 +13,9 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
 from trainer.errors import ConfigError
+from trainer.storage.address import Address
+from trainer.storage.interface import UnreachableError
 from trainer.storage.reasons import reason_of
-from trainer.storage.stores import Address, UnreachableError
 
 # Where Kubeflow Pipelines keeps artifacts in a cluster unless it is told otherwise.
 _KUBEFLOW_ENDPOINT = "http://minio-service.kubeflow:9000"

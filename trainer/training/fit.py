@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import tensorflow as tf
+
 from trainer import data
 from trainer.config import ExperimentConfig
 from trainer.errors import RetryableError
@@ -14,6 +16,7 @@ from trainer.expectation import expectation
 from trainer.folders import only_writer
 from trainer.startup import start_compiler
 from trainer.training import checkpoints
+from trainer.training.checkpoints import Checkpoint
 from trainer.training.history import Epoch, epoch_seconds, is_complete, save_history
 from trainer.training.messages import Listener, ignore
 from trainer.training.peers import lost_peers, taken_address
@@ -25,6 +28,8 @@ from trainer.training.strategies import create_strategy
 from trainer.training.tensorboard import EventLog, event_log
 
 logger = logging.getLogger("qcnn")
+
+_HISTORY = "history.csv"
 
 
 def train(
@@ -52,48 +57,78 @@ def train(
     check_workers(config, cluster)
     data.check_fits(dataset, config)
     is_chief = cluster is None or cluster.is_chief
-    folder, history = workdir / checkpoints.FOLDER, workdir / "history.csv"
-    with contextlib.ExitStack() as stack:
-        if is_chief:
-            # Before the others can join: they must not read a checkpoint that an older chief still replaces.
-            stack.enter_context(only_writer(workdir))
+    folder = workdir / checkpoints.FOLDER
+    # Before the others can join: they must not read a checkpoint that an older chief still replaces.
+    with only_writer(workdir) if is_chief else contextlib.nullcontext():
         saved = load_saved(config, dataset, folder)
         if saved and is_complete(saved.history, config.epochs, config.options.patience):
             # Nobody is waited for: they may have ended before this process was lost.
             if is_chief:
-                save_history(saved.history, history)
+                save_history(saved.history, workdir / _HISTORY)
             listener("state", state="done")
             return saved.history
         listener("state", state="waiting for the others" if cluster else "starting")
-        with taken_address(cluster), lost_peers(cluster):
-            strategy = create_strategy(config, cluster)
-            start_compiler()
-        training = Training(config, dataset, folder, strategy)
-        with lost_peers(cluster):
-            if cluster and not same_everywhere(strategy, len(training.history)):
-                raise RetryableError(
-                    f"the workers read different checkpoints. Given: epoch {len(training.history)} here"
-                )
-        if is_chief and training.history:
-            # The folder's own may be behind its checkpoint, or the checkpoint another folder's.
-            save_history(training.history, history)
-        logs = logs or workdir / "logs"
-        with (
-            event_log(
-                logs, config, training.model, training.optimizer, dataset.validation, is_chief=is_chief
-            ) as events,
-            batch_profile(config.options.profiled, logs / "train" if is_chief else None) as profile,
-            lost_peers(cluster),
-        ):
-            _train_epochs(training, history, events, profile, listener)
+        strategy = _join(config, cluster)
+        training = _resume(config, dataset, folder, strategy, cluster, saved)
+        _run(training, workdir, logs or workdir / "logs", cluster, listener)
         if is_chief:
             publish()
         with lost_peers(cluster):
             if cluster:
-                # Who ended now could not be joined again by a chief that is lost before all is published.
+                # Whoever ended now could not join again a chief that is lost before everything is published.
                 same_everywhere(strategy, len(training.history))
         listener("state", state="done")
     return tuple(training.history)
+
+
+def _join(config: ExperimentConfig, cluster: Cluster | None) -> tf.distribute.Strategy:
+    """Return the strategy of this process once all the others of the training are there."""
+    with taken_address(cluster), lost_peers(cluster):
+        strategy = create_strategy(config.strategy, cluster)
+        start_compiler()
+    return strategy
+
+
+def _resume(
+    config: ExperimentConfig,
+    dataset: data.Dataset,
+    folder: Path,
+    strategy: tf.distribute.Strategy,
+    cluster: Cluster | None,
+    saved: Checkpoint | None,
+) -> Training:
+    """Return the training as every process of it continues: after the epoch of the chief's checkpoint, if it has one.
+
+    Raises:
+        RetryableError: the processes read different checkpoints.
+    """
+    if cluster and not cluster.is_chief:
+        # `saved` was read before the chief had joined, when an older one may still have replaced it.
+        saved = load_saved(config, dataset, folder)
+    training = Training(config, dataset, folder, strategy, saved)
+    epochs = len(training.history)
+    with lost_peers(cluster):
+        if cluster and not same_everywhere(strategy, epochs):
+            raise RetryableError(f"the workers read different checkpoints. Given: epoch {epochs} here")
+    return training
+
+
+def _run(training: Training, workdir: Path, logs: Path, cluster: Cluster | None, listener: Listener) -> None:
+    """Train to the end; the chief writes history, events and profile."""
+    is_chief = cluster is None or cluster.is_chief
+    history = workdir / _HISTORY
+    if is_chief and training.history:
+        # The folder's own may be behind its checkpoint, or the checkpoint another folder's.
+        save_history(training.history, history)
+    config = training.config
+    with (
+        event_log(
+            logs, config, training.model, training.optimizer, training.dataset.validation, is_chief=is_chief
+        ) as events,
+        batch_profile(config.options.profiled, logs / "train" if is_chief else None) as profile,
+        lost_peers(cluster),
+    ):
+        _train_epochs(training, history, events, profile, listener)
 
 
 def _train_epochs(

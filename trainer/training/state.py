@@ -27,14 +27,22 @@ logger = logging.getLogger("qcnn")
 
 
 class Training:
-    """The state of a training, and its compiled epochs."""
+    """The state of a training, and its compiled epochs; its checkpoints stand in `folder`.
+
+    Raises:
+        ArtifactError: the weights of the checkpoint to continue from, `saved`, are another model's.
+    """
 
     def __init__(
-        self, config: ExperimentConfig, dataset: data.Dataset, folder: Path, strategy: tf.distribute.Strategy
+        self,
+        config: ExperimentConfig,
+        dataset: data.Dataset,
+        folder: Path,
+        strategy: tf.distribute.Strategy,
+        saved: Checkpoint | None,
     ) -> None:
         self.config, self.dataset, self.folder = config, dataset, folder
         self._circuit = fingerprint(config.model, config.qubits)
-        saved = load_saved(config, dataset, folder)
         with strategy.scope():
             self.model = build_model(config)
             self.optimizer = build_optimizer(config)

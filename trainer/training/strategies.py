@@ -1,25 +1,41 @@
-"""TensorFlow's distribution strategies by their configured name."""
+"""TensorFlow's distribution strategies by the experiment's word for them. A new one is an entry in the table."""
+
+from collections.abc import Callable
 
 import tensorflow as tf
 
-from trainer.config import ExperimentConfig
 from trainer.startup import stderr_held_back
 from trainer.training.roles import Cluster
 
 
-def create_strategy(config: ExperimentConfig, cluster: Cluster | None) -> tf.distribute.Strategy:
-    """Create the strategy of an experiment for this process.
+def create_strategy(name: str, cluster: Cluster | None) -> tf.distribute.Strategy:
+    """Create the strategy of that name for this process.
 
     With several processes this starts TensorFlow's server and waits for the others, so nothing may
     have touched a device before.
     """
-    if config.strategy == "multi_worker":
-        # TensorFlow's server greets, and no level of its log counts for that.
-        with stderr_held_back():
-            return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=_resolver(cluster))
-    if config.strategy == "mirrored":
-        return tf.distribute.MirroredStrategy()
+    return STRATEGIES[name](cluster)
+
+
+def _multi_worker(cluster: Cluster | None) -> tf.distribute.Strategy:
+    # TensorFlow's server prints a greeting whatever the level of its log.
+    with stderr_held_back():
+        return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=_resolver(cluster))
+
+
+def _mirrored(_: Cluster | None) -> tf.distribute.Strategy:
+    return tf.distribute.MirroredStrategy()
+
+
+def _none(_: Cluster | None) -> tf.distribute.Strategy:
     return tf.distribute.get_strategy()
+
+
+STRATEGIES: dict[str, Callable[[Cluster | None], tf.distribute.Strategy]] = {
+    "multi_worker": _multi_worker,
+    "mirrored": _mirrored,
+    "none": _none,
+}
 
 
 def _resolver(cluster: Cluster | None) -> tf.distribute.cluster_resolver.ClusterResolver:

@@ -1,4 +1,4 @@
-"""What the train step does: one job for one experiment, run as processes of this machine."""
+"""The train step on one machine: one job for one experiment, run as processes."""
 
 import contextlib
 import json
@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from launchers.job import Job
+from components.train.description import local_job
 from launchers.local.run import run_processes
-from trainer.config import ExperimentConfig, from_json
+from trainer.config import from_json
 from trainer.provenance import provenance
 from trainer.startup import one_line_errors
 from trainer.storage.copies import local_copy
-from trainer.study.trials import failure_kept
+from trainer.study.failures import failure_kept
 from trainer.training import checkpoints
 
-# Set by whoever reads this step's output and wants to show its progress: events then stand in it too.
+# Set by a program that reads this step's output and shows its progress: the output then has the events too.
 EVENTS_VARIABLE = "QCNN_EVENTS"
 EVENT_PREFIX = "event "
 
@@ -25,7 +25,7 @@ EVENT_PREFIX = "event "
 def train(experiment: str, dataset: str, training: str, logs: str, *, trial: bool = False) -> dict[str, Any]:
     """Train in the folder `training`, with TensorBoard events in `logs`; return the metadata of both.
 
-    Why a `trial` failed is left in `training`.
+    Where a `trial` fails, the reason is written into `training`, and nothing is raised.
     """
     with one_line_errors():
         config = from_json(experiment)
@@ -34,26 +34,9 @@ def train(experiment: str, dataset: str, training: str, logs: str, *, trial: boo
             if config.options.continue_from:
                 with local_copy(config.options.continue_from) as source:
                     checkpoints.copy_latest(source, Path(training))
-            run_processes(describe_job(config, dataset, training, logs), handler)
+            run_processes(local_job(config, dataset, training, logs), handler)
         trained = checkpoints.load_latest(Path(training) / checkpoints.FOLDER)
     return provenance(config, trained.simulator if trained else "")
-
-
-def describe_job(config: ExperimentConfig, dataset: str, training: str, logs: str) -> Job:
-    """Describe the training job of an experiment."""
-    arguments = {"experiment": config.to_json(), "dataset": dataset, "workdir": training, "logs": logs}
-    return Job(
-        argv=(
-            sys.executable,
-            "-m",
-            "trainer.worker",
-            *(word for name, value in arguments.items() for word in (f"--{name}", value)),
-        ),
-        replicas={"worker": config.workers},
-        restarts=config.options.restarts,
-        hang_seconds=config.options.hang_seconds,
-        port_flags=("--profiler-port",),
-    )
 
 
 def _print_event(process: str, event: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ def train(
     """
     from components.train.tfjob.step import train as launch
 
-    # Nothing is copied: the artifacts are what the pods themselves have written.
+    # Nothing is copied: the artifacts are where the pods have written them.
     failure = training.path if trial else None
     training.uri, logs.uri, training.metadata = launch(experiment, pod, dataset.uri, training.uri, failure)
     logs.metadata = training.metadata

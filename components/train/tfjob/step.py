@@ -1,31 +1,33 @@
-"""What the train step does on a cluster: one TFJob for one experiment of one run."""
+"""The train step on a cluster: one TFJob for one experiment of one run."""
 
 import contextlib
 import json
 import logging
 import os
+import posixpath
 from pathlib import Path
 from typing import Any
 
 from components.pipeline_run import RUN_VARIABLE, is_retry, run_id
-from components.train.tfjob.description import describe
+from components.train.description import cluster_job
 from launchers.kubernetes.access import own_namespace
 from launchers.kubernetes.api import PODS, Api
 from launchers.kubernetes.identity import Identity
-from launchers.pod_settings import pod_settings
+from launchers.pod import pod_settings
+from launchers.tfjob import read
 from launchers.tfjob.launch import launch
 from launchers.tfjob.manifest import Policy, tfjob
 from trainer.config import from_json
 from trainer.errors import ConfigError
 from trainer.provenance import provenance
 from trainer.startup import one_line_errors
-from trainer.storage.stores import in_bucket
-from trainer.study.trials import failure_kept, load_failure
+from trainer.storage.address import in_bucket
+from trainer.study.failures import failure_kept, load_failure
 
 logger = logging.getLogger("qcnn")
 
 _TASK = "train"
-# What Kubeflow tells a step about its own pod.
+# Set by Kubeflow to the name of the step's own pod.
 _POD_VARIABLE = "KFP_POD_NAME"
 _OWNER = ("apiVersion", "kind", "name", "uid")
 
@@ -35,11 +37,12 @@ def train(
 ) -> tuple[str, str, dict[str, Any]]:
     """Train as a TFJob; return where training and logs are, and the metadata of both.
 
-    `pod` holds the settings of the TFJob's pods as JSON. The address `training` is where Kubeflow would have this
-    attempt of the step put its output. What the TFJob writes has to be found by further attempts, so it lies in a
-    folder named by the job, beside those of the attempts.
+    `pod` holds the settings of the TFJob's pods as JSON. Kubeflow gives each attempt of the step its own address for
+    its output, `training`. The TFJob's outputs must be found by further attempts, so they lie in a folder that is named
+    after the job, beside those of the attempts.
 
-    With a folder for its `failure`, a training that fails leaves that there, and this attempt's output is the training.
+    Where a folder for a `failure` is given, a training that fails writes the reason into it, and the output stays at
+    the address of this attempt.
     """
     with one_line_errors():
         config = from_json(experiment)
@@ -49,21 +52,21 @@ def train(
         if not (run := run_id()):
             raise ConfigError(f"{RUN_VARIABLE}: must hold the id of the run, as compile.py sees to. Given: none")
         # Task, attempt, artifact (GenerateOutputURI in the backend's driver).
-        of_task, _, _ = training.rsplit("/", 2)
-        job = describe(config, of_task, settings, dataset=dataset)
-        identity, policy, namespace = Identity(run, _TASK), Policy(), own_namespace()
-        folder = f"{of_task}/{tfjob(job, identity, policy)['metadata']['name']}"
-        logger.info("the TFJob writes to %s", folder)
+        task_folder, _, _ = training.rsplit("/", 2)
+        job, namespace = cluster_job(config, task_folder, settings, dataset=dataset), own_namespace()
         own_pod = os.environ.get(_POD_VARIABLE)
         owner = _owner(namespace, own_pod) if own_pod else None
+        manifest = tfjob(job, Identity(run, _TASK), Policy(), owner)
+        outputs = read.outputs(manifest)
+        logger.info("the TFJob writes to %s", posixpath.dirname(outputs["training"]))
         with failure_kept(config, Path(failure)) if failure else contextlib.nullcontext():
-            launch(job, identity, namespace, policy, owner=owner, own_pod=own_pod, retried=is_retry())
+            launch(manifest, namespace, own_pod=own_pod, retried=is_retry())
         failed = load_failure(Path(failure)) if failure else None
-    return training if failed else f"{folder}/training", f"{folder}/logs", provenance(config)
+    return training if failed else outputs["training"], outputs["logs"], provenance(config)
 
 
 def _owner(namespace: str, own_pod: str) -> dict[str, str] | None:
-    """Return what this step's pod belongs to, the run's Workflow: with it, the run's TFJobs are deleted."""
+    """Return the owner of this step's pod, the run's Workflow, with which the run's TFJobs are to be deleted."""
     with contextlib.closing(Api(namespace)) as api:
         found = api.find(PODS, fieldSelector=f"metadata.name={own_pod}")
     owners = (owner for pod in found for owner in pod["metadata"].get("ownerReferences", ()))

@@ -125,7 +125,7 @@ def test_both_workers_trained_and_only_the_chief_wrote(
 ) -> None:
     (run,) = (folder / "runs").iterdir()
     log = (run / "log.txt").read_text()
-    assert all(f"    [worker {index}] profiler server on port " in log for index in (0, 1))
+    assert all(f"[worker {index}] simulator: " in log for index in (0, 1))
     assert not re.search(r"\[worker 1\] epoch", log)
     training = folder / _lines(finished.stdout)["training"]
     assert {path.name for path in training.iterdir()} == {"checkpoints", "history.csv"}

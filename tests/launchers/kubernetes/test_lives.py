@@ -1,32 +1,11 @@
 """How often a training was started again, by what was seen of its pods."""
 
 import itertools
-import re
 
 import pytest
 
 from launchers.kubernetes.lives import Lives
-from launchers.kubernetes.pods import Process
-
-_POD = re.compile(r"(\d)(\w)(?::(\d+))?(!?)")
-
-
-def _process(text: str, job: int) -> Process:
-    """Return what "1b:138!" says: worker 1, its second pod, ended with 138, told to end."""
-    matched = _POD.fullmatch(text)
-    assert matched
-    index, letter, code, told = matched.groups()
-    return Process(
-        pod=f"worker-{index}",
-        uid=f"{job}-{index}{letter}",
-        role="worker",
-        index=int(index),
-        started=True,
-        exit_code=int(code) if code else None,
-        told_to_end=bool(told),
-        out_of_memory=False,
-        trouble=None,
-    )
+from tests.launchers.kubernetes.processes import process
 
 
 def _seen(*moments: str) -> Lives:
@@ -40,7 +19,7 @@ def _seen(*moments: str) -> Lives:
             continue
         words = moment.split()
         suspended = "suspended" in words
-        lives = lives.see([_process(word, number) for word in words if word != "suspended"], suspended=suspended)
+        lives = lives.see([process(word, number) for word in words if word != "suspended"], suspended=suspended)
     return lives
 
 
@@ -140,6 +119,6 @@ def test_the_loss_that_is_one_too_many_is_named() -> None:
 
 
 def test_who_takes_the_place_of_what_was_lost_has_returned() -> None:
-    assert _seen("0a 1a").returned(_process("1b", 0))
-    assert not _seen("0a 1a").returned(_process("1a", 0))
-    assert not _seen("0a 1a", "suspended 0a! 1a!").returned(_process("1b", 0))
+    assert _seen("0a 1a").returned(process("1b", 0))
+    assert not _seen("0a 1a").returned(process("1a", 0))
+    assert not _seen("0a 1a", "suspended 0a! 1a!").returned(process("1b", 0))

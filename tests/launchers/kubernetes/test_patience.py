@@ -14,8 +14,9 @@ import urllib3
 import yaml
 
 from launchers.kubernetes import patience
-from launchers.kubernetes.api import TFJOBS, Api
+from launchers.kubernetes.api import Api
 from launchers.kubernetes.patience import FIRST_SECONDS, REFUSAL_SECONDS, SECONDS, Patience
+from launchers.tfjob.kind import TFJOBS
 from trainer.errors import ConfigError, RetryableError
 
 GONE = urllib3.exceptions.ConnectTimeoutError()
@@ -149,7 +150,7 @@ def test_what_one_has_heard_another_on_its_own_connections_knows(
     monkeypatch.setattr(patience, "_wait", wait)
     monkeypatch.setattr(patience, "SECONDS", 0.2)
     server.answers = {"GET": [(404, "")]}
-    with contextlib.closing(api.apart()) as apart:
+    with contextlib.closing(api.with_own_connections()) as apart:
         assert api.get(TFJOBS, "a") is None
         server.close()
         with pytest.raises(RetryableError):
@@ -167,7 +168,7 @@ def test_one_in_a_hurry_does_not_wait_for_a_server_that_has_answered(server: _Se
     server.answers = {"GET": [(404, "")], "DELETE": [(500, "")]}
     assert api.get(TFJOBS, "a") is None
     with pytest.raises(RetryableError):
-        api.within(0.0).delete(TFJOBS, "a")
+        api.limited_to(0.0).delete(TFJOBS, "a")
     assert server.asked == ["GET", "DELETE"]
 
 

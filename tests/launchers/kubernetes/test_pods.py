@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from launchers.kubernetes.pods import most_to_blame, read
+from launchers.kubernetes import pods
+from launchers.kubernetes.kinds import JOB
+from launchers.kubernetes.pods import Process, most_to_blame
+from launchers.tfjob.kind import TFJOB
+
+
+def read(pod: dict[str, Any]) -> Process:
+    return pods.read(pod, TFJOB)
 
 
 def _pod(index: int = 0, state: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
@@ -19,6 +26,12 @@ def _pod(index: int = 0, state: dict[str, Any] | None = None, **status: Any) -> 
 
 def _ended(code: int, index: int = 0, reason: str = "Error") -> dict[str, Any]:
     return _pod(index, {"terminated": {"exitCode": code, "reason": reason}})
+
+
+def test_a_process_is_called_by_the_labels_of_its_kind() -> None:
+    assert read(_pod(1)).name == "worker 1"
+    metadata = {"name": "a", "uid": "b", "labels": {"app.kubernetes.io/component": "predict"}}
+    assert pods.read({"metadata": metadata}, JOB).name == "predict 0"
 
 
 def test_a_process_has_started_once_its_own_container_runs_or_ran() -> None:

@@ -1,4 +1,4 @@
-"""The pod's half of the dead man's switch, where there is no cluster; tests/cluster has the rest."""
+"""How a pod ends its training when nobody renews its Lease, where there is no cluster; tests/cluster has the rest."""
 
 import signal
 import subprocess
@@ -6,14 +6,45 @@ import sys
 
 import pytest
 
+from launchers.tfjob.lease_watch import Watched
 from trainer.startup import ABANDONED, OWN_FAULT
 
-SWITCH = [sys.executable, "-m", "launchers.tfjob.lease_watch", "--lease", "mine", "--account", "me"]
+WATCH = [sys.executable, "-m", "launchers.tfjob.lease_watch", "--lease", "mine", "--account", "me"]
+
+
+@pytest.mark.parametrize(
+    ("looks", "is_over"),
+    [
+        # The age of the last renewal, or after how long a watch it could not be read.
+        (["60", "60"], False),
+        (["61"], False),
+        (["61", "61"], True),
+        # After a pause of the API server the launcher gets the time to renew it.
+        (["61", "5", "61"], False),
+        (["61", "5", "61", "61"], True),
+        # It was never read.
+        (["after 60", "after 60"], False),
+        (["after 61"], False),
+        (["after 61", "after 62"], True),
+        (["after 61", "5", "after 62"], False),
+        # It cannot be read any more.
+        (["5", "after 1000", "after 2000"], False),
+        (["61", "after 1000", "61"], False),
+    ],
+)
+def test_a_launcher_counts_as_gone_once_its_lease_was_stale_twice(looks: list[str], is_over: bool) -> None:
+    watched = Watched(60)
+    for look in looks:
+        assert not watched.is_over
+        _, missed, seconds = look.rpartition("after ")
+        watched = watched.miss("no answer", float(seconds)) if missed else watched.see(float(seconds))
+    assert watched.is_over is is_over
+    assert watched.reason == ("no answer" if looks[-1].startswith("after") else "")
 
 
 def _start(program: str, seconds: float = 60) -> subprocess.Popen[str]:
     command = [
-        *SWITCH,
+        *WATCH,
         "--seconds",
         str(seconds),
         "--",
@@ -62,7 +93,7 @@ def test_a_command_that_does_not_end_when_told_to_is_killed() -> None:
 
 def test_a_command_that_cannot_be_run_is_said_in_one_line() -> None:
     command = [
-        *SWITCH,
+        *WATCH,
         "--seconds",
         "60",
         "--",

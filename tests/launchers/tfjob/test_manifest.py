@@ -7,17 +7,10 @@ from typing import Any
 
 import pytest
 
-from launchers.job import Job, Pod
-from launchers.kubernetes.identity import RUN_ANNOTATION, Identity
-from launchers.tfjob.manifest import (
-    HASH_ANNOTATION,
-    TRAINING_ANNOTATION,
-    Manifest,
-    Policy,
-    lease,
-    profiler_service,
-    tfjob,
-)
+from launchers.job import Job
+from launchers.kubernetes.identity import HASH_ANNOTATION, RUN_ANNOTATION, TRAINING_ANNOTATION, Identity
+from launchers.pod import Pod
+from launchers.tfjob.manifest import Manifest, Policy, lease, profiler_service, tfjob
 from trainer.errors import ConfigError
 
 POD = Pod(image="registry/qcnn@sha256:0")
@@ -48,20 +41,32 @@ def test_one_training_has_one_name_and_every_difference_in_what_is_trained_anoth
 @pytest.mark.parametrize(
     ("job", "policy"),
     [
-        (dataclasses.replace(JOB, pod=dataclasses.replace(POD, memory="8Gi")), POLICY),
-        (dataclasses.replace(JOB, pod=dataclasses.replace(POD, image="registry/qcnn@sha256:1")), POLICY),
-        (dataclasses.replace(JOB, pod=dataclasses.replace(POD, labels={"team": "physics"})), POLICY),
+        (dataclasses.replace(JOB, pod=POD.model_copy(update={"memory": "8Gi"})), POLICY),
+        (dataclasses.replace(JOB, pod=POD.model_copy(update={"image": "registry/qcnn@sha256:1"})), POLICY),
+        (dataclasses.replace(JOB, pod=POD.model_copy(update={"labels": {"team": "physics"}})), POLICY),
         (dataclasses.replace(JOB, restarts=9), POLICY),
         (JOB, Policy(keep_seconds=60)),
-        (JOB, Policy(switch_seconds=None)),
+        (JOB, Policy(lease_seconds=None)),
     ],
-    ids=["memory", "image", "labels", "restarts", "time to keep", "switch"],
+    ids=["memory", "image", "labels", "restarts", "time to keep", "no lease"],
 )
 def test_what_a_training_is_given_makes_another_object_of_the_same_name(job: Job, policy: Policy) -> None:
     first, second = (tfjob(each, RUN, of)["metadata"] for each, of in ((JOB, POLICY), (job, policy)))
     assert first["name"] == second["name"]
     assert first["annotations"][TRAINING_ANNOTATION] == second["annotations"][TRAINING_ANNOTATION]
     assert first["annotations"][HASH_ANNOTATION] != second["annotations"][HASH_ANNOTATION]
+
+
+def test_a_training_is_found_in_the_folder_of_the_releases_before() -> None:
+    assert _name() == "r3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7-train-0-82da8db7"
+
+
+def test_a_job_whose_pods_watch_their_lease_with_another_program_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = tfjob(JOB, RUN, POLICY)
+    monkeypatch.setattr("launchers.tfjob.manifest._LEASE_WATCH", ("watch",))
+    after = tfjob(JOB, RUN, POLICY)
+    assert after["metadata"] == before["metadata"]
+    assert after["spec"] != before["spec"]
 
 
 def test_roles_that_no_process_has_make_no_other_training() -> None:
@@ -159,7 +164,7 @@ def test_pods_get_what_the_description_says() -> None:
 
 @pytest.mark.parametrize("seconds", [None, 600])
 def test_pods_have_no_more_rights_than_they_need(seconds: int | None) -> None:
-    spec = _template(POD, Policy(switch_seconds=seconds))["spec"]
+    spec = _template(POD, Policy(lease_seconds=seconds))["spec"]
     # Not the group of root, and volumes that are root's can be written.
     assert spec["securityContext"].items() >= {"runAsNonRoot": True, "fsGroup": 10001}.items()
     (container,) = spec["containers"]
@@ -179,16 +184,15 @@ def test_processes_of_one_job_avoid_each_others_nodes_but_do_not_have_to() -> No
     assert selector == {"training.kubeflow.org/job-name": manifest["metadata"]["name"]}
 
 
-def test_only_a_job_with_a_launcher_has_the_switch() -> None:
-    def command(policy: Policy) -> list[str]:
-        (container,) = _template(POD, policy)["spec"]["containers"]
-        return list(container["command"])
+def test_only_a_job_with_a_launcher_watches_its_lease() -> None:
+    def commands(policy: Policy) -> list[list[str]]:
+        specs = tfjob(dataclasses.replace(JOB, replicas={"chief": 1, "worker": 2}), RUN, policy)["spec"]
+        return [spec["template"]["spec"]["containers"][0]["command"] for spec in specs["tfReplicaSpecs"].values()]
 
-    assert command(Policy(switch_seconds=None)) == ["python", "train.py"]
-    switched = command(Policy(switch_seconds=30))
-    assert switched[-2:] == ["python", "train.py"]
-    assert switched[switched.index("--lease") + 1] == _name(policy=Policy(switch_seconds=30))
-    assert switched[switched.index("--seconds") + 1] == "30"
+    assert commands(Policy(lease_seconds=None)) == [["python", "train.py"]] * 2
+    name = _name(dataclasses.replace(JOB, replicas={"chief": 1, "worker": 2}))
+    watch = ["python", "-m", "launchers.tfjob.lease_watch", "--lease", name, "--account", "default", "--seconds", "30"]
+    assert commands(Policy(lease_seconds=30)) == [[*watch, "--", "python", "train.py"]] * 2
 
 
 @pytest.mark.parametrize("of", [profiler_service, lambda job: lease(job, "me", 30, "2026-01-31T12:00:00.000000Z")])

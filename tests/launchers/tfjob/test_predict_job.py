@@ -1,25 +1,26 @@
 """Manifests of predictions; tests/cluster has the API server judge them."""
 
-import dataclasses
-import json
 from typing import Any
 
 import pytest
 
-from components.train.tfjob.description import describe
-from launchers.job import Pod
+from components.train.description import cluster_job
 from launchers.kubernetes.identity import Identity, run_label
+from launchers.pod import Pod
 from launchers.tfjob.manifest import Policy, tfjob
-from launchers.tfjob.predict_job import of_model, of_training
+from launchers.tfjob.predict_job import for_model, for_training
 from trainer.config import from_mapping
 from trainer.errors import ConfigError
 
 POD = Pod(image="qcnn:1", service_account="trainer", environment={"A": "b"}, labels={"team": "physics"})
 
 
-def _trained(state: str = "Succeeded", uid: str = "1-2-3", switch_seconds: int | None = 60) -> dict[str, Any]:
-    job = describe(from_mapping({}), "gs://bucket", POD)
-    made = tfjob(job, Identity("run", "train"), Policy(switch_seconds=switch_seconds))
+SUCCEEDED = {"conditions": [{"type": "Succeeded", "status": "True"}]}
+
+
+def _trained(state: str = "Succeeded", uid: str = "1-2-3", lease_seconds: int | None = 60) -> dict[str, Any]:
+    job = cluster_job(from_mapping({}), "gs://bucket", POD)
+    made = tfjob(job, Identity("run", "train"), Policy(lease_seconds=lease_seconds))
     made["metadata"]["uid"] = uid
     made["status"] = {"conditions": [{"type": state, "status": "True"}]}
     return made
@@ -31,7 +32,7 @@ def _spec(job: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_prediction_runs_as_the_training_did_but_alone() -> None:
     trained = _trained()
-    made, of_pod = of_training(trained), trained["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+    made, of_pod = for_training(trained), trained["spec"]["tfReplicaSpecs"]["Worker"]["template"]
     (container,), (of_training_container,) = _spec(made)["containers"], of_pod["spec"]["containers"]
     place = f"gs://bucket/{trained['metadata']['name']}/model"
     assert container["command"] == ["python", "-m", "trainer.predict", "--model", place]
@@ -55,22 +56,22 @@ def test_a_prediction_runs_as_the_training_did_but_alone() -> None:
 
 def test_one_model_has_one_prediction_and_another_model_another() -> None:
     names = [
-        of_training(_trained())["metadata"]["name"],
-        of_training(_trained(uid="trained once more"))["metadata"]["name"],
-        of_model("gs://bucket/a", POD)["metadata"]["name"],
-        of_model("gs://bucket/b", POD)["metadata"]["name"],
-        of_model("gs://bucket/a", dataclasses.replace(POD, image="qcnn:2"))["metadata"]["name"],
+        for_training(_trained())["metadata"]["name"],
+        for_training(_trained(uid="trained once more"))["metadata"]["name"],
+        for_model("gs://bucket/a", POD)["metadata"]["name"],
+        for_model("gs://bucket/b", POD)["metadata"]["name"],
+        for_model("gs://bucket/a", POD.model_copy(update={"image": "qcnn:2"}))["metadata"]["name"],
     ]
     assert len(set(names)) == len(names)
-    assert of_training(_trained())["metadata"]["name"] == names[0]
+    assert for_training(_trained())["metadata"]["name"] == names[0]
 
 
 def test_what_is_predicted_with_a_model_belongs_to_no_run_of_a_person() -> None:
-    assert of_model("gs://bucket/a", POD)["metadata"]["annotations"]["qcnn/run"] == "gs://bucket/a"
+    assert for_model("gs://bucket/a", POD)["metadata"]["annotations"]["qcnn/run"] == "gs://bucket/a"
 
 
 def test_a_prediction_ends_for_good_and_goes_by_itself() -> None:
-    spec = of_model("gs://bucket/a", POD)["spec"]
+    spec = for_model("gs://bucket/a", POD)["spec"]
     assert spec["backoffLimit"] == 0
     assert spec["ttlSecondsAfterFinished"] > 0
     assert spec["activeDeadlineSeconds"] > 0
@@ -79,10 +80,11 @@ def test_a_prediction_ends_for_good_and_goes_by_itself() -> None:
 @pytest.mark.parametrize("state", ["Created", "Running", "Failed"])
 def test_what_has_not_been_trained_cannot_predict(state: str) -> None:
     with pytest.raises(ConfigError, match=rf"^TFJob: must have succeeded, but is {state}\. Given: "):
-        of_training(_trained(state))
+        for_training(_trained(state))
 
 
 def test_a_job_that_exports_nothing_is_refused() -> None:
-    trained = json.loads(json.dumps(_trained()).replace('"--model"', '"--another"'))
+    job = cluster_job(from_mapping({}), "gs://bucket", POD, dataset="gs://bucket/dataset")
+    trained = {**tfjob(job, Identity("run", "train"), Policy()), "status": SUCCEEDED}
     with pytest.raises(ConfigError, match=r"^TFJob: exports no model; give --model\. Given: "):
-        of_training(trained)
+        for_training(trained)

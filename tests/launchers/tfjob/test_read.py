@@ -2,13 +2,17 @@
 
 import pytest
 
-from launchers.job import Job, Pod
+from launchers.job import Job
 from launchers.kubernetes import events
 from launchers.kubernetes.identity import Identity
+from launchers.kubernetes.kinds import is_suspended
+from launchers.pod import Pod
 from launchers.tfjob import read
 from launchers.tfjob.manifest import Manifest, Policy, tfjob
 
-JOB = Job(("train", "--to", "gs://a/$(QCNN_JOB)/b"), {"chief": 1, "worker": 2}, 3, 60, pod=Pod(image="qcnn"))
+OUTPUTS = {"logs": "gs://a/$(QCNN_JOB)/logs", "training": "gs://a/$(QCNN_JOB)/b"}
+POD = Pod(image="qcnn", service_account="trainer")
+JOB = Job(("train",), {"chief": 1, "worker": 2}, restarts=3, hang_seconds=60, pod=POD, outputs=OUTPUTS)
 
 
 def _tfjob(*conditions: tuple[str, str], policy: Policy | None = None) -> Manifest:
@@ -38,11 +42,11 @@ def test_the_state_is_the_condition_that_says_most(conditions: list[tuple[str, s
 
 def test_who_is_held_back_by_a_queue_is_suspended() -> None:
     job = _tfjob()
-    assert not read.is_suspended(job)
+    assert not is_suspended(job)
     job["spec"]["runPolicy"]["suspend"] = True
-    assert read.is_suspended(job)
-    assert read.is_suspended({"kind": "Job", "spec": {"suspend": True}})
-    assert not read.is_suspended({"kind": "Job", "spec": {"suspend": False}})
+    assert is_suspended(job)
+    assert is_suspended({"kind": "Job", "spec": {"suspend": True}})
+    assert not is_suspended({"kind": "Job", "spec": {"suspend": False}})
 
 
 def test_processes_are_those_of_all_roles() -> None:
@@ -50,11 +54,22 @@ def test_processes_are_those_of_all_roles() -> None:
 
 
 @pytest.mark.parametrize("seconds", [None, 30])
-def test_arguments_are_as_they_reach_the_training_with_and_without_a_switch(seconds: int | None) -> None:
-    made = _tfjob(policy=Policy(switch_seconds=seconds))
-    assert read.switch_seconds(made) == seconds
-    assert read.argument(made, "--to") == f"gs://a/{made['metadata']['name']}/b"
-    assert read.argument(made, "--from") is None
+def test_what_a_job_is_stands_in_its_manifest_and_not_in_its_command(seconds: int | None) -> None:
+    made = _tfjob(policy=Policy(lease_seconds=seconds))
+    for spec in made["spec"]["tfReplicaSpecs"].values():
+        spec["template"]["spec"]["containers"][0]["command"] = ["python", "-m", "another.module"]
+    name = made["metadata"]["name"]
+    assert read.lease_seconds(made) == seconds
+    assert list(read.outputs(made).items()) == [("training", f"gs://a/{name}/b"), ("logs", f"gs://a/{name}/logs")]
+    assert (read.restarts(made), read.service_account(made)) == (3, "trainer")
+
+
+def test_what_others_have_made_of_annotations_is_no_failure() -> None:
+    made = _tfjob()
+    made["metadata"]["annotations"] = {"qcnn/lease-seconds": "soon", "qcnn/model": ""}
+    assert (read.lease_seconds(made), read.outputs(made)) == (None, {})
+    del made["metadata"]["annotations"]
+    assert (read.lease_seconds(made), read.outputs(made)) == (None, {})
 
 
 def _scheduled(name: str, uid: str, created: str = "2026-01-31T12:00:01Z") -> Manifest:

@@ -1,12 +1,11 @@
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.trainer.conftest import documents
 from trainer.quantum.floor import Floor, floor_of
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
 # Midpoints, so that the mean over them is the integral over [-pi, pi).
 ANGLE = (np.arange(200_000) + 0.5) / 100_000 * np.pi - np.pi
 LABEL = np.where(np.abs(ANGLE) <= np.pi / 2, 1.0, -1.0)
@@ -42,7 +41,7 @@ def test_a_single_readout_has_no_hidden_layer_to_go_below_it() -> None:
     assert floor_of("deep", "relu") == floor_of("deep", "linear")
 
 
-def test_the_readme_quotes_them() -> None:
-    quoted = re.search(r"1 - 8/pi\^2 = (\d\.\d+); `deep`.* cannot beat (\d\.\d+)\.", README)
+def test_the_documents_quote_them() -> None:
+    quoted = re.search(r"1 - 8/pi\^2 = (\d\.\d+); `deep`.* cannot beat (\d\.\d+)\.", documents())
     assert quoted
     assert quoted.groups() == tuple(f"{_floor(model).mse:.4f}" for model in ("hybrid", "deep"))

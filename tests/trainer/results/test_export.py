@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
+from tests.trainer.conftest import documents
 from trainer import data
 from trainer.config import ExperimentConfig
 from trainer.descriptions import load_description, save_description
@@ -96,9 +97,8 @@ def test_what_ran_stands_beside_the_word(model_folder: Path) -> None:
     assert (source["simulator"], source["simulator_used"]) == ("auto", "statevector")
 
 
-def test_the_weights_have_the_names_and_shapes_of_the_readme(model_folder: Path) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    rows = re.findall(r"^\| `(layers/\S+)` \| \((.*?)\) \|", readme, re.MULTILINE)
+def test_the_weights_have_the_documented_names_and_shapes(model_folder: Path) -> None:
+    rows = re.findall(r"^\| `(layers/\S+)` \| \((.*?)\) \|", documents(), re.MULTILINE)
     sizes = {"parameters": 21, "readouts": 2, "hidden_units": 8, "1": 1}
     documented = {name: tuple(sizes[size] for size in re.findall(r"\w+", shape)) for name, shape in rows}
     found = {}

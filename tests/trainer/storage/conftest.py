@@ -12,7 +12,9 @@ from moto.server import ThreadedMotoServer
 
 from tests.buckets import new_bucket
 from tests.trainer.storage.faults import FaultyProxy
-from trainer.storage.stores import Store, in_bucket, open_store
+from trainer.storage.address import in_bucket
+from trainer.storage.interface import Store
+from trainer.storage.stores import open_store
 
 
 def opened(address: str) -> contextlib.closing[Store]:

@@ -13,7 +13,7 @@ from tests.trainer.storage.faults import FaultyProxy
 from trainer.errors import ArtifactError, ConfigError
 from trainer.storage import copies, google, mirror, s3
 from trainer.storage.copies import local_copy, new_copy, working_copy
-from trainer.storage.stores import UnreachableError
+from trainer.storage.interface import UnreachableError
 
 
 def _put(address: str, name: str, content: str, folder: Path) -> None:

@@ -1,7 +1,8 @@
-"""Addresses, and what a folder in a bucket does whoever keeps it."""
+"""What a folder in a bucket does, whoever keeps it."""
 
 import gc
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,21 +11,47 @@ import pytest
 from tests.trainer.storage.faults import FaultyProxy
 from trainer.errors import ConfigError
 from trainer.storage import google, s3
-from trainer.storage.stores import Store, UnreachableError, in_bucket
+from trainer.storage.address import SCHEMES, Address
+from trainer.storage.copies import local_copy
+from trainer.storage.interface import Store, UnreachableError
 
 # Sent in one request, and in several.
 SMALL, LARGE = (bytes(range(256)) * 1024 * count for count in (8, 48))
 
 
-@pytest.mark.parametrize("local", ["runs/a", "/runs/a", ".", "gs:/bucket", "C:\\runs"])
-def test_a_path_is_no_bucket(local: str) -> None:
-    assert in_bucket(local) is None
+class FolderStore:
+    """A store that somebody else brings: its buckets are local folders."""
+
+    def __init__(self, address: Address) -> None:
+        self._folder = Path("/", address.bucket, address.folder)
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self._folder.iterdir())
+
+    def versions(self) -> dict[str, str]:
+        return {name: str((self._folder / name).stat().st_mtime_ns) for name in self.names()}
+
+    def read(self, name: str, path: Path) -> None:
+        shutil.copy(self._folder / name, path)
+
+    def write(self, path: Path, name: str) -> None:
+        shutil.copy(path, self._folder / name)
+
+    def delete(self, name: str) -> None:
+        (self._folder / name).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        pass
 
 
-@pytest.mark.parametrize("address", ["gs://", "gs:///folder", "http://bucket/folder", "S3://bucket", "://bucket"])
-def test_other_addresses_are_refused_in_one_line(address: str) -> None:
-    with pytest.raises(ConfigError, match=rf"^address: must be a local folder or gs://BUCKET.* Given: {address}$"):
-        in_bucket(address)
+def test_a_store_is_added_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SCHEMES, "folder", f"{__name__}:FolderStore")
+    (tmp_path / "file").write_bytes(b"text")
+    with local_copy(f"folder:/{tmp_path}") as copy:
+        assert (copy / "file").read_bytes() == b"text"
+        assert copy != tmp_path
+    with pytest.raises(ConfigError, match=r"folder://BUCKET/FOLDER\. Given: nowhere://a$"), local_copy("nowhere://a"):
+        pass
 
 
 @pytest.mark.parametrize("folder", ["", "/", "/a", "/a/b/"])

@@ -1,28 +1,10 @@
-"""Trials of a study, and which is best."""
+"""The trials of a study, and which is best."""
 
-import csv
-import io
-import math
-from pathlib import Path
 from typing import Any
 
-import pytest
-
 from trainer.config import ExperimentConfig, from_mapping
-from trainer.errors import ArtifactError, ConfigError, TrainingError
 from trainer.study.search import search_from_mapping
-from trainer.study.trials import (
-    FailedTrial,
-    Trial,
-    best,
-    failure_kept,
-    load_failure,
-    plan,
-    save_failure,
-    table,
-    table_csv,
-    table_page,
-)
+from trainer.study.trials import Trial, best, plan
 from trainer.training.history import Epoch
 
 
@@ -30,7 +12,7 @@ def _plan(base: dict[str, Any], **search: Any) -> list[ExperimentConfig]:
     return plan(base, search_from_mapping(search))
 
 
-def _trial(val_loss: float, **words: Any) -> Trial:
+def a_trial(val_loss: float, **words: Any) -> Trial:
     return Trial(from_mapping(words), 5, Epoch(4, 0.5, 0.75, val_loss, 0.5, 1.0), words.get("seed", 0) / 4 or None)
 
 
@@ -59,151 +41,5 @@ def test_a_pipelines_struct_has_doubles_for_integers() -> None:
         assert trial.epochs in (2, 3, 4)
 
 
-def test_random_trials_follow_from_the_seed_and_more_begin_with_the_same() -> None:
-    search = {
-        "grid": {"model": ["hybrid", "deep"]},
-        "range": {"learning_rate": [0.001, 0.1, "log"], "rounds": [20, 30]},
-    }
-    few, many = (_plan({"seed": 3}, random=count, **search) for count in (5, 200))
-    assert few == many[:5]
-    assert few != _plan({"seed": 4}, random=5, **search)
-    rates = [trial.learning_rate for trial in many]
-    assert all(0.001 <= rate <= 0.1 for rate in rates)
-    # Evenly by their logarithm: half of them below the geometric mean.
-    assert 70 <= sum(rate < 0.01 for rate in rates) <= 130
-    assert {trial.rounds for trial in many} == set(range(20, 31))
-    assert {trial.model for trial in many} == {"hybrid", "deep"}
-
-
-def test_integers_on_a_log_scale_stay_within_their_bounds() -> None:
-    trials = _plan({}, range={"batch_size": [2, 64, "log"]}, random=300)
-    assert {min(trial.batch_size for trial in trials), max(trial.batch_size for trial in trials)} == {2, 64}
-
-
-@pytest.mark.parametrize(
-    ("search", "line"),
-    [
-        ({}, "study: needs values or ranges"),
-        ({"grid": {"learning": [1]}}, "study: only the experiment's words can be searched. Given: learning"),
-        ({"grid": {"qubits": []}}, "qubits: must have at least one value"),
-        ({"grid": {"qubits": 8}}, "grid: must be a mapping of words to lists"),
-        ({"grid": {"qubits": [8, 3]}}, "qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
-        ({"grid": {"options": [{}]}}, "study: only the experiment's words can be searched. Given: options"),
-        ({"range": {"qubits": [4, 8]}}, "random: must say how many trials"),
-        ({"range": {"qubits": [8, 4]}, "random": 1}, "qubits: a range must be of numbers, the lower first"),
-        ({"range": {"learning_rate": [0, 1, "log"]}, "random": 1}, "learning_rate: a range must be of numbers"),
-        ({"range": {"learning_rate": [0.1, 1, "square"]}, "random": 1}, "learning_rate: a range must be of numbers"),
-        ({"range": {"learning_rate": [math.nan, 1]}, "random": 1}, "learning_rate: a range must be of numbers"),
-        ({"range": {"model": [1, 2]}, "random": 1}, "model: a range must be of numbers"),
-        ({"range": {"qubits": 4}, "random": 1}, "qubits: a range must be [low, high]"),
-        (
-            {"range": {"qubits": [-math.inf, 8]}, "random": 1},
-            "qubits: a range must be [low, high], or [low, high, log], of",
-        ),
-        (
-            {"range": {"qubits": [4, 10**400]}, "random": 1},
-            "qubits: a range must be [low, high], or [low, high, log], of",
-        ),
-        ({"range": {"learning_rate": [-1e308, 1e308]}, "random": 1}, "learning_rate: a range must be [low, high], or"),
-        ({"range": {"x" * 1000: 4}, "random": 1}, f"{'x' * 98} ... {'x' * 97}: a range must be [low, high]"),
-        ({"grid": {"qubits": [8]}, "random": math.inf}, "random: must be an integer. Given: inf"),
-        ({"grid": {"qubits": [8]}, "random": math.nan}, "random: must be an integer. Given: nan"),
-        (
-            {"grid": {"qubits": [8]}, "random": 10**5000},
-            "study: must have at least 1 and at most 1000 trials. Given: an",
-        ),
-        ({"grid": ["x"] * 10**6}, "grid: must be a mapping of words to lists of values. Given: ['x', 'x', "),
-        ({"range": [4], "random": 1}, "range: must be a mapping"),
-        ({"grid": {"qubits": [8]}, "range": {"qubits": [4, 8]}, "random": 1}, "qubits: must have either"),
-        ({"grid": {"qubits": [8]}, "random": -1}, "study: must have at least 1"),
-        ({"grid": {"qubits": [8]}, "random": 1.5}, "random: must be an integer"),
-        ({"grid": {"seed": list(range(1001))}}, "study: must have at least 1 and at most 1000 trials. Given: 1001"),
-    ],
-)
-def test_what_is_no_study_is_one_line(search: dict[str, Any], line: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        _plan({}, **search)
-    assert str(refused.value).startswith(line)
-    assert "\n" not in str(refused.value)
-    assert len(str(refused.value)) < 500
-
-
 def test_the_best_has_the_lowest_validation_loss_the_first_of_equals() -> None:
-    assert best([_trial(0.3), _trial(0.2), _trial(0.2)]) == 1
-
-
-def test_the_table_shows_what_differs_and_says_which_is_best() -> None:
-    # A trial of an older release did not say what it makes of fresh samples.
-    trials = [_trial(0.25, seed=1), _trial(0.125, seed=0, options={"shots": 10})]
-    header, rows = table(trials)
-    read = list(csv.DictReader(io.StringIO(table_csv(header, rows))))
-    assert read == [
-        {
-            "trial": "0",
-            "seed": "1",
-            "shots": "0",
-            "train_loss": "0.5",
-            "val_loss": "0.25",
-            "val_accuracy": "0.5",
-            "fresh_mse": "0.25",
-            "weights_epoch": "4",
-            "epochs": "5",
-            "chosen": "",
-        },
-        {
-            "trial": "1",
-            "seed": "0",
-            "shots": "10",
-            "train_loss": "0.5",
-            "val_loss": "0.125",
-            "val_accuracy": "0.5",
-            "fresh_mse": "",
-            "weights_epoch": "4",
-            "epochs": "5",
-            "chosen": "best",
-        },
-    ]
-    page = table_page(header, rows)
-    assert "<td>best</td>" in page
-
-
-def test_a_trial_that_failed_is_a_row_with_its_reason_and_never_the_best() -> None:
-    failed = FailedTrial(from_mapping({"seed": 1}), "worker 0 ended with exit code 2: error: loss, Given: nan")
-    trials: list[Trial | FailedTrial] = [failed, _trial(0.5, seed=2), _trial(0.25, seed=3)]
-    assert best(trials) == 2
-    header, rows = table(trials)
-    read = list(csv.DictReader(io.StringIO(table_csv(header, rows))))
-    assert [(row["seed"], row["val_loss"], row["chosen"], row["failure"]) for row in read] == [
-        ("1", "", "", failed.reason),
-        ("2", "0.5", "", ""),
-        ("3", "0.25", "best", ""),
-    ]
-    assert failed.reason in table_page(header, rows)
-
-
-def test_where_all_trials_failed_so_has_the_study() -> None:
-    trials = [FailedTrial(from_mapping({"seed": seed}), f"reason {seed}") for seed in (1, 2)]
-    with pytest.raises(TrainingError, match=r"^study: all 2 trials failed; the first: reason 1$"):
-        best(trials)
-    _, rows = table(trials)
-    assert [row[-1] for row in rows] == ["reason 1", "reason 2"]
-
-
-def test_a_failure_is_kept_where_the_training_would_be(tmp_path: Path) -> None:
-    experiment = from_mapping({"seed": 7})
-    with failure_kept(experiment, tmp_path / "training"):
-        raise TrainingError("loss: is not finite. Given: nan")
-    assert load_failure(tmp_path / "training") == FailedTrial(experiment, "loss: is not finite. Given: nan")
-    assert load_failure(tmp_path) is None
-    with pytest.raises(KeyboardInterrupt), failure_kept(experiment, tmp_path / "other"):
-        raise KeyboardInterrupt
-    assert load_failure(tmp_path / "other") is None
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"experiment": {"qubits": 3}, "reason": ""}', "\x00"])
-def test_a_damaged_failure_is_one_line(tmp_path: Path, content: str) -> None:
-    save_failure(FailedTrial(from_mapping({}), "reason"), tmp_path)
-    (path,) = tmp_path.iterdir()
-    path.write_text(content)
-    with pytest.raises(ArtifactError, match=r"^training: failure\.json is damaged \(.*Given: "):
-        load_failure(tmp_path)
+    assert best([a_trial(0.3), a_trial(0.2), a_trial(0.2)]) == 1

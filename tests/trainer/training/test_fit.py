@@ -26,7 +26,7 @@ from trainer.results import export
 from trainer.results.evaluate import predict
 from trainer.training import checkpoints
 from trainer.training.fit import train
-from trainer.training.state import Training, assign
+from trainer.training.state import Training, assign, load_saved
 
 
 def test_equals_plain_gradient_descent_on_each_true_batch(
@@ -83,8 +83,9 @@ def test_what_a_checkpoint_holds_must_fit_the_model(
     for weights in (checkpoint.weights[:-1], (np.zeros(20), *checkpoint.weights[1:])):
         folder = tmp_path / str(len(weights))
         checkpoints.save(dataclasses.replace(checkpoint, weights=weights, history=checkpoint.history[:1]), folder)
+        saved = load_saved(small_config, small_dataset, folder)
         with pytest.raises(ArtifactError, match=r"^checkpoint: its weights must be of shapes \[\(21,\), .*Given: \["):
-            Training(small_config, small_dataset, folder, tf.distribute.get_strategy())
+            Training(small_config, small_dataset, folder, tf.distribute.get_strategy(), saved)
 
 
 def test_a_circuit_of_gates_that_cirq_cannot_write_down_is_known_again(
@@ -311,7 +312,7 @@ def test_stopping_early_is_complete_and_changes_nothing_when_started_again(tmp_p
     assert train(config, dataset, tmp_path) == train(config, dataset, tmp_path)
 
 
-def test_a_damaged_checkpoint_is_said_and_the_one_before_is_used(
+def test_a_damaged_checkpoint_is_reported_once_and_the_one_before_is_used(
     small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
 ) -> None:
     with warning_lines() as lines:
@@ -319,7 +320,8 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_is_used(
         newest = tmp_path / "checkpoints" / "epoch-000002.npz"
         newest.write_bytes(newest.read_bytes()[:-100])
         history = train(small_config, small_dataset, tmp_path)
-    assert any("epoch-000002.npz; the one before is used" in line for line in lines)
+    (reported,) = (line for line in lines if "is damaged" in line)
+    assert reported.endswith("epoch-000002.npz; the one before is used")
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
     assert checkpoint
     assert outcomes(history) == outcomes(checkpoint.history)

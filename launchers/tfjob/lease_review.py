@@ -1,4 +1,4 @@
-"""What others may do in a namespace, asked before something is created that would fail for it."""
+"""Whether the pods of a training may read its Lease: asked before pods are created that would fail for it."""
 
 from launchers.kubernetes.api import REVIEWS, Api
 from launchers.kubernetes.refusals import RefusedError
@@ -7,7 +7,7 @@ from trainer.errors import ConfigError
 
 
 def check_lease_right(api: Api, account: str, lease: str) -> None:
-    """Refuse a service account that may not read its launcher's Lease; go on where that cannot be asked.
+    """Refuse a service account that may not read its launcher's Lease; do nothing where that may not be asked.
 
     Raises:
         ConfigError: it may not; one line with the role, and the binding to make.
@@ -19,7 +19,7 @@ def check_lease_right(api: Api, account: str, lease: str) -> None:
         "metadata": {"namespace": api.namespace},
         "spec": {
             "user": f"system:serviceaccount:{api.namespace}:{account}",
-            # As the API server sees them (ServiceAccounts, "authentication").
+            # The groups of every service account (Kubernetes, "Authenticating").
             "groups": [accounts, f"{accounts}:{api.namespace}", "system:authenticated"],
             "resourceAttributes": {
                 "namespace": api.namespace,

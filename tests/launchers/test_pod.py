@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from launchers.job import Pod
-from launchers.pod_settings import pod_settings
+from launchers.pod import Pod, pod_settings
 from trainer.errors import ConfigError
 
 

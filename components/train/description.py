@@ -1,0 +1,63 @@
+"""An experiment as a training job: by processes of this machine, or on a cluster."""
+
+import sys
+from collections.abc import Mapping
+
+from launchers.job import OUTPUTS, Job
+from launchers.kubernetes.pod_template import JOB_VARIABLE
+from launchers.pod import Pod
+from trainer.config import ExperimentConfig
+from trainer.errors import ConfigError
+from trainer.storage.address import SCHEMES, in_bucket
+
+# The worker's flag for the address of each output.
+_FLAGS = {"training": "--workdir", "logs": "--logs", "model": "--model"}
+
+
+def local_job(config: ExperimentConfig, dataset: str, training: str, logs: str) -> Job:
+    """Describe the training of an experiment by processes of this machine, which write into its folders."""
+    return _describe(sys.executable, config, dataset, {"training": training, "logs": logs}, pod=None)
+
+
+def cluster_job(config: ExperimentConfig, output: str, pod: Pod, dataset: str | None = None) -> Job:
+    """Describe the training of an experiment on a cluster; `output` gets a folder that is named after the job.
+
+    A job that is given the address of its dataset is one step of a pipeline. Without it, every process makes the
+    dataset, and the leading one exports the model in the end.
+
+    Raises:
+        ConfigError: not all pods could reach the address, or what the training is to be continued from.
+    """
+    _check_reachable(config, output)
+    place = f"{output.rstrip('/')}/$({JOB_VARIABLE})"
+    outputs = {name: f"{place}/{name}" for name in OUTPUTS if name != "model" or not dataset}
+    return _describe("python", config, dataset, outputs, pod)
+
+
+def _describe(
+    python: str, config: ExperimentConfig, dataset: str | None, outputs: Mapping[str, str], pod: Pod | None
+) -> Job:
+    arguments = {"--experiment": config.to_json(), **({"--dataset": dataset} if dataset else {})}
+    arguments |= {_FLAGS[name]: address for name, address in outputs.items()}
+    return Job(
+        argv=(python, "-m", "trainer.worker", *(word for pair in arguments.items() for word in pair)),
+        replicas={"worker": config.workers},
+        restarts=config.options.restarts,
+        hang_seconds=config.options.hang_seconds,
+        port_flags=("--profiler-port",),
+        pod=pod,
+        outputs=outputs,
+    )
+
+
+def _check_reachable(config: ExperimentConfig, output: str) -> None:
+    """Refuse an output, or a training to continue from, that not all pods could reach."""
+    is_bucket = in_bucket(output)
+    if not is_bucket and not output.startswith("/"):
+        raise ConfigError(
+            f"output: must be {', '.join(f'{scheme}://BUCKET/FOLDER' for scheme in SCHEMES)}, or an absolute path at "
+            f"which the pods have a volume. Given: {output}"
+        )
+    source = config.options.continue_from
+    if source and not (is_bucket and in_bucket(source)):
+        raise ConfigError(f"continue_from: must be in a bucket on a cluster, as must be the output. Given: {source}")

@@ -1,0 +1,85 @@
+"""What the processes of a job are given on a cluster: validated when it is read, before any cluster is asked."""
+
+import logging
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+
+from launchers.secrecy import secrets_in
+from trainer.errors import ConfigError, given
+
+logger = logging.getLogger("qcnn")
+
+# apimachinery, pkg/api/resource/quantity.go.
+_QUANTITY = r"^\d+(\.\d+)?([KMGTPE]i|[numkMGTPE]|[eE]\d+)?$"
+
+
+def _number_as_text(value: object) -> object:
+    """In YAML, two CPUs are a number."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+Quantity = Annotated[str, StringConstraints(pattern=_QUANTITY), BeforeValidator(_number_as_text)]
+SecretKey = Annotated[str, StringConstraints(pattern=r"^[^/]+/[^/]+$")]
+
+
+class Pod(BaseModel):
+    """What each process of a job is given on a cluster; each field's description says what it accepts.
+
+    Quantities (`cpu`, `memory`) are Kubernetes' own. `secrets` maps environment variables to the secrets and keys that
+    they are taken from. `volumes` maps the path a volume is mounted at to its source, as in a pod's spec:
+    {"hostPath": {"path": ...}}.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    image: str = Field(description="text")
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
+        "IfNotPresent", description="one of Always, IfNotPresent, Never"
+    )
+    pull_secrets: tuple[str, ...] = Field((), description="a list of the names of secrets")
+    service_account: str = Field("default", description="text")
+    cpu: Quantity = Field("1", description="a quantity such as 2 or 500m")
+    memory: Quantity = Field("2Gi", description="a quantity such as 2Gi")
+    gpus: int = Field(0, ge=0, strict=True, description="an integer, at least 0")
+    environment: Mapping[str, str] = Field({}, description="a mapping of names to text (numbers in quotation marks)")
+    secrets: Mapping[str, SecretKey] = Field({}, description="a mapping of variables to SECRET/KEY")
+    volumes: Mapping[str, Mapping[str, Any]] = Field(
+        {}, description="a mapping of paths to the sources of volumes, as in a pod's spec"
+    )
+    node_selector: Mapping[str, str] = Field({}, description="a mapping of labels to text")
+    tolerations: tuple[Mapping[str, Any], ...] = Field((), description="a list of tolerations, as in a pod's spec")
+    labels: Mapping[str, str] = Field({}, description="a mapping of labels to text")
+
+
+def pod_settings(values: Mapping[str, Any]) -> Pod:
+    """Validate the settings of a job's pods; `image` is the only one without a default. Warn of secrets among them.
+
+    Raises:
+        ConfigError: one line with the first that is wrong, its value and what is allowed.
+    """
+    try:
+        pod = Pod.model_validate(dict(values))
+    except ValidationError as error:
+        raise _refused(error) from None
+    for name in secrets_in(pod.environment):
+        logger.warning(
+            "warning: pod.environment: %s looks like a secret, which everybody who may look at the job can read there; "
+            "keep it in a Secret, and name that in the pod's settings: secrets: {%s: SECRET/KEY}",
+            *(name, name),
+        )
+    return pod
+
+
+def _refused(error: ValidationError) -> ConfigError:
+    """Return one line with the first setting that is wrong."""
+    first = error.errors(include_url=False)[0]
+    field, *within = map(str, first["loc"])
+    name = ".".join(("pod", field, *within))
+    if first["type"] == "missing":
+        return ConfigError(f"{name}: must be given. Given: none")
+    if first["type"] == "extra_forbidden":
+        keys = ", ".join(Pod.model_fields)
+        return ConfigError(f"{name}: unknown key; the keys are {keys}. Given: {given(first['input'])}")
+    return ConfigError(f"{name}: must be {Pod.model_fields[field].description}. Given: {given(first['input'])}")

@@ -1,0 +1,12 @@
+"""TFJobs as the training operator (v1.9.4) knows them: their resource, their roles, the labels of their pods."""
+
+from launchers.kubernetes.api import Resource
+from launchers.kubernetes.kinds import Kind
+
+TFJOBS = Resource("/apis/kubeflow.org/v1", "tfjobs")
+# Set by the operator on every pod.
+JOB_NAME_LABEL = "training.kubeflow.org/job-name"
+_ROLE_LABEL = "training.kubeflow.org/replica-type"
+_INDEX_LABEL = "training.kubeflow.org/replica-index"
+TFJOB = Kind("TFJob", TFJOBS, "Succeeded", JOB_NAME_LABEL, _ROLE_LABEL, _INDEX_LABEL, many=True)
+REPLICA_TYPES = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": "Evaluator"}

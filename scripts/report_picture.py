@@ -1,0 +1,41 @@
+"""Draw docs/pictures/report.png, a run's report as a browser shows it: python scripts/report_picture.py RUN.
+
+scripts/install-browser installs the browser.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PICTURE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "report.png"
+# Up to the tables of parameters, in pixels.
+_SIZE = (1000, 1092)
+_MOST_BYTES = 200_000
+
+
+def draw(report: Path, picture: Path) -> None:
+    """Write a picture of a report's upper part."""
+    with tempfile.TemporaryDirectory() as profile:
+        options = ("headless", "no-sandbox", "no-first-run", "hide-scrollbars", "disable-gpu", "disable-sync")
+        command = ["chromium", *(f"--{option}" for option in options), f"--user-data-dir={profile}"]
+        command += [f"--window-size={_SIZE[0]},{_SIZE[1]}", f"--screenshot={picture}", report.resolve().as_uri()]
+        try:
+            subprocess.run(command, check=True, capture_output=True, timeout=120)
+        except (OSError, subprocess.SubprocessError) as error:
+            sys.exit(f"picture: chromium cannot draw it; scripts/install-browser installs it. Given: {error}")
+
+
+def main() -> None:
+    """Draw the report of the run that is named."""
+    reports = [path for argument in sys.argv[1:] for path in [Path(argument, "evaluate", "report.html")]]
+    if len(reports) != 1 or not reports[0].is_file():
+        sys.exit(f"picture: needs the folder of one finished run. Given: {' '.join(sys.argv[1:]) or 'none'}")
+    draw(reports[0], PICTURE)
+    size = PICTURE.stat().st_size
+    if size > _MOST_BYTES:
+        sys.exit(f"picture: must have at most {_MOST_BYTES} bytes. Given: {size}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""An experiment as a training job."""
+
+import sys
+from typing import Any
+
+import pytest
+
+from components.train.description import cluster_job, local_job
+from launchers.job import Job
+from launchers.kubernetes.identity import Identity
+from launchers.pod import Pod
+from launchers.tfjob import read
+from launchers.tfjob.manifest import Policy, tfjob
+from trainer.config import from_json, from_mapping
+from trainer.errors import ConfigError
+
+POD = Pod(image="qcnn")
+EXPERIMENT = from_mapping({"qubits": 4, "workers": 3, "options": {"restarts": 7, "hang_seconds": 90.0}})
+
+
+def _given(job: Job) -> dict[str, str]:
+    """Return what the worker is told, by flag."""
+    words = job.argv[3:]
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def test_a_training_is_the_same_wherever_it_runs() -> None:
+    here = local_job(EXPERIMENT, "/dataset", "/output/$(QCNN_JOB)/training", "/output/$(QCNN_JOB)/logs")
+    there = cluster_job(EXPERIMENT, "/output", POD, dataset="/dataset")
+    assert here.argv[0] == sys.executable
+    assert here.argv[1:] == there.argv[1:]
+    for job in (here, there):
+        assert (job.processes(), job.restarts, job.hang_seconds) == (
+            [("worker", 0), ("worker", 1), ("worker", 2)],
+            7,
+            90,
+        )
+        assert from_json(_given(job)["--experiment"]) == EXPERIMENT
+    assert (here.outputs, here.port_flags) == (there.outputs, there.port_flags)
+    assert (here.pod, there.pod) == (None, POD)
+
+
+@pytest.mark.parametrize("output", ["gs://bucket", "s3://bucket/a/b/", "minio://bucket/a", "/data"])
+def test_what_is_written_lies_in_a_folder_named_by_the_job(output: str) -> None:
+    described = cluster_job(EXPERIMENT, output, POD)
+    job = tfjob(described, Identity("run", "train"), Policy(lease_seconds=None))
+    place = f"{output.rstrip('/')}/{job['metadata']['name']}"
+    assert read.outputs(job) == {name: f"{place}/{name}" for name in ("training", "logs", "model")}
+    told = {flag: word.replace("$(QCNN_JOB)", job["metadata"]["name"]) for flag, word in _given(described).items()}
+    assert [told[flag] for flag in ("--workdir", "--logs", "--model")] == list(read.outputs(job).values())
+    assert job["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 3
+
+
+def test_a_training_with_a_dataset_leaves_the_export_to_others() -> None:
+    job = cluster_job(EXPERIMENT, "gs://bucket", POD, dataset="gs://bucket/dataset")
+    assert job.outputs.keys() == {"training", "logs"}
+    assert _given(job).keys() == {"--experiment", "--dataset", "--workdir", "--logs"}
+
+
+@pytest.mark.parametrize(
+    ("output", "words", "said"),
+    [
+        ("runs", {}, "^output: must be gs://BUCKET/FOLDER, .* a volume. Given: runs$"),
+        ("ftp://host/a", {}, "^address: must be .* Given: ftp://host/a$"),
+        ("gs://bucket", {"continue_from": "runs/a"}, "^continue_from: must be in a bucket .* Given: runs/a$"),
+        ("/data", {"continue_from": "gs://bucket/a"}, "^continue_from: must be in a bucket .* Given: gs://bucket/a$"),
+    ],
+)
+def test_what_not_every_pod_could_reach_is_refused(output: str, words: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        cluster_job(from_mapping({"options": words}), output, POD)

@@ -1,0 +1,100 @@
+"""The worked examples of docs/extend.md, as they stand there."""
+
+import contextlib
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipelines.compilation import compile_qcnn
+from tests.docs.documents import example
+from tests.trainer.conftest import SMALL
+from tests.trainer.simulators.step import step
+from trainer import data
+from trainer.config import from_mapping
+from trainer.model import build_model, build_optimizer
+from trainer.quantum import circuits
+from trainer.simulators import Batch, Limits, statevector
+from trainer.simulators.gates import read_network
+from trainer.storage.address import Address
+from trainer.storage.copies import download
+from trainer.storage.mirror import Mirror
+from trainer.training.batches import shard
+from trainer.training.steps import training_epoch
+
+
+def _module(title: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """Run an example as a module."""
+    module = types.ModuleType(Path(title).stem)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(compile(example(title), title, "exec"), module.__dict__)
+    return module
+
+
+def test_a_circuit_of_ones_own_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    _module("my_circuits.py", monkeypatch)
+    ansatz = circuits.build("my_circuits:ladder", 5)
+    assert (len(ansatz.symbols), len(ansatz.readouts)) == (10, 2)
+    assert read_network(ansatz, circuits.ring(5)).readouts == (3, 4)
+
+
+def test_a_strategy_of_ones_own_trains(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = from_mapping({**SMALL, "simulator": "statevector"})
+    samples = data.generate(config).train
+    strategy = _module("trainer/training/strategies.py", monkeypatch).one_device()
+    with strategy.scope():
+        model, optimizer = build_model(config), build_optimizer(config)
+        optimizer.build(model.trainable_variables)
+    first = samples.take(np.arange(config.batch_size))
+    loss = np.mean((model((first.qubit, first.angle)).numpy()[:, 0] - first.label) ** 2)
+    measures = training_epoch(strategy, model, optimizer)(shard(samples, config.batch_size, 1))
+    # Each step measures before it updates.
+    assert measures[0, 0] == pytest.approx(loss)
+    assert np.mean((model((first.qubit, first.angle)).numpy()[:, 0] - first.label) ** 2) < loss
+
+
+def test_a_simulator_of_ones_own_agrees_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    # An odd number: some gates act on qubits that are not in ascending order.
+    network = read_network(circuits.build("hybrid", 5), circuits.ring(5))
+    own = _module("trainer/simulators/plain.py", monkeypatch).Plain(network)
+    known = statevector.create(network, Limits(memory=2**30, batch=4))
+    random = np.random.default_rng(0)
+    parameters = random.uniform(0, 2, network.parameters)
+    batch = Batch(tf.constant([0, 2, 4, 2]), tf.constant([0.1, -2, 3, 1], tf.float32))
+    weights = random.normal(size=(4, len(network.readouts)))
+    for found, expected in zip(
+        step(own, parameters, batch, weights), step(known, parameters, batch, weights), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    for found, expected in zip(own.table(tf.constant(parameters)), known.table(tf.constant(parameters)), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_store_of_ones_own_follows_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = _module("trainer/storage/mounted.py", monkeypatch).MountedStore
+    store = made(Address("mnt", "share", "runs/1"), tmp_path / "mnt")
+    folder = tmp_path / "training"
+    (folder / "checkpoints").mkdir(parents=True)
+    with contextlib.closing(Mirror(folder, store)) as mirror:
+        (folder / "checkpoints" / "epoch-000001.npz").write_bytes(b"1")
+        mirror.flush()
+        (folder / "history.csv").write_bytes(b"2")
+        (folder / "checkpoints" / "epoch-000001.npz").unlink()
+        mirror.flush()
+    assert store.names() == list(store.versions()) == ["history.csv"]
+    download(store, tmp_path / "copy")
+    assert (tmp_path / "copy" / "history.csv").read_bytes() == b"2"
+
+
+def test_a_target_of_ones_own_trains_in_the_steps_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = _module("pipelines/one_pod/target.py", monkeypatch).ONE_POD
+    spec = compile_qcnn(target, tmp_path / "qcnn.yaml")
+    (trains,) = [
+        executor["container"]["command"][-1]
+        for name, executor in spec.deployment_spec["executors"].items()
+        if name == "exec-train"
+    ]
+    assert "components.train.local.step" in trains

@@ -1,0 +1,78 @@
+"""What the documents promise that code can check: words, names, pictures and links."""
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.documents import DOCUMENTS, PAGES, ROOT
+from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS, describe
+
+WORDS = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
+MOST_BYTES = 200_000
+# What stands in backticks and looks like a path of the checkout.
+_PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|yaml|md))`")
+# Files of a run, and what compile.py writes.
+_MADE = ("build/", "evaluate/", "runs/")
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_every_word_is_described_as_the_config_does(name: str) -> None:
+    field = WORDS[name]
+    page = (ROOT / "docs" / "experiment.md").read_text()
+    assert page.count(f"| `{name}` | {field.default} | {describe(field)} |\n") == 1
+
+
+def test_the_table_of_words_is_what_the_script_writes() -> None:
+    page = (ROOT / "docs" / "experiment.md").read_text()
+    script = runpy.run_path(str(ROOT / "scripts" / "experiment_words.py"))
+    assert script["with_table"](page) == page
+    assert len(re.findall(r"^\| `\w+` \|", script["table"](), re.MULTILINE)) == len(WORDS)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_modules_targets_and_files_that_are_named_exist(path: Path) -> None:
+    text = path.read_text()
+    for module in re.findall(r"python -m ((?:benchmarks|trainer)\.\w+)", text):
+        assert (ROOT / f"{module.replace('.', '/')}.py").is_file(), module
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"(?:^|`)make ([a-z][\w-]*)", text, re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+    for name in _PATH.findall(text):
+        if not name.startswith(_MADE):
+            # Within a room's own lines its modules are named from there on.
+            assert (ROOT / name).is_file() or (ROOT / "trainer" / name).is_file(), name
+
+
+def test_no_document_needs_what_is_outside_of_the_checkout() -> None:
+    for path in [*DOCUMENTS, *ROOT.glob("examples/*")]:
+        assert not re.search(r"\.\./shared|/work/|/tmp/|localhost:\d+/v2|pypi\.org", path.read_text()), path.name
+
+
+def test_pictures_are_small_and_each_is_shown() -> None:
+    shown = {Path(name).name for path in DOCUMENTS for name in re.findall(r"!\[[^]]+\]\((\S+)\)", path.read_text())}
+    pictures = {path.name: path.stat().st_size for path in (ROOT / "docs" / "pictures").iterdir()}
+    assert pictures.keys() == shown
+    assert max(pictures.values()) <= MOST_BYTES
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path not in PAGES], ids=lambda path: path.name)
+def test_links_of_what_is_no_page_lead_to_files(path: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[\w-]*)?\)", path.read_text()):
+        assert target.startswith("https://") or (ROOT / target).is_file(), target
+
+
+def test_the_site_is_built_and_no_link_leads_nowhere(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for page in PAGES:
+        html = (site / page.with_suffix(".html").name).read_text()
+        # Opening a page fetches nothing from elsewhere.
+        assert not re.findall(r'(?:src|<link[^>]*href)="https?://', html)

@@ -1,0 +1,110 @@
+"""What a person is told of a TFJob, by what the API server returns."""
+
+import datetime
+from typing import Any
+
+import pytest
+
+from launchers.job import Job
+from launchers.kubernetes.identity import Identity
+from launchers.kubernetes.pods import Process
+from launchers.pod import Pod
+from launchers.tfjob.manifest import Policy, tfjob
+from launchers.tfjob.status import process_state, process_statuses, status_of
+from tests.launchers.kubernetes.processes import process
+
+NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.timezone.utc)
+OUTPUTS = {"training": "gs://a/$(QCNN_JOB)/training"}
+
+
+def _job(**status: Any) -> dict[str, Any]:
+    described = Job(("train",), {"worker": 2}, restarts=3, hang_seconds=60, pod=Pod(image="qcnn"), outputs=OUTPUTS)
+    made = tfjob(described, Identity("run", "train"), Policy())
+    made["metadata"] |= {"uid": "1-2-3", "creationTimestamp": "2026-01-31T11:00:00Z"}
+    return {**made, "status": {"conditions": [{"type": "Running", "status": "True", "message": "it runs"}], **status}}
+
+
+def _pod(index: int, **state: Any) -> dict[str, Any]:
+    labels = {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": str(index)}
+    name = f"{_job()['metadata']['name']}-worker-{index}"
+    return {
+        "metadata": {"name": name, "uid": f"uid-{index}", "labels": labels},
+        "status": {"containerStatuses": [{"name": "tensorflow", "state": state}]},
+    }
+
+
+RUNNING: dict[str, Any] = {"running": {}}
+WAITING = {"waiting": {"reason": "ContainerCreating"}}
+
+
+def test_a_job_is_told_with_its_processes_times_and_outputs() -> None:
+    pods = [_pod(0, **RUNNING), _pod(1, **WAITING)]
+    scheduled = [
+        {
+            "metadata": {"creationTimestamp": "2026-01-31T11:30:00Z"},
+            "involvedObject": {"name": pods[0]["metadata"]["name"], "uid": "a pod before"},
+        }
+    ]
+    job = _job(startTime="2026-01-31T11:00:30Z")
+    name = job["metadata"]["name"]
+    status = status_of(job, pods, scheduled, NOON)
+    assert (status.name, status.run, status.state, status.message) == (name, "run", "Running", "it runs")
+    assert (status.processes, status.running, status.restarts) == (2, 1, 1)
+    assert (status.age, status.duration) == (3600, 3570)
+    assert status.outputs == {"training": f"gs://a/{name}/training"}
+
+
+def test_what_has_ended_lasted_until_then_and_what_has_not_begun_has_lasted_for_no_time() -> None:
+    ended = _job(startTime="2026-01-31T11:10:00Z", completionTime="2026-01-31T11:10:05Z")
+    assert status_of(ended, [], [], NOON).duration == 5
+    assert status_of(_job(), [], [], NOON).duration is None
+
+
+@pytest.mark.parametrize(
+    ("seen", "state"),
+    [
+        (None, "waiting"),
+        (process("0a"), "running"),
+        (process("0a!"), "ending"),
+        (process("0a:0"), "finished"),
+        (process("0a:0!"), "finished"),
+        (process("0a:1"), "failed"),
+        (process("0a:137^"), "failed"),
+        (process("0a:137"), "lost"),
+        (process("0a:143!"), "lost"),
+    ],
+)
+def test_the_state_of_a_process_follows_from_its_pod(seen: Process | None, state: str) -> None:
+    assert process_state(seen) == state
+
+
+def test_why_a_process_does_not_start_is_asked_of_events_where_its_pod_does_not_say() -> None:
+    asked: list[str | None] = []
+
+    def ask(process: Process | None) -> str:
+        asked.append(process.name if process else None)
+        return "by events"
+
+    def troubles(*pods: dict[str, Any], **status: Any) -> list[str | None]:
+        return [each.trouble for each in process_statuses(_job(**status), pods, ask)]
+
+    image = {"waiting": {"reason": "ErrImagePull", "message": "none"}}
+    assert troubles(_pod(0, **RUNNING), _pod(1, **image)) == [None, "cannot start, ErrImagePull: none"]
+    assert asked == []
+    assert troubles(_pod(0, **WAITING)) == ["by events", "by events"]
+    assert asked == ["worker 0", None]
+    ended = [{"type": "Failed", "status": "True"}]
+    assert troubles(_pod(0, **WAITING), conditions=ended) == [None, None]
+    assert asked == ["worker 0", None]
+
+
+def test_processes_are_told_in_order_those_without_a_pod_included() -> None:
+    pods = [_pod(1, terminated={"exitCode": 3, "reason": "Error"})]
+    first, second = process_statuses(_job(), pods, lambda _: None)
+    assert (first.name, first.pod, first.state, first.exit_code) == ("worker 0", None, "waiting", None)
+    assert (second.name, second.pod, second.state, second.exit_code) == (
+        "worker 1",
+        pods[0]["metadata"]["name"],
+        "failed",
+        3,
+    )

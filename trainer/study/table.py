@@ -1,0 +1,67 @@
+"""The trials of a study as a table: rows, CSV and a page."""
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from trainer.config import ExperimentConfig
+from trainer.results import page
+from trainer.study.search import FIELDS
+from trainer.study.trials import FailedTrial, Trial, best
+
+_MEASURED = ("train_loss", "val_loss", "val_accuracy", "fresh_mse", "weights_epoch", "epochs")
+
+
+def table(trials: Sequence[Trial | FailedTrial]) -> tuple[list[str], list[list[Any]]]:
+    """Return the names of the columns and a row for each trial: words that differ, losses, whether it is the best.
+
+    Where one has failed, the last column says why.
+    """
+    words = [_words(trial.experiment) for trial in trials]
+    differing = [name for name in FIELDS if len({own[name] for own in words}) > 1]
+    failures = [trial.reason if isinstance(trial, FailedTrial) else "" for trial in trials]
+    chosen = None if all(failures) else best(trials)
+    rows = [
+        [
+            number,
+            *(own[name] for name in differing),
+            *(_measures(trial) if isinstance(trial, Trial) else [""] * len(_MEASURED)),
+            "best" if number == chosen else "",
+            *([failure] if any(failures) else []),
+        ]
+        for number, (trial, own, failure) in enumerate(zip(trials, words, failures, strict=True))
+    ]
+    return ["trial", *differing, *_MEASURED, "chosen", *(["failure"] if any(failures) else [])], rows
+
+
+def table_csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return the table as CSV, its numbers unrounded."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def table_page(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return the table as one HTML page that fetches nothing."""
+    title = f"{len(rows)} trials, best by validation loss"
+    return page.document("Study", title, [page.table(header, shown(rows), ["transparent"] * len(rows))])
+
+
+def shown(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
+    """Return the rows of a table for people."""
+    return [[f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+
+
+def _measures(trial: Trial) -> list[Any]:
+    """Return what `_MEASURED` names."""
+    chosen = trial.chosen
+    fresh_mse = "" if trial.fresh_mse is None else trial.fresh_mse
+    return [chosen.train_loss, chosen.val_loss, chosen.val_accuracy, fresh_mse, chosen.epoch, trial.epochs]
+
+
+def _words(experiment: ExperimentConfig) -> dict[str, Any]:
+    words = experiment.model_dump()
+    return {**words, **words.pop("options")}
