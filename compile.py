@@ -5,17 +5,13 @@ from pathlib import Path
 
 import click
 
+from components.image import IMAGE
+from pipelines.compilation import compile_qcnn, compile_study
 from pipelines.critical_path import critical_path
-from pipelines.targets import (
-    IMAGE,
-    TARGETS,
-    ConfigError,
-    Viewer,
-    compile_study,
-    compile_target,
-    read_defaults,
-    read_settings,
-)
+from pipelines.targets import TARGETS
+from pipelines.viewing import Viewer
+from trainer.config import from_mapping, read_file
+from trainer.errors import ConfigError
 
 
 @click.command()
@@ -39,13 +35,13 @@ from pipelines.targets import (
 def main(image: str, pod: Path | None, config: Path | None, address: str, button: bool, output: Path) -> None:
     """Write each compiled pipeline, one file per target."""
     try:
-        settings = read_settings(pod) if pod else {}
-        words = read_defaults(config) if config else {}
+        settings = read_file(pod, "pod") if pod else {}
+        words = from_mapping(read_file(config)).model_dump() if config else {}
         output.mkdir(parents=True, exist_ok=True)
-        of_qcnn = functools.partial(compile_target, viewer=Viewer(address, button))
-        for target in TARGETS:
-            for name, compile_one in (("qcnn", of_qcnn), ("study", compile_study)):
-                path = output / f"{name}-{target}.yaml"
+        with_viewer = functools.partial(compile_qcnn, viewer=Viewer(address, button))
+        for target_name, target in TARGETS.items():
+            for name, compile_one in (("qcnn", with_viewer), ("study", compile_study)):
+                path = output / f"{name}-{target_name}.yaml"
                 spec = compile_one(target, path, image, settings, words)
                 click.echo(path)
                 click.echo(f"    critical path: {' > '.join(critical_path(spec))}")

@@ -60,7 +60,7 @@ class Cost:
 
 def main() -> None:
     """Print what one launcher takes, and what many ask of the API server."""
-    logging.getLogger("trainer").setLevel(logging.ERROR)
+    logging.getLogger("qcnn").setLevel(logging.ERROR)
     costs = [_cost() for _ in range(ROUNDS)]
     rows = [
         (name, f"{statistics.median(values):.1f}", f"{max(values):.1f}")

@@ -7,15 +7,25 @@ import sys
 import click
 
 from cli.errors import UNREAD, StepError
+from cli.targets import target_command
 from trainer.errors import QcnnError, one_line
 from trainer.startup import drop_output, open_standard_streams
 
-# Each is the one command of the module of its name.
-_COMMANDS = (
-    *("run", "study", "plan", "compare", "tensorboard"),
-    *("submit", "status", "logs", "predict", "delete"),
-    *("schedule", "terminate"),
-)
+# In the order in which they are shown. What no target has is the command of the module of its name.
+_COMMANDS = {
+    "run": "Run the whole pipeline on this machine.",
+    "study": "Search an experiment's words, and evaluate the best trial.",
+    "plan": "Print what an experiment will cost.",
+    "compare": "Compare runs: parameters that differ, metrics, duration.",
+    "tensorboard": "Open TensorBoard on runs.",
+    "submit": "Submit an experiment to a cluster, and leave it to it.",
+    "status": "Print a table of TFJobs, or the processes of one.",
+    "logs": "Print what the workers of a TFJob have printed.",
+    "predict": "Predict the test split with what a TFJob trained.",
+    "delete": "Delete TFJobs with all that belongs to them.",
+    "schedule": "Run an experiment again and again in a Kubeflow backend.",
+    "terminate": "Terminate a run of a Kubeflow backend.",
+}
 _INVALID = 2
 _INTERRUPTED = 130
 
@@ -31,11 +41,26 @@ class _Commands(click.Group):
         """Return a command, None if there is none of this name."""
         if name not in _COMMANDS:
             return None
+        if found := target_command(name, _COMMANDS[name]):
+            return found
         command: click.Command = getattr(importlib.import_module(f"cli.{name}"), name)
         return command
 
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what each command does without loading it."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+
+@click.group(
+    cls=_Commands,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 110,
+        # Words are also taken as they stand in a file.
+        "token_normalize_func": lambda token: token.replace("_", "-"),
+    },
+)
 def qcnn() -> None:
     """Train quantum convolutional networks, here or as a Kubeflow pipeline."""
 

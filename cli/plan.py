@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from tabulate import tabulate
 
-from cli.options.experiment import check_model, experiment_options, read_experiment
+from cli.options.experiment import Words, check_model, experiment_options
 from trainer.startup import load_tensorflow, start_compiler
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _COLUMNS = ("simulator", "flops a step", "traffic a step", "memory", "seconds an epoch", "")
 
 
-@click.command(context_settings={"token_normalize_func": lambda token: token.replace("_", "-")})
+@click.command()
 @experiment_options
-def plan(config: str | None, **flags: str | None) -> None:
+def plan(words: Words) -> None:
     """Print what an experiment will cost: circuits, light cones, memory, seconds an epoch, the simulator and why."""
-    experiment = read_experiment(config, flags)
+    experiment = words.experiment()
     check_model(experiment)
     # After the words are known to be right: TensorFlow takes seconds to load.
     load_tensorflow()

@@ -13,10 +13,11 @@ from pathlib import Path
 import click
 
 from cli.errors import StepError
-from cli.kubeflow.backend import Backend, backend_options
+from cli.kubeflow.backend import Backend, backend_options, metadata_host_option
 from cli.kubeflow.runs import is_id
 from cli.kubeflow.tensorboard import logs_of_runs
 from cli.local.tensorboard import Logs, distinct, logs_here, logs_of_jobs, runs_here
+from cli.options.runs import runs_option
 from trainer.errors import ArtifactError, ConfigError
 from trainer.storage.address import in_bucket
 from trainer.storage.live_copies import Follower
@@ -27,18 +28,14 @@ _ADDRESS = re.compile(r"TensorBoard \S+ at (http\S+)")
 
 @click.command()
 @click.argument("chosen", nargs=-1, metavar="[RUN]...")
-@click.option(
-    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Folder of runs."
-)
+@runs_option
 @click.option("--experiment", metavar="NAME", help="RUNs are those of this experiment of a Kubeflow backend.")
 @click.option("--job", "jobs", metavar="NAME", multiple=True, help="TFJob of the cluster; may come often.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes any. [default: the first free from 6006]"
 )
 @click.option("--listen", default="localhost", show_default=True, metavar="HOST", help="Name or address to listen on.")
-@click.option(
-    "--metadata-host", metavar="URL", help="Where the backend's metadata store is.  [default: its web interface]"
-)
+@metadata_host_option
 @backend_options
 def tensorboard(
     chosen: tuple[str, ...],

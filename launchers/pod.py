@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 from launchers.secrecy import secrets_in
 from trainer.errors import ConfigError, given
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 # apimachinery, pkg/api/resource/quantity.go.
 _QUANTITY = r"^\d+(\.\d+)?([KMGTPE]i|[numkMGTPE]|[eE]\d+)?$"

@@ -9,6 +9,7 @@ from components.evaluate.component import evaluate
 from components.export_weights.component import export_weights
 from components.generate_data.component import generate_data
 from pipelines.parameters import DEFAULTS, described
+from pipelines.scheduled import RUN_ID
 from pipelines.training import TrainStep, train_here
 from pipelines.viewing import Viewer
 
@@ -28,8 +29,11 @@ class Outputs(NamedTuple):
     tensorboard: dsl.Markdown
 
 
-def qcnn(train: TrainStep = train_here, viewer: Viewer | None = None) -> BaseComponent:
-    """Return the main pipeline, whose training is this step, and whose logs are looked at in this way."""
+def qcnn(train: TrainStep = train_here, viewer: Viewer | None = None, *, seeded_by_run: bool = False) -> BaseComponent:
+    """Return the main pipeline, whose training is this step, and whose logs are looked at in this way.
+
+    Where it is `seeded_by_run`, each run of it has a seed of its own, as a schedule's should.
+    """
     viewer = viewer or Viewer()
 
     @dsl.pipeline(name="qcnn", display_name="Quantum convolutional network")
@@ -66,6 +70,7 @@ def qcnn(train: TrainStep = train_here, viewer: Viewer | None = None) -> BaseCom
             batch_size=batch_size,
             learning_rate=learning_rate,
             options=options,
+            **(RUN_ID if seeded_by_run else {}),
         ).set_display_name("Generate data")
 
         trained = train(

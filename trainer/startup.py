@@ -146,7 +146,7 @@ def noted_interrupts() -> Iterator[list[int]]:
 @contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
     """End the process with one line on stderr where the cause is known; show log lines on stdout."""
-    logger = logging.getLogger("trainer")
+    logger = logging.getLogger("qcnn")
     logger.setLevel(logging.INFO)
     if not logger.handlers:
         # A handler of its own: Kubeflow's executor puts time and name before what goes to the root logger.

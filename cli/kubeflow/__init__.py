@@ -1,1 +1,1 @@
-"""What the commands share about a pipelines backend."""
+"""The commands of a pipelines backend."""

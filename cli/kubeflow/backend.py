@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import io
 import logging
 import warnings
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
 from cli.kubeflow.refusals import check_is_api, explained
+from cli.options.group import options_as
 
 if TYPE_CHECKING:
     import kfp
@@ -48,54 +48,52 @@ class Backend:
         return f"{host if '://' in host else f'https://{host}'}".rstrip("/") + f"/#/{path}"
 
 
-def backend_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that a `Backend` is made of; it is called with one as `backend`."""
-    names = [field.name for field in dataclasses.fields(Backend)]
+# Gives a command the options that a `Backend` is made of, and hands it `backend`. Kubeflow's own client reads
+# KF_PIPELINES_... too, its command line KFP_....
+backend_options = options_as(
+    "backend",
+    Backend,
+    click.option(
+        "--host",
+        envvar="KF_PIPELINES_ENDPOINT",
+        metavar="URL",
+        help="Where the backend is.  [default: by KUBECONFIG; in a pod, its cluster]",
+    ),
+    click.option(
+        "--namespace", envvar="KFP_NAMESPACE", metavar="NAME", help="Yours, where the backend has several users."
+    ),
+    click.option(
+        "--ui-host",
+        envvar="KF_PIPELINES_UI_ENDPOINT",
+        metavar="URL",
+        help="Where its web interface is.  [default: host]",
+    ),
+    click.option("--token", envvar="KFP_EXISTING_TOKEN", metavar="TEXT", help="Bearer token."),
+    click.option("--cookies", envvar="KFP_COOKIES", metavar="TEXT", help="Cookies of a login, as NAME=VALUE."),
+    click.option(
+        "--iap-client-id",
+        envvar="KF_PIPELINES_IAP_OAUTH2_CLIENT_ID",
+        metavar="ID",
+        help="Client of Google's Identity-Aware Proxy.",
+    ),
+    click.option(
+        "--oauth-client-id",
+        envvar="KF_PIPELINES_APP_OAUTH2_CLIENT_ID",
+        metavar="ID",
+        help="Client by which a person logs in to that proxy.",
+    ),
+    click.option(
+        "--oauth-client-secret",
+        envvar="KF_PIPELINES_APP_OAUTH2_CLIENT_SECRET",
+        metavar="TEXT",
+        help="Its secret.",
+    ),
+    click.option("--ca-cert", metavar="FILE", help="Certificates that sign the host's."),
+)
 
-    @functools.wraps(command)
-    def with_backend(**values: Any) -> Any:
-        return command(backend=Backend(**{name: values.pop(name) for name in names}), **values)
-
-    # KF_PIPELINES_... are read by Kubeflow's own client too, KFP_... by its command line.
-    options = [
-        click.option(
-            "--host",
-            envvar="KF_PIPELINES_ENDPOINT",
-            metavar="URL",
-            help="Where the backend is.  [default: by KUBECONFIG; in a pod, its cluster]",
-        ),
-        click.option(
-            "--namespace", envvar="KFP_NAMESPACE", metavar="NAME", help="Yours, where the backend has several users."
-        ),
-        click.option(
-            "--ui-host",
-            envvar="KF_PIPELINES_UI_ENDPOINT",
-            metavar="URL",
-            help="Where its web interface is.  [default: host]",
-        ),
-        click.option("--token", envvar="KFP_EXISTING_TOKEN", metavar="TEXT", help="Bearer token."),
-        click.option("--cookies", envvar="KFP_COOKIES", metavar="TEXT", help="Cookies of a login, as NAME=VALUE."),
-        click.option(
-            "--iap-client-id",
-            envvar="KF_PIPELINES_IAP_OAUTH2_CLIENT_ID",
-            metavar="ID",
-            help="Client of Google's Identity-Aware Proxy.",
-        ),
-        click.option(
-            "--oauth-client-id",
-            envvar="KF_PIPELINES_APP_OAUTH2_CLIENT_ID",
-            metavar="ID",
-            help="Client by which a person logs in to that proxy.",
-        ),
-        click.option(
-            "--oauth-client-secret",
-            envvar="KF_PIPELINES_APP_OAUTH2_CLIENT_SECRET",
-            metavar="TEXT",
-            help="Its secret.",
-        ),
-        click.option("--ca-cert", metavar="FILE", help="Certificates that sign the host's."),
-    ]
-    return functools.reduce(lambda result, option: option(result), reversed(options), with_backend)
+metadata_host_option = click.option(
+    "--metadata-host", metavar="URL", help="Where the backend's metadata store is.  [default: its web interface]"
+)
 
 
 def connect(backend: Backend) -> kfp.Client:

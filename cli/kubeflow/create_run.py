@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import functools
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,9 +16,10 @@ from tabulate import tabulate
 from cli.kubeflow.backend import Backend, connect, quiet
 from cli.kubeflow.follow import Asking, check_succeeded, follow, steps_of
 from cli.kubeflow.refusals import explained
+from cli.options.group import options_as
 from components.image import IMAGE
 from trainer.config import read_file
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, one_line
 
 EXPERIMENT = "qcnn"
 
@@ -41,47 +41,41 @@ class Submission:
     caching: bool | None = None
 
 
-def submission_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that a `Submission` is made of; it is called with one as `submission`."""
-    names = [field.name for field in dataclasses.fields(Submission)]
-
-    @functools.wraps(command)
-    def with_submission(**values: Any) -> Any:
-        return command(submission=Submission(**{name: values.pop(name) for name in names}), **values)
-
-    options = [
-        click.option(
-            "--package",
-            type=click.Path(path_type=Path),
-            metavar="FILE",
-            help="Compiled pipeline, as compile.py writes it.  [default: compiled now]",
-        ),
-        click.option("--image", default=IMAGE, show_default=True, help="Of every step, where it is compiled now."),
-        click.option(
-            "--pod",
-            type=click.Path(path_type=Path),
-            metavar="FILE",
-            help="Settings of the training's pods, where it is compiled now.",
-        ),
-        click.option(
-            "--experiment",
-            envvar="KF_PIPELINES_DEFAULT_EXPERIMENT_NAME",
-            default=EXPERIMENT,
-            show_default=True,
-            metavar="NAME",
-            help="Experiment of the backend that the run belongs to; made where it is not there.",
-        ),
-        click.option("--run-name", metavar="NAME", help="Name of the run.  [default: the pipeline and the time]"),
-        click.option("--pipeline-root", metavar="URL", help="Where artifacts go, such as gs://BUCKET/FOLDER."),
-        click.option("--service-account", metavar="NAME", help="Kubernetes account that the steps run as."),
-        click.option(
-            "--caching/--no-caching", default=None, help="For all steps.  [default: as compiled, on but for training]"
-        ),
-    ]
-    return functools.reduce(lambda result, option: option(result), reversed(options), with_submission)
+# Gives a command the options that a `Submission` is made of, and hands it `submission`.
+submission_options = options_as(
+    "submission",
+    Submission,
+    click.option(
+        "--package",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Compiled pipeline, as compile.py writes it.  [default: compiled now]",
+    ),
+    click.option("--image", default=IMAGE, show_default=True, help="Of every step, where it is compiled now."),
+    click.option(
+        "--pod",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Settings of the training's pods, where it is compiled now.",
+    ),
+    click.option(
+        "--experiment",
+        envvar="KF_PIPELINES_DEFAULT_EXPERIMENT_NAME",
+        default=EXPERIMENT,
+        show_default=True,
+        metavar="NAME",
+        help="Experiment of the backend that the run belongs to; made where it is not there.",
+    ),
+    click.option("--run-name", metavar="NAME", help="Name of the run.  [default: the pipeline and the time]"),
+    click.option("--pipeline-root", metavar="URL", help="Where artifacts go, such as gs://BUCKET/FOLDER."),
+    click.option("--service-account", metavar="NAME", help="Kubernetes account that the steps run as."),
+    click.option(
+        "--caching/--no-caching", default=None, help="For all steps.  [default: as compiled, on but for training]"
+    ),
+)
 
 
-def submit(
+def create_run(
     compile_now: Compile,
     arguments: Mapping[str, Any],
     name: str,
@@ -147,5 +141,5 @@ def read_package(package: Path) -> list[dict[str, Any]]:
             return documents
         reason = "no pipeline in it"
     except (OSError, ValueError, TypeError, LookupError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
     raise ConfigError(f"package: must be a pipeline that compile.py wrote ({reason}). Given: {package}")

@@ -76,7 +76,7 @@ def _deleted(run: str, namespace: str) -> str:
 
 def _deleted_on_cluster(run: str, namespace: str) -> str:
     # The cluster's client takes longer to load than everything else here.
-    from cli.kubernetes.connection import cluster
+    from cli.tfjob.connection import cluster
     from launchers.tfjob import deletion
 
     with cluster(namespace) as api:

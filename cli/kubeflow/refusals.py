@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import urllib3
 
 from cli.errors import BackendError, CredentialsError, UnavailableError
+from trainer.errors import one_line
 
 if TYPE_CHECKING:
     import kfp_server_api
@@ -35,7 +36,7 @@ def explained(address: str) -> Iterator[None]:
     except kfp_server_api.ApiException as error:
         raise _refused(error, address) from None
     except google.auth.exceptions.GoogleAuthError as error:
-        raise CredentialsError(f"credentials: Google gives none ({_one_line(str(error))}). Given: {address}") from None
+        raise CredentialsError(f"credentials: Google gives none ({one_line(error)}). Given: {address}") from None
     except (urllib3.exceptions.HTTPError, OSError) as error:
         raise UnavailableError(f"host: does not answer ({_cause(error)}). Given: {address}") from None
 
@@ -52,7 +53,7 @@ def check_is_api(answer: bytes, address: str) -> None:
 
 def _refused(error: kfp_server_api.ApiException, address: str) -> BackendError:
     body = error.body if isinstance(error.body, bytes) else (error.body or "").encode()
-    reason = _reason(body) or _one_line(str(error.reason or ""))
+    reason = _reason(body) or one_line(error.reason or "")
     match error.status:
         case 401:
             return CredentialsError(f"credentials: not accepted, {_LOGIN}. Given: {address}")
@@ -82,18 +83,14 @@ def _reason(body: bytes) -> str:
     try:
         content = json.loads(body)
     except ValueError:
-        return "" if _WEB_PAGE.match(body) else _one_line(body.decode(errors="replace"))
-    return _one_line(str(content.get("message") or content.get("error") or content)) if content else ""
+        return "" if _WEB_PAGE.match(body) else one_line(body.decode(errors="replace"))
+    return one_line(content.get("message") or content.get("error") or content) if content else ""
 
 
 def _cause(error: BaseException) -> str:
     """Return what broke a connection, without the libraries' names for it."""
     while isinstance(reason := getattr(error, "reason", None), BaseException):
         error = reason
-    text = _one_line(str(error))
+    text = one_line(error)
     found = _CAUSE.search(text)
     return found[1].strip() if found else text
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

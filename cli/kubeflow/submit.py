@@ -7,26 +7,24 @@ from typing import Any
 import click
 
 from cli.kubeflow.backend import Backend, backend_options
-from cli.kubeflow.create_run import Submission, submission_options, submit
-from cli.options.experiment import experiment_options, read_experiment
+from cli.kubeflow.create_run import Submission, create_run, submission_options
+from cli.options.experiment import Words, experiment_options
 
 
-@click.command(context_settings={"token_normalize_func": lambda token: token.replace("_", "-")})
+@click.command()
 @click.option("--wait", is_flag=True, help="Show the steps' states until the run has ended; fail where it fails.")
 @backend_options
 @submission_options
 @experiment_options
-def submit_kubeflow(
-    wait: bool, backend: Backend, submission: Submission, config: str | None, **flags: str | None
-) -> None:
+def submit(wait: bool, backend: Backend, submission: Submission, words: Words) -> None:
     """Run the pipeline in a Kubeflow backend, every word of the experiment in its type."""
     # Every word, so that the runs of an experiment can be compared.
-    words = read_experiment(config, flags).model_dump()
-    submit(compile_main, words, "qcnn", backend, submission, wait=wait)
+    arguments = words.experiment().model_dump()
+    create_run(_compile, arguments, "qcnn", backend, submission, wait=wait)
 
 
-def compile_main(path: Path, image: str, settings: Mapping[str, Any]) -> None:
-    """Write the main pipeline."""
-    from pipelines.targets import compile_target
+def _compile(path: Path, image: str, settings: Mapping[str, Any]) -> None:
+    from pipelines.compilation import compile_qcnn
+    from pipelines.kubeflow.target import KUBEFLOW
 
-    compile_target("kubeflow", path, image, settings)
+    compile_qcnn(KUBEFLOW, path, image, settings)

@@ -1,1 +1,1 @@
-"""What the commands share about runs of this machine."""
+"""The commands of this machine."""

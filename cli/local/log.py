@@ -15,7 +15,6 @@ from cli.local.progress import TrainingProgress
 from components.train.local.step import EVENT_PREFIX
 
 _STAMP = r"^\d\d:\d\d:\d\d\.\d+ - "
-_STARTED = re.compile(rf"{_STAMP}.*Executing task '(.+)'")
 # Blocks of the SDK: what a step was given, and what it returned, each up to a closing line.
 _BLOCKS = (
     (re.compile(r"Got executor_input:$"), re.compile(r"^    \}$")),
@@ -28,24 +27,30 @@ _EPOCH = re.compile(r"\] epoch \d+/\d+: ")
 
 
 class RunLog(io.TextIOBase):
-    """Stands in for stdout while Kubeflow's local runner works.
+    """Stands in for stdout while Kubeflow's local runner works; lines wait until the run has a folder."""
 
-    The runner names the run's folder only in what it prints, so the first lines wait until it does.
-    """
-
-    def __init__(self, root: Path, terminal: TextIO) -> None:
+    def __init__(self, terminal: TextIO) -> None:
         super().__init__()
-        self.folder: Path | None = None
-        self._root = root
-        # Paths come as they are, or escaped as JSON.
-        forms = {str(root), json.dumps(str(root))[1:-1]}
-        self._run_name = re.compile(rf"(?:{'|'.join(map(re.escape, forms))})/([^/\"']+)/")
         self._progress = TrainingProgress(terminal)
         self._waiting: list[str] = []
         self._file: TextIO | None = None
         self._partial = ""
         self._block_end: re.Pattern[str] | None = None
         self._lost = False
+
+    def begin_step(self, name: str, run: Path) -> None:
+        """Show that a step of the run in this folder begins, and log into that folder from now on.
+
+        Raises:
+            OutputLostError: as `write`.
+        """
+        with self._writing("the log"):
+            if self._file is None:
+                self._file = (run / "log.txt").open("w", encoding="utf-8")
+            self._flush()
+        with self._writing("the output"):
+            self._progress.close()
+            self._progress.show(f"== {name}")
 
     def write(self, text: str) -> int:
         """Take text as it is printed; whole lines are logged, and shown if they are for people.
@@ -64,8 +69,6 @@ class RunLog(io.TextIOBase):
                 self._log(plain)
             if shown := self._for_people(plain):
                 with self._writing("the output"):
-                    if _STARTED.search(plain):
-                        self._progress.close()
                     self._progress.show(shown)
         return len(text)
 
@@ -103,10 +106,9 @@ class RunLog(io.TextIOBase):
 
     def _log(self, line: str) -> None:
         self._waiting.append(line)
-        if self._file is None and (name := self._run_name.search(line)):
-            self.folder = self._root / name[1]
-            self.folder.mkdir(exist_ok=True)
-            self._file = (self.folder / "log.txt").open("w", encoding="utf-8")
+        self._flush()
+
+    def _flush(self) -> None:
         if self._file:
             self._file.writelines(f"{waiting}\n" for waiting in self._waiting)
             self._file.flush()
@@ -121,7 +123,5 @@ class RunLog(io.TextIOBase):
             if begin.search(line):
                 self._block_end = end
                 return None
-        if started := _STARTED.search(line):
-            return f"== {started[1]}"
         hidden = _HIDDEN.search(line) or (self._progress.is_live and _EPOCH.search(line))
         return None if hidden else line

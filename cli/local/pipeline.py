@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 import tempfile
 import warnings
@@ -12,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
 import psutil
 
 from cli.errors import OutputLostError, StepError
 from cli.local.log import RunLog
+from cli.local.run_record import Recorder
 from components.train.local.step import EVENTS_VARIABLE
 from launchers.local.processes import GRACE
 from trainer.config import ExperimentConfig
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from kfp import dsl
     from kfp.dsl.base_component import BaseComponent
 
-_FAILED_TASK = re.compile(r"Inner task failed: '(.+?)'")
 # The train step needs a little more than it gives its workers, in seconds.
 _GRACE = GRACE + 1.0
 
@@ -40,16 +38,20 @@ def run_pipeline(experiment: ExperimentConfig, runs: Path) -> dict[str, dsl.Arti
 
         return qcnn()
 
-    outputs = execute(load, experiment.model_dump(), runs)
+    words = experiment.model_dump()
+    outputs = execute(load, words, words, runs)
     from pipelines.qcnn import Outputs
 
     return {name: outputs[name] for name in Outputs._fields}
 
 
-def execute(load: Callable[[], BaseComponent], arguments: Mapping[str, Any], runs: Path) -> dict[str, dsl.Artifact]:
+def execute(
+    load: Callable[[], BaseComponent], arguments: Mapping[str, Any], words: Mapping[str, Any], runs: Path
+) -> dict[str, dsl.Artifact]:
     """Execute a pipeline that is compiled for Kubeflow, each step a process; return its output artifacts.
 
-    Every run makes a folder of its own under `runs`. `load` imports the pipeline, and with it Kubeflow's SDK.
+    Every run makes a folder of its own under `runs`, with a record of it, its experiment's `words` and its log. `load`
+    imports the pipeline, and with it Kubeflow's SDK.
 
     Raises:
         ArtifactError: the folder cannot be written.
@@ -61,23 +63,34 @@ def execute(load: Callable[[], BaseComponent], arguments: Mapping[str, Any], run
         warnings.simplefilter("ignore")
         from kfp import local
 
+        from cli.local.step_handler import steps_told
+
         pipeline = load()
         local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(root))
-        with RunLog(root, sys.stdout) as log:
+        with contextlib.closing(RunLog(sys.stdout)) as log:
+            recorder = Recorder(words)
+
+            def begin_step(name: str, run: Path) -> None:
+                recorder.begin_step(name, run)
+                log.begin_step(name, run)
+
             try:
                 with (
+                    recorder,
                     terminated_as_interrupt(),
                     _no_process_left(),
                     _interpreter_by_name(),
+                    steps_told(begin_step, recorder.end_step),
                     contextlib.redirect_stdout(log),
                 ):
                     outputs = pipeline(**arguments).outputs
             except OutputLostError as error:
-                raise StepError(f"{error}; the run was ended. Given: {log.folder or runs}", error.code) from None
-            except RuntimeError as error:
-                if not (failed := _FAILED_TASK.search(click.unstyle(str(error)))):
+                raise StepError(f"{error}; the run was ended. Given: {recorder.folder or runs}", error.code) from None
+            except RuntimeError:
+                if not recorder.failed_step:
                     raise
-                raise StepError(f"step {failed[1]} failed, see the lines above. Given: {log.folder}") from None
+                failed = f"step {recorder.failed_step} failed, see the lines above"
+                raise StepError(f"{failed}. Given: {recorder.folder}") from None
     return dict(outputs)
 
 

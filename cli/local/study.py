@@ -1,4 +1,4 @@
-"""A study on this machine: one trial after the other, as Kubeflow's local runner knows no loops."""
+"""qcnn study --target local: one trial after the other, as Kubeflow's local runner knows no loops."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import click
 
 from cli.errors import StepError
 from cli.local.pipeline import execute
-from cli.options.experiment import check_model
+from cli.local.run import summary
+from cli.options.experiment import Words, check_model, experiment_options
+from cli.options.runs import runs_option
+from cli.options.search import STUDY_HELP, SearchFlags, read_study, search_options
 from trainer.config import ExperimentConfig
 from trainer.startup import load_tensorflow
 from trainer.study.failures import save_failure
@@ -23,6 +26,16 @@ if TYPE_CHECKING:
 
 # What the last step takes of each trial: dataset and training.
 _Made = tuple["dsl.Artifact", "dsl.Artifact"]
+
+
+@click.command(help=STUDY_HELP)
+@search_options
+@runs_option
+@experiment_options
+def study(search: SearchFlags, runs: Path, words: Words) -> None:
+    """Run the study here, one trial after the other."""
+    folder, outputs = run_study(read_study(search, words).trials, runs)
+    click.echo(summary(outputs, "--runs", str(folder)))
 
 
 def run_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, dict[str, dsl.Artifact]]:
@@ -47,7 +60,7 @@ def run_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, dic
     for number, trial in enumerate(trials):
         click.echo(f"== trial {number}, {number + 1} of {len(trials)}")
         try:
-            outputs = execute(load, {"experiment": trial.to_json()}, folder)
+            outputs = execute(load, {"experiment": trial.to_json()}, trial.model_dump(), folder)
             made.append((outputs["dataset"], outputs["training"]))
         except StepError as error:
             # Training leaves why it failed; this was another step, or one that was killed.

@@ -71,7 +71,7 @@ def logs_of_jobs(names: Sequence[str], namespace: str | None) -> list[Logs]:
     if not names:
         return []
     # The cluster's client takes longer to load than everything else here.
-    from cli.kubernetes.connection import cluster, find_job
+    from cli.tfjob.connection import cluster, find_job
     from launchers.tfjob.read import outputs
 
     with cluster(namespace) as api:

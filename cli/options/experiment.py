@@ -1,12 +1,14 @@
 """The experiment's words as flags, generated from the experiment's own description."""
 
+import dataclasses
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from cli.options.group import options_as
 from trainer.config import (
     EXPERIMENT_FIELDS,
     MODELS,
@@ -22,22 +24,52 @@ from trainer.config import (
 WORDS = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
 
 
-def experiment_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --config and one flag a word; `read_experiment` turns their values into an experiment."""
-    for name, field in reversed(WORDS.items()):
-        help_text = f"{describe(field)} [default: {field.default}]"
+@dataclasses.dataclass(frozen=True)
+class Words:
+    """What was typed of an experiment: a file, and the text of each flag, None where it was not given."""
+
+    config: str | None
+    flags: Mapping[str, str | None]
+
+    @property
+    def given(self) -> list[str]:
+        """The flags that were given."""
+        values = {"config": self.config, **self.flags}
+        return [_flag(name) for name, text in values.items() if text is not None]
+
+    def mapping(self) -> dict[str, Any]:
+        """Return what the file holds with the flags laid over it, not yet validated.
+
+        Raises:
+            ConfigError: the file cannot be read.
+        """
+        given = {name: parse_flag(WORDS[name], text) for name, text in self.flags.items() if text is not None}
+        return merge(read_file(Path(self.config)) if self.config is not None else {}, given)
+
+    def experiment(self) -> ExperimentConfig:
+        """Return the experiment.
+
+        Raises:
+            ConfigError: one line with what is wrong.
+        """
+        return from_mapping(self.mapping())
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+# Gives a command --config and a flag for each word, and hands it `words`.
+experiment_options = options_as(
+    "words",
+    lambda config, **flags: Words(config, flags),
+    click.option("--config", help="YAML file with any of the words below; flags win.", metavar="FILE"),
+    *(
         # Text, so that config file, flag and pipeline parameter are refused in the same words.
-        command = click.option(f"--{name.replace('_', '-')}", name, help=help_text, metavar="VALUE")(command)
-    return click.option("--config", help="YAML file with any of the words below; flags win.", metavar="FILE")(command)
-
-
-def read_experiment(config: str | None, flags: Mapping[str, str | None]) -> ExperimentConfig:
-    """Return the experiment of a config file with flags laid over it.
-
-    Raises:
-        ConfigError: one line with what is wrong.
-    """
-    return from_mapping(read_words(config, flags))
+        click.option(_flag(name), name, help=f"{describe(field)} [default: {field.default}]", metavar="VALUE")
+        for name, field in WORDS.items()
+    ),
+)
 
 
 def check_model(experiment: ExperimentConfig) -> None:
@@ -56,13 +88,3 @@ def check_model(experiment: ExperimentConfig) -> None:
     from trainer.simulators.gates import read_model
 
     read_model(experiment.model, experiment.qubits)
-
-
-def read_words(config: str | None, flags: Mapping[str, str | None]) -> dict[str, Any]:
-    """Return what a config file holds with flags laid over it, not yet validated.
-
-    Raises:
-        ConfigError: the file cannot be read.
-    """
-    given = {name: parse_flag(WORDS[name], text) for name, text in flags.items() if text is not None}
-    return merge(read_file(Path(config)) if config is not None else {}, given)

@@ -1,11 +1,13 @@
 """What the pods of a job are given, as a file and as flags."""
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from cli.options.group import options_as
 from components.resources import KEY, step_resources
 from launchers.pod import Pod, pod_settings
 from trainer.config import read_file
@@ -21,39 +23,56 @@ _FLAGS = {
 }
 
 
-def pod_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --pod, --env and a flag for what often changes; `read_pod` turns them into settings."""
-    command = click.option(
+@dataclasses.dataclass(frozen=True)
+class PodFlags:
+    """What was typed of a job's pods: a file, what is laid over it, and environment; None where it was not given."""
+
+    pod_file: str | None
+    environment: Sequence[str]
+    flags: Mapping[str, Any]
+
+    @property
+    def is_given(self) -> bool:
+        """Whether anything was."""
+        return bool(self.pod_file or self.environment or any(value is not None for value in self.flags.values()))
+
+    def settings(self) -> Pod:
+        """Return the settings of the file with the flags laid over them.
+
+        Raises:
+            ConfigError: one line with what is wrong.
+        """
+        values = read_file(Path(self.pod_file), "pod") if self.pod_file is not None else {}
+        # One file serves trainings and pipelines; only these have steps.
+        step_resources(values.pop(KEY, None))
+        values |= {name: value for name, value in self.flags.items() if value is not None}
+        if self.environment:
+            known = values.get("environment", {})
+            pairs = dict(map(_pair, self.environment))
+            values["environment"] = {**known, **pairs} if isinstance(known, dict) else known
+        return pod_settings(values)
+
+
+# Gives a command --pod, --env and a flag for what often changes, and hands it `pod`.
+pod_options = options_as(
+    "pod",
+    lambda pod_file, environment, **flags: PodFlags(pod_file, environment, flags),
+    click.option(
+        "--pod",
+        "pod_file",
+        metavar="FILE",
+        help=f"YAML file with any of {', '.join(Pod.model_fields)}; the flags below win.",
+    ),
+    *(
+        click.option(
+            f"--{name.replace('_', '-')}", name, help=text, type=int if name == "gpus" else str, metavar="VALUE"
+        )
+        for name, text in _FLAGS.items()
+    ),
+    click.option(
         "--env", "environment", multiple=True, metavar="NAME=VALUE", help="Environment of the pods; may come often."
-    )(command)
-    for name, text in reversed(_FLAGS.items()):
-        kind = int if name == "gpus" else str
-        command = click.option(f"--{name.replace('_', '-')}", name, help=text, type=kind, metavar="VALUE")(command)
-    keys = ", ".join(Pod.model_fields)
-    return click.option(
-        "--pod", "pod_file", metavar="FILE", help=f"YAML file with any of {keys}; the flags below win."
-    )(command)
-
-
-def given(pod_file: str | None, environment: Sequence[str], **flags: Any) -> bool:
-    """Whether any of the options was given."""
-    return bool(pod_file or environment or any(value is not None for value in flags.values()))
-
-
-def read_pod(pod_file: str | None, environment: Sequence[str], **flags: Any) -> Pod:
-    """Return the settings of a file with flags laid over them.
-
-    Raises:
-        ConfigError: one line with what is wrong.
-    """
-    values = read_file(Path(pod_file), "pod") if pod_file is not None else {}
-    # One file serves trainings and pipelines; only these have steps.
-    step_resources(values.pop(KEY, None))
-    values |= {name: value for name, value in flags.items() if value is not None}
-    if environment:
-        known = values.get("environment", {})
-        values["environment"] = {**known, **dict(map(_pair, environment))} if isinstance(known, dict) else known
-    return pod_settings(values)
+    ),
+)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -1,42 +1,79 @@
 """What a study searches, as flags."""
 
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from cli.options.experiment import WORDS
-from trainer.config import parse_flag
+from cli.options.experiment import WORDS, Words
+from cli.options.group import options_as
+from trainer.config import ExperimentConfig, from_mapping, parse_flag
 from trainer.errors import ConfigError
+from trainer.study.search import search_from_mapping
+from trainer.study.trials import plan
 
+# What each target's command says that it does.
+STUDY_HELP = """
+Search an experiment's words, on a grid or at random, and evaluate the trial with the lowest validation loss.
+
+The file of --config may hold grid, range and random beside the experiment's words. Each trial has a seed of its own,
+counted up from the experiment's, unless the seed is searched.
+"""
 # Keys of a study's file beside the experiment's words, and flags.
-KEYS = ("grid", "range", "random")
+_KEYS = ("grid", "range", "random")
 
 
-def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --grid, --range and --random; `read_search` turns their values into a search."""
-    for option in (
-        click.option("--random", type=int, metavar="N", help="Draw so many trials.  [default: every combination]"),
-        click.option("--range", metavar="WORD=LOW:HIGH[:log]", multiple=True, help="Numbers that --random draws from."),
-        click.option("--grid", metavar="WORD=VALUE,...", multiple=True, help="Values of a word; again for another."),
-    ):
-        command = option(command)
-    return command
+@dataclasses.dataclass(frozen=True)
+class SearchFlags:
+    """What was typed of a search."""
+
+    grid: Sequence[str]
+    range: Sequence[str]
+    random: int | None
+
+    def laid_over(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """Return grid, range and random as a study's file holds them, the flags laid over what was `found` in one.
+
+        Raises:
+            ConfigError: a flag has no such form.
+        """
+        return {
+            "grid": _laid_over(found.get("grid"), dict(map(_choices, self.grid))),
+            "range": _laid_over(found.get("range"), dict(map(_bounds, self.range))),
+            "random": found.get("random") if self.random is None else self.random,
+        }
 
 
-def read_search(
-    found: Mapping[str, Any], grid: Sequence[str], ranges: Sequence[str], random: int | None
-) -> dict[str, Any]:
-    """Return grid, range and random as a study's file holds them, the flags laid over what was `found` in one.
+# Gives a command --grid, --range and --random, and hands it `search`.
+search_options = options_as(
+    "search",
+    SearchFlags,
+    click.option("--grid", metavar="WORD=VALUE,...", multiple=True, help="Values of a word; again for another."),
+    click.option("--range", metavar="WORD=LOW:HIGH[:log]", multiple=True, help="Numbers that --random draws from."),
+    click.option("--random", type=int, metavar="N", help="Draw so many trials.  [default: every combination]"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """What is asked for: the search as a study's file holds it, the experiment that trials share, and the trials."""
+
+    search: Mapping[str, Any]
+    shared: ExperimentConfig
+    trials: Sequence[ExperimentConfig]
+
+
+def read_study(search: SearchFlags, words: Words) -> Study:
+    """Return the study of a file with flags laid over it.
 
     Raises:
-        ConfigError: a flag has no such form.
+        ConfigError: one line with what is wrong.
     """
-    return {
-        "grid": _laid_over(found.get("grid"), dict(_choices(text) for text in grid)),
-        "range": _laid_over(found.get("range"), dict(_bounds(text) for text in ranges)),
-        "random": found.get("random") if random is None else random,
-    }
+    shared = words.mapping()
+    searched = search.laid_over({key: shared.pop(key, None) for key in _KEYS})
+    trials = plan(shared, search_from_mapping(searched))
+    return Study(searched, from_mapping(shared), trials)
 
 
 def _laid_over(found: Any, flags: dict[str, Any]) -> Any:

@@ -15,7 +15,7 @@ from trainer.study.trials import FailedTrial, Trial, best
 from trainer.training import checkpoints
 from trainer.training.history import exported_epoch
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 
 def select_best(trainings: Sequence[str], results: str, page: str) -> int:

@@ -22,7 +22,7 @@ from launchers.kubernetes.patience import Patience
 from launchers.kubernetes.refusals import NO_ANSWER, NOT_FOUND, RefusedError, is_broken, refused, why
 from trainer.errors import RetryableError
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 Object = dict[str, Any]
 

@@ -11,7 +11,7 @@ from launchers.kubernetes.identity import HASH_ANNOTATION, TRAINING_ANNOTATION
 from launchers.kubernetes.kinds import Kind, condition
 from trainer.errors import ConfigError, QcnnError
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 
 class How(enum.Enum):

@@ -22,7 +22,7 @@ from launchers.kubernetes.start import Start
 from launchers.kubernetes.verdict import POD_SECONDS, Action, Seen, Verdict, judge
 from trainer.errors import RetryableError, TrainingError
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 Objects = dict[str, dict[str, Any]]
 

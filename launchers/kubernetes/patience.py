@@ -11,7 +11,7 @@ import tenacity
 
 from launchers.kubernetes.refusals import NO_ANSWER, is_broken, is_final, why
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 # In seconds: a server that never answered probably has a wrong address; one that has answered, even with an error, will
 # come back; one that refuses what it has allowed before may be starting, or not know yet of a right that was given.

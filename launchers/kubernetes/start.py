@@ -11,7 +11,7 @@ from launchers.kubernetes.events import last_warning
 from launchers.kubernetes.pods import Process
 from trainer.errors import ConfigError
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 # How often events are asked for while processes have not started.
 _EVENTS_SECONDS = 10.0

@@ -15,7 +15,7 @@ from launchers.local.verdict import Action, Seen, Verdict, explain, judge
 from trainer.errors import RetryableError, TrainingError
 from trainer.startup import terminated_as_interrupt
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 _LOOPBACK = "127.0.0.1"
 # How often the processes are looked at, in seconds.

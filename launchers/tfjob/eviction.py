@@ -7,7 +7,7 @@ from typing import Any
 
 from launchers.kubernetes.api import PODS, Api
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 
 class OwnPod:

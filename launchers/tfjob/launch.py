@@ -20,7 +20,7 @@ from launchers.tfjob.termination import GRACE, Termination
 from trainer.errors import ConfigError, RetryableError, TrainingError
 from trainer.startup import ABANDONED
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 PENDING_SECONDS = 600.0
 

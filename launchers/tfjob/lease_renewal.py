@@ -11,7 +11,7 @@ from launchers.tfjob.manifest import lease
 from launchers.tfjob.times import micro_time
 from trainer.errors import RetryableError
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 # The Lease is renewed this many times before it would be stale, and at least every `_LONGEST` seconds. That keeps the
 # connection open on which a launcher that is told to end deletes its TFJob.

@@ -46,6 +46,14 @@ def test_counts_what_an_epoch_runs_and_names_the_cheapest(plan: Callable[..., st
     assert "more than one worker does not pay" in text
 
 
+@pytest.fixture
+def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the machine for a nominal one: measuring it takes seconds."""
+    monkeypatch.setattr(planning, "probe", lambda: NOMINAL)
+    monkeypatch.setattr(planning, "_rest_of_an_epoch", lambda *_: 0.01)
+
+
+@pytest.mark.usefixtures("unmeasured")
 def test_tells_what_does_not_fit(plan: Callable[..., str]) -> None:
     text = plan(*WORDS, "--memory-gib", "0.0005", "--simulator", "window")
     assert "simulator window, as asked: about" in text
@@ -72,11 +80,10 @@ def test_refuses_what_no_simulator_can_run_in_one_line(
     assert re.fullmatch(rf"error: {line}\n", plan(*words, "--rounds", "2"))
 
 
+@pytest.mark.usefixtures("unmeasured")
 @pytest.mark.parametrize("qubits", [27, 30, 31, 64, 1024, 5001])
-def test_plans_at_any_size(plan: Callable[..., str], qubits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not fit anywhere has no numbers; the machine is not measured here, which takes seconds."""
-    monkeypatch.setattr(planning, "probe", lambda: NOMINAL)
-    monkeypatch.setattr(planning, "_rest_of_an_epoch", lambda *_: 0.01)
+def test_plans_at_any_size(plan: Callable[..., str], qubits: int) -> None:
+    """What does not fit anywhere has no numbers."""
     text = plan("--qubits", str(qubits), "--rounds", "2")
     assert "simulator window, the cheapest that is exact and fits in memory: about " in text
     table = _table(text)

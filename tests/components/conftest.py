@@ -1,3 +1,5 @@
+"""What tests of the steps share."""
+
 from pathlib import Path
 
 import pytest
@@ -5,6 +7,12 @@ import pytest
 from components.export_weights.step import export_weights
 from components.generate_data.step import generate_data
 from components.train.local.step import train
+
+
+def refused_line(capfd: pytest.CaptureFixture[str]) -> str:
+    """Return the one line that a step left on stderr."""
+    (line,) = [line for line in capfd.readouterr().err.splitlines() if line]
+    return line
 
 
 @pytest.fixture(scope="session")

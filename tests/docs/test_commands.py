@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-import cli.run
-import cli.study
+import cli.local.run
+import cli.local.study
 from cli.main import main
 from tests.docs.documents import NOT_RUN, ROOT, Command, commands
 from trainer import plan as planning
@@ -73,8 +73,8 @@ def test_a_command_runs_as_it_stands(
     # The machine is not measured here, which takes seconds.
     monkeypatch.setattr(planning, "probe", lambda: NOMINAL)
     monkeypatch.setattr(planning, "_rest_of_an_epoch", lambda *_: 0.01)
-    monkeypatch.setattr(cli.run, "run_pipeline", _start)
-    monkeypatch.setattr(cli.study, "run_study", _start)
+    monkeypatch.setattr(cli.local.run, "run_pipeline", _start)
+    monkeypatch.setattr(cli.local.study, "run_study", _start)
     monkeypatch.syspath_prepend(checkout)
     match _words(command.line):
         case ["make", *targets]:

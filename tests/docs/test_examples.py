@@ -1,18 +1,19 @@
 """The files of examples/, and those that the documents show, compiled or read as a user would have it done."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from cli.options.pod import read_pod
-from cli.options.search import KEYS, read_search
+from cli.options.experiment import Words
+from cli.options.pod import PodFlags
+from cli.options.search import SearchFlags, read_study
 from launchers.pod import pod_settings
-from pipelines.targets import compile_target, read_defaults, read_settings
+from pipelines.compilation import compile_qcnn
+from pipelines.kubeflow.target import KUBEFLOW
 from tests.docs.documents import ROOT, blocks
 from trainer.config import ExperimentConfig, from_mapping, read_file
-from trainer.study.search import search_from_mapping
-from trainer.study.trials import plan
 
 EXAMPLES = ROOT / "examples"
 EXPERIMENTS = sorted({*EXAMPLES.glob("*.yaml")} - {EXAMPLES / "study.yaml", EXAMPLES / "pod.yaml"})
@@ -20,7 +21,7 @@ EXPERIMENTS = sorted({*EXAMPLES.glob("*.yaml")} - {EXAMPLES / "study.yaml", EXAM
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.name)
 def test_an_experiment_is_compiled_with_its_words_as_defaults(path: Path, tmp_path: Path) -> None:
-    spec = compile_target("kubeflow", tmp_path / "qcnn.yaml", defaults=read_defaults(path))
+    spec = compile_qcnn(KUBEFLOW, tmp_path / "qcnn.yaml", defaults=from_mapping(read_file(path)).model_dump())
     parameters = spec.root.input_definitions.parameters
     for name, value in read_file(path).items():
         if name == "options":
@@ -35,10 +36,8 @@ def test_the_first_one_is_what_make_run_trains() -> None:
     assert from_mapping(read_file(EXAMPLES / "first.yaml")) == ExperimentConfig()
 
 
-def _trials(path: Path) -> list[ExperimentConfig]:
-    words = read_file(path)
-    found = {key: words.pop(key, None) for key in KEYS}
-    return plan(words, search_from_mapping(read_search(found, (), (), None)))
+def _trials(path: Path) -> Sequence[ExperimentConfig]:
+    return read_study(SearchFlags((), (), None), Words(str(path), {})).trials
 
 
 def test_studies_draw_what_they_say(tmp_path: Path) -> None:
@@ -53,10 +52,10 @@ def test_studies_draw_what_they_say(tmp_path: Path) -> None:
 
 def test_settings_of_pods_are_taken_by_the_pipeline_and_by_trainings_on_a_cluster(tmp_path: Path) -> None:
     path = EXAMPLES / "pod.yaml"
-    spec = compile_target("kubeflow", tmp_path / "qcnn.yaml", "team/qcnn:1", settings=read_settings(path))
+    spec = compile_qcnn(KUBEFLOW, tmp_path / "qcnn.yaml", "team/qcnn:1", settings=read_file(path, "pod"))
     container = spec.deployment_spec["executors"]["exec-evaluate"]["container"]
     assert container["image"] == "team/qcnn:1"
-    pod = read_pod(str(path), (), image=None, memory="8Gi")
+    pod = PodFlags(str(path), (), {"image": None, "memory": "8Gi"}).settings()
     assert (pod.image, pod.memory, pod.service_account) == ("qcnn:latest", "8Gi", "qcnn-worker")
     for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         assert re.fullmatch(r"[\w-]+/\w+", pod.secrets[key])

@@ -4,14 +4,12 @@ import contextlib
 import sys
 import types
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
-from pipelines import targets
+from pipelines.compilation import compile_qcnn
 from tests.docs.documents import example
 from tests.trainer.conftest import SMALL
 from tests.trainer.simulators.step import step
@@ -92,16 +90,8 @@ def test_a_store_of_ones_own_follows_a_folder(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_target_of_ones_own_trains_in_the_steps_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled: dict[str, PipelineSpec] = {}
-
-    def compile_here(target: str, path: Path, **settings: Any) -> None:
-        compiled[str(path)] = targets_compile(target, tmp_path / path.name, **settings)
-
-    targets_compile = targets.compile_target
-    monkeypatch.setattr(targets, "compile_target", compile_here)
-    monkeypatch.setattr(targets, "TARGETS", dict(targets.TARGETS))
-    _module("pipelines/targets.py", monkeypatch)
-    (spec,) = compiled.values()
+    target = _module("pipelines/one_pod/target.py", monkeypatch).ONE_POD
+    spec = compile_qcnn(target, tmp_path / "qcnn.yaml")
     (trains,) = [
         executor["container"]["command"][-1]
         for name, executor in spec.deployment_spec["executors"].items()

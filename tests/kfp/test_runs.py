@@ -9,7 +9,8 @@ import pytest
 from cli.kubeflow.backend import connect
 from cli.kubeflow.follow import Asking, follow, states
 from components.image import is_pinned
-from pipelines.targets import compile_target
+from pipelines.compilation import compile_qcnn
+from pipelines.kubeflow.target import KUBEFLOW
 from tests.kfp.cluster import steps_log
 from tests.kfp.conftest import SMALL, Ended, Kubeflow
 from trainer.config import ExperimentConfig
@@ -44,7 +45,7 @@ def test_the_backend_gives_the_numbers_of_this_machine(
     kubeflow: Kubeflow, first: Ended, local: dict[str, float]
 ) -> None:
     row = kubeflow.rows()["first"]
-    assert (row["state"], row["duration"] > 0) == ("finished", True)
+    assert (row["state"], row["duration"] > 0) == ("succeeded", True)
     for name in ("train_loss", "val_loss"):
         assert row[name] == pytest.approx(local[name], abs=1e-4)
     for name in ("mse", "accuracy"):
@@ -99,7 +100,7 @@ def test_the_same_again_is_not_done_again_another_seed_is(kubeflow: Kubeflow, fi
 @pytest.mark.usefixtures("first")
 def test_what_cannot_run_fails_in_its_first_step_whoever_submits_it(kubeflow: Kubeflow, tmp_path: Path) -> None:
     package = tmp_path / "qcnn.yaml"
-    compile_target("kubeflow", package, kubeflow.image)
+    compile_qcnn(KUBEFLOW, package, kubeflow.image)
     client = connect(kubeflow.backend)
     # As the web interface does: nothing is checked before the backend has it.
     words = {**ExperimentConfig().model_dump(), "qubits": 3}

@@ -30,7 +30,7 @@ def test_four_trials_two_at_a_time_and_the_best_of_those_that_could_be_trained_i
     }
     (model,) = [artifact for artifact in artifacts if artifact.type == "system.Model"]
     row = kubeflow.rows()["study"]
-    assert row["state"] == "finished"
+    assert row["state"] == "succeeded"
     assert row["mse"] > 0
     assert row["val_loss"] == round(float(model.metadata["val_loss"]), 6)
     assert json.loads(model.metadata["experiment"])["learning_rate"] == 0.02

@@ -2,24 +2,34 @@
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import yaml
 from google.protobuf import json_format
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
+from pipelines.compilation import compile_qcnn
+from pipelines.kubeflow.target import KUBEFLOW
 from pipelines.scheduled import seeded_by_run
-from pipelines.targets import compile_target
+
+
+def _compiled(path: Path, *, seeded: bool) -> dict[str, Any]:
+    compile_qcnn(KUBEFLOW, path, seeded_by_run=seeded)
+    return dict(next(yaml.safe_load_all(path.read_text())))
 
 
 def test_only_the_first_step_hears_of_the_run_and_takes_it(tmp_path: Path) -> None:
-    compile_target("kubeflow", tmp_path / "qcnn.yaml")
-    document, _ = yaml.safe_load_all((tmp_path / "qcnn.yaml").read_text())
-    before = copy.deepcopy(document)
-    scheduled = json_format.ParseDict(seeded_by_run(document), PipelineSpec(), ignore_unknown_fields=False)
-    assert document == before
+    scheduled = json_format.ParseDict(_compiled(tmp_path / "a.yaml", seeded=True), PipelineSpec())
     step = scheduled.components[scheduled.root.dag.tasks["generate-data"].component_ref.name]
     assert "run" in step.input_definitions.parameters
     given = scheduled.root.dag.tasks["generate-data"].inputs.parameters["run"]
     assert given.runtime_value.constant.string_value == "{{$.pipeline_job_uuid}}"
     del scheduled.root.dag.tasks["generate-data"].inputs.parameters["run"]
-    assert scheduled == json_format.ParseDict(before, PipelineSpec())
+    assert scheduled == json_format.ParseDict(_compiled(tmp_path / "b.yaml", seeded=False), PipelineSpec())
+
+
+def test_a_file_that_was_compiled_before_becomes_what_is_compiled_for_a_schedule(tmp_path: Path) -> None:
+    document = _compiled(tmp_path / "before.yaml", seeded=False)
+    before = copy.deepcopy(document)
+    assert seeded_by_run(document) == _compiled(tmp_path / "now.yaml", seeded=True)
+    assert document == before

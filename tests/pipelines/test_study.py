@@ -7,7 +7,8 @@ import yaml
 from google.protobuf import json_format
 from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType, PipelineSpec
 
-from pipelines.targets import compile_study
+from pipelines.compilation import compile_study
+from pipelines.kubeflow.target import KUBEFLOW
 
 STRING = ParameterType.ParameterTypeEnum.Value("STRING")
 
@@ -15,7 +16,7 @@ STRING = ParameterType.ParameterTypeEnum.Value("STRING")
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> PipelineSpec:
     path = tmp_path_factory.mktemp("build") / "study.yaml"
-    compile_study("kubeflow", path, "registry/qcnn@sha256:1", parallelism=3)
+    compile_study(KUBEFLOW, path, "registry/qcnn@sha256:1", parallelism=3)
     document, _ = yaml.safe_load_all(Path(path).read_text())
     parsed: PipelineSpec = json_format.ParseDict(document, PipelineSpec(), ignore_unknown_fields=False)
     return parsed

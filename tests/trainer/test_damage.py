@@ -41,9 +41,13 @@ DESCRIPTION = {
     "circuit": "",
     "training": {"epochs": 5, "train_loss": 0.1},
 }
-LOG = (
-    "12:00:00.000 - INFO - Executing task 'train'\n12:00:09.500 - INFO - Pipeline 'qcnn' finished with status SUCCESS\n"
-)
+RECORD = {
+    "state": "succeeded",
+    "started": "2026-11-21T12:00:00Z",
+    "ended": "2026-11-21T12:00:09.500Z",
+    "steps": [{"name": "train", "state": "succeeded", "seconds": 9.5}],
+    "words": CONFIG.model_dump(),
+}
 
 
 def same(one: Any, other: Any) -> bool:
@@ -89,18 +93,14 @@ def metadata(folder: Path) -> tuple[Path, Callable[[], Any]]:
 
 
 def a_run(folder: Path) -> tuple[Path, Callable[[], Any]]:
-    """Has a row whatever is damaged in it; here its parameters, metrics, history and log by turns."""
+    """Has a row whatever is damaged in it; here its record and its metrics by turns."""
     path = folder / "damaged"
     (folder / "evaluate").mkdir()
-    (folder / "log.txt").write_text(LOG)
-    parameters, metrics = {"parameterValues": {"experiment": CONFIG.to_json()}}, {"mse": 0.25, "accuracy": 1.0}
-    path.write_text(json.dumps(parameters) + "\0" + json.dumps(metrics) + "\0" + LOG)
-    (folder / "generate-data").mkdir()
+    path.write_text(json.dumps(RECORD) + "\0" + json.dumps({"mse": 0.25, "accuracy": 1.0}))
 
     def read() -> Any:
-        parts = [*path.read_bytes().split(b"\0", 2), b"", b""]
-        names = ("generate-data/executor_output.json", "evaluate/metrics", "log.txt")
-        for name, content in zip(names, parts, strict=False):
+        parts = [*path.read_bytes().split(b"\0", 1), b""]
+        for name, content in zip(("run.json", "evaluate/metrics"), parts, strict=False):
             (folder / name).write_bytes(content)
         return read_run(folder)
 
@@ -160,7 +160,7 @@ def test_a_damaged_file_is_refused_or_read_as_it_was(
     path, read = make(tmp_path)
     content, whole = path.read_bytes(), read()
     draw = random.Random(make.__name__)
-    logging.getLogger("trainer").disabled = True
+    logging.getLogger("qcnn").disabled = True
     refused = 0
     try:
         for _ in range(cases):
@@ -178,7 +178,7 @@ def test_a_damaged_file_is_refused_or_read_as_it_was(
             assert message.isprintable()
             assert len(message) < 700
     finally:
-        logging.getLogger("trainer").disabled = False
+        logging.getLogger("qcnn").disabled = False
     assert refused > cases / 2 or not exact
 
 

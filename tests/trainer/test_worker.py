@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from trainer import worker
 from trainer.config import ExperimentConfig, from_mapping
 
 ENDLESS = from_mapping({"qubits": 4, "epochs": 100_000})
@@ -116,3 +117,27 @@ def test_no_worker_ends_before_the_chief_has_published_and_a_chief_alone_finishe
         # Lost once more when its model was written.
         pair.processes[0] = pair.start(0)
         assert pair.processes[0].wait(120) == 0, pair.said(0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "error: TF_CONFIG: is not JSON"),
+        ('{"cluster": {"worker": ["a:1"]}}', "error: TF_CONFIG: task must hold type and index"),
+        ('{"cluster": {"boss": ["a:1"]}, "task": {"type": "boss", "index": 0}}', "error: TF_CONFIG: roles are"),
+        ('{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 4}}', "error: TF_CONFIG: task.index"),
+    ],
+)
+def test_a_worker_with_a_wrong_cluster_ends_in_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, text: str, message: str
+) -> None:
+    monkeypatch.setenv("TF_CONFIG", text)
+    folders = [word for name in ("dataset", "workdir", "logs") for word in (f"--{name}", str(tmp_path / name))]
+    monkeypatch.setattr("sys.argv", ["worker", "--experiment", "{}", *folders])
+    # The signals of this process are pytest's.
+    monkeypatch.setattr(worker, "end_on_signals", lambda: lambda: None)
+    with pytest.raises(SystemExit) as stopped:
+        worker.main()
+    assert stopped.value.code == 2
+    assert capfd.readouterr().err.startswith(message)
+    assert not list(tmp_path.iterdir())

@@ -23,7 +23,7 @@ from trainer.results.serving import fresh_mse
 from trainer.shots import sampled_outputs
 from trainer.training.batches import shard
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 _BATCH = 1024
 _SHOWN = 10

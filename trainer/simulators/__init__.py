@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from trainer.quantum.circuits import Ansatz
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 __all__ = ["Batch", "Limits", "Simulator", "Table", "create"]
 

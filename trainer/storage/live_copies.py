@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from trainer.errors import QcnnError
 from trainer.storage.interface import Store, UnreachableError
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 # The bucket is looked at this often, in seconds.
 _LOOK_SECONDS = 5.0

@@ -9,7 +9,7 @@ from pathlib import Path
 from trainer.folders import whole_files
 from trainer.storage.interface import Store, UnreachableError
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 # The folder is looked at this often, in seconds; what is new in it is copied at once.
 _LOOK_SECONDS = 0.5

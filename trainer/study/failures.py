@@ -11,7 +11,7 @@ from trainer.errors import QcnnError
 from trainer.folders import new_file, readable
 from trainer.study.trials import FailedTrial
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 # Stands in the training folder of a trial that failed.
 _FAILURE = "failure.json"

@@ -17,7 +17,7 @@ from trainer.errors import ArtifactError
 from trainer.folders import new_file, readable
 from trainer.training.history import Epoch, epochs_of
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 # Where a training folder keeps its checkpoints.
 FOLDER = "checkpoints"

@@ -27,7 +27,7 @@ from trainer.training.steps import same_everywhere
 from trainer.training.strategies import create_strategy
 from trainer.training.tensorboard import EventLog, event_log
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 _HISTORY = "history.csv"
 

@@ -14,7 +14,7 @@ from trainer.errors import ConfigError
 from trainer.training.batches import Shards
 from trainer.training.steps import EpochRun, Measures
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 
 class BatchProfile:

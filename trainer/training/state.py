@@ -23,7 +23,7 @@ from trainer.training.history import Epoch, best_epoch
 from trainer.training.profiling import BatchProfile
 from trainer.training.steps import Measures, measuring_epoch, training_epoch
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 
 class Training:

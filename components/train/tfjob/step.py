@@ -24,7 +24,7 @@ from trainer.startup import one_line_errors
 from trainer.storage.address import in_bucket
 from trainer.study.failures import failure_kept, load_failure
 
-logger = logging.getLogger("trainer")
+logger = logging.getLogger("qcnn")
 
 _TASK = "train"
 # Set by Kubeflow to the name of the step's own pod.

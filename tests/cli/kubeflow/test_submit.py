@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.targets import compile_target
+from pipelines.compilation import compile_qcnn
+from pipelines.kubeflow.target import KUBEFLOW
 from tests.backend import FakeBackend, Object, spec_of
 from tests.cli.conftest import Typed
 from trainer.config import ExperimentConfig
@@ -95,7 +96,7 @@ def test_a_pipeline_that_was_compiled_before_is_submitted_as_it_is(
     backend: FakeBackend, typed: Typed, tmp_path: Path
 ) -> None:
     package = tmp_path / "mine.yaml"
-    compile_target("kubeflow", package, "mine:1")
+    compile_qcnn(KUBEFLOW, package, "mine:1")
     assert typed("submit", "--target", "kubeflow", "--host", backend.host, "--package", str(package))[0] == 0
     (run,) = backend.objects["runs"].values()
     executors = spec_of(run)["deploymentSpec"]["executors"].values()

@@ -132,7 +132,7 @@ def test_events_are_asked_for_every_ten_seconds_while_pods_say_nothing() -> None
 
 def test_the_first_trouble_of_each_process_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     watched = _Watched(NAMES, {"1-2-3": "over quota"})
-    with caplog.at_level(logging.WARNING, "trainer"):
+    with caplog.at_level(logging.WARNING, "qcnn"):
         for now, trouble in (
             (0, NO_IMAGE),
             (1, "cannot start, ImagePullBackOff: again"),

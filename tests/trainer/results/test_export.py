@@ -70,7 +70,7 @@ def test_a_limit_on_the_size_of_files_is_named_before_a_library_meets_it(
 ) -> None:
     """HDF5's crashes the process, or prints pages, where it cannot write."""
     # What is logged is a file here, too.
-    monkeypatch.setattr(logging.getLogger("trainer"), "handlers", [])
+    monkeypatch.setattr(logging.getLogger("qcnn"), "handlers", [])
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
     try:

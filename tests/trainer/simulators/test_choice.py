@@ -39,7 +39,7 @@ def test_deep_takes_state_vectors(qubits: int) -> None:
 def test_auto_creates_what_is_cheapest_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     for model, qubits, kind in (("hybrid", 24, window.Window), ("deep", 16, statevector.StateVector)):
         caplog.clear()
-        with caplog.at_level(logging.INFO, logger="trainer"):
+        with caplog.at_level(logging.INFO, logger="qcnn"):
             ansatz = circuits.build(model, qubits)
             assert isinstance(simulators.create("auto", ansatz, circuits.ring(qubits), LIMITS), kind)
         name = "window" if model == "hybrid" else "statevector"

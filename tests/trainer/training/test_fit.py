@@ -269,7 +269,7 @@ def logged_lines() -> Iterator[list[str]]:
     lines: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
-    logger = logging.getLogger("trainer")
+    logger = logging.getLogger("qcnn")
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

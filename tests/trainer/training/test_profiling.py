@@ -45,7 +45,7 @@ def test_epochs_are_cut_where_the_range_begins_and_ends_on_every_process(
 
 
 def test_a_taken_port_ends_training_only_where_that_is_asked(caplog: pytest.LogCaptureFixture) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, caplog.at_level(logging.WARNING, "trainer"):
+    with socket.create_server(("127.0.0.1", 0)) as taken, caplog.at_level(logging.WARNING, "qcnn"):
         port = taken.getsockname()[1]
         serve_profiles(port)
         assert "training goes on without profiler server: profiler_port: cannot be used" in caplog.text

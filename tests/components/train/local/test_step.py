@@ -8,8 +8,10 @@ import numpy.typing as npt
 import pytest
 
 from components.train.local.step import train
+from tests.components.conftest import refused_line
 from trainer import data
 from trainer.config import ExperimentConfig, from_mapping
+from trainer.study.failures import load_failure
 from trainer.training import checkpoints, fit
 
 # The last Z on a pooling source commutes with its CNOT: its gradient is exactly zero, and Adam makes
@@ -72,3 +74,24 @@ def test_shots_are_the_same_on_any_number_of_workers(tmp_path: Path) -> None:
     losses, expected = ([(epoch.train_loss, epoch.val_loss) for epoch in run] for run in (several.history, alone))
     # One shot more or less would be seen at 1e-4.
     np.testing.assert_allclose(losses, expected, rtol=1e-9)
+
+
+def test_a_failing_worker_fails_the_step_with_its_reason(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    experiment = from_mapping({"strategy": "none", "workers": 1}).to_json()
+    with pytest.raises(SystemExit) as stopped:
+        train(experiment, str(tmp_path / "missing"), str(tmp_path / "training"), str(tmp_path / "logs"))
+    assert stopped.value.code == 2
+    assert refused_line(capfd).startswith(
+        "error: worker 0 ended with exit code 2: error: dataset: dataset.json is missing. Given: "
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_trial_that_is_trained_in_vain_ends_well_and_leaves_its_reason(tmp_path: Path) -> None:
+    experiment = from_mapping({"strategy": "none", "workers": 1})
+    outputs = [str(tmp_path / name) for name in ("training", "logs")]
+    train(experiment.to_json(), str(tmp_path / "missing"), *outputs, trial=True)
+    failed = load_failure(tmp_path / "training")
+    assert failed
+    assert failed.experiment == experiment
+    assert failed.reason.startswith("worker 0 ended with exit code 2: error: dataset: dataset.json is missing. Given: ")

@@ -13,7 +13,7 @@ from launchers.tfjob import read
 from tests.launchers.apiserver import ApiServer
 from tests.launchers.training_operator import DONE, RUNNING, Operator, ended
 from trainer.config import from_mapping
-from trainer.study.trials import load_failure
+from trainer.study.failures import load_failure
 
 EXPERIMENT = from_mapping({"qubits": 4, "options": {"restarts": 0}}).to_json()
 POD = json.dumps({"image": "qcnn"})

@@ -1,0 +1,197 @@
+"""qcnn schedule: an experiment again and again, each run with a seed of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from tabulate import tabulate
+
+from cli.kubeflow.backend import SINGLE_USER, Backend, backend_options, connect, quiet
+from cli.kubeflow.create_run import Submission, compiled, read_package, submission_options
+from cli.kubeflow.end_run import end_run
+from cli.kubeflow.follow import ENDED
+from cli.kubeflow.refusals import explained
+from cli.kubeflow.runs import find_schedule, pages
+from cli.options.experiment import Words, experiment_options
+from cli.options.times import cron_expression, interval_seconds
+from trainer.errors import ConfigError
+
+if TYPE_CHECKING:
+    import kfp
+    import kfp_server_api
+
+
+@click.group()
+def schedule() -> None:
+    """Run an experiment again and again in a Kubeflow backend, each time with a seed of its own."""
+
+
+@schedule.command()
+@click.option("--cron", metavar="FIELDS", help='When, by the backend\'s clock, such as "0 9 * * MON-FRI".')
+@click.option("--interval", metavar="TIME", help="How often, such as 90s, 10m, 2h or 1d.")
+@click.option(
+    "--max-concurrency", type=click.IntRange(1, 10), default=1, show_default=True, help="Runs at the same time."
+)
+@click.option("--catch-up", is_flag=True, help="Make up for the times that were missed.")
+@click.option("--disabled", is_flag=True, help="Wait for `qcnn schedule enable`.")
+@backend_options
+@submission_options
+@experiment_options
+def create(
+    cron: str | None,
+    interval: str | None,
+    max_concurrency: int,
+    catch_up: bool,
+    disabled: bool,
+    backend: Backend,
+    submission: Submission,
+    words: Words,
+) -> None:
+    """Create a schedule, which is enabled at once; --run-name is its name, with which those of its runs begin."""
+    if bool(cron) == bool(interval):
+        raise ConfigError(f"schedule: needs either --cron or --interval. Given: {'both' if cron else 'none'}")
+    # Integers as text, as the API has those of 64 bits.
+    times = {"interval_second": str(interval_seconds(interval))} if interval else {}
+    if cron:
+        times = {"cron_expression": cron_expression(cron)}
+    experiment = words.experiment()
+    client = connect(backend)
+    with scheduled(submission) as package, explained(backend.address), quiet():
+        owner = client.create_experiment(submission.experiment, namespace=backend.namespace)
+        made = client.create_recurring_run(
+            experiment_id=owner.experiment_id,
+            job_name=submission.run_name or submission.experiment,
+            pipeline_package_path=str(package),
+            params=experiment.model_dump(),
+            pipeline_root=submission.pipeline_root,
+            enable_caching=submission.caching,
+            service_account=submission.service_account,
+            max_concurrency=str(max_concurrency),
+            no_catchup=not catch_up,
+            enabled=not disabled,
+            **times,
+        )
+    rows = [
+        ("schedule", made.recurring_run_id),
+        ("look at it", backend.page(f"recurringrun/details/{made.recurring_run_id}")),
+    ]
+    click.echo(tabulate(rows, tablefmt="plain", disable_numparse=True))
+
+
+@schedule.command("list")
+@backend_options
+def list_schedules(backend: Backend) -> None:
+    """List all schedules: when they run, and whether they do."""
+    client = connect(backend)
+    with explained(backend.address):
+        found = list(pages(client.list_recurring_runs, "recurring_runs", namespace=backend.namespace))
+    rows = [
+        (
+            each.display_name,
+            each.recurring_run_id,
+            _when(each.trigger),
+            str(each.status or each.mode).lower(),
+            each.max_concurrency,
+            "no" if each.no_catchup else "yes",
+        )
+        for each in found
+    ]
+    header = ("schedule", "id", "when", "state", "max concurrency", "catch-up")
+    click.echo(tabulate(rows, header, "simple", disable_numparse=True) if rows else "no schedules")
+
+
+@schedule.command()
+@click.argument("name", metavar="SCHEDULE")
+@backend_options
+def enable(name: str, backend: Backend) -> None:
+    """Enable SCHEDULE, by its id or name."""
+    _change(name, backend, lambda client, identity: client.enable_recurring_run(identity), "enabled")
+
+
+@schedule.command()
+@click.argument("name", metavar="SCHEDULE")
+@backend_options
+def disable(name: str, backend: Backend) -> None:
+    """Disable SCHEDULE, by its id or name; runs that have begun go on."""
+    _change(name, backend, lambda client, identity: client.disable_recurring_run(identity), "disabled")
+
+
+@schedule.command()
+@click.argument("name", metavar="SCHEDULE")
+@backend_options
+def delete(name: str, backend: Backend) -> None:
+    """Delete SCHEDULE, by its id or name, after its runs have been terminated, as by `qcnn terminate`."""
+    client = connect(backend)
+    found = find_schedule(client, backend, name)
+    with explained(backend.address):
+        # Of what a backend deletes with a schedule it does not hear the end any more.
+        client.disable_recurring_run(found.recurring_run_id)
+        experiment = client.get_experiment(found.experiment_id)
+        runs = list(pages(client.list_runs, "runs", experiment_id=found.experiment_id))
+    namespace = experiment.namespace or backend.namespace or SINGLE_USER
+    for run in runs:
+        if run.recurring_run_id == found.recurring_run_id and run.state not in ENDED:
+            click.echo(f"terminating {run.display_name}")
+            if reason := end_run(client, backend, run, namespace, click.echo):
+                click.echo(reason, err=True)
+    with explained(backend.address):
+        client.delete_recurring_run(found.recurring_run_id)
+    click.echo(f"schedule {found.display_name} is deleted")
+
+
+def _change(name: str, backend: Backend, request: Callable[[kfp.Client, str], object], state: str) -> None:
+    """Make a request about a schedule, by its id or name, and say what it is then."""
+    client = connect(backend)
+    found = find_schedule(client, backend, name)
+    with explained(backend.address):
+        request(client, found.recurring_run_id)
+    click.echo(f"schedule {found.display_name} is {state}")
+
+
+@contextlib.contextmanager
+def scheduled(submission: Submission) -> Iterator[Path]:
+    """Yield a compiled pipeline each of whose runs has a seed of its own.
+
+    Raises:
+        ConfigError: the file that is given is none of the main pipeline.
+    """
+    with compiled(submission, _compile) as package:
+        if not submission.package:
+            yield package
+            return
+        with quiet():
+            import yaml
+
+            from pipelines.scheduled import seeded_by_run
+
+        pipeline, *platform = read_package(package)
+        try:
+            documents = [seeded_by_run(pipeline), *platform]
+        except LookupError:
+            raise ConfigError(
+                f"package: must be the main pipeline, as compile.py writes it. Given: {package}"
+            ) from None
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "scheduled.yaml")
+            path.write_text(yaml.safe_dump_all(documents, sort_keys=False), encoding="utf-8")
+            yield path
+
+
+def _compile(path: Path, image: str, settings: Mapping[str, Any]) -> None:
+    from pipelines.compilation import compile_qcnn
+    from pipelines.kubeflow.target import KUBEFLOW
+
+    compile_qcnn(KUBEFLOW, path, image, settings, seeded_by_run=True)
+
+
+def _when(trigger: kfp_server_api.V2beta1Trigger | None) -> str:
+    if trigger and trigger.cron_schedule:
+        return str(trigger.cron_schedule.cron)
+    if trigger and trigger.periodic_schedule:
+        return f"every {trigger.periodic_schedule.interval_second} s"
+    return ""

@@ -1,0 +1,40 @@
+"""qcnn study --target kubeflow: all trials as one run of a backend."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.kubeflow.backend import Backend, backend_options
+from cli.kubeflow.create_run import Submission, create_run, submission_options
+from cli.options.experiment import Words, experiment_options
+from cli.options.search import STUDY_HELP, SearchFlags, read_study, search_options
+
+
+@click.command(help=STUDY_HELP)
+@search_options
+@click.option("--parallelism", type=click.IntRange(1), default=2, show_default=True, help="Trials at the same time.")
+@click.option("--wait", is_flag=True, help="Show the steps' states until the run has ended; fail where it fails.")
+@backend_options
+@submission_options
+@experiment_options
+def study(
+    search: SearchFlags, parallelism: int, wait: bool, backend: Backend, submission: Submission, words: Words
+) -> None:
+    """Run the study in a backend, several trials at the same time."""
+    asked = read_study(search, words)
+
+    def compile_now(path: Path, image: str, settings: Mapping[str, Any]) -> None:
+        from pipelines.compilation import compile_study
+        from pipelines.kubeflow.target import KUBEFLOW
+
+        compile_study(KUBEFLOW, path, image, settings, parallelism=parallelism)
+
+    arguments = {
+        "experiment": asked.shared.model_dump(),
+        "grid": asked.search["grid"] or {},
+        "ranges": asked.search["range"] or {},
+        "random": asked.search["random"] or 0,
+    }
+    create_run(compile_now, arguments, "qcnn-study", backend, submission, wait=wait)

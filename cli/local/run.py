@@ -1,0 +1,101 @@
+"""qcnn run: the pipeline on this machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from tabulate import tabulate
+
+from cli.errors import StepError
+from cli.local.artifact_metadata import read_experiment as experiment_of
+from cli.local.artifact_metadata import read_metadata
+from cli.local.pipeline import run_pipeline
+from cli.options.experiment import Words, check_model, experiment_options
+from cli.options.runs import runs_option
+from components.tensorboard.step import command as tensorboard_command
+from trainer.config import ExperimentConfig, from_mapping, merge
+from trainer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kfp import dsl
+
+_METRICS = {
+    "train_loss": "train loss",
+    "val_loss": "validation loss",
+    "mse": "test MSE",
+    "fresh_mse": "fresh MSE",
+    "accuracy": "sign accuracy",
+    "epoch_seconds": "seconds an epoch",
+}
+# What the same experiment must give again to the last bit.
+_REPEATABLE = ("train_loss", "val_loss", "mse", "fresh_mse", "accuracy")
+
+
+@click.command()
+@runs_option
+@click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Continue the training of this run.")
+@click.option("--repeat", type=click.Path(path_type=Path), metavar="RUN", help="Run this run again and compare.")
+@experiment_options
+def run(runs: Path, resume: Path | None, repeat: Path | None, words: Words) -> None:
+    """Run the whole pipeline on this machine: data, training, export, evaluation, TensorBoard."""
+    if sum(map(bool, (resume, repeat, words.given))) > 1:
+        given = [name for name, value in (("--resume", resume), ("--repeat", repeat)) if value] + words.given
+        raise ConfigError(
+            f"run: --resume, --repeat and the experiment's words exclude each other. Given: {' '.join(given)}"
+        )
+    if resume:
+        experiment = continued(resume)
+    elif repeat:
+        # Before anything runs: what it is to be compared with.
+        before = read_metadata(repeat, "evaluate", "metrics")
+        experiment = experiment_of(repeat, "export-weights", "model")
+    else:
+        experiment = words.experiment()
+    check_model(experiment)
+    outputs = run_pipeline(experiment, runs)
+    click.echo(summary(outputs, str(Path(outputs["logs"].path).parents[1])))
+    if repeat:
+        click.echo(compare(before, outputs["metrics"].metadata))
+
+
+def continued(run: Path) -> ExperimentConfig:
+    """Return the experiment of a run, to be continued from that run's checkpoints if it has any yet."""
+    from trainer.training import checkpoints
+
+    experiment, training = experiment_of(run), (run / "train" / "training").absolute()
+    if not checkpoints.any_in(training / checkpoints.FOLDER):
+        click.echo(f"{run} was ended before its first checkpoint: training begins anew")
+        return experiment
+    return from_mapping(merge(experiment.model_dump(), {"continue_from": str(training)}))
+
+
+def summary(outputs: dict[str, dsl.Artifact], *logs: str) -> str:
+    """Return the table of what came out and where it lies; `logs` are what qcnn tensorboard is to be given."""
+    metrics = outputs["metrics"].metadata
+    rows: list[tuple[str, str]] = [(title, f"{metrics[name]:.4f}") for name, title in _METRICS.items()]
+    rows += [(name, _shown(artifact.path)) for name, artifact in outputs.items()]
+    program = _shown(str(Path(sys.executable).with_name("qcnn")))
+    rows.append(("look at it with", tensorboard_command(*map(_shown, logs), program=program)))
+    return tabulate(rows, tablefmt="plain", disable_numparse=True)
+
+
+def compare(before: dict[str, float], after: dict[str, float]) -> str:
+    """Say that a repeated run gave the same numbers.
+
+    Raises:
+        StepError: it did not; one line with what differs.
+    """
+    # A run of an older release may not have them all.
+    known = [name for name in _REPEATABLE if name in before]
+    differing = [f"{name} {before[name]!r}, now {after[name]!r}" for name in known if before[name] != after[name]]
+    if differing:
+        raise StepError(f"the repeated run gave other numbers. Given: {'; '.join(differing)}")
+    return f"the repeated run gave the same numbers: {', '.join(known)}"
+
+
+def _shown(path: str) -> str:
+    """Return a path relative to where the user is, if it lies there."""
+    return path.removeprefix(f"{Path.cwd()}/")

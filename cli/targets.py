@@ -1,0 +1,88 @@
+"""The targets, and which commands each has; what their pipelines are compiled with is in pipelines/targets.py.
+
+A command of a target is the one of the module of its name in the target's folder, and is loaded when it is asked for. A
+new target is a folder, and a line here and there.
+"""
+
+import copy
+import dataclasses
+import importlib
+
+import click
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What commands there are for a target, in which package."""
+
+    package: str
+    commands: tuple[str, ...]
+
+    def load(self, name: str) -> click.Command:
+        """Return one of its commands."""
+        command: click.Command = getattr(importlib.import_module(f"{self.package}.{name}"), name)
+        return command
+
+
+TARGETS = {
+    "local": Target("cli.local", ("run", "study")),
+    "kubeflow": Target("cli.kubeflow", ("submit", "study", "schedule", "compare", "terminate")),
+    "tfjob": Target("cli.tfjob", ("submit", "status", "logs", "predict", "delete")),
+}
+# Of a command that several targets have, the one where --target is not given; what is not here needs --target.
+_DEFAULTS = {"study": "local"}
+
+
+def target_command(name: str, help_text: str) -> click.Command | None:
+    """Return the command of this name of the target that has one, or a choice where several have; None for none."""
+    names = [target for target, described in TARGETS.items() if name in described.commands]
+    if len(names) > 1:
+        return _Choice(name, help_text, names)
+    return TARGETS[names[0]].load(name) if names else None
+
+
+class _Choice(click.Command):
+    """A command that several targets have, each with options of its own: --target picks whose it is."""
+
+    def __init__(self, name: str, help_text: str, targets: list[str]) -> None:
+        self._default = _DEFAULTS.get(name)
+        option = click.Option(
+            ["--target"],
+            type=click.Choice(targets),
+            default=self._default,
+            show_default=True,
+            expose_value=False,
+            help="Where; each has options of its own, which --target NAME --help shows.",
+        )
+        metavar = f"--target [{'|'.join(targets)}] [OPTIONS]"
+        super().__init__(name, params=[option], help=help_text, options_metavar=metavar)
+        self._option, self._targets = option, targets
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
+    ) -> click.Context:
+        """Return the context of the command of the target that is asked for."""
+        target = self._asked_for(args, parent)
+        if target is None:
+            # Whoever only asks for help gets it; what else was given is the business of a target's command.
+            help_asked = [word for word in args if word in ("-h", "--help")]
+            super().make_context(info_name, help_asked, parent, **extra)
+            raise click.UsageError(
+                f"{info_name}: --target must be given, one of {', '.join(self._targets)}. Given: none"
+            )
+        command = copy.copy(TARGETS[target].load(str(self.name)))
+        command.params = [self._option, *command.params]
+        return command.make_context(f"{info_name} --target {target}", args, parent, **extra)
+
+    def _asked_for(self, args: list[str], parent: click.Context | None) -> str | None:
+        option = copy.copy(self._option)
+        option.expose_value = True
+        only_target = click.Command(
+            self.name,
+            params=[option],
+            add_help_option=False,
+            context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+        )
+        with only_target.make_context(self.name, list(args), parent) as context:
+            found: str | None = context.params["target"]
+        return found

@@ -1,0 +1,74 @@
+"""What all commands about a cluster share: the namespace, access to it, a job by its name."""
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from cli.errors import StepError
+from launchers.kubernetes.access import own_namespace
+from launchers.kubernetes.api import Api
+from launchers.kubernetes.follow import Following
+from launchers.kubernetes.identity import OWN
+from launchers.tfjob.kind import TFJOB, TFJOBS
+from launchers.tfjob.read import processes
+from trainer.errors import ArtifactError, RetryableError, TrainingError
+from trainer.startup import terminated_as_interrupt
+
+logger = logging.getLogger("qcnn")
+
+
+def namespace_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command --namespace."""
+    return click.option(
+        "--namespace", "-n", metavar="NAME", help="Namespace. [default: that of the kubeconfig's context]"
+    )(command)
+
+
+@contextlib.contextmanager
+def cluster(namespace: str | None) -> Iterator[Api]:
+    """Give access to a namespace; what is to be said on the way goes to stderr."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        with contextlib.closing(Api(namespace or own_namespace())) as api:
+            yield api
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+def find_job(api: Api, name: str) -> dict[str, Any]:
+    """Return a TFJob of ours.
+
+    Raises:
+        ArtifactError: there is none of this name.
+    """
+    found = api.get(TFJOBS, name)
+    if found is None or not found["metadata"].get("labels", {}).items() >= OWN.items():
+        raise ArtifactError(f"TFJob: qcnn made none of this name in namespace {api.namespace}. Given: {name}")
+    return found
+
+
+def follow(api: Api, job: dict[str, Any], restarts: int | None, hint: str) -> None:
+    """Show what the processes of a TFJob print until it has ended; Ctrl-C ends that alone, and says so.
+
+    With `restarts`, a job whose processes are lost more often is given up.
+
+    Raises:
+        StepError: it failed.
+    """
+    following = Following(api, TFJOB, job, processes(job), restarts, pending_seconds=float("inf"))
+    try:
+        with terminated_as_interrupt():
+            following.run()
+    except KeyboardInterrupt:
+        click.echo(f"\nnot followed any more; the training goes on. {hint}", err=True)
+        raise
+    except (TrainingError, RetryableError) as error:
+        raise StepError(str(error)) from None

@@ -1,0 +1,80 @@
+"""qcnn delete: TFJobs and all that belongs to them."""
+
+import sys
+from collections.abc import Sequence
+
+import click
+from tabulate import tabulate
+
+from cli.tfjob.connection import cluster, namespace_option
+from launchers.kubernetes.identity import check_run
+from launchers.tfjob import deletion, read
+from launchers.tfjob.deletion import Found
+from trainer.errors import ArtifactError, ConfigError
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[JOB]...")
+@click.option("--run", metavar="NAME", help="All of the run that is called exactly so.")
+@click.option("--orphans", is_flag=True, help="What needs a launcher that is gone, or belongs to what is gone.")
+@click.option("--all", "of_all", is_flag=True, help="All that qcnn made in the namespace.")
+@namespace_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete(
+    names: tuple[str, ...], run: str | None, orphans: bool, of_all: bool, namespace: str | None, yes: bool
+) -> None:
+    """Delete TFJobs, or Jobs that predict, with all that belongs to them, after having shown it; wait until it is gone.
+
+    What the training has written stays.
+    """
+    given = {"JOB": bool(names), "--run": run is not None, "--orphans": orphans, "--all": of_all}
+    if sum(given.values()) != 1:
+        words = " ".join(word for word, is_given in given.items() if is_given) or "none"
+        raise ConfigError(f"delete: takes one of {', '.join(given)}. Given: {words}")
+    if run is not None:
+        check_run(run)
+    with cluster(namespace) as api:
+
+        def choose() -> list[Found]:
+            everything = deletion.find_all(api)
+            if orphans:
+                chosen = deletion.orphans(everything, api.now())
+            else:
+                chosen = _chosen(deletion.jobs(everything), names, run, api.namespace)
+            return deletion.with_dependents(chosen, everything)
+
+        chosen = choose()
+        if not chosen:
+            click.echo(f"nothing to delete in namespace {api.namespace}")
+            return
+        click.echo(_table(chosen))
+        _confirm(len(chosen), yes)
+        # A launcher may have come back to its job meanwhile.
+        still = {found.uid for found in (choose() if orphans else chosen)}
+        deletion.delete(api, [found for found in chosen if found.uid in still])
+        click.echo("deleted")
+
+
+def _chosen(own: Sequence[Found], names: Sequence[str], run: str | None, namespace: str) -> list[Found]:
+    """Return those of these names, those of a run, or all."""
+    if missing := sorted(set(names) - {found.name for found in own}):
+        raise ArtifactError(f"job: qcnn made none of this name in namespace {namespace}. Given: {missing[0]}")
+    if run is not None:
+        return deletion.belonging_to(run, own)
+    return [found for found in own if not names or found.name in names]
+
+
+def _table(chosen: Sequence[Found]) -> str:
+    rows = [
+        (found.kind, found.name, found.run, read.state(found.object) if found.kind == "TFJob" else "")
+        for found in chosen
+    ]
+    return tabulate(rows, headers=("kind", "name", "run", "state"), disable_numparse=True)
+
+
+def _confirm(count: int, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError(f"delete: asks whether to; without a terminal give --yes. Given: {count} objects to delete")
+    click.confirm("delete these?", abort=True)

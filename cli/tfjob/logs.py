@@ -1,0 +1,36 @@
+"""qcnn logs: what the workers of a TFJob print."""
+
+import heapq
+from collections.abc import Iterator
+
+import click
+
+from cli.tfjob.connection import cluster, find_job, follow, namespace_option
+from launchers.kubernetes import pods
+from launchers.kubernetes.api import PODS, Api
+from launchers.kubernetes.pod_template import CONTAINER
+from launchers.kubernetes.pods import Process
+from launchers.tfjob.kind import JOB_NAME_LABEL, TFJOB
+
+
+@click.command()
+@click.argument("name", metavar="JOB")
+@click.option("--follow", "-f", "is_followed", is_flag=True, help="Go on until the job has ended; fail if it has.")
+@namespace_option
+def logs(name: str, is_followed: bool, namespace: str | None) -> None:
+    """Print what the workers of a TFJob have printed, in the order of time, their names before it."""
+    with cluster(namespace) as api:
+        job = find_job(api, name)
+        if is_followed:
+            follow(api, job, None, f"Again: qcnn logs -f {name}")
+            return
+        found = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={name}")
+        processes = [process for process in (pods.read(pod, TFJOB) for pod in found) if process.started]
+        for _, line in heapq.merge(*(_lines(api, process) for process in processes)):
+            click.echo(line)
+
+
+def _lines(api: Api, process: Process) -> Iterator[tuple[str, str]]:
+    """Yield time and text of every line."""
+    for time, text in api.log(process.pod, CONTAINER, "", follow=False):
+        yield time, f"[{process.name}] {text}"

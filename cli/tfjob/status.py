@@ -1,0 +1,77 @@
+"""qcnn status: the TFJobs of a namespace, or one of them and its processes."""
+
+import dataclasses
+import json
+from collections.abc import Sequence
+
+import click
+from tabulate import tabulate
+
+from cli.tfjob.connection import cluster, find_job, namespace_option
+from launchers.tfjob.status import ProcessStatus, Status, read_all, read_one
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_HEADERS = ("job", "state", "running", "restarts", "age", "duration")
+_PROCESS_HEADERS = ("process", "pod", "state", "exit code", "why it does not start")
+
+
+@click.command()
+@click.argument("name", required=False, metavar="[JOB]")
+@namespace_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="json is complete.",
+)
+def status(name: str | None, namespace: str | None, form: str) -> None:
+    """Print a table of all TFJobs that qcnn made in a namespace, or the processes of one of them.
+
+    Restarts are counted as far back as the cluster keeps its events, an hour by default, or to a job's last suspension.
+    """
+    with cluster(namespace) as api:
+        if name is None:
+            found = read_all(api)
+            processes: Sequence[ProcessStatus] = ()
+        else:
+            one, processes = read_one(api, find_job(api, name))
+            found = [one]
+    if form == "json":
+        described = [dataclasses.asdict(job) for job in found]
+        if name is not None:
+            click.echo(json.dumps(described[0] | {"workers": [dataclasses.asdict(process) for process in processes]}))
+        else:
+            click.echo(json.dumps(described))
+    elif not found:
+        click.echo(f"no TFJob of qcnn in namespace {api.namespace}", err=True)
+    else:
+        click.echo(tabulate([_row(job) for job in found], headers=_HEADERS, disable_numparse=True))
+        if name is not None:
+            click.echo(_details(found[0], processes))
+
+
+def _row(job: Status) -> tuple[str, ...]:
+    running = f"{job.running}/{job.processes}"
+    return (job.name, job.state, running, str(job.restarts), _time(job.age), _time(job.duration))
+
+
+def _details(job: Status, processes: Sequence[ProcessStatus]) -> str:
+    rows = [(process.name, process.pod, process.state, process.exit_code, process.trouble) for process in processes]
+    parts = [tabulate(rows, headers=_PROCESS_HEADERS, disable_numparse=True)]
+    parts.append(tabulate(job.outputs.items(), tablefmt="plain", disable_numparse=True))
+    return "\n" + "\n\n".join(filter(None, (job.message, *parts)))
+
+
+def _time(seconds: float | None) -> str:
+    """Return a time in its two largest units."""
+    if seconds is None:
+        return ""
+    days, hours, minutes = int(seconds // _DAY), int(seconds % _DAY // _HOUR), int(seconds % _HOUR // _MINUTE)
+    if days:
+        return f"{days}d{hours}h"
+    if hours:
+        return f"{hours}h{minutes}m"
+    rest = int(seconds % _MINUTE)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

@@ -1,0 +1,77 @@
+"""qcnn submit --target tfjob: training as a TFJob, without Kubeflow Pipelines."""
+
+import click
+from tabulate import tabulate
+
+from cli.options.experiment import Words, experiment_options
+from cli.options.pod import PodFlags, pod_options
+from cli.tfjob.connection import cluster, follow, namespace_option
+from components.train.description import cluster_job
+from launchers.kubernetes.create_or_adopt import How
+from launchers.kubernetes.identity import Identity, check_run
+from launchers.tfjob import read
+from launchers.tfjob import submit as tfjobs
+from launchers.tfjob.manifest import Policy, tfjob
+
+_DAY = 86400
+_TASK = "train"
+
+
+@click.command()
+@click.option(
+    "--output", required=True, metavar="ADDRESS", help="Where checkpoints, logs and model go, as gs://BUCKET/FOLDER."
+)
+@click.option("--name", default="qcnn", show_default=True, help="Run; it trains the same experiment once.")
+@namespace_option
+@click.option("--follow", "is_followed", is_flag=True, help="Show what the workers print until they have ended.")
+@pod_options
+@click.option(
+    "--active-seconds", type=click.IntRange(1), metavar="SECONDS", help="End the training after that. [default: never]"
+)
+@click.option(
+    "--keep-seconds",
+    type=click.IntRange(0),
+    default=_DAY,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time that TFJob and pods stay after their end, to be looked at.",
+)
+@experiment_options
+def submit(
+    output: str,
+    name: str,
+    namespace: str | None,
+    is_followed: bool,
+    active_seconds: int | None,
+    keep_seconds: int,
+    pod: PodFlags,
+    words: Words,
+) -> None:
+    """Train as a TFJob, on a cluster with Kubeflow's training operator.
+
+    Submitted once more, an experiment is not trained twice: what runs or has succeeded is found again, what failed is
+    replaced and goes on from its last checkpoint.
+    """
+    experiment = words.experiment()
+    job, identity = cluster_job(experiment, output, pod.settings()), Identity(check_run(name), _TASK)
+    policy = Policy(active_seconds=active_seconds, keep_seconds=keep_seconds, lease_seconds=None)
+    manifest = tfjob(job, identity, policy)
+    with cluster(namespace) as api:
+        found, how = tfjobs.submit(api, manifest)
+        commands = _commands(found["metadata"]["name"], f" --namespace {namespace}" if namespace else "")
+        click.echo(f"TFJob {found['metadata']['name']} {_SAID[how]} in namespace {api.namespace}")
+        click.echo(tabulate([*read.outputs(found).items(), *commands.items()], tablefmt="plain", disable_numparse=True))
+        if is_followed and how is not How.SUCCEEDED:
+            follow(api, found, experiment.options.restarts, f"Again: {commands['follow it']}")
+
+
+_SAID = {How.CREATED: "is created", How.ADOPTED: "runs already", How.SUCCEEDED: "has already succeeded"}
+
+
+def _commands(name: str, where: str) -> dict[str, str]:
+    return {
+        "look at it": f"qcnn status {name}{where}",
+        "follow it": f"qcnn logs -f {name}{where}",
+        "predict": f"qcnn predict {name}{where}",
+        "delete it": f"qcnn delete {name}{where}",
+    }

@@ -1,0 +1,130 @@
+"""Compiles pipelines for a target: one YAML file each."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kfp import compiler
+from kfp.dsl.base_component import BaseComponent
+from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec, PlatformSpec
+
+from components.image import IMAGE
+from components.resources import KEY, Resources, step_resources
+from launchers.pod import Pod, pod_settings
+from pipelines.qcnn import qcnn
+from pipelines.retries import retried
+from pipelines.study import PARALLELISM, study
+from pipelines.training import TrainStep
+from pipelines.viewing import Viewer
+from trainer.provenance import IMAGE_VARIABLE
+
+# The compiler calls a step's executor so, followed by the name of the step.
+_EXECUTOR = "exec-"
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What tells the pipelines of one target from those of another.
+
+    `train` makes the step that trains, from the settings of the training's pods; `pod_defaults` are those settings of
+    which the target has a default of its own. `platform` makes the second document of a compiled file, from the names
+    of its executors and those settings; None where the target takes no such document.
+    """
+
+    train: Callable[[Pod], TrainStep]
+    pod_defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    platform: Callable[[Sequence[str], Pod], PlatformSpec] | None = None
+
+
+def compile_qcnn(
+    target: Target,
+    path: Path,
+    image: str = IMAGE,
+    settings: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    *,
+    viewer: Viewer | None = None,
+    seeded_by_run: bool = False,
+) -> PipelineSpec:
+    """Write the main pipeline, every step in `image`, and return it.
+
+    `settings` (see launchers.pod.Pod) are those of the training's pods. How images are pulled, on which nodes
+    pods run, and their environment hold for all steps; what these need themselves is in `steps` beside them (see
+    components.resources). `defaults` are those of the experiment's words. Where it is `seeded_by_run`, each run of it
+    has a seed of its own.
+
+    Raises:
+        ConfigError: a setting is wrong.
+    """
+    pod, resources = _read(target, image, settings)
+    pipeline = qcnn(target.train(pod), viewer, seeded_by_run=seeded_by_run)
+    return _write(target, pipeline, path, pod, resources, defaults)
+
+
+def compile_study(
+    target: Target,
+    path: Path,
+    image: str = IMAGE,
+    settings: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    *,
+    parallelism: int = PARALLELISM,
+) -> PipelineSpec:
+    """Write and return the study, so many trials at the same time; all else as `compile_qcnn`.
+
+    Raises:
+        ConfigError: a setting is wrong.
+    """
+    pod, resources = _read(target, image, settings)
+    pipeline = study(parallelism, target.train(pod))
+    return _write(target, pipeline, path, pod, resources, {"experiment": defaults} if defaults else None)
+
+
+def _write(
+    target: Target,
+    pipeline: BaseComponent,
+    path: Path,
+    pod: Pod,
+    resources: Mapping[str, Resources],
+    defaults: Mapping[str, Any] | None = None,
+) -> PipelineSpec:
+    """Write and return a compiled pipeline, every step in a pod's image, and with what of its settings holds for all.
+
+    Each step is given its `resources`, and tried again. `defaults` stand for those of the pipeline's parameters.
+    """
+    spec = type(pipeline.pipeline_spec)()
+    spec.CopyFrom(pipeline.pipeline_spec)
+    for name, value in (defaults or {}).items():
+        default = compiler.pipeline_spec_builder.to_protobuf_value(value)
+        spec.root.input_definitions.parameters[name].default_value.CopyFrom(default)
+    # Provenance in every artifact names the image.
+    environment = {**pod.environment, IMAGE_VARIABLE: pod.image}
+    for name, executor in spec.deployment_spec["executors"].items():
+        executor["container"]["image"] = pod.image
+        executor["container"]["env"] = [{"name": name, "value": value} for name, value in environment.items()]
+        executor["container"]["resources"] = _resources(resources[name.removeprefix(_EXECUTOR)])
+    retried(spec)
+    executors = list(spec.deployment_spec["executors"])
+    compiler.pipeline_spec_builder.write_pipeline_spec_to_file(
+        pipeline_spec=spec,
+        pipeline_description=pipeline.description,
+        platform_spec=target.platform(executors, pod) if target.platform else PlatformSpec(),
+        package_path=str(path),
+    )
+    return spec
+
+
+def _read(target: Target, image: str, settings: Mapping[str, Any] | None) -> tuple[Pod, dict[str, Resources]]:
+    values = dict(settings or {})
+    resources = step_resources(values.pop(KEY, None))
+    return pod_settings({**target.pod_defaults, **values, "image": image}), resources
+
+
+def _resources(given: Resources) -> dict[str, str]:
+    """Return what a step is given in the words of a compiled pipeline (ResourceSpec)."""
+    return {
+        "resourceCpuRequest": given.cpu,
+        "resourceMemoryRequest": given.memory,
+        "resourceMemoryLimit": given.memory_limit,
+    }

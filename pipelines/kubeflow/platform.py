@@ -1,0 +1,50 @@
+"""The second document of a pipeline that is compiled for Kubeflow: what Kubernetes is told of its steps."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from google.protobuf import json_format
+from kfp.kubernetes import kubernetes_executor_config_pb2 as kubernetes
+from kfp.pipeline_spec.pipeline_spec_pb2 import PlatformSpec
+
+from components.pipeline_run import RUN_FIELD, RUN_VARIABLE
+from launchers.pod import Pod
+from trainer.errors import ConfigError, one_line
+
+
+def platform(executors: Sequence[str], pod: Pod) -> PlatformSpec:
+    """Return what Kubernetes is told of these executors: what of a pod's settings holds for every step.
+
+    Raises:
+        ConfigError: a toleration is none.
+    """
+    config = kubernetes.KubernetesExecutorConfig(
+        image_pull_policy=pod.pull_policy,
+        image_pull_secret=[kubernetes.ImagePullSecret(secret_name=name) for name in pod.pull_secrets],
+        tolerations=[_toleration(each) for each in pod.tolerations],
+        secret_as_env=[_secret(variable, *place.split("/")) for variable, place in pod.secrets.items()],
+        field_path_as_env=[kubernetes.FieldPathAsEnv(name=RUN_VARIABLE, field_path=RUN_FIELD)],
+    )
+    if pod.node_selector:
+        config.node_selector.labels.update(pod.node_selector)
+    if pod.labels:
+        config.pod_metadata.labels.update(pod.labels)
+    spec = PlatformSpec()
+    configured = spec.platforms["kubernetes"].deployment_spec.executors
+    for name in executors:
+        configured[name].update(json_format.MessageToDict(config))
+    return spec
+
+
+def _toleration(values: Mapping[str, Any]) -> kubernetes.Toleration:
+    try:
+        return json_format.ParseDict(dict(values), kubernetes.Toleration())
+    except json_format.ParseError as error:
+        raise ConfigError(
+            f"pod.tolerations: must be as in a pod's spec ({one_line(error)}). Given: {dict(values)}"
+        ) from None
+
+
+def _secret(variable: str, name: str, key: str) -> kubernetes.SecretAsEnv:
+    keys = [kubernetes.SecretAsEnv.SecretKeyToEnvMap(secret_key=key, env_var=variable)]
+    return kubernetes.SecretAsEnv(secret_name=name, key_to_env=keys)

@@ -1,0 +1,26 @@
+"""How a pipeline trains in a Kubeflow backend: as a TFJob."""
+
+import json
+
+from kfp.dsl.pipeline_channel import PipelineChannel
+from kfp.dsl.pipeline_task import PipelineTask
+
+from components.image import is_pinned
+from components.train.tfjob.component import train
+from launchers.pod import Pod
+from pipelines.training import TrainStep
+
+
+def train_as_tfjob(pod: Pod) -> TrainStep:
+    """Return the step that trains as a TFJob whose pods have these settings.
+
+    It is taken from the cache where the image is pinned: behind a tag there may be another one each time, by which the
+    same experiment is trained otherwise. A trial never is, for the cache would keep its failure.
+    """
+    settings = json.dumps(pod.model_dump())
+
+    def step(*, experiment: PipelineChannel | str, dataset: PipelineChannel, trial: bool = False) -> PipelineTask:
+        task = train(experiment=experiment, pod=settings, dataset=dataset, trial=trial)
+        return task.set_caching_options(is_pinned(pod.image) and not trial)
+
+    return step

@@ -1,0 +1,79 @@
+"""What a run shows and logs, and what becomes of it where it can do neither."""
+
+import contextlib
+import io
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from cli.errors import OutputLostError
+from cli.local.log import RunLog
+
+
+class Broken(io.StringIO):
+    """A terminal, or a log, that cannot be written."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__()
+        self.error = error
+
+    def write(self, text: str) -> int:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "code"),
+    [
+        (BrokenPipeError(32, "Broken pipe"), "nobody reads the output any more", 141),
+        (OSError(28, "No space left on device"), "the output cannot be written (No space left on device)", 1),
+    ],
+)
+def test_a_run_hears_once_that_its_output_is_lost_even_through_logging(error: OSError, message: str, code: int) -> None:
+    log = RunLog(Broken(error))
+    logger = logging.Logger("kubeflow's")
+    logger.addHandler(logging.StreamHandler(log))
+    with pytest.raises(OutputLostError) as lost:
+        logger.info("a line for people")
+    assert (str(lost.value), lost.value.code) == (message, code)
+    # What is said on the way out.
+    logger.info("another")
+    log.close()
+
+
+def test_a_log_that_cannot_be_written_ends_the_run(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").symlink_to("/dev/full")
+    log = RunLog(io.StringIO())
+    log.write("a line that waits\n")
+    with pytest.raises(OutputLostError, match=r"^the log cannot be written \(No space left on device\)$"):
+        log.begin_step("generate-data", tmp_path)
+    with contextlib.closing(log):
+        log.write("another\n")
+
+
+@pytest.mark.parametrize(
+    "line", ["event of mine", 'event {"event"', "event []", 'event {"kind": 1}', "event " + "[" * 9999]
+)
+def test_a_step_may_print_what_looks_like_an_event(line: str) -> None:
+    shown = io.StringIO()
+    log = RunLog(shown)
+    log.write(f"    {line}\n")
+    assert shown.getvalue() == f"    {line}\n"
+    log.write('    event {"event": "state", "process": "worker 0", "state": "training"}\n')
+    assert shown.getvalue() == f"    {line}\n"
+    assert os.linesep in shown.getvalue()
+
+
+def test_steps_are_shown_by_their_names_and_what_is_said_before_the_first_is_logged_too(tmp_path: Path) -> None:
+    shown = io.StringIO()
+    with contextlib.closing(RunLog(shown)) as log:
+        log.write("12:00:00.000 - INFO - Running pipeline: 'qcnn'\n")
+        log.begin_step("generate-data", tmp_path)
+        log.write("    a line for people\n12:00:01.000 - INFO - Task 'generate-data' finished with status SUCCESS\n")
+        log.begin_step("train", tmp_path)
+    assert shown.getvalue() == "== generate-data\n    a line for people\n== train\n"
+    assert (tmp_path / "log.txt").read_text() == (
+        "12:00:00.000 - INFO - Running pipeline: 'qcnn'\n    a line for people\n"
+        "12:00:01.000 - INFO - Task 'generate-data' finished with status SUCCESS\n"
+    )

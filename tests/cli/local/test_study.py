@@ -1,0 +1,114 @@
+"""qcnn study on this machine, as a user types it."""
+
+import csv
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Typed
+
+QCNN = Path(sys.executable).with_name("qcnn")
+STUDY = """
+qubits: 4
+rounds: 12
+batch_size: 8
+epochs: 3
+workers: 1
+strategy: none
+grid:
+  learning_rate: [0.0001, 0.02]
+  model: [hybrid, deep]
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Run a study of three trials, of which the last one cannot be trained; return where, and what it printed."""
+    folder = tmp_path_factory.mktemp("user")
+    (folder / "study.yaml").write_text(STUDY)
+    # The words of the file are searched otherwise.
+    search = ("--grid", "model=hybrid", "--grid", "learning-rate=0.0001,0.02,1e38")
+    arguments = ("--config", "study.yaml", *search, "--seed", "5")
+    done = subprocess.run([QCNN, "study", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder, done.stdout
+
+
+def _lines(text: str) -> dict[str, str]:
+    return dict(re.findall(r"^(\S.*?)  +(\S.*)$", text, re.MULTILINE))
+
+
+def test_every_trial_is_trained_and_stands_in_one_table(finished: tuple[Path, str]) -> None:
+    folder, printed = finished
+    assert [line for line in printed.splitlines() if line.startswith("== trial ")] == [
+        "== trial 0, 1 of 3",
+        "== trial 1, 2 of 3",
+        "== trial 2, 3 of 3",
+    ]
+    with (folder / _lines(printed)["results"]).open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["trial"], row["seed"], row["learning_rate"]) for row in rows] == [
+        ("0", "5", "0.0001"),
+        ("1", "6", "0.02"),
+        ("2", "7", "1e+38"),
+    ]
+    assert "model" not in rows[0]
+    assert all(0 < float(row["fresh_mse"]) < 5 for row in rows[:2])
+    chosen = min(rows[:2], key=lambda row: float(row["val_loss"]))
+    assert [row["chosen"] for row in rows] == ["best" if row is chosen else "" for row in rows]
+    assert [row["failure"] for row in rows[:2]] == ["", ""]
+    assert (rows[2]["val_loss"], rows[2]["failure"].startswith("worker 0 ended with exit code 2: error: ")) == (
+        "",
+        True,
+    )
+
+
+def test_the_best_trial_is_evaluated_on_its_own_test_split(finished: tuple[Path, str]) -> None:
+    folder, printed = finished
+    table = _lines(printed)
+    with (folder / table["results"]).open() as file:
+        (chosen,) = [row for row in csv.DictReader(file) if row["chosen"]]
+    metrics = json.loads((folder / table["metrics"]).read_text())
+    assert metrics["val_loss"] == float(chosen["val_loss"])
+    assert metrics["fresh_mse"] == pytest.approx(float(chosen["fresh_mse"]), rel=1e-5)
+    assert table["test MSE"] == f"{metrics['mse']:.4f}"
+    experiment = json.loads((folder / table["model"] / "model.json").read_text())["experiment"]
+    assert (experiment["seed"], experiment["learning_rate"]) == (int(chosen["seed"]), float(chosen["learning_rate"]))
+    with (folder / table["predictions"] / "predictions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    squared = [(float(row["prediction"]) - float(row["label"])) ** 2 for row in rows]
+    assert sum(squared) / len(squared) == pytest.approx(metrics["mse"], rel=1e-6)
+    assert (folder / table["report"]).read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ((), "study: needs values or ranges of at least one word. Given: none"),
+        (("--grid", "qubits"), "grid: must be WORD=VALUE,.... Given: qubits"),
+        (("--grid", "qubits=8,x"), "qubits: must be an integer, at least 4 and at most 32768. Given: 'x'"),
+        (
+            ("--grid", "qubits=8,9", "--model", "tests.trainer.quantum.test_circuits:exits"),
+            "model: cannot be imported or fails (SystemExit: 3). Given: tests.trainer.quantum.test_circuits:exits",
+        ),
+        (("--grid", "qbits=8"), "study: only the experiment's words can be searched. Given: qbits"),
+        (
+            ("--range", "qubits=4", "--random", "2"),
+            "qubits: a range must be [low, high], or [low, high, log], of numbers up to 1e+300 in size. Given: [4.0]",
+        ),
+        (
+            ("--range", "qubits=a:b", "--random", "2"),
+            "range: must be WORD=LOW:HIGH or WORD=LOW:HIGH:log. Given: qubits=a:b",
+        ),
+    ],
+)
+def test_what_is_no_study_is_one_line_and_leaves_nothing(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert typed("study", *arguments) == (2, "", f"error: {line}\n")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,51 @@
+"""Times that a backend would take and never come to."""
+
+import pytest
+
+from cli.options.times import cron_expression, interval_seconds
+from trainer.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("* * * *", "must have five fields"),
+        ("@sometimes", "must have five fields"),
+        ("60 * * * *", "minute must be in 0..59"),
+        ("0 0 0 * *", "day of the month must be in 1..31"),
+        ("0 0 1 * FRI-MON", "day of the week must be in 0..6"),
+        ("0 0 1 JANUARY *", "month must be in 1..12"),
+        ("*/0 * * * *", "minute must be in 0..59"),
+        ("1, * * * *", "minute must be in 0..59"),
+    ],
+)
+def test_an_expression_that_never_comes_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        cron_expression(text)
+    assert words in str(refused.value)
+    assert str(refused.value).endswith(f"Given: {text}")
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ("0 9 * * MON-FRI", "0 0 9 * * MON-FRI"),
+        ("@daily", "@daily"),
+        ("*/15 8-17 1,15 jan-mar ?", "0 */15 8-17 1,15 jan-mar ?"),
+        ("30 0 9 ? * 1-5", "30 0 9 ? * 1-5"),
+        ("0 0 1/2 * 0,6", "0 0 0 1/2 * 0,6"),
+    ],
+)
+def test_every_form_of_a_field_is_taken(given: str, sent: str) -> None:
+    assert cron_expression(given) == sent
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("90", 90), ("90s", 90), ("10m", 600), ("2h", 7200), ("1d", 86400)])
+def test_an_interval_has_a_unit_or_is_in_seconds(given: str, seconds: int) -> None:
+    assert interval_seconds(given) == seconds
+
+
+@pytest.mark.parametrize("text", ["0", "1.5h", "", "h", "-1m", "1w", "1" * 11])
+def test_what_is_no_interval_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^interval: must be a number of seconds, or as 10m, 2h or 1d\. Given: "):
+        interval_seconds(text)

@@ -1,0 +1,304 @@
+"""compile.py as a user types it; the compiled YAML is parsed strictly into Kubeflow's own PipelineSpec."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from google.protobuf import json_format
+from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConfig
+from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType, PipelineSpec, PipelineTaskSpec, PlatformSpec
+
+import compile as compile_command
+from trainer.config import EXPERIMENT_FIELDS, Options, allowed, field_type, from_mapping
+
+ROOT = Path(__file__).parents[1]
+_RESOURCES = ("resourceCpuRequest", "resourceMemoryRequest", "resourceMemoryLimit")
+NUMBER_INTEGER, NUMBER_DOUBLE, STRING = (
+    ParameterType.ParameterTypeEnum.Value(name) for name in ("NUMBER_INTEGER", "NUMBER_DOUBLE", "STRING")
+)
+
+
+def _compile(output: Path, *arguments: str) -> Path:
+    result = CliRunner().invoke(compile_command.main, ["--output", str(output), *arguments])
+    assert result.exit_code == 0, result.output
+    return output / "qcnn-kubeflow.yaml"
+
+
+def _refused(output: Path, *arguments: str) -> str:
+    """Return the one line that compile.py ends with."""
+    result = CliRunner().invoke(compile_command.main, ["--output", str(output), *arguments])
+    assert result.exit_code == 1, result.output
+    (line,) = result.output.splitlines()
+    return line
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _compile(tmp_path_factory.mktemp("build"))
+
+
+def test_the_chain_of_steps_that_wait_for_each_other_is_shown_and_files_are_small(
+    compiled: Path, tmp_path: Path
+) -> None:
+    # A machine that only compiles and submits has neither TensorFlow nor cirq.
+    program = """
+import runpy, sys
+for name in ("tensorflow", "tf_keras", "tensorflow_quantum", "cirq", "sympy", "h5py"):
+    sys.modules[name] = None
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+    start = f"import sys; sys.argv = {['compile.py', '--output', str(tmp_path)]!r}\n{program}"
+    command = [sys.executable, "-W", "ignore", "-c", start]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [
+        str(tmp_path / "qcnn-kubeflow.yaml"),
+        "    critical path: generate-data > train > export-weights > evaluate",
+        str(tmp_path / "study-kubeflow.yaml"),
+        "    critical path: plan-study > trial-data > train > select-best",
+    ]
+    # Compiled by another process, the files are the same to the byte.
+    for path in tmp_path.iterdir():
+        assert path.stat().st_size <= 100_000
+        assert path.read_bytes() == compiled.with_name(path.name).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def spec(compiled: Path) -> PipelineSpec:
+    return _parsed(compiled)[0]
+
+
+def _parsed(path: Path) -> tuple[PipelineSpec, dict[str, KubernetesExecutorConfig]]:
+    """Return the pipeline, and what Kubernetes is told of each step; fails on a field that no published type has."""
+    pipeline, platforms = yaml.safe_load_all(path.read_text())
+    platform = json_format.ParseDict(platforms, PlatformSpec()).platforms["kubernetes"].deployment_spec
+    configs = {
+        name: json_format.ParseDict(json_format.MessageToDict(config), KubernetesExecutorConfig())
+        for name, config in platform.executors.items()
+    }
+    return json_format.ParseDict(pipeline, PipelineSpec()), configs
+
+
+def _producers(spec: PipelineSpec) -> dict[str, set[tuple[str, str, str]]]:
+    """For every task: what it takes, from which task and output."""
+    wiring: dict[str, set[tuple[str, str, str]]] = {}
+    for name, task in spec.root.dag.tasks.items():
+        wiring[name] = {
+            (key, source.task_output_artifact.producer_task, source.task_output_artifact.output_artifact_key)
+            for key, source in task.inputs.artifacts.items()
+        } | {
+            (key, source.task_output_parameter.producer_task, source.task_output_parameter.output_parameter_key)
+            for key, source in task.inputs.parameters.items()
+            if source.HasField("task_output_parameter")
+        }
+    return wiring
+
+
+def test_steps_are_wired_like_the_diagram(spec: PipelineSpec) -> None:
+    assert _producers(spec) == {
+        "generate-data": set(),
+        "train": {
+            ("experiment", "generate-data", "experiment"),
+            ("dataset", "generate-data", "dataset"),
+        },
+        "tensorboard": {("logs", "train", "logs")},
+        "export-weights": {("training", "train", "training")},
+        "evaluate": {
+            ("model", "export-weights", "model"),
+            ("dataset", "generate-data", "dataset"),
+            ("training", "train", "training"),
+        },
+    }
+
+
+def test_the_report_is_an_html_artifact_of_the_run(spec: PipelineSpec) -> None:
+    (of_step,) = [
+        component.output_definitions.artifacts["report"]
+        for component in spec.components.values()
+        if component.executor_label == "exec-evaluate"
+    ]
+    for artifact in (of_step, spec.root.output_definitions.artifacts["report"]):
+        assert artifact.artifact_type.schema_title == "system.HTML"
+
+
+def test_the_experiments_words_are_the_typed_parameters(spec: PipelineSpec) -> None:
+    parameters = spec.root.input_definitions.parameters
+    assert set(parameters) == {*EXPERIMENT_FIELDS, "options"}
+    types: dict[type, int] = {int: NUMBER_INTEGER, float: NUMBER_DOUBLE, str: STRING}
+    for name, field in EXPERIMENT_FIELDS.items():
+        parameter = parameters[name]
+        assert parameter.parameter_type == types[field_type(field)]
+        assert json_format.MessageToDict(parameter.default_value) == field.default
+        description = " ".join(parameter.description.split())
+        assert str(field.description) in description
+        assert allowed(field)[1:] in description
+    options = json_format.MessageToDict(parameters["options"].default_value)
+    assert options == Options().model_dump()
+    assert all(name in parameters["options"].description for name in Options.model_fields)
+
+
+def test_every_parameter_reaches_the_step_that_checks_it(spec: PipelineSpec) -> None:
+    inputs = spec.root.dag.tasks["generate-data"].inputs.parameters
+    assert {name: source.component_input_parameter for name, source in inputs.items()} == {
+        name: name for name in (*EXPERIMENT_FIELDS, "options")
+    }
+
+
+def _containers(spec: PipelineSpec) -> list[dict[str, Any]]:
+    return [executor["container"] for executor in json_format.MessageToDict(spec.deployment_spec)["executors"].values()]
+
+
+def test_steps_start_offline_from_the_baked_image(spec: PipelineSpec) -> None:
+    containers = _containers(spec)
+    assert len(containers) == 5
+    for container in containers:
+        assert container["image"] == "qcnn:latest"
+        assert "pip install" not in " ".join(container["command"])
+
+
+def test_another_image_is_used_by_every_step_and_training_is_cached_where_it_is_pinned(tmp_path: Path) -> None:
+    image = "registry.example/team/qcnn@sha256:" + 64 * "0"
+    spec, _ = _parsed(_compile(tmp_path, "--image", image))
+    assert [container["image"] for container in _containers(spec)] == 5 * [image]
+    assert _settings(spec)["image"] == image
+    assert all(task.caching_options.enable_cache for task in spec.root.dag.tasks.values())
+    study, _ = _parsed(tmp_path / "study-kubeflow.yaml")
+    # A trial that fails ends well: the cache would keep its failure.
+    assert {name: task.caching_options.enable_cache for name, task in _tasks(study).items()} == {
+        "plan-study": True,
+        "trial-data": True,
+        "train": False,
+        "select-best": True,
+    }
+
+
+def _tasks(spec: PipelineSpec) -> dict[str, PipelineTaskSpec]:
+    """Return all steps by their names, those inside loops among them."""
+    return {
+        name: task
+        for component in (spec.root, *spec.components.values())
+        for name, task in component.dag.tasks.items()
+        if spec.components[task.component_ref.name].executor_label
+    }
+
+
+def _settings(spec: PipelineSpec) -> dict[str, Any]:
+    """Return the settings that the train step gives the pods of its TFJob."""
+    return dict(json.loads(spec.root.dag.tasks["train"].inputs.parameters["pod"].runtime_value.constant.string_value))
+
+
+def test_behind_a_tag_training_alone_is_not_cached(spec: PipelineSpec) -> None:
+    cached = {name: task.caching_options.enable_cache for name, task in spec.root.dag.tasks.items()}
+    assert cached == {name: name != "train" for name in cached}
+
+
+def test_steps_hear_of_their_run_by_a_label_which_no_cache_looks_at(compiled: Path) -> None:
+    spec, configs = _parsed(compiled)
+    assert len(configs) == 5
+    for config in configs.values():
+        (variable,) = config.field_path_as_env
+        assert (variable.name, variable.field_path) == ("QCNN_RUN", "metadata.labels['pipeline/runid']")
+    assert "{{$.pipeline_job_uuid}}" not in str(spec.root)
+
+
+@pytest.mark.parametrize("name", ["qcnn", "study"])
+def test_every_step_is_tried_again_however_long_the_first_try_took(compiled: Path, name: str) -> None:
+    spec, _ = _parsed(compiled.with_name(f"{name}-kubeflow.yaml"))
+    policies = {name: task.retry_policy for name, task in _tasks(spec).items()}
+    special = {"generate-data": 1, "plan-study": 1, "train": 5}
+    assert {name: policy.max_retry_count for name, policy in policies.items()} == {
+        name: special.get(name, 2) for name in policies
+    }
+    # Argo ends what is tried again when this is over: training may take days.
+    assert all(policy.backoff_max_duration.seconds > 30 * 86400 for policy in policies.values())
+
+
+@pytest.mark.parametrize("name", ["qcnn", "study"])
+def test_every_step_asks_for_memory_and_has_a_limit_that_settings_change(tmp_path: Path, name: str) -> None:
+    (tmp_path / "pod.yaml").write_text("memory: 8Gi\nsteps: {evaluate: {cpu: 2, memory: 6Gi}, plan-study: {cpu: 50m}}")
+    spec, _ = _parsed(_compile(tmp_path, "--pod", str(tmp_path / "pod.yaml")).with_name(f"{name}-kubeflow.yaml"))
+    executors = json_format.MessageToDict(spec.deployment_spec)["executors"]
+    found = {step.removeprefix("exec-"): executor["container"]["resources"] for step, executor in executors.items()}
+    assert found.keys() == _tasks(spec).keys()
+    assert all(set(given) == {*_RESOURCES} for given in found.values())
+    light, heavy = ("100m", "256Mi", "2Gi"), ("250m", "1Gi", "4Gi")
+    loading = {"export-weights": heavy, "select-best": heavy, "evaluate": ("2", "6Gi", "6Gi")}
+    expected = {step: loading.get(step, light) for step in found}
+    if name == "study":
+        expected["plan-study"] = ("50m", "256Mi", "2Gi")
+    assert {step: tuple(given[key] for key in _RESOURCES) for step, given in found.items()} == expected
+
+
+def test_settings_of_pods_reach_the_tfjob_and_what_concerns_all_steps_these_too(tmp_path: Path) -> None:
+    settings = {
+        "memory": "8Gi",
+        "gpus": 1,
+        "pull_policy": "Always",
+        "pull_secrets": ["registry"],
+        "environment": {"STORAGE_EMULATOR_HOST": "http://storage:4443"},
+        "secrets": {"AWS_ACCESS_KEY_ID": "store/accesskey"},
+        "node_selector": {"cloud.google.com/gke-spot": "true"},
+        "tolerations": [{"key": "spot", "operator": "Equal", "value": "true", "effect": "NoSchedule"}],
+        "labels": {"team": "qml"},
+    }
+    (tmp_path / "pod.yaml").write_text(yaml.safe_dump(settings))
+    spec, configs = _parsed(_compile(tmp_path, "--pod", str(tmp_path / "pod.yaml")))
+    given = _settings(spec)
+    assert given == {**given, **settings}
+    assert len(configs) == 5
+    for config in configs.values():
+        assert config.image_pull_policy == "Always"
+        assert [secret.secret_name for secret in config.image_pull_secret] == ["registry"]
+        assert config.node_selector.labels == settings["node_selector"]
+        assert [json_format.MessageToDict(each) for each in config.tolerations] == settings["tolerations"]
+        assert config.pod_metadata.labels == settings["labels"]
+        (secret,) = config.secret_as_env
+        assert secret.secret_name == "store"
+        assert [(key.secret_key, key.env_var) for key in secret.key_to_env] == [("accesskey", "AWS_ACCESS_KEY_ID")]
+    for container in _containers(spec):
+        assert {"name": "STORAGE_EMULATOR_HOST", "value": "http://storage:4443"} in container["env"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("memory: much", "pod.memory: must be a quantity such as 2Gi. Given: 'much'"),
+        ("tolerations: [{name: spot}]", "pod.tolerations: must be as in a pod's spec"),
+        ("color: red", "pod.color: unknown key; the keys are "),
+        ("steps: {evaluat: {cpu: 1}}", "pod.steps.evaluat: unknown step; the steps are generate-data, "),
+    ],
+)
+def test_a_wrong_setting_is_one_line_and_nothing_is_written(tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "pod.yaml").write_text(content)
+    assert _refused(tmp_path / "build", "--pod", str(tmp_path / "pod.yaml")).startswith(f"Error: {said}")
+    assert not list((tmp_path / "build").glob("*"))
+
+
+def test_a_board_is_linked_and_a_button_made_where_that_is_asked_for(tmp_path: Path, spec: PipelineSpec) -> None:
+    asked, _ = _parsed(_compile(tmp_path, "--tensorboard", "https://board.example", "--tensorboard-button"))
+    for pipeline, address, outputs in (
+        (spec, "", {"link"}),
+        (asked, "https://board.example", {"link", "mlpipeline_ui_metadata"}),
+    ):
+        task = pipeline.root.dag.tasks["tensorboard"]
+        assert task.inputs.parameters["address"].runtime_value.constant.string_value == address
+        assert set(pipeline.components[task.component_ref.name].output_definitions.artifacts) == outputs
+
+
+def test_an_experiments_file_gives_the_defaults_each_in_its_type(tmp_path: Path) -> None:
+    config = tmp_path / "experiment.yaml"
+    config.write_text("qubits: 10\nmodel: deep\nlearning_rate: 1\noptions:\n  shots: 100\n")
+    spec, _ = _parsed(_compile(tmp_path, "--config", str(config)))
+    parameters = spec.root.input_definitions.parameters
+    defaults = {name: json_format.MessageToDict(parameter.default_value) for name, parameter in parameters.items()}
+    expected = from_mapping(
+        {"qubits": 10, "model": "deep", "learning_rate": 1, "options": {"shots": 100}},
+    ).model_dump()
+    assert defaults == expected
+    config.write_text("qubits: 3\n")
+    said = _refused(tmp_path, "--config", str(config))
+    assert said == "Error: qubits: must be an integer, at least 4 and at most 32768. Given: 3"
