@@ -32,7 +32,8 @@ def _check_lines(launcher: Program, printed: list[str], leader: str = "worker 0"
 
 
 def test_a_launcher_that_is_killed_and_run_again_follows_the_same_job(launchers: Launchers) -> None:
-    counting = job(COUNTER.format(15))
+    # Long enough for three launchers to start on a machine that is busy.
+    counting = job(COUNTER.format(45))
     first = launchers.start(counting)
     first.says("is created")
     first.process.kill()
@@ -42,7 +43,7 @@ def test_a_launcher_that_is_killed_and_run_again_follows_the_same_job(launchers:
     second.process.kill()
     third = launchers.start(counting)
     assert third.ends() == 0, third.output
-    _check_lines(third, [f"second {second}" for second in range(15)])
+    _check_lines(third, [f"second {second}" for second in range(45)])
     (found,) = launchers.until(TFJOBS, bool)
     assert condition(found, "Succeeded")
     created = first.output + second.output + third.output
