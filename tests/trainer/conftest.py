@@ -4,6 +4,7 @@ import dataclasses
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,16 @@ from trainer.training.fit import train
 from trainer.training.history import Epoch
 
 ROOT = Path(__file__).parents[2]
-SMALL = {"qubits": 4, "rounds": 10, "epochs": 3, "batch_size": 8, "strategy": "none", "workers": 1}
+# A profile takes as long as several epochs of these.
+SMALL: dict[str, Any] = {
+    "qubits": 4,
+    "rounds": 10,
+    "epochs": 3,
+    "batch_size": 8,
+    "strategy": "none",
+    "workers": 1,
+    "options": {"profile_batches": ""},
+}
 
 
 def documents() -> str:

@@ -35,7 +35,7 @@ PARAMETERS = np.random.default_rng(2).uniform(0, 2, 21)
 
 
 def _config(shots: int, **words: object) -> ExperimentConfig:
-    return from_mapping({**SMALL, "options": {"shots": shots}, **words})
+    return from_mapping({**SMALL, "options": {**SMALL["options"], "shots": shots}, **words})
 
 
 _sample = tf.function(sample, reduce_retracing=True)

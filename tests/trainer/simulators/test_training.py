@@ -17,7 +17,7 @@ from trainer.training.fit import train
 
 @functools.cache
 def losses(model: str, simulator: str, shots: int = 0) -> list[tuple[float, float]]:
-    words = {"epochs": 5, "model": model, "simulator": simulator, "options": {"shots": shots}}
+    words = {"epochs": 5, "model": model, "simulator": simulator, "options": {**SMALL["options"], "shots": shots}}
     config = from_mapping({**SMALL, **words})
     with tempfile.TemporaryDirectory() as folder:
         history = train(config, data.generate(config), Path(folder))

@@ -191,7 +191,7 @@ def _no_graphs_left() -> Iterator[None]:
 
 
 def test_early_stopping_and_best_weights(tmp_path: Path) -> None:
-    options = {"patience": 3, "weights": "both"}
+    options = {**SMALL["options"], "patience": 3, "weights": "both"}
     config = from_mapping({**SMALL, "epochs": 60, "learning_rate": 0.3, "options": options})
     history = train(config, data.generate(config), tmp_path)
     # It is complete: started again it changes nothing.
