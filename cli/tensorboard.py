@@ -96,7 +96,7 @@ def _find(
 
 @contextlib.contextmanager
 def _shown(logs: Logs, folder: Path) -> Iterator[None]:
-    """Have a folder hold logs while they are written, until the block ends.
+    """Make logs appear in a folder, and keep them up to date until the block ends.
 
     Raises:
         ArtifactError: nothing is at their address.
@@ -117,7 +117,7 @@ def _shown(logs: Logs, folder: Path) -> Iterator[None]:
 
 
 class _Names:
-    """Names the files of logs in a bucket as they are shown: those of a run's further trainings with a number."""
+    """Names the files of logs in a bucket as they are shown; all trainings of a run but the first get a number."""
 
     def __init__(self, logs: Logs) -> None:
         self._logs = logs
@@ -135,7 +135,7 @@ class _Names:
 
 
 def _check_free(host: str, port: int) -> None:
-    """TensorBoard takes many seconds to notice, and more than a line to say so."""
+    """Refuse a port that is taken: TensorBoard takes many seconds to notice that, and reports it in many lines."""
     try:
         with socket.create_server((host, port)):
             pass

@@ -1,4 +1,4 @@
-"""Where the TensorBoard logs are that a user means: of runs of this machine, in buckets, of TFJobs."""
+"""Finds TensorBoard logs by what a user typed: of runs of this machine, in buckets, of TFJobs."""
 
 import collections
 import dataclasses
@@ -54,7 +54,7 @@ def logs_here(chosen: str, runs: Path) -> Logs | None:
 
 
 def _name(folder: PurePath) -> str:
-    """Return what logs are called: as the folder, but for what all of a run or of a TFJob end with."""
+    """Return the name of logs: that of the folder without the ending that all logs of runs or TFJobs share."""
     parts = list(folder.parts)
     for part in reversed(_LOGS.parts):
         if len(parts) > 1 and parts[-1] == part:
@@ -85,7 +85,7 @@ def logs_of_jobs(names: Sequence[str], namespace: str | None) -> list[Logs]:
 
 
 def distinct(found: Iterable[Logs]) -> list[Logs]:
-    """Return logs without those that come twice.
+    """Return logs without duplicates.
 
     Raises:
         ArtifactError: two different ones have one name.
