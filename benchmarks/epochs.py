@@ -1,4 +1,4 @@
-"""Epochs through the real train(): python -m benchmarks.epochs. Prints the tables of docs/simulators.md.
+"""Epochs through the real train(): python -m benchmarks.epochs. Prints the tables that the documents quote.
 
 Each process has the machine to itself; an epoch holds training and validation, and is the median of all but the
 first, without a profile. Memory is what the process takes above TensorFlow itself.
@@ -69,7 +69,7 @@ def train_once(words: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         history = train(config, data.generate(config), Path(folder))
     peak = _peak_megabytes()
-    # After the training, so that its memory is the training's alone.
+    # Predicted after the training, so that the memory measured is the training's alone.
     predicted = plan(config).chosen.epoch_seconds
     print(
         json.dumps(

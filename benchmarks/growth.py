@@ -1,6 +1,6 @@
-"""Seconds of a training step against qubits and batch: python -m benchmarks.growth. Draws the documents' plot.
+"""Seconds of a training step against qubits and batch: python -m benchmarks.growth. Draws the plot of the documents.
 
-Each point is a process of its own: the median of a step of at least 5 epochs, at batch 32 where nothing else is said.
+Each point is a process of its own: the median of a step of at least 5 epochs, at batch 32 unless another one is given.
 """
 
 import sys

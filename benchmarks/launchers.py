@@ -32,13 +32,13 @@ from launchers.tfjob.manifest import Policy, tfjob
 from trainer.errors import QcnnError
 
 ROUNDS = 5
-# Counted over these seconds, after those in which the jobs start.
+# Seconds over which requests are counted, after those in which the jobs start.
 COUNTED, STARTING = 120, 60
-# One node holds 110 pods that run, but any number that wait for a node.
+# One node holds 110 running pods, but any number can wait for a node.
 TRAINING, WAITING = 20, 200
 _MIB_OF_KIB = 1024
 _WORKERS = 2
-# What the launcher has seen must soon be seen by others too; in seconds.
+# Seconds within which others must see what the launcher has seen.
 _LATE = 10
 _PROGRAM = """
 from benchmarks.launchers import follow
@@ -126,7 +126,7 @@ def _note_success(run: str, times: list[float]) -> None:
 
 
 def _requests(launchers: int, cpu: str) -> tuple[float, float, float, float]:
-    """Let launchers follow jobs that do nothing; return how often each asks, by kinds of request and in all."""
+    """Let launchers follow jobs that do nothing; return how often each asks, by kind of request and in all."""
     run, sleep = f"watched-{time.time_ns()}", f"import time; time.sleep({STARTING + COUNTED})"
     threads = [threading.Thread(target=_quietly, args=(run, number, sleep, cpu)) for number in range(launchers)]
     with _counted() as asked:

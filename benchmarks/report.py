@@ -15,7 +15,7 @@ from trainer.training.history import Epoch
 
 
 def page(qubits: int, rounds: int, epochs: int) -> str:
-    """Return the report of a training that might have been: the best predictions and losses, with noise."""
+    """Return the report of an invented training: the best predictions and losses, with noise."""
     experiment = {**ExperimentConfig().model_dump(), "qubits": qubits, "rounds": rounds, "epochs": epochs}
     noise = np.random.default_rng(0)
     samples = data.draw(qubits, rounds, seed=0)

@@ -21,7 +21,7 @@ KILLED_AFTER = 5
 
 
 def restart() -> list[tuple[str, str]]:
-    """Kill worker 1 of a default training in mid-training; return what passes until training goes on."""
+    """Kill worker 1 in the middle of a default training; return the seconds until training goes on."""
     config = from_mapping({"epochs": 300})
     times: dict[str, float] = {}
 

@@ -18,13 +18,13 @@ from benchmarks.peers.launch import launch
 from benchmarks.peers.network import EPOCH_STEPS
 
 EPOCHS = 50
-# Of a process, its compiling and all its steps.
+# Seconds of a process, its compilation and all its steps included.
 TIME_LIMIT = 1800
 PUBLISHED = (
     "TensorFlow Quantum at 24 qubits cannot be run here; its tutorial's published figure is 23 qubits, 5 minutes an "
     "epoch of 1,000 samples on 32 nodes with 512 vCPUs."
 )
-# The light cone by single gates takes as long for a step and twice as long to compile, or more: it is left out.
+# Left out: the light cone by single gates takes as long for a step and at least twice as long to compile.
 PEERS = {
     "TFQ": ("tutorial",),
     "tensorcircuit": ("tensorcircuit",),
@@ -79,10 +79,10 @@ class Measured:
 Results: TypeAlias = dict[str, Measured | str]
 
 
-# Rows that differ in ours alone share the peers' processes.
+# Rows that differ only in our simulator share the peers' processes.
 @functools.cache
 def measure(module: str, *arguments: str) -> Measured | str:
-    """Run a process; return why where it does not end well, so that the others are still measured."""
+    """Run a process; if it fails return why, so that the others are still measured."""
     print(f"measuring {module} {' '.join(arguments)}", file=sys.stderr, flush=True)
     try:
         reported = launch(module, *arguments, timeout=TIME_LIMIT)

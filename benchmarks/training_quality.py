@@ -40,7 +40,7 @@ def fitted(train: Samples, fresh: Samples, qubits: int) -> float:
 
 
 def measure(model: str, rounds: int, seed: int) -> list[float]:
-    """Train and export at defaults but for `rounds`.
+    """Train and export with all defaults except `rounds`.
 
     Return the train loss, MSE and accuracy on fresh samples, and for hybrid both fits' MSE.
     """

@@ -30,7 +30,7 @@ def train_with(workers: int, samples: int, folder: Path) -> tuple[npt.NDArray[np
 
 
 def main() -> None:
-    """Print the largest differences from one worker after 50 epochs, even and uneven in the last batch."""
+    """Print the largest differences from one worker after 50 epochs, with an even and an uneven last batch."""
     rows = []
     for samples in (112, 101, 97):
         with tempfile.TemporaryDirectory() as folder:

@@ -28,7 +28,7 @@ def draw(report: Path, picture: Path) -> None:
 
 def main() -> None:
     """Draw the report of the run that is named."""
-    reports = [path for argument in sys.argv[1:] for path in [Path(argument, "evaluate", "report.html")]]
+    reports = [Path(run, "evaluate", "report.html") for run in sys.argv[1:]]
     if len(reports) != 1 or not reports[0].is_file():
         sys.exit(f"picture: needs the folder of one finished run. Given: {' '.join(sys.argv[1:]) or 'none'}")
     draw(reports[0], PICTURE)

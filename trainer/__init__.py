@@ -5,5 +5,5 @@ Knows nothing of Kubeflow, Kubernetes or Vertex.
 
 import os
 
-# TensorFlow Quantum 0.7 builds on Keras 2, which TensorFlow hands out only if this is set before its import.
+# TensorFlow Quantum 0.7 builds on Keras 2, which TensorFlow provides only if this is set before its import.
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")

@@ -20,8 +20,8 @@ from trainer.errors import ConfigError, given, one_line
 MODELS = ("hybrid", "deep")
 # Three state vectors of 2^26 complex64 are 1.5 GiB: what one worker can be expected to hold.
 TFQ_MAX_QUBITS = 26
-# What was tried: `hybrid` has 655,360 gates there, which each process makes and reads in a quarter of a minute and
-# keeps in half a GiB.
+# The most that was tried: `hybrid` then has 655,360 gates, which each process makes and reads in a quarter of a minute
+# and keeps in half a GiB.
 MAX_QUBITS = 32_768
 # Half a GiB while they are drawn and split.
 MAX_SAMPLES = 10_000_000
@@ -30,14 +30,14 @@ _MAX_BATCH_QUBITS = 2**26
 # Weights of the hidden layer, of which training holds four numbers each: half a GiB.
 _MAX_WEIGHTS = 2**24
 _CUSTOM_MODEL = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
-# Of a file that a person writes.
+# Bytes and values of a file that a person writes.
 _MOST_BYTES = 1_000_000
 _MOST_VALUES = 10_000
 _BATCH_RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 
 def _whole(value: object) -> object:
-    """Pipeline structs carry every number as a double: 8.0 is the integer 8."""
+    """Return 8 for 8.0: pipeline structs carry every number as a double."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -287,6 +287,13 @@ def from_mapping(values: Mapping[str, Any]) -> ExperimentConfig:
 
     Raises:
         ConfigError: one line with the first field that is wrong, its value and what is allowed.
+
+    >>> config = from_mapping({"qubits": 4, "rounds": 10})
+    >>> config.split_counts
+    SplitCounts(train=28, validation=6, test=6)
+    >>> from_mapping({"qubits": 3})
+    Traceback (most recent call last):
+    trainer.errors.ConfigError: qubits: must be an integer, at least 4 and at most 32768. Given: 3
     """
     try:
         return ExperimentConfig.model_validate(dict(values))
@@ -350,9 +357,9 @@ def read_file(path: Path, name: str = "config") -> dict[str, Any]:
         raise ConfigError(f"{name}: the file cannot be read ({one_line(error)}). Given: {path}") from None
     try:
         with warnings.catch_warnings():
-            # Of names that are given twice.
+            # The parser warns of names that are given twice.
             warnings.simplefilter("ignore")
-            # Before it is made: what has a name may stand in many places, and those places in many more.
+            # Counted before it is built: a value with a name may stand in many places, and those in many more.
             if _values(YAML(typ="safe", pure=True).compose(text), {}) > _MOST_VALUES:
                 raise ConfigError(f"{name}: the file must hold at most {_MOST_VALUES} values. Given: {path}")
             content = YAML(typ="safe", pure=True).load(text)
@@ -380,7 +387,7 @@ def merge(base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _values(node: Node | None, known: dict[int, float]) -> float:
-    """Count the values below a node of a YAML file, each as often as it stands there; infinite if in itself."""
+    """Count the values below a node of a YAML file, each as often as it occurs; infinite if one contains itself."""
     if not isinstance(node, CollectionNode):
         return 1
     if id(node) not in known:

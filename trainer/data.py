@@ -126,7 +126,15 @@ def shot_seeds(split: str, seed: int, epoch: int, batches: int) -> npt.NDArray[n
 
 
 def generate(config: ExperimentConfig) -> Dataset:
-    """Make the dataset of an experiment."""
+    """Make the dataset of an experiment.
+
+    >>> from trainer.config import from_mapping
+    >>> dataset = generate(from_mapping({"qubits": 4, "rounds": 10, "seed": 7}))
+    >>> len(dataset.train), len(dataset.validation), len(dataset.test)
+    (28, 6, 6)
+    >>> dataset.train.qubit[:3].tolist(), dataset.train.label[:3].tolist()
+    ([2, 3, 2], [-1, 1, -1])
+    """
     samples = draw(config.qubits, config.rounds, config.seed)
     shuffled = samples.take(np.argsort(random_bits(_SPLIT, config.seed, len(samples)), kind="stable"))
     counts = config.split_counts

@@ -1,4 +1,4 @@
-"""What an artifact says of itself, as JSON of a known version that is known to be unchanged."""
+"""The description of an artifact: JSON of a known version, with a digest that shows any change."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ _DIGEST = "sha256"
 
 
 def save_description(values: Mapping[str, Any], path: Path) -> None:
-    """Write what describes an artifact, with its version and the digest of all that is said."""
+    """Write the description of an artifact, with its version and the digest of its content."""
     content = {"schema_version": _VERSIONS[-1], **values}
     path.write_text(json.dumps({**content, _DIGEST: _digest(content)}, indent=2) + "\n", encoding="utf-8")
 

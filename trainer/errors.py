@@ -5,12 +5,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
-# Of a value that a message quotes, or of another's message; and of all before it.
+# Most characters of a value that a message quotes, and of everything before it.
 MOST_QUOTED = 200
 _MOST = 1000
 _GIVEN = "Given: "
 _CUT = " ... "
-# Python refuses to write integers of more than 4300 digits; all are cut long before.
+# Python refuses to write integers of more than 4300 digits; they are cut long before.
 _MOST_BITS = 3 * MOST_QUOTED
 _LINE_BREAK = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
@@ -39,7 +39,7 @@ class RetryableError(QcnnError):
 
 
 def bounded(message: str) -> str:
-    """Return a message in one line, with at most 200 characters of what was given, which it ends in."""
+    """Return a message in one line, with at most 200 characters of the given value at its end."""
     what, mark, value = message.partition(_GIVEN)
     return _shortened(what, _MOST) + mark + _shortened(value)
 
@@ -47,7 +47,7 @@ def bounded(message: str) -> str:
 def one_line(text: object) -> str:
     """Return what an error, a file or a user says in one line of at most 200 characters, without its middle if longer.
 
-    An error of the user's own class that cannot be written is named by its class.
+    An error of a class of the user's own that cannot be written is named by its class.
     """
     return _shortened(_written(text, str, repr).strip())
 
@@ -55,7 +55,7 @@ def one_line(text: object) -> str:
 def given(value: object) -> str:
     """Return a value as Python writes it, cut after 200 characters; of a larger one no more than that is written.
 
-    What a file of few bytes holds may be without end, where its parts have names and are used again and again.
+    A file of few bytes may hold an endless value, where a part has a name and contains itself.
     """
     text = ""
     for piece in _pieces(value):
@@ -81,7 +81,7 @@ def _printable(text: str) -> str:
 
 def _written(value: object, *ways: Callable[[object], str]) -> str:
     for way in ways:
-        # Of the user's own class, or a library's about a number that is none: it may fail here too.
+        # A class of the user's own, or a library's for special numbers, may fail here too.
         with contextlib.suppress(Exception):
             return way(value)
     return f"something of {type(value).__name__}, which cannot be written"

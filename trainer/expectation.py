@@ -1,4 +1,4 @@
-"""What a training is expected to take, before its first epoch: counted, not measured, which takes no time."""
+"""What a training is expected to take, before its first epoch: counted rather than measured, so it takes no time."""
 
 import dataclasses
 import math
@@ -12,14 +12,14 @@ from trainer.simulators.choice import Estimate
 from trainer.simulators.cost import NOMINAL, in_words
 from trainer.simulators.gates import Network
 
-# Of a training step's work on states, forward and back, what a step without a gradient does.
+# The share of a training step's work on states, forward and back, that a step without a gradient does.
 FORWARD = 0.25
 # A reduction over workers, each on a machine of its own: two trips through a data centre's network.
 REDUCTION_SECONDS = 1e-3
-# Beside the states: of each step, and of an epoch's checkpoint and events. Measured on two cores (docs/simulators.md).
+# Seconds besides the states: of each step, and of an epoch's checkpoint and events. Measured on two cores.
 _STEP_SECONDS = 3e-4
 _EPOCH_SECONDS = 0.05
-# Below these nobody has to be told of what is faster.
+# Smaller gains are not worth a line.
 _MUCH, _WORTH_SECONDS = 2.0, 10.0
 
 
@@ -42,7 +42,7 @@ class Expectation:
     faster: Faster | None
 
     def lines(self, epochs: int) -> Iterator[str]:
-        """Yield what to say of a training of so many epochs."""
+        """Yield the lines to log about a training of so many epochs."""
         yield (
             f"expected on two cores: about {in_time(self.epoch_seconds)} an epoch, "
             f"{in_time(self.epoch_seconds * epochs)} for {epochs} once compiled; {in_words(self.memory)} for states"

@@ -14,9 +14,9 @@ from pathlib import Path
 from trainer.errors import ArtifactError, one_line
 
 _UNFINISHED = ".unfinished-"
-# How long a process that was told to end may take until another gets its folder, in seconds.
+# Seconds that a process which was told to end may take until another one gets its folder.
 _PATIENCE = 10.0
-# Bytes written at a time to see whether they can be.
+# Bytes that are written at a time to find out whether they can be.
 _CHUNK = 2**20
 
 
@@ -80,7 +80,7 @@ def only_writer(folder: Path) -> Iterator[None]:
                 raise ArtifactError(f"training: another process trains in this folder. Given: {folder}")
             time.sleep(0.1)
         for unfinished in folder.rglob(f"{_UNFINISHED}*"):
-            # Of a process that was killed while it wrote.
+            # Left by a process that was killed while it wrote.
             unfinished.unlink(missing_ok=True)
         yield
     finally:
@@ -90,10 +90,10 @@ def only_writer(folder: Path) -> Iterator[None]:
 def check_room(folder: Path, size: int) -> None:
     """Find out whether a file of so many bytes can be written in a folder, by writing one.
 
-    Libraries that write by themselves report a full disk in many lines, without its name, or by a crash.
+    Libraries that write files themselves report a full disk in many lines, without its name, or by a crash.
 
     Raises:
-        OSError: it cannot.
+        OSError: it cannot be written.
     """
     with tempfile.TemporaryFile(dir=folder) as file:
         for start in range(0, size, _CHUNK):
@@ -102,7 +102,7 @@ def check_room(folder: Path, size: int) -> None:
 
 
 def why_not_written(folder: Path) -> str:
-    """Say what keeps files in a folder from growing, for a library that does not."""
+    """Return why files in a folder cannot grow, for a library that does not report it."""
     try:
         check_room(folder, _CHUNK)
     except OSError as error:
@@ -115,7 +115,7 @@ def why_not_written(folder: Path) -> str:
 def readable(kind: str, path: Path) -> Iterator[None]:
     """Turn whatever the block raises while it reads a file of an artifact, such as a checkpoint, into one line.
 
-    A damaged file has its reader raise nearly anything: a zip file's of tokenize, struct, codecs, ...
+    Readers raise nearly anything for a damaged file: that of zip files errors of tokenize, struct, codecs, ...
 
     Raises:
         ArtifactError: the file is missing, cannot be read, or is damaged; or the block says so itself.
@@ -127,7 +127,7 @@ def readable(kind: str, path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise ArtifactError(f"{kind}: {path.name} is missing. Given: {path.parent}") from None
     except Exception as error:
-        # Libraries raise OSError for damage too; one of the system has a number.
+        # Libraries raise OSError for damage too; only an error of the system has a number.
         refused = isinstance(error, OSError) and error.errno is not None
         what = "cannot be read" if refused else "is damaged"
         reason = f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else error

@@ -52,6 +52,13 @@ def plan(config: ExperimentConfig) -> Plan:
 
     Raises:
         ConfigError: the experiment cannot run.
+
+    >>> from trainer.config import from_mapping
+    >>> expected = plan(from_mapping({"qubits": 4, "rounds": 10}))
+    >>> expected.samples, expected.train_steps, expected.readouts, expected.chosen.estimate.simulator
+    (40, 1, 2, 'statevector')
+    >>> list(expected.by_workers)
+    [1, 2, 4, 8, 16, 32]
     """
     ansatz, network = read_model(config.model, config.qubits)
     if config.simulator != "auto":

@@ -1,4 +1,4 @@
-"""Where a result comes from: enough to make it again, in every artifact's metadata."""
+"""Where a result comes from: enough to reproduce it, in every artifact's metadata."""
 
 import hashlib
 import importlib.metadata
@@ -19,7 +19,7 @@ _PACKAGES = ("cirq-core", "kfp", "numpy", "qcnn", "tensorflow", "tensorflow-quan
 def provenance(config: ExperimentConfig, simulator_used: str = "") -> dict[str, str]:
     """Return the commit, lock file hash, image, versions and experiment, flat and all text.
 
-    `simulator` is the experiment's word; where something was simulated, `simulator_used` is what it came to.
+    `simulator` is the experiment's word; where something was simulated, `simulator_used` is the one that ran.
 
     In an image there is no git: its build sets QCNN_COMMIT and QCNN_DIRTY, the compiled pipeline QCNN_IMAGE.
     """

@@ -16,12 +16,12 @@ from trainer.errors import ArtifactError, QcnnError, RetryableError
 # TFJob's restartPolicy ExitCode takes 1 to 127 as permanent and retries the rest; 138 is the code it
 # leaves to users for that (training-operator, "ExitCode").
 OWN_FAULT = 2
-# Of a worker whose launcher is gone: another one takes its job up, but nobody starts it again by itself.
+# The exit code of a worker whose launcher is gone: a new launcher may take up its job, but nothing else restarts it.
 ABANDONED = 3
 RETRYABLE = 138
 _LAST_PERMANENT = 127
 
-# Where a last word goes, also while what libraries print is held back.
+# Where the last message goes, even while stderr is held back.
 _stderr = 2
 
 
@@ -33,7 +33,7 @@ def is_own_fault(code: int) -> bool:
 def load_tensorflow() -> None:
     """Import TensorFlow and look for devices, holding back what that prints on stderr unless it fails.
 
-    Its libraries greet before any log level counts (no CUDA driver, oneDNN), in every process.
+    In every process its libraries print greetings (no CUDA driver, oneDNN) before any log level counts.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     with stderr_held_back():
@@ -51,7 +51,7 @@ def start_compiler() -> None:
 
 
 def end_now(reason: str, code: int) -> NoReturn:
-    """End this process from any thread, whatever the others do; say why if anybody listens."""
+    """End this process from any thread, whatever the others do; print why on stderr if that is still open."""
     with contextlib.suppress(OSError):
         os.write(_stderr, f"{reason}\n".encode())
     os._exit(code)
@@ -117,7 +117,7 @@ def stderr_held_back() -> Iterator[None]:
 
 @contextlib.contextmanager
 def noted_interrupts() -> Iterator[list[int]]:
-    """Yield a list that gets the number of a signal which interrupts; it interrupts at the end of the block at least.
+    """Yield a list that gets the number of a signal which interrupts, at the end of the block at the latest.
 
     Code that is not ours may swallow the interrupt, turn it into something else, or raise one of its own.
     """
@@ -128,16 +128,16 @@ def noted_interrupts() -> Iterator[list[int]]:
         noted.append(number)
         handlers[number](number, frame)
 
-    of_python = [number for number, handler in handlers.items() if callable(handler)]
+    python_handled = [number for number, handler in handlers.items() if callable(handler)]
     if threading.current_thread() is not threading.main_thread():
         # Signals are the main thread's.
-        of_python = []
-    for number in of_python:
+        python_handled = []
+    for number in python_handled:
         signal.signal(number, note)
     try:
         yield noted
     finally:
-        for number in of_python:
+        for number in python_handled:
             signal.signal(number, handlers[number])
     if noted:
         raise KeyboardInterrupt
@@ -149,7 +149,7 @@ def one_line_errors() -> Iterator[None]:
     logger = logging.getLogger("qcnn")
     logger.setLevel(logging.INFO)
     if not logger.handlers:
-        # Of its own: Kubeflow's executor puts time and name before what goes to the root logger.
+        # A handler of its own: Kubeflow's executor puts time and name before what goes to the root logger.
         handler = _Lines(sys.stdout)
         handler.setFormatter(logging.Formatter("%(message)s"))
         logger.addHandler(handler)
@@ -164,7 +164,7 @@ def one_line_errors() -> Iterator[None]:
 
 
 class _Lines(logging.StreamHandler[TextIO]):
-    """Prints lines; where that fails, which logging would only report, this process has to end."""
+    """Prints lines; logging would only report a failure to print, which has to end this process."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
         """Raise what one_line_errors understands."""
@@ -177,9 +177,9 @@ class _Lines(logging.StreamHandler[TextIO]):
 
 
 def open_standard_streams() -> None:
-    """Give a process that was started without stdin, stdout or stderr such that lead nowhere.
+    """Open stdin, stdout and stderr on /dev/null where the process was started without them.
 
-    The next files that it opens would else take their places, and get what is printed.
+    Otherwise the next files that it opens would take their places, and get what is printed.
     """
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         try:
@@ -191,7 +191,7 @@ def open_standard_streams() -> None:
 
 
 def drop_output() -> None:
-    """Let go of what can no longer be printed: Python would try once more at the end, and say so."""
+    """Drop what can no longer be printed: Python would try again at the end, and report that it failed."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -16,7 +16,7 @@ from trainer.training.roles import parse_cluster
 
 
 def main() -> None:
-    """Train as the process that TF_CONFIG or CLUSTER_SPEC says this is."""
+    """Train in the role that TF_CONFIG or CLUSTER_SPEC gives this process."""
     open_standard_streams()
     parser = argparse.ArgumentParser(description="One training process. An ADDRESS is a local folder or in a bucket.")
     parser.add_argument("--experiment", required=True, help="the experiment as JSON")
@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--model", metavar="ADDRESS", help="for the trained model; exported by the chief if given")
     parser.add_argument("--events", type=int, help="file descriptor of the pipe that takes events")
     parser.add_argument("--profiler-port", type=int, default=2223, help="port of the profiler server; 0 starts none")
-    parser.add_argument("--require-profiler", action="store_true", help="end where that port is taken")
+    parser.add_argument("--require-profiler", action="store_true", help="end if that port is taken")
     arguments = parser.parse_args()
     take_signals = end_on_signals()
     send = ignore if arguments.events is None else to_pipe(arguments.events)
@@ -65,9 +65,9 @@ def main() -> None:
 
 
 def start_from(experiment: config.ExperimentConfig, address: str, folder: Path) -> None:
-    """Let a training begin where `continue_from` says, unless it has checkpoints of its own.
+    """Copy the checkpoint that `continue_from` names into a training in a bucket that has none of its own.
 
-    On one machine whoever starts the processes does that, before any of them can look.
+    For local folders the process that starts the workers does that, before any of them can look.
     """
     source = experiment.options.continue_from
     if source and in_bucket(address):

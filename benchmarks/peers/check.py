@@ -24,7 +24,7 @@ PROCESSES = {
     "lightning": [],
 }
 _TOLERANCE = 1e-4
-# In double precision, the error of a central difference is near its least here.
+# The step at which a central difference in double precision is about most exact.
 _SHIFT = 1e-5
 
 Floats = npt.NDArray[np.float64]

@@ -44,7 +44,7 @@ class Lightning:
     def step(self, prepared: Any) -> float:
         """Train on a batch."""
         moved, loss = self._adam.step_and_cost(self._loss(*prepared), *self._weights)
-        # Of a single argument it returns no list.
+        # For a single argument it returns no list.
         self._weights = moved if len(self._weights) > 1 else [moved]
         return float(loss)
 
@@ -65,11 +65,11 @@ class Lightning:
 
     def _measure(self, parameters: Any, angles: npt.NDArray[Any]) -> list[Any]:
         scaled = math.pi * parameters
-        # Taken apart once, not once a gate: autograd follows every access.
+        # Split once instead of once a gate: autograd records every access.
         values = [scaled[index] for index in range(self._circuit.parameters)]
         for gate in self._circuit.cluster:
             _apply(gate, values)
-        # A broadcast circuit is the same for every sample: all qubits are rotated, the others by nothing.
+        # A broadcast circuit is the same for every sample: all qubits are rotated, the others by zero.
         for qubit, angle in enumerate(angles):
             qml.RX(angle, wires=qubit)
         for block in self._circuit.blocks:

@@ -15,7 +15,7 @@ Floats = npt.NDArray[np.float64]
 
 LEARNING_RATE = 0.02
 HIDDEN_UNITS = 8
-# An epoch of 1,000 samples at batch 32 has as many.
+# As many as an epoch of 1,000 samples at batch size 32 has.
 EPOCH_STEPS = 32
 _CONVOLUTION_PARAMETERS = 15
 _LAYER_PARAMETERS = 21

@@ -47,7 +47,7 @@ class Ours:
 
 
 class _Descent:
-    """The least that the training step asks of an optimizer: weights minus gradients."""
+    """The simplest optimizer that the training step accepts: weights minus gradients."""
 
     def apply_gradients(self, pairs: Any, skip_gradients_aggregation: bool) -> None:
         for gradient, variable in pairs:

@@ -26,7 +26,7 @@ class Peer(Protocol):
         """Return a batch as the library wants it; not measured."""
 
     def step(self, prepared: Any) -> float:
-        """Train on a batch: forward, gradient and Adam, all done on return. Return the loss before it."""
+        """Train on a batch: forward, gradient and Adam, all finished on return. Return the loss before the update."""
 
     def gradients(self, prepared: Any) -> tuple[npt.ArrayLike, Sequence[npt.ArrayLike]]:
         """Return the readouts (batch, readouts) and the gradient of the loss in every weight."""
@@ -52,7 +52,7 @@ def run(name: str, arguments: argparse.Namespace, create: Callable[[Task], Peer]
 
 
 def goes_on(seconds: Sequence[float], repeats: int) -> bool:
-    """Whether to measure once more: short steps fill a second, since five of them would tell little."""
+    """Whether to measure once more: short steps are repeated for a second, because five of them say little."""
     return len(seconds) < repeats or (sum(seconds) < _SECONDS and len(seconds) < _MAX_REPEATS)
 
 

@@ -36,7 +36,7 @@ class TensorCircuit:
     def step(self, prepared: Any) -> float:
         """Train on a batch."""
         loss, self._weights, self._state = self._step(self._weights, self._state, prepared)
-        # The loss is done before the weights are.
+        # The loss is ready before the weights are.
         for values in self._weights:
             values.block_until_ready()
         return float(loss)
@@ -83,7 +83,7 @@ def _readouts(
         state = tc.Circuit(qubits)
         for gate in circuit.cluster:
             _apply(state, gate, parameters)
-        # Which qubit is excited differs between samples, the circuit must not: all are rotated, the others by nothing.
+        # The excited qubit differs between samples but the circuit must not: all are rotated, the others by zero.
         for index in range(qubits):
             state.rx(index, theta=jnp.where(qubit == index, angle, 0.0))
         for block in circuit.blocks:

@@ -70,9 +70,8 @@ class Waiting:
     def why(self) -> str:
         """Return why processes have not started; where nothing is known, which."""
         waiting = sorted(self.processes)
-        return "; ".join(f"{name} {self.troubles[name]}" for name in waiting if name in self.troubles) or ", ".join(
-            waiting
-        )
+        known = [f"{name} {self.troubles[name]}" for name in waiting if name in self.troubles]
+        return "; ".join(known) or ", ".join(waiting)
 
 
 class Start:

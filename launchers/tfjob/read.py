@@ -43,7 +43,7 @@ def restarts(job: dict[str, Any]) -> int:
 
 def service_account(job: dict[str, Any]) -> str:
     """Return the service account of its pods."""
-    return str(leading_template(job)["spec"]["serviceAccountName"])
+    return str(leading_template(job)["spec"].get("serviceAccountName", "default"))
 
 
 def outputs(job: dict[str, Any]) -> dict[str, str]:

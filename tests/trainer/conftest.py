@@ -1,6 +1,7 @@
 """Small trainings that several test files look at."""
 
 import dataclasses
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from trainer import data
 from trainer.config import ExperimentConfig, from_mapping
+from trainer.results import export
 from trainer.training import checkpoints
 from trainer.training.fit import train
 from trainer.training.history import Epoch
@@ -37,6 +39,12 @@ def assert_same_training(one: Path, other: Path) -> None:
         assert np.array_equal(mine, its)
 
 
+def copy_checkpoint(trained: Path, epoch: int, folder: Path) -> None:
+    """Let a training in a new folder continue where another one was after an epoch, one of its last two."""
+    (folder / checkpoints.FOLDER).mkdir(parents=True, exist_ok=True)
+    shutil.copy(trained / checkpoints.FOLDER / f"epoch-{epoch:06d}.npz", folder / checkpoints.FOLDER)
+
+
 @pytest.fixture(scope="session")
 def small_config() -> ExperimentConfig:
     """A training of a second: 28 samples on 4 qubits, uneven in the last batch."""
@@ -56,3 +64,22 @@ def trained(
     workdir = tmp_path_factory.mktemp("trained")
     train(small_config, small_dataset, workdir)
     return workdir
+
+
+@pytest.fixture(scope="session")
+def continued(
+    small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The folder of the same training, started again after its first epoch; read only."""
+    workdir = tmp_path_factory.mktemp("continued")
+    for epochs in (1, 3):
+        train(small_config.model_copy(update={"epochs": epochs}), small_dataset, workdir)
+    return workdir
+
+
+@pytest.fixture(scope="session")
+def model_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model of the finished small training; read only."""
+    folder = tmp_path_factory.mktemp("exported") / "model"
+    export.export(trained, folder)
+    return folder

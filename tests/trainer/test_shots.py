@@ -1,6 +1,7 @@
 """Sampled readouts: without bias, reproducible, and the same on any number of replicas."""
 
 import csv
+import dataclasses
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import tensorflow as tf
 import tf_keras
 
 from tests import reference
-from tests.trainer.conftest import SMALL, assert_same_training, outcomes
+from tests.trainer.conftest import SMALL, assert_same_training, copy_checkpoint, outcomes
 from trainer import data
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError
@@ -180,32 +181,41 @@ def test_every_epoch_is_drawn_anew(small_dataset: data.Dataset, tmp_path: Path) 
         assert epoch.train_loss == pytest.approx(np.mean((predictions - batch.label) ** 2), rel=1e-6)
 
 
-def test_started_again_continues_the_same_sequence_to_the_bit(small_dataset: data.Dataset, tmp_path: Path) -> None:
-    train(_config(20), small_dataset, tmp_path / "once")
-    train(_config(20, epochs=2), small_dataset, tmp_path / "twice")
-    train(_config(20), small_dataset, tmp_path / "twice")
-    assert_same_training(tmp_path / "once", tmp_path / "twice")
+@pytest.fixture(scope="module")
+def sampled(small_dataset: data.Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a training of 20 shots; read only."""
+    folder = tmp_path_factory.mktemp("sampled")
+    train(_config(20), small_dataset, folder)
+    return folder
+
+
+def _outcomes(folder: Path) -> list[tuple[float, ...]]:
+    checkpoint = checkpoints.load_latest(folder / "checkpoints")
+    assert checkpoint
+    return outcomes(checkpoint.history)
+
+
+def test_started_again_continues_the_same_sequence_to_the_bit(
+    small_dataset: data.Dataset, sampled: Path, tmp_path: Path
+) -> None:
+    copy_checkpoint(sampled, 2, tmp_path)
+    train(_config(20), small_dataset, tmp_path)
+    assert_same_training(sampled, tmp_path)
 
 
 def test_many_shots_train_as_expectation_values_do_and_few_do_not(
-    small_dataset: data.Dataset, trained: Path, tmp_path: Path
+    small_dataset: data.Dataset, trained: Path, sampled: Path, tmp_path: Path
 ) -> None:
-    checkpoint = checkpoints.load_latest(trained / "checkpoints")
-    assert checkpoint
-    expected = [epoch.train_loss for epoch in checkpoint.history]
+    expected, few = ([loss for _, loss, *_ in _outcomes(folder)] for folder in (trained, sampled))
     # A loss of 28 samples and 2 readouts, each good to 3e-5.
-    many = [epoch.train_loss for epoch in train(_config(10**9), small_dataset, tmp_path / "many")]
+    many = [epoch.train_loss for epoch in train(_config(10**9), small_dataset, tmp_path)]
     np.testing.assert_allclose(many, expected, rtol=1e-4)
-    few = [epoch.train_loss for epoch in train(_config(5), small_dataset, tmp_path / "few")]
     assert np.abs(np.array(few) / expected - 1).max() > 1e-2
 
 
-def test_mirrored_strategy_draws_the_same(small_dataset: data.Dataset, tmp_path: Path) -> None:
-    none, mirrored = (
-        outcomes(train(_config(20, strategy=strategy), small_dataset, tmp_path / strategy))
-        for strategy in ("none", "mirrored")
-    )
-    np.testing.assert_allclose(mirrored, none, rtol=1e-9)
+def test_mirrored_strategy_draws_the_same(small_dataset: data.Dataset, sampled: Path, tmp_path: Path) -> None:
+    mirrored = outcomes(train(_config(20, strategy="mirrored"), small_dataset, tmp_path))
+    np.testing.assert_allclose(mirrored, _outcomes(sampled), rtol=1e-9)
 
 
 def test_exact_training_draws_nothing(
@@ -219,21 +229,22 @@ def test_exact_training_draws_nothing(
 
 @pytest.mark.parametrize(("trained_with", "given"), [(20, 0), (20, 30), (0, 20)])
 def test_refuses_to_continue_with_other_shots(
-    small_dataset: data.Dataset, tmp_path: Path, trained_with: int, given: int
+    small_dataset: data.Dataset, trained: Path, tmp_path: Path, trained_with: int, given: int
 ) -> None:
-    train(_config(trained_with, epochs=1), small_dataset, tmp_path)
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    checkpoints.save(dataclasses.replace(checkpoint, config=_config(trained_with)), tmp_path / "checkpoints")
     message = f"^shots: the folder's checkpoint was trained with {trained_with}; .* Given: {given}$"
     with pytest.raises(ArtifactError, match=message):
         train(_config(given), small_dataset, tmp_path)
 
 
 @pytest.fixture(scope="module")
-def measured(small_dataset: data.Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def measured(sampled: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The model folder of a training with shots."""
-    folder = tmp_path_factory.mktemp("measured")
-    train(_config(20), small_dataset, folder / "training")
-    export.export(folder / "training", folder / "model")
-    return folder / "model"
+    folder = tmp_path_factory.mktemp("measured") / "model"
+    export.export(sampled, folder)
+    return folder
 
 
 def test_evaluation_is_of_sampled_readouts_with_the_exact_error_beside_it(
@@ -270,9 +281,8 @@ def test_the_servable_model_stays_exact(measured: Path, small_dataset: data.Data
     np.testing.assert_allclose(served, evaluate.predict(model, split), atol=1e-5)
 
 
-def test_exact_evaluation_has_no_second_error(trained: Path, small_dataset: data.Dataset, tmp_path: Path) -> None:
-    export.export(trained, tmp_path / "model")
-    assert not [name for name in evaluate.evaluate(tmp_path / "model", small_dataset).metrics if "exact" in name]
+def test_exact_evaluation_has_no_second_error(model_folder: Path, small_dataset: data.Dataset) -> None:
+    assert not [name for name in evaluate.evaluate(model_folder, small_dataset).metrics if "exact" in name]
 
 
 @pytest.fixture(autouse=True)

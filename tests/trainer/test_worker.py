@@ -134,6 +134,8 @@ def test_a_worker_with_a_wrong_cluster_ends_in_one_line(
     monkeypatch.setenv("TF_CONFIG", text)
     folders = [word for name in ("dataset", "workdir", "logs") for word in (f"--{name}", str(tmp_path / name))]
     monkeypatch.setattr("sys.argv", ["worker", "--experiment", "{}", *folders])
+    # The signals of this process are pytest's.
+    monkeypatch.setattr(worker, "end_on_signals", lambda: lambda: None)
     with pytest.raises(SystemExit) as stopped:
         worker.main()
     assert stopped.value.code == 2

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from trainer.quantum.circuits import Ansatz
 
-# What still can be read, and is drawn in a second, of circuits of any size.
+# Limits within which a drawing can be read and takes a second, however large the circuit is.
 MAX_QUBITS = 16
 MAX_COLUMNS = 64
 _WIDTH, _HEIGHT = 0.62, 0.42  # of a column and of a line, in inches
@@ -35,7 +35,7 @@ def draw(ansatz: Ansatz) -> Drawing:
     total = len(ansatz.circuit.all_qubits())
     title = f"{total} qubits, {len(ansatz.symbols)} parameters, {len(ansatz.readouts)} readouts"
     if total <= MAX_QUBITS:
-        # Every gate as early as it can be: pairs that act at once share their columns.
+        # Every gate as early as possible: pairs that act at the same time share their columns.
         drawn = cirq.Circuit(ansatz.circuit.all_operations())
     else:
         drawn = _before(ansatz.circuit, ansatz.readouts[0])

@@ -1,4 +1,4 @@
-"""By what a checkpoint or a model knows the user's own circuit again."""
+"""The digest by which a checkpoint or a model recognises the user's own circuit."""
 
 import hashlib
 

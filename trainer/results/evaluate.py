@@ -54,6 +54,18 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> Evaluation:
     Raises:
         ArtifactError: model or dataset cannot be used, or do not belong together.
         TrainingError: a metric is not finite, which Kubeflow's Metrics would only notice later.
+
+    After the example of `trainer.results.export.export`:
+
+    >>> from pathlib import Path
+    >>> from trainer import data
+    >>> from trainer.results import export
+    >>> _, config = export.describe(Path("model"))
+    >>> evaluation = evaluate(Path("model"), data.generate(config))
+    >>> len(evaluation.predictions), evaluation.metrics["epochs"]
+    (6, 2.0)
+    >>> 0 <= evaluation.metrics["accuracy"] <= 1
+    True
     """
     model, description = export.load(model_folder)
     config = from_mapping(description["experiment"])

@@ -23,10 +23,10 @@ from trainer.training.history import epoch_seconds, exported_epoch, is_complete
 from trainer.training.state import assign
 
 _WEIGHTS = "qcnn.weights.h5"
-# Beside the best, when both were asked for.
+# Written besides the best ones where both are asked for.
 _LAST_WEIGHTS = "last.weights.h5"
 _DESCRIPTION = "model.json"
-# Of the largest file, beside the weights, in bytes.
+# Bytes of the largest file besides the weights.
 _ROOM = 2**17
 
 
@@ -35,6 +35,15 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
 
     Raises:
         ArtifactError: there is no checkpoint, training is not complete, or the folder cannot be written.
+
+    After the example of `trainer.training.fit.train`:
+
+    >>> from pathlib import Path
+    >>> description = export(Path("training"), Path("model"))
+    >>> description["experiment"]["qubits"], description["training"]["epochs"]
+    (4, 2)
+    >>> sorted(path.name for path in Path("model").iterdir())
+    ['model.json', 'qcnn.weights.h5', 'saved_model']
     """
     checkpoint = checkpoints.load_latest(workdir / checkpoints.FOLDER)
     if checkpoint is None:
@@ -132,7 +141,7 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
 
 @contextlib.contextmanager
 def _written_by_libraries(folder: Path) -> Iterator[None]:
-    """Say in one line what keeps TensorFlow from writing; it was checked before, but disks fill up.
+    """Report in one line why TensorFlow cannot write; there was room before, but disks fill up.
 
     Raises:
         ArtifactError: a file cannot be written.

@@ -23,7 +23,7 @@ TRAIN, VALIDATION, TEST, FRESH, FLOOR = "#0072b2", "#d55e00", "#3b4657", "#8b95a
 _POINTS = 600
 _ALL_POINTS = 40_000
 _DOTS = 2000
-# From here on a curve's early epochs would press its late ones flat.
+# With a larger range, a curve's early epochs would flatten its late ones on a linear axis.
 _LOG_RANGE = 20
 # matplotlib's types know a setting by its literal name only.
 _STYLE: dict[Any, Any] = {

@@ -1,4 +1,4 @@
-"""The trained network without a simulator: predictions in microseconds, and a form that others can serve."""
+"""The trained network without a simulator: predictions in microseconds, in a form that others can serve."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,16 +34,16 @@ class ServableModel(tf.Module):
         (kernel, bias, self._activation), *self._layers = layers or [readout]
         table = model.get_layer("quantum").simulator.table(_tensor(parameters))
 
-        def of_each_qubit(changes: tf.Tensor) -> tf.Tensor:
+        def per_qubit(changes: tf.Tensor) -> tf.Tensor:
             units = tf.zeros([changes.shape[0], kernel.shape[1]], PRECISION)
-            # Place by place: all at once would take as many times the memory.
+            # One place at a time: all at once would take as many times the memory.
             for change, reached in zip(tf.unstack(changes, axis=1), tf.unstack(table.reached, axis=1), strict=True):
                 units += change[:, None] * tf.gather(kernel, reached)
             return units
 
-        half_flipped = of_each_qubit(table.flipped) / 2
+        half_flipped = per_qubit(table.flipped) / 2
         self._constant = tf.linalg.matvec(kernel, table.unexcited, transpose_a=True) + bias + half_flipped
-        self._cosine, self._sine = -half_flipped, of_each_qubit(table.mixed) / 2
+        self._cosine, self._sine = -half_flipped, per_qubit(table.mixed) / 2
 
     @tf.function(
         input_signature=[

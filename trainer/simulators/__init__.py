@@ -22,8 +22,18 @@ def create(simulator: str, ansatz: "Ansatz", qubits: "Sequence[cirq.Qid]", limit
 
     Raises:
         ConfigError: it cannot run the circuit, or not in that memory.
+
+    >>> import tensorflow as tf
+    >>> from trainer.quantum import circuits
+    >>> from trainer.simulators import Batch, Limits
+    >>> ansatz = circuits.build("hybrid", 4)
+    >>> simulator = create("auto", ansatz, circuits.ring(4), Limits(memory=2**30, batch=3))
+    >>> samples = Batch(tf.constant([0, 1, 3]), tf.constant([0.1, 3.0, -2.0]))
+    >>> parameters = tf.zeros(len(ansatz.symbols), tf.float64)
+    >>> simulator.name, simulator.expectations(parameters, samples).shape
+    ('statevector', TensorShape([3, 2]))
     """
-    # TensorFlow takes seconds to import; whoever needs only the interface does not wait for it.
+    # Imported here because they load TensorFlow, which takes seconds and which the interface does not need.
     from trainer.simulators import choice
     from trainer.simulators.gates import read_network
     from trainer.simulators.registry import SIMULATORS

@@ -14,9 +14,9 @@ from trainer.simulators.blocks import fuse
 from trainer.simulators.excitations import Edges
 from trainer.simulators.gates import Gate
 
-# An observable on more qubits is a larger matrix than the parts that it could still set free.
+# An observable on more qubits is a larger matrix than the parts that it could still separate.
 _MOST_TARGETS = 4
-# Of wider cones some part is on a quarter of their qubits or more, whose states no memory holds.
+# In wider cones some part is on at least a quarter of the qubits, whose states no memory holds.
 _MOST_INNER = 128
 
 
@@ -93,7 +93,7 @@ class Lattice:
         self._known: dict[tuple[object, ...], tuple[Cone, tuple[int, ...], int]] = {}
 
     def cone(self, readout: int) -> tuple[Cone, tuple[int, ...]]:
-        """Return the cone of a readout and the qubit of each of its labels; one that is a known one moved is that.
+        """Return the cone of a readout and the qubit of each of its labels; equal cones elsewhere are one object.
 
         Raises:
             TooWideError: it holds so many qubits that no split of it fits in any memory.
@@ -161,7 +161,7 @@ def _splits(cone: Cone) -> Iterator[Split]:
 
 
 def _parts(cone: Cone, taken: int, targets: int) -> Iterator[Part]:
-    """Yield the connected parts of what is left, each with its targets; no other part can matter."""
+    """Yield the connected parts of what is left, each with its targets; parts without targets do not matter."""
     remaining = cone.gates[taken:]
     group = _connected([*cone.edges, *(gate.qubits for gate in remaining)], cone.inner + cone.outer)
     neighbours: dict[int, list[int]] = {}
@@ -178,7 +178,7 @@ def _parts(cone: Cone, taken: int, targets: int) -> Iterator[Part]:
 def _canonical(
     gates: Sequence[Gate], seeds: Sequence[int], neighbours: Mapping[int, Sequence[int]]
 ) -> tuple[Cone, tuple[int, ...]]:
-    """Relabel gates, in their order, by walking back from the seeds: the result does not tell where it came from."""
+    """Relabel gates, in their order, by walking back from the seeds: equal structures get equal labels anywhere."""
     labels = {qubit: label for label, qubit in enumerate(seeds)}
     left: dict[int, list[Gate]] = {qubit: [] for qubit in seeds}
     for gate in gates:
@@ -200,7 +200,7 @@ def _canonical(
 
 
 def _next(labels: Mapping[int, int], left: Mapping[int, list[Gate]]) -> Gate | None:
-    """Return the next gate back, one on known labels alone where there is one: an observable takes it in for free."""
+    """Return the next gate back, if possible one on known labels alone, which an observable takes in for free."""
     reaching = None
     for qubit in labels:
         gate = left[qubit][-1] if left[qubit] else None
@@ -212,7 +212,7 @@ def _next(labels: Mapping[int, int], left: Mapping[int, list[Gate]]) -> Gate | N
 
 
 def _connected(links: Iterable[Sequence[int]], count: int) -> list[int]:
-    """Return for each of `count` nodes the smallest one that it hangs together with."""
+    """Return for each of `count` nodes the smallest one that it is connected with."""
     group = list(range(count))
     for link in links:
         roots = {group[node] for node in link}

@@ -12,9 +12,9 @@ _SWEEPS = 4
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """Arithmetic and memory traffic (bytes) of one training step's states, and the bytes of memory they take.
+    """Arithmetic and memory traffic (bytes) of one training step's states, and the bytes of memory that they take.
 
-    `kernels` counts the pieces that the compiled programs fall into: what each costs however small it is.
+    `kernels` counts the pieces that the compiled programs fall into, each of which takes time however small it is.
     """
 
     flops: float = 0.0
@@ -49,9 +49,11 @@ class Speed:
         return cost.kernels * self.kernel_seconds + max(cost.flops / self.flops, cost.traffic / self.traffic)
 
 
-# Two cores of today. Only for choosing a simulator: all workers must choose alike, whatever machine each is on.
+# Two cores of a present-day machine. Only for choosing a simulator: all workers must choose the same one, whatever
+# machine each is on.
 NOMINAL = Speed(flops=5e10, traffic=1e10, kernel_seconds=2e-6)
-# Of the matrices of a group's blocks and of what is read from its final states, forward and back. Counted once.
+# Kernels of the matrices of a group's blocks and of what is read from its final states, forward and back. Counted
+# in a compiled program.
 _KERNELS_AROUND_A_GROUP = 20
 
 

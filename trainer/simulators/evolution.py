@@ -59,7 +59,7 @@ def evolve(groups: Sequence[Group], states: tf.Tensor, blocks: Matrices, matrice
     kinds = list(dict.fromkeys(group.key for group in groups))
     if not kinds:
         return states
-    of_kind = {group.key: group for group in groups}
+    group_of = {group.key: group for group in groups}
     steps = [(group.qubits, kinds.index(group.key)) for group in groups]
     shape = states.shape
     natural = tuple(range(shape[1].bit_length() - 1))
@@ -84,7 +84,7 @@ def evolve(groups: Sequence[Group], states: tf.Tensor, blocks: Matrices, matrice
                 adjoint = _rows(adjoint, qubits)
                 own = tf.matmul(adjoint, state, transpose_a=True)
                 gradients[kind] += own
-                # Or the compiler leaves these products to the end, and keeps the states of all groups for them.
+                # Otherwise the compiler leaves these products to the end, and keeps the states of all groups for them.
                 nothing = 0 * own[0, 0]
                 if number < len(steps):
                     adjoint = tf.matmul(adjoint, inverse)
@@ -92,7 +92,7 @@ def evolve(groups: Sequence[Group], states: tf.Tensor, blocks: Matrices, matrice
 
         return tf.reshape(_moved(final, order, natural), shape), gradient
 
-    return run(*(_real(unitary(of_kind[kind], blocks, matrices), states.dtype) for kind in kinds))
+    return run(*(_real(unitary(group_of[kind], blocks, matrices), states.dtype) for kind in kinds))
 
 
 def unitary(group: Group, blocks: Matrices, matrices: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -66,6 +66,6 @@ def sample_states(qubits: int, edges: Edges, masks: tf.Tensor, angles: tf.Tensor
 
 
 def shares(angles: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return what the flipped and the mixed row count, float64 (samples,); the graph state's is 1 - flipped."""
+    """Return the weights of the flipped and the mixed row, float64 (samples,); the graph state's is 1 - flipped."""
     angle = tf.cast(angles, tf.float64)
     return (1 - tf.cos(angle)) / 2, tf.sin(angle) / 2

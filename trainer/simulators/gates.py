@@ -20,9 +20,9 @@ from trainer.quantum.circuits import Ansatz
 
 Complex = npt.NDArray[np.complex128]
 
-# Of a gate, controls included: a block is no smaller.
+# Qubits of a gate, controls included: no block is smaller than its largest gate.
 _MOST_QUBITS = 4
-# Of operations that decompose into others, which do so in turn.
+# How often an operation may decompose into operations that decompose in turn.
 _MOST_DEPTH = 50
 _NOT_FINITE = (sympy.nan, sympy.zoo, sympy.oo, -sympy.oo)
 _NO_NUMBER = "has an exponent that is no finite number"
@@ -109,7 +109,7 @@ def read_model(model: str, qubits: int) -> tuple[Ansatz, Network]:
 
 
 def read_network(ansatz: Ansatz, qubits: Sequence[cirq.Qid]) -> Network:
-    """Read the ansatz on a ring of qubits. What is refused here, no simulator runs.
+    """Read the ansatz on a ring of qubits. No simulator runs what is refused here.
 
     Raises:
         ConfigError: an operation is no unitary that the simulators know, or leaves the ring; a readout does; or
@@ -140,7 +140,7 @@ def read_gates(
 class _Reader:
     def __init__(self, position: Mapping[cirq.Qid, int], index: Mapping[str, int]) -> None:
         self._position, self._index = position, index
-        # By identity first: to hash a gate takes longer than all else. Each is kept, so that no other gets its place.
+        # By identity first: hashing a gate takes longest. Gates are kept, so that no other gets the same identity.
         self._seen: dict[int, tuple[cirq.Gate, tuple[Spectrum, Exponent] | None]] = {}
         self._known: dict[cirq.Gate, tuple[Spectrum, Exponent] | None] = {}
         self._spectra: dict[tuple[bytes, bytes], Spectrum] = {}

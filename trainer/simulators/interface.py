@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Bytes that states may take at a time, a worker's samples in a step, and the bytes of a state vector's real."""
+    """Bytes that states may take at a time, a worker's samples in a step, and bytes of a real number of a state."""
 
     memory: float
     batch: int
@@ -28,7 +28,7 @@ class Batch(NamedTuple):
 
 
 class Table(NamedTuple):
-    """The readouts of all samples, whose number is without end, float64.
+    """What the readouts of every possible sample follow from, float64.
 
     Where the circuit is shallow a sample changes few readouts, those in its qubit's row of `reached` (a place that is
     not used changes nothing); it adds (1 - cos(angle)) / 2 x flipped + sin(angle) / 2 x mixed to each.
@@ -45,7 +45,7 @@ class Simulator(Protocol):
 
     @property
     def name(self) -> str:
-        """What the experiment's word `simulator` calls it."""
+        """Its name in the experiment's word `simulator`."""
 
     @property
     def network(self) -> Network:
@@ -53,11 +53,11 @@ class Simulator(Protocol):
 
     @property
     def compiles(self) -> bool:
-        """Whether it consists of TensorFlow's own operations, to be compiled with whatever is around it."""
+        """Whether it consists of TensorFlow's own operations, which XLA compiles together with what is around them."""
 
     @property
     def large(self) -> bool:
-        """Whether to compile it pays even for a few calls."""
+        """Whether compiling it pays off even for a few calls."""
 
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return Z on the readouts, float32 (batch, readouts).
@@ -67,4 +67,4 @@ class Simulator(Protocol):
         """
 
     def table(self, parameters: tf.Tensor) -> Table:
-        """Return what the readouts of all samples are made of, for parameters float64 (parameters,)."""
+        """Return what the readouts of every possible sample follow from, for parameters float64 (parameters,)."""

@@ -13,7 +13,7 @@ from trainer.simulators.evolution import Group, evolve
 from trainer.simulators.gates import Exponent, Gate, Spectrum
 
 _REPEATS, _STEPS = 5, 5
-# So few amplitudes that only the number of kernels counts, and as many as do not stay in a processor's caches.
+# Qubits and states: so few amplitudes that only the number of kernels counts, and more than fit in any cache.
 _SMALL, _LARGE = (8, 1), (18, 8)
 
 
@@ -23,7 +23,7 @@ def probe() -> Speed:
     large, work = _measure(*_LARGE)
     kernel_seconds = small / kernels.kernels
     left = max(large - small, 1e-9)
-    # Arithmetic and traffic overlap: whichever is slower tells, so each is bounded by all the time there was.
+    # Arithmetic and traffic overlap and the slower one decides, so each may have taken all of the time.
     return Speed(flops=work.flops / left, traffic=work.traffic / left, kernel_seconds=kernel_seconds)
 
 
@@ -40,7 +40,7 @@ def _measure(qubits: int, states: int) -> tuple[float, Cost]:
             value = tf.reduce_sum(final[..., 0] ** 2)
         return parameters - 1e-3 * tape.gradient(value, parameters)
 
-    # Many to a call, as in an epoch: to enter a compiled program takes longer than a small step.
+    # Many steps a call, as in an epoch: entering a compiled program takes longer than a small step.
     @tf.function(jit_compile=True, autograph=False)
     def steps(parameters: tf.Tensor) -> tf.Tensor:
         return tf.while_loop(

@@ -1,4 +1,4 @@
-"""Rows of a table, differentiable where it compiles."""
+"""Rows of a table, with a gradient that is fast where it is compiled."""
 
 from collections.abc import Callable
 

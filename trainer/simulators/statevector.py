@@ -1,7 +1,7 @@
 """State vectors in TensorFlow: any circuit, on CPU and GPU.
 
 A batch evolves either its samples or the states that all samples span, the graph state and the one with
-each qubit flipped, whichever are fewer; groups of them where they need more memory than is given.
+each qubit flipped, whichever are fewer; in groups where all at once need more memory than is given.
 """
 
 import dataclasses
@@ -24,9 +24,9 @@ from trainer.simulators.rows import rows_at
 # States that are held at a time: the state, its gradient, and what a product makes of them. Measured: 6 where it is
 # compiled, more where TensorFlow runs it operation by operation.
 _COPIES = 10
-# Graph state and a flipped one: without both there is no mixed row.
+# The graph state and a flipped one: a mixed row needs both.
 _LEAST_COLUMNS = 2
-# Up to here complex128 takes no longer.
+# Up to so many amplitudes complex128 takes no longer.
 _FEW_AMPLITUDES = 2**15
 # Amplitudes are numbered in int32.
 _MOST_QUBITS = 30
@@ -111,7 +111,7 @@ class StateVector:
         return tf.cast(table.unexcited + difference + mixed, tf.float32)
 
     def table(self, parameters: tf.Tensor) -> Table:
-        """Return what the readouts of all samples are made of; every qubit reaches all of them."""
+        """Return what the readouts of every possible sample follow from; every qubit reaches all of them."""
         readouts = len(self._readouts)
         masks = (tf.constant(self._masks),)
         rows = _in_groups(self._measure_spanning, parameters, masks, self._columns - 1, (3, readouts))
@@ -137,7 +137,7 @@ class StateVector:
         """Sum the weights of all basis states, (states, 2^qubits), with each readout's sign, in float64."""
         high = self._qubits // 2
         halves = tf.reshape(tf.cast(weights, tf.float64), [-1, 2**high, 2 ** (self._qubits - high)])
-        # Every readout needs one of these two only.
+        # Each readout needs only one of these two.
         over_low, over_high = tf.reduce_sum(halves, axis=2), tf.reduce_sum(halves, axis=1)
         columns = [
             tf.linalg.matvec(over_low, _bit_signs(readout, high))
@@ -178,7 +178,7 @@ def _in_groups(
         )
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            # Evolved once more: to keep the states of all groups is what the memory does not allow.
+            # Evolved once more: the states of all groups do not fit in memory.
             def add(total: tf.Tensor, group: tuple[tuple[tf.Tensor, ...], tf.Tensor]) -> tf.Tensor:
                 with tf.GradientTape() as tape:
                     tape.watch(parameters)

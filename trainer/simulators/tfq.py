@@ -58,7 +58,7 @@ class TensorFlowQuantum:
         return self._expectation(circuits, self._names, values, tf.tile(self._readouts, [size, 1]))
 
     def table(self, parameters: tf.Tensor) -> Table:
-        """Return what the readouts of all samples are made of; every qubit reaches all of them."""
+        """Return what the readouts of every possible sample follow from; every qubit reaches all of them."""
         qubits, readouts = self._circuits.shape[0], self._readouts.shape[1]
         every = tf.tile(tf.range(qubits), [3])
         angles = tf.repeat(tf.constant([0.0, math.pi, math.pi / 2]), qubits)
@@ -91,7 +91,7 @@ def create(network: Network, _: Limits) -> TensorFlowQuantum:
     ansatz, qubits = network.ansatz, network.ring
 
     def runs(circuit: cirq.AbstractCircuit, gates: Sequence[Gate]) -> bool:
-        # The library refuses most of what it cannot write, and writes the rest as something else: it is read again.
+        # The library refuses most gates that it lacks and writes the others as another gate, so its text is read back.
         try:
             (written,) = tfq.from_tensor(tfq.convert_to_tensor([circuit.unfreeze(copy=False)]))
             taken = read_gates(written.all_operations(), ansatz.symbols, qubits)

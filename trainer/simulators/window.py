@@ -31,7 +31,7 @@ from trainer.simulators.rows import rows_at
 _REAL_BYTES = 8
 # States that the sweeps hold at a time, and their density matrices. Measured.
 _COPIES = 8
-# Of its observable and of putting its parts together, forward and back. Counted once.
+# Kernels of its observable and of putting its parts together, forward and back. Counted in a compiled program.
 _KERNELS_OF_A_KIND = 40
 _Z = np.diag([1.0 + 0j, -1.0])
 
@@ -64,18 +64,18 @@ def find_readouts(network: Network) -> Readouts:
     """
     lattice = cones.Lattice(network.gates, excitations.ring_edges(network.qubits))
     kinds: dict[tuple[object, ...], _Kind] = {}
-    # Most cones are one that was seen before, which is known without a look into it.
-    of_cone: dict[int, _Kind] = {}
+    # Most cones were seen before, and are recognised by identity.
+    kind_of: dict[int, _Kind] = {}
     places: list[list[tuple[int, int, int]]] = [[] for _ in range(network.qubits)]
     unexcited, end = [], 0
     for number, readout in enumerate(network.readouts):
         cone, where = lattice.cone(readout)
-        if id(cone) not in of_cone:
+        if id(cone) not in kind_of:
             if cone.key not in kinds:
                 kinds[cone.key] = _Kind(cone, end)
                 end = kinds[cone.key].end
-            of_cone[id(cone)] = kinds[cone.key]
-        kind = of_cone[id(cone)]
+            kind_of[id(cone)] = kinds[cone.key]
+        kind = kind_of[id(cone)]
         unexcited.append(kind.start)
         for slot, label in enumerate(kind.reached, start=kind.start + 1):
             places[where[label]].append((number, slot, slot + len(kind.reached)))
@@ -105,7 +105,7 @@ def estimate(network: Network, limits: Limits) -> Cost:
     total = Cost(kernels=_KERNELS_OF_A_KIND * len(readouts.kinds))
     for cone in parts:
         total += evolution(collect(fuse(reversed(cone.gates))), cone.amplitudes, _REAL_BYTES)
-    # Put together: every sample reads what it reaches and writes all readouts; the gradient does so once more.
+    # Putting together: every sample reads what it reaches and writes all readouts, and the gradient does so again.
     reached, written = readouts.reached.shape[1], len(network.readouts)
     total += Cost(flops=4.0 * limits.batch * reached * written, traffic=2.0 * 8 * limits.batch * (reached + written))
     # The gradient adds up over all qubits what one value of a kind did: a product with a matrix of ones and zeros.
@@ -156,7 +156,7 @@ class Window:
         """Return Z on the readouts, float32 (batch, readouts)."""
         table = self.table(parameters)
         most = table.reached.shape[1]
-        # Of every qubit first: samples then add up a row each, not a number each.
+        # One row for each qubit first: each sample then adds up a row instead of single numbers.
         rows = rows_at(tf.concat([table.flipped, table.mixed], axis=1), batch.qubit)
         flip_share, mix_share = excitations.shares(batch.angle)
         change = flip_share[:, None] * rows[:, :most] + mix_share[:, None] * rows[:, most:]
@@ -164,7 +164,7 @@ class Window:
         return tf.cast(table.unexcited + tf.reduce_sum(change[:, :, None] * where, axis=1), tf.float32)
 
     def table(self, parameters: tf.Tensor) -> Table:
-        """Return what the readouts of all samples are made of."""
+        """Return what the readouts of every possible sample follow from."""
         found = self._readouts
         readouts, (qubits, most) = len(found.unexcited), found.reached.shape
         per_qubit = found.flipped, found.unexcited[found.reached], found.mixed

@@ -14,24 +14,24 @@ from trainer.storage.stores import open_store
 
 
 class WorkingCopy:
-    """A local folder that is worked in; where it stands for one in a bucket, that follows."""
+    """A local folder to work in; if it stands for a folder in a bucket, what is written is copied there."""
 
     def __init__(self, folder: Path, mirror: Mirror | None) -> None:
         self.folder = folder
         self._mirror = mirror
 
     def flush(self) -> None:
-        """Return when the bucket has all that is in the folder.
+        """Copy everything that the bucket lacks, and return when it is there.
 
         Raises:
-            ConfigError: it refuses.
+            ConfigError: the bucket refuses.
             UnreachableError: it does not answer, and has been waited for.
         """
         if self._mirror:
             self._mirror.flush()
 
     def check(self) -> None:
-        """Raise what ended the following.
+        """Raise the error that ended the copying, if one did.
 
         Raises:
             ConfigError: the bucket refuses.
@@ -42,7 +42,7 @@ class WorkingCopy:
 
 @contextlib.contextmanager
 def local_copy(address: str) -> Iterator[Path]:
-    """Yield a local folder with all that is at an address: the folder itself, or a temporary copy."""
+    """Yield a local folder with everything at an address: the folder itself, or a temporary copy."""
     if not (place := in_bucket(address)):
         yield Path(address)
         return
@@ -58,7 +58,7 @@ def local_copy(address: str) -> Iterator[Path]:
 def new_copy(address: str, last: str) -> Iterator[Path]:
     """Yield a local folder, not there yet, whose files go to an address when the block ends well.
 
-    In a bucket the file `last` is written last of all: who finds it there finds the whole.
+    In a bucket the file `last` is written last of all: where it is, everything is.
     """
     if not (place := in_bucket(address)):
         yield Path(address)
@@ -83,8 +83,8 @@ def is_whole(address: str, last: str) -> bool:
 def working_copy(address: str, *, filled: bool = False, written: bool = False) -> Iterator[WorkingCopy]:
     """Yield a local folder that stands for an address while it is worked in.
 
-    Of a folder in a bucket it holds what is there if `filled`, else nothing at first; the bucket follows, within
-    seconds and at the end of the block, if it is `written`.
+    For a folder in a bucket it holds at first what is there if `filled`, else nothing; if it is `written`, what
+    changes is copied to the bucket within seconds and at the end of the block.
     """
     if not (place := in_bucket(address)):
         yield WorkingCopy(Path(address), None)

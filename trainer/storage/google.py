@@ -1,4 +1,4 @@
-"""Google Cloud Storage, or a server that speaks like it where STORAGE_EMULATOR_HOST names one."""
+"""Google Cloud Storage, or the server that STORAGE_EMULATOR_HOST names."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 import requests
 
 with warnings.catch_warnings():
-    # It warns of the Python releases that it will leave some day.
+    # The library warns of Python releases that it will not support some day.
     warnings.simplefilter("ignore", FutureWarning)
     from google.api_core import exceptions
     from google.auth import exceptions as auth_exceptions
@@ -55,7 +55,7 @@ class GoogleStore:
 
     def write(self, path: Path, name: str) -> None:
         """Copy a local file; a reader sees the whole, or what was there before."""
-        # As it is now: a file of events grows.
+        # Read at once: a file of events may grow during the upload.
         content = path.read_bytes()
         with self._one_line():
             self._blob(name).upload_from_string(
@@ -103,7 +103,7 @@ class GoogleStore:
 
 
 def _client_options() -> dict[str, str] | None:
-    """Kubeflow's own programs want the server's name without http://, this library with it."""
+    """Return the server's address with http://, which Kubeflow's own programs want without it."""
     host = os.environ.get(_EMULATOR, "")
     if not host:
         return None

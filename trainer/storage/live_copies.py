@@ -1,4 +1,4 @@
-"""A local folder that follows one in a bucket while that is written: the other way round than mirror.py."""
+"""Copies a folder in a bucket into a local one while it is written: the opposite of mirror.py."""
 
 import contextlib
 import logging
@@ -27,7 +27,7 @@ Place = Callable[[str], str | None]
 class Follower:
     """Copies what is new or has changed; what is removed stays.
 
-    A file that has grown keeps its beginning, and gets the rest: whoever reads it goes on where he was.
+    A file that has grown is appended to, so that whoever reads it can go on from where they are.
     """
 
     def __init__(self, store: Store, folder: Path, place: Place = str) -> None:
@@ -53,11 +53,11 @@ class Follower:
             self._versions[name] = version
 
     def start(self) -> None:
-        """Go on copying until `close`; a bucket that does not answer is asked again."""
+        """Keep copying until `close`; a bucket that does not answer is asked again."""
         self._thread.start()
 
     def close(self) -> None:
-        """End."""
+        """Stop copying."""
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(_GRACE)
@@ -75,7 +75,7 @@ class Follower:
 
     def _copy(self, name: str, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Elsewhere: what is half there must not be seen in the folder.
+        # Copied elsewhere first: nobody must see half a file in the folder.
         with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
             new = Path(temporary, "new")
             self._store.read(name, new)
@@ -84,7 +84,7 @@ class Follower:
 
 
 def _append(new: Path, path: Path) -> bool:
-    """Append to a file what another one has more than it; return whether that begins with it."""
+    """Append to a file the rest of another one; return whether the other one begins with it."""
     with contextlib.suppress(FileNotFoundError), path.open("r+b") as old, new.open("rb") as source:
         while chunk := old.read(_CHUNK):
             if source.read(len(chunk)) != chunk:
@@ -96,6 +96,6 @@ def _append(new: Path, path: Path) -> bool:
 
 
 def _is_below(name: str) -> bool:
-    """Whether a name leads to a file of the folder: consoles mark folders by empty files of their names."""
+    """Whether a name is that of a file below the folder: consoles mark folders by empty files of their names."""
     path = PurePosixPath(name)
     return bool(name) and not name.endswith("/") and not path.is_absolute() and os.pardir not in path.parts

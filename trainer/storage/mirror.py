@@ -1,4 +1,4 @@
-"""A bucket's folder that follows a local one while that is written: TensorFlow itself writes to few buckets."""
+"""Copies a local folder into a bucket while it is written: TensorFlow itself writes to few kinds of buckets."""
 
 import dataclasses
 import logging
@@ -44,7 +44,7 @@ class Mirror:
         self._thread.start()
 
     def flush(self) -> None:
-        """Copy all that is not yet copied.
+        """Copy everything that is not yet copied.
 
         Raises:
             ConfigError: the bucket refuses.
@@ -53,7 +53,7 @@ class Mirror:
         self._copy(everything=True)
 
     def check(self) -> None:
-        """Raise what ended the copying.
+        """Raise the error that ended the copying, if one did.
 
         Raises:
             ConfigError: the bucket refuses.
@@ -62,7 +62,7 @@ class Mirror:
             raise self._fault
 
     def close(self) -> None:
-        """End; what is not yet copied is not."""
+        """Stop copying; what is not yet copied is left out."""
         self._ended.set()
         self._thread.join(_GRACE)
 
@@ -76,7 +76,7 @@ class Mirror:
                 if answers:
                     logger.warning("%s; training goes on, and it is tried again", error)
                 answers = False
-            except Exception as error:  # Whatever it is: nobody else would hear of it.
+            except Exception as error:  # Of any kind: nobody else sees an error of this thread.
                 self._fault = error
                 return
 
@@ -91,7 +91,7 @@ class Mirror:
                 try:
                     self._store.write(self._folder / name, name)
                 except FileNotFoundError:
-                    # Replaced by a newer one meanwhile.
+                    # It was replaced by a newer one meanwhile.
                     continue
                 ended = time.monotonic()
                 self._copies[name] = _Copy(state, ended + max(_LEAST_SECONDS, _SHARE * (ended - began)))

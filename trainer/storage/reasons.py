@@ -1,18 +1,18 @@
-"""What object stores and the libraries for them give as a reason, in one line that a person can read."""
+"""The reasons that object stores and their libraries give, in one line that a person can read."""
 
 import re
 import textwrap
 
 from trainer.errors import MOST_QUOTED
 
-# "HTTPConnection(host='a', port=1): ..." and "<urllib3.HTTPConnection object at 0x7f>: ..." say what is said anyway.
+# As in "HTTPConnection(host='a', port=1): ..." and "<urllib3.HTTPConnection object at 0x7f>: ...".
 _OBJECT = re.compile(r"^(?:<[^>]*>|\w+\([^)]*\)): ")
-# As is which request it was.
+# As in "503 GET https://...: ...".
 _REQUEST = re.compile(r"^(?:\d{3} )?(?:GET|POST|PUT|PATCH|DELETE|HEAD) https?://\S+: ")
 
 
 def reason_of(error: BaseException) -> str:
-    """Return why a request failed, without what the libraries wrap around it; no word of it is cut."""
+    """Return why a request failed, without what the libraries put around it, cut between words."""
     inner = _cause(error)
     while inner is not None:
         error, inner = inner, _cause(inner)

@@ -1,4 +1,4 @@
-"""S3 and what speaks like it, such as Kubeflow's own store (minio://); credentials are found as boto3 finds them."""
+"""S3 and servers that speak like it, such as Kubeflow's own (minio://); boto3 finds the credentials."""
 
 import contextlib
 import os
@@ -19,7 +19,7 @@ from trainer.storage.reasons import reason_of
 
 # Where Kubeflow Pipelines keeps artifacts in a cluster unless it is told otherwise.
 _KUBEFLOW_ENDPOINT = "http://minio-service.kubeflow:9000"
-# By which boto3 is told of a server that is not Amazon's; the first counts.
+# Variables that name a server other than Amazon's to boto3; the first that is set counts.
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _TRIES = 10
 _LAST_REFUSAL = 499
@@ -35,7 +35,7 @@ class S3Store:
             endpoint = endpoint or _KUBEFLOW_ENDPOINT
         options: dict[str, Any] = {}
         if endpoint:
-            # Not all that speak like S3 know its newer checksums, or buckets as names of hosts.
+            # Not all servers that speak like S3 know its newer checksums, or buckets as names of hosts.
             options = {
                 "request_checksum_calculation": "when_required",
                 "response_checksum_validation": "when_required",
@@ -71,7 +71,7 @@ class S3Store:
 
     def write(self, path: Path, name: str) -> None:
         """Copy a local file; a reader sees the whole, or what was there before."""
-        # As it is now: a file of events grows.
+        # Read at once: a file of events may grow during the upload.
         content = path.read_bytes()
         with self._one_line():
             self._client.put_object(Bucket=self._address.bucket, Key=self._key(name), Body=content)
@@ -100,12 +100,12 @@ class S3Store:
         except ClientError as error:
             status = error.response["ResponseMetadata"]["HTTPStatusCode"]
             if status > _LAST_REFUSAL:
-                raise self._silent(error) from None
+                raise self._unreachable(error) from None
             words = error.response["Error"]
             reason = words.get("Message") or words.get("Code")
             raise ConfigError(f"bucket: refuses ({reason}). Given: {self._address}") from None
         except (BotoCoreError, Boto3Error) as error:
-            raise self._silent(error) from None
+            raise self._unreachable(error) from None
 
-    def _silent(self, error: Exception) -> UnreachableError:
+    def _unreachable(self, error: Exception) -> UnreachableError:
         return UnreachableError(f"bucket: does not answer as it should ({reason_of(error)}). Given: {self._address}")

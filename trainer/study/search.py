@@ -12,7 +12,7 @@ from trainer.errors import ConfigError, given, one_line
 
 FIELDS = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
 MAX_TRIALS = 1000
-# Of what a range is made of, so that its width is a number too.
+# The largest bound of a range, in size, so that its width is finite too.
 _MOST = 1e300
 _SCALES = ("linear", "log")
 
@@ -39,7 +39,7 @@ def search_from_mapping(values: Mapping[str, Any]) -> Search:
     """Read a search: `grid` (word: values), `range` (word: [low, high] or [low, high, log]), `random` (a number).
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: it is not a search.
     """
     grid, ranges, random = values.get("grid") or {}, values.get("range") or {}, values.get("random") or 0
     if not isinstance(grid, Mapping) or not all(isinstance(choices, list) for choices in grid.values()):
@@ -56,7 +56,7 @@ def draw(search: Search, seed: int) -> Iterator[dict[str, Any]]:
     """Yield the words of each trial.
 
     Raises:
-        ConfigError: there are no trials, or too many, or they are searched in what is no word.
+        ConfigError: there are no trials, too many, or a word is unknown.
     """
     _check(search)
     yield from _random(search, seed) if search.random else _grid(search)
@@ -72,7 +72,7 @@ def _range(name: str, bounds: Any) -> Range:
 
 
 def _check(search: Search) -> None:
-    """Refuse a search that has no trials, too many, or words that are none."""
+    """Refuse a search that has no trials, too many, or unknown words."""
     if not search.grid and not search.ranges:
         raise ConfigError("study: needs values or ranges of at least one word. Given: none")
     if search.ranges and not search.random:

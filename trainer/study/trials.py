@@ -35,7 +35,12 @@ def plan(base: Mapping[str, Any], search: Search) -> list[ExperimentConfig]:
     """Return the experiments of a study's trials, each with a seed of its own unless the seed is searched.
 
     Raises:
-        ConfigError: the search is none, or a trial could not run.
+        ConfigError: the search cannot be drawn from, or a trial could not run.
+
+    >>> from trainer.study.search import Search
+    >>> trials = plan({"qubits": 4, "seed": 7}, Search(grid={"learning_rate": [0.01, 0.1]}))
+    >>> [(trial.learning_rate, trial.seed) for trial in trials]
+    [(0.01, 7), (0.1, 8)]
     """
     seed = from_mapping(base).seed
     trials = []

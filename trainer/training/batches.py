@@ -64,7 +64,7 @@ def shard(samples: Samples, batch_size: int, replicas: int) -> Shards:
 
 
 def _shares(size: int, replicas: int, width: int) -> npt.NDArray[np.int64]:
-    """Positions within a batch, (replicas, width), -1 where a replica has fewer samples than the widest."""
+    """Return positions within a batch, (replicas, width), -1 where a replica has fewer samples than the widest."""
     shares = np.full((replicas, width), -1, np.int64)
     for replica, share in enumerate(np.array_split(np.arange(size), replicas)):
         shares[replica, : len(share)] = share

@@ -23,7 +23,7 @@ logger = logging.getLogger("qcnn")
 FOLDER = "checkpoints"
 _NAME = re.compile(r"epoch-(\d{6,})\.npz")
 _KEPT = 2
-# What may differ between the run that saved and the run that continues: it does not change the sequence.
+# Fields that may differ between the run that saved and the run that continues: they do not change the numbers.
 _FREE = ("epochs", "workers", "strategy", "simulator")
 _FREE_OPTIONS = (
     "memory_gib",
@@ -50,9 +50,9 @@ class Checkpoint:
     optimizer: tuple[npt.NDArray[Any], ...]
     # After the epoch with the lowest validation loss so far; empty unless the experiment asks for them.
     best_weights: tuple[npt.NDArray[np.float64], ...] = ()
-    # What ran last; the first checkpoints did not say.
+    # The one that ran last; empty in the oldest checkpoints, which did not record it.
     simulator: str = ""
-    # Of the weights to be exported, once training is complete.
+    # Mean squared error over fresh samples of the weights to be exported, once training is complete.
     fresh_mse: float | None = None
 
     @property
@@ -163,7 +163,7 @@ def _load(path: Path) -> Checkpoint:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         description = json.loads(str(arrays.pop("description")))
-        # A damaged directory of the file may make arrays empty, or hide them. The first checkpoints had no digest.
+        # A damaged directory of the file may make arrays empty, or hide them. The oldest checkpoints have no digest.
         if description.get("digest", _digest(arrays)) != _digest(arrays):
             raise ValueError("its arrays are not those that were saved")
         return Checkpoint(

@@ -46,13 +46,21 @@ def train(
 
     The chief alone writes: `checkpoints/` and `history.csv` in `workdir`, TensorBoard events in `logs`
     (default `workdir/logs`). Other workers read the chief's checkpoint from the same folder and write nothing.
-    When all is written the chief calls `publish`, and no process ends before that has returned.
+    When everything is written the chief calls `publish`, and no process ends before that has returned.
 
     Raises:
         ArtifactError: the folder holds another experiment's checkpoint, is in use, or cannot be written.
         ConfigError: the cluster is not the experiment's.
         RetryableError: another process of the training was lost.
         TrainingError: the loss is no longer finite.
+
+    >>> from pathlib import Path
+    >>> from trainer import data
+    >>> from trainer.config import from_mapping
+    >>> config = from_mapping({"qubits": 4, "rounds": 10, "epochs": 2, "strategy": "none", "workers": 1})
+    >>> history = train(config, data.generate(config), Path("training"))
+    >>> [epoch.epoch for epoch in history]
+    [1, 2]
     """
     check_workers(config, cluster)
     data.check_fits(dataset, config)
@@ -62,7 +70,7 @@ def train(
     with only_writer(workdir) if is_chief else contextlib.nullcontext():
         saved = load_saved(config, dataset, folder)
         if saved and is_complete(saved.history, config.epochs, config.options.patience):
-            # Nobody is waited for: they may have ended before this process was lost.
+            # The others are not waited for: they may have ended before this process was lost.
             if is_chief:
                 save_history(saved.history, workdir / _HISTORY)
             listener("state", state="done")
@@ -75,7 +83,7 @@ def train(
             publish()
         with lost_peers(cluster):
             if cluster:
-                # Whoever ended now could not join again a chief that is lost before everything is published.
+                # A process that ended now could not rejoin if the chief were lost before everything is published.
                 same_everywhere(strategy, len(training.history))
         listener("state", state="done")
     return tuple(training.history)

@@ -73,7 +73,7 @@ def epochs_of(rows: Iterable[Sequence[Any]]) -> tuple[Epoch, ...]:
     kinds = typing.get_type_hints(Epoch).values()
     history = tuple(Epoch(*(kind(value) for kind, value in zip(kinds, row, strict=True))) for row in rows)
     for number, epoch in enumerate(history, start=1):
-        if epoch.epoch != number or not all(map(math.isfinite, dataclasses.astuple(epoch))):
+        if epoch.epoch != number or not all(map(math.isfinite, vars(epoch).values())):
             raise ValueError(f"epoch {number} is not a row of numbers")
     return history
 

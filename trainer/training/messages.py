@@ -23,7 +23,7 @@ def ignore(kind: str, **values: Any) -> None:
 def to_pipe(descriptor: int) -> Listener:
     """Return a listener that writes each event as one line of JSON, and send a sign of life every second.
 
-    Nobody reading any more means that whoever started this process is gone: the process then ends.
+    Once nobody reads any more, the process that started this one is gone, and this one ends.
     """
 
     def write(kind: str, **values: Any) -> None:

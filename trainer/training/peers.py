@@ -1,4 +1,4 @@
-"""What TensorFlow says when another process of the training is gone, in our words."""
+"""Turns TensorFlow's errors about other processes of the training into one line each."""
 
 import contextlib
 import re
@@ -26,7 +26,7 @@ def lost_peers(cluster: Cluster | None) -> Iterator[None]:
         if cluster is None:
             raise
         others = [peer for peer in _PEER.findall(error.message) if peer != (cluster.role, str(cluster.index))]
-        # Without a name it is the process that leads the cluster which did not answer.
+        # An error that names no process is about the one that leads the cluster.
         leader = "chief 0" if "chief" in cluster.addresses else "worker 0"
         name = " ".join(others[0]) if others else leader
         raise RetryableError(f"lost {name}: {_reason(error.message)}") from None
@@ -34,7 +34,7 @@ def lost_peers(cluster: Cluster | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def taken_address(cluster: Cluster | None) -> Iterator[None]:
-    """Say which address cannot be listened on.
+    """Report which address cannot be listened on.
 
     Raises:
         RetryableError: something else listens on this process' port.

@@ -1,4 +1,4 @@
-"""Profiles: of a range of batches, and of whatever runs when a person asks a worker's profiler server."""
+"""Profiles of a range of batches, and of whatever runs when a person asks a worker's profiler server."""
 
 import contextlib
 import itertools
@@ -37,7 +37,7 @@ class BatchProfile:
         for start, stop in itertools.pairwise(sorted({0, *ends, steps})):
             if done + start in self._batches:
                 self._start()
-            # The profiler's pages speak of steps where they find such a mark: here one is a call of the loop.
+            # The profiler's pages show a step for each such mark; here a step is one call of the loop.
             with tf.profiler.experimental.Trace("train", step_num=done + start, _r=1):
                 measures.append(run(shards, range(start, stop)))
             if done + stop >= self._batches.stop:
@@ -48,12 +48,12 @@ class BatchProfile:
         """Write what was profiled."""
         if self._running:
             self._running = False
-            with _said_if_failing():
+            with _failure_reported():
                 tf.profiler.experimental.stop()
 
     def _start(self) -> None:
         if self._folder and not self._running:
-            with _said_if_failing():
+            with _failure_reported():
                 tf.profiler.experimental.start(str(self._folder))
                 self._running = True
 
@@ -95,8 +95,8 @@ def serve_profiles(port: int, required: bool = False) -> None:
 
 
 @contextlib.contextmanager
-def _said_if_failing() -> Iterator[None]:
-    """Training goes on without a profile, as where a person is taking one through the server."""
+def _failure_reported() -> Iterator[None]:
+    """Report why no profile is taken, such as one that a person takes through the server, and go on."""
     try:
         yield
     except tf.errors.OpError as error:

@@ -1,4 +1,4 @@
-"""Which process this is: TF_CONFIG of a TFJob, TF_CONFIG and CLUSTER_SPEC of Vertex, or nothing at all."""
+"""Which process of a training this is, by TF_CONFIG of a TFJob or TF_CONFIG and CLUSTER_SPEC of Vertex."""
 
 import dataclasses
 import json
@@ -40,7 +40,7 @@ class Cluster:
 
 
 def parse_cluster(environment: Mapping[str, str]) -> Cluster | None:
-    """Read TF_CONFIG, or CLUSTER_SPEC where there is none; None for a process of its own.
+    """Read TF_CONFIG, or CLUSTER_SPEC where there is none; None for a process that trains alone.
 
     Shapes: training-operator v1.9 `genTFConfigJSONStr` (an evaluator is listed in `cluster`; nothing is
     set for a single replica), Vertex AI "Distributed training", or written by hand.

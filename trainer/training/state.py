@@ -1,4 +1,4 @@
-"""The state of a training: model, optimizer, history; where it starts, one epoch of it, and how it is kept."""
+"""The state of a training: model, optimizer, history; where it starts, one epoch of it, and how it is saved."""
 
 import logging
 import time
@@ -70,7 +70,10 @@ class Training:
         number = len(self.history) + 1
         order = data.order(self.config.seed, number, len(self.dataset.train))
         batches = shard(self.dataset.train.take(order), self.config.batch_size, self._replicas)
-        batches, validation = self._shots("train", batches, number), self._shots("validation", self._validation, number)
+        batches, validation = (
+            self._with_shots("train", batches, number),
+            self._with_shots("validation", self._validation, number),
+        )
         measures = profile.run(self._train, batches, self.steps)
         train_loss, train_accuracy = _mean(measures, batches, number, "training")
         val_loss, val_accuracy = _mean(self._validate(validation), validation, number, "validation")
@@ -80,8 +83,8 @@ class Training:
             self.best_weights = values_of(self.model.trainable_variables)
         return self.history[-1], measures
 
-    def _shots(self, split: str, shards: Shards, epoch: int) -> Shards:
-        """Return the shards with what their readouts are drawn from in this epoch, if they are sampled."""
+    def _with_shots(self, split: str, shards: Shards, epoch: int) -> Shards:
+        """Return the shards, with the seeds of their shots in this epoch if readouts are sampled."""
         shots = self.config.options.shots
         if not shots:
             return shards

@@ -23,7 +23,7 @@ class EpochRun(Protocol):
     def __call__(self, shards: Shards, part: range | None = None) -> Measures:
         """Return float64 (steps of the part, columns); parts in their order equal the whole, bit for bit.
 
-        Every process must cut an epoch in the same places: a collective is known by its turn in the loop.
+        Every process must cut an epoch in the same places: TensorFlow matches collectives by their turn in the loop.
         """
 
 
@@ -38,7 +38,7 @@ def training_epoch(
     shapes = [variable.shape for variable in variables]
     sizes = [shape.num_elements() for shape in shapes]
 
-    def of_share(*share: tf.Tensor) -> tf.Tensor:
+    def per_replica(*share: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             measures = _measures(model, *share)
             loss = measures[0]
@@ -46,13 +46,13 @@ def training_epoch(
         # Gradients and measures travel together: a reduction costs a round trip, whatever its size.
         return tf.concat([*(tf.reshape(gradient, [-1]) for gradient in gradients), measures], axis=0)
 
-    def of_sum(flat: tf.Tensor) -> tf.Tensor:
+    def update(flat: tf.Tensor) -> tf.Tensor:
         *summed, measures = tf.split(flat, [*sizes, 2])
         reshaped = [tf.reshape(gradient, shape) for gradient, shape in zip(summed, shapes, strict=True)]
         optimizer.apply_gradients(zip(reshaped, variables, strict=True), skip_gradients_aggregation=True)
         return tf.concat([measures, [tf.linalg.global_norm(reshaped)]], axis=0)
 
-    return _over_steps(strategy, model, of_share, of_sum, columns=3)
+    return _over_steps(strategy, model, per_replica, update, columns=3)
 
 
 def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> EpochRun:
@@ -74,23 +74,23 @@ def same_everywhere(strategy: tf.distribute.Strategy, value: int) -> bool:
 def _over_steps(
     strategy: tf.distribute.Strategy,
     model: tf_keras.Model,
-    of_share: Callable[..., tf.Tensor],
-    of_sum: Callable[[tf.Tensor], tf.Tensor],
+    per_replica: Callable[..., tf.Tensor],
+    update: Callable[[tf.Tensor], tf.Tensor],
     columns: int,
 ) -> EpochRun:
-    """Return a run of an epoch whose steps are `of_sum` of the sum over all replicas of `of_share`."""
+    """Return a run of an epoch whose steps are `update` of the sum over all replicas of `per_replica`."""
     alone = strategy.num_replicas_in_sync == 1
 
-    def epoch_of(of_share: Callable[..., tf.Tensor], *, jit_compile: bool) -> Callable[..., tf.Tensor]:
+    def epoch_of(per_replica: Callable[..., tf.Tensor], *, jit_compile: bool) -> Callable[..., tf.Tensor]:
         def replica(index: tf.Tensor, arrays: list[tf.Tensor]) -> tf.Tensor:
             row = tf.distribute.get_replica_context().replica_id_in_sync_group
-            own = of_share(*(array[index, row] for array in arrays))
-            return of_sum(own if alone else _sum_over_replicas(own))
+            own = per_replica(*(array[index, row] for array in arrays))
+            return update(own if alone else _sum_over_replicas(own))
 
         def epoch(arrays: list[tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> tf.Tensor:
             def body(index: tf.Tensor, collected: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
                 measures = strategy.run(replica, args=(index, arrays))
-                # Summed over all replicas already: any local one will do.
+                # Summed over all replicas already, so the local ones are equal.
                 return index + 1, collected.write(index, strategy.experimental_local_results(measures)[0])
 
             collected = tf.TensorArray(PRECISION, size=arrays[0].shape[0], element_shape=(columns,))
@@ -99,19 +99,19 @@ def _over_steps(
         traced: Callable[..., tf.Tensor] = tf.function(epoch, autograph=False, jit_compile=jit_compile)
         return traced
 
-    plain = epoch_of(of_share, jit_compile=False)
+    plain = epoch_of(per_replica, jit_compile=False)
     if not model.get_layer("quantum").compiles:
         compiled = plain
     elif alone:
-        compiled = epoch_of(of_share, jit_compile=True)
+        compiled = epoch_of(per_replica, jit_compile=True)
     else:
-        # Between replicas is a reduction, which does not compile.
-        compiled = epoch_of(tf.function(of_share, jit_compile=True, autograph=False), jit_compile=False)
+        # XLA cannot compile the reduction between replicas.
+        compiled = epoch_of(tf.function(per_replica, jit_compile=True, autograph=False), jit_compile=False)
 
     def run(shards: Shards, part: range | None = None) -> Measures:
         steps = range(len(shards.sizes)) if part is None else part
         arrays = [tf.constant(array) for array in shards.arrays]
-        # Nor does drawing.
+        # XLA cannot compile the sampling.
         epoch = compiled if shards.draw is None else plain
         measures: Measures = epoch(arrays, tf.constant(steps.start), tf.constant(steps.stop)).numpy()
         return measures[steps.start : steps.stop]
@@ -124,7 +124,7 @@ def _measures(
 ) -> tf.Tensor:
     if draw:
         quantum = model.get_layer("quantum")
-        # Without what draws from it, which does not compile.
+        # Compiled by itself: XLA cannot compile the sampling.
         expectations = tf.function(quantum, jit_compile=True, autograph=False) if quantum.compiles else quantum
         outputs = sampled_outputs(model, expectations((qubit, angle)), *draw)
     else:

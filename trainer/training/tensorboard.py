@@ -26,9 +26,9 @@ from trainer.quantum.drawing import draw
 from trainer.training.history import Epoch
 from trainer.training.steps import Measures
 
-# One chart each: more is slow to look at and to write.
+# Each has a chart of its own: more are slow to look at and to write.
 MAX_READOUTS = 16
-# The readouts are what costs: 16 samples are 2 % of an epoch of the default 112.
+# Computing readouts takes the time: for 16 samples 2 % of an epoch of the default 112.
 _MAX_SAMPLES = 16
 _DATA_TYPES = {
     int: api_pb2.DATA_TYPE_FLOAT64,
@@ -97,7 +97,7 @@ class EventLog:
 
     @contextlib.contextmanager
     def _written(self) -> Iterator[None]:
-        """Say in one line what keeps TensorFlow from writing.
+        """Report in one line why TensorFlow cannot write.
 
         Raises:
             ArtifactError: a file cannot be written.
@@ -118,7 +118,7 @@ class EventLog:
         words = self._config.model_dump()
         values = {**{name: words[name] for name in EXPERIMENT_FIELDS}, **words["options"]}
         drawing = draw(self._quantum.ansatz)
-        # Equal words in two folders are two trials; a training that is continued stays one.
+        # Each folder is a trial of its own, however often its training is continued.
         trial = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()
         with self._writers["."].as_default(step=0):
             tf.summary.experimental.write_raw_pb(_table_of_runs().SerializeToString())

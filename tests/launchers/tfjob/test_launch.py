@@ -1,9 +1,201 @@
-"""What launchers are made of; tests/cluster has them at work."""
+"""Launchers, with an API server that keeps objects in memory, and an operator that does what a test says."""
 
+import contextlib
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from launchers.job import Job
+from launchers.kubernetes import patience
+from launchers.kubernetes.api import Api
+from launchers.kubernetes.create_or_adopt import How
+from launchers.kubernetes.identity import Identity
+from launchers.pod import Pod
+from launchers.tfjob.launch import launch
+from launchers.tfjob.manifest import Manifest, Policy, profiler_service, tfjob
+from launchers.tfjob.submit import submit
+from tests.launchers.apiserver import ApiServer, Object
+from tests.launchers.training_operator import DONE, RUNNING, Operator, ended
+from trainer.errors import ConfigError, RetryableError, TrainingError
+from trainer.startup import ABANDONED
+
+PODS_FAILED = "TFJob a is failed because 1 Worker replica(s) failed."
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ApiServer]:
+    with contextlib.closing(ApiServer()) as server:
+        monkeypatch.setenv("KUBECONFIG", server.write_kubeconfig(tmp_path / "kubeconfig"))
+        monkeypatch.setattr(patience, "REFUSAL_SECONDS", 0.0)
+        yield server
+
+
+def _manifest(restarts: int = 1, memory: str = "1Gi", lease_seconds: int | None = 600) -> Manifest:
+    job = Job(("train",), {"worker": 2}, restarts, hang_seconds=60, pod=Pod(image="qcnn", memory=memory))
+    return tfjob(job, Identity("run", "train"), Policy(lease_seconds=lease_seconds))
+
+
+NAME = _manifest()["metadata"]["name"]
+
+
+def test_a_training_is_created_followed_and_looked_after(server: ApiServer, capfd: pytest.CaptureFixture[str]) -> None:
+    Operator(server, DONE)
+    server.logs = {f"{NAME}-worker-0": ["epoch 1", "epoch 2"]}
+    launch(_manifest(), "a")
+    assert capfd.readouterr().out.splitlines() == ["[worker 0] epoch 1", "[worker 0] epoch 2"]
+    (job,), (lease,), (service,) = server.all("tfjobs"), server.all("leases"), server.all("services")
+    assert (lease["metadata"]["name"], lease["spec"]["leaseDurationSeconds"]) == (NAME, 600)
+    assert service["metadata"]["name"] == f"{NAME}-profiler"
+    for owned in (lease, service):
+        assert owned["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
+
+
+def test_what_has_succeeded_is_not_trained_again(server: ApiServer) -> None:
+    Operator(server, DONE)
+    launch(_manifest(), "a")
+    server.requests.clear()
+    launch(_manifest(), "a")
+    assert server.requests == [("get", "tfjobs")]
+
+
+def test_what_runs_is_adopted(server: ApiServer) -> None:
+    created = server.put("tfjobs", _manifest())
+    threading.Thread(target=Operator(server, DONE).run, args=(created,), daemon=True).start()
+    launch(_manifest(), "a")
+    assert ("create", "tfjobs") not in server.requests
+    assert [job["metadata"]["uid"] for job in server.all("tfjobs")] == [created["metadata"]["uid"]]
+
+
+def test_the_same_with_other_settings_is_refused_and_left_alone(server: ApiServer) -> None:
+    server.put("tfjobs", _manifest())
+    with pytest.raises(ConfigError, match=r"^TFJob: the same runs already, with other settings; "):
+        launch(_manifest(memory="2Gi"), "a")
+    assert server.get("tfjobs", NAME)
+
+
+def test_an_own_fault_ends_the_launcher_with_its_last_line_and_is_left_to_be_looked_at(server: ApiServer) -> None:
+    Operator(server, [[RUNNING, RUNNING], [RUNNING, ended(1)], f"Failed: {PODS_FAILED}"])
+    server.logs = {f"{NAME}-worker-1": ["before the end", "out of luck"]}
+    with pytest.raises(TrainingError, match=rf"^worker 1 ended with exit code 1: out of luck\. Given: {NAME}$"):
+        launch(_manifest(), "a")
+    assert server.get("tfjobs", NAME)
+
+
+def test_what_has_failed_is_replaced(server: ApiServer) -> None:
+    failed = server.put("tfjobs", _manifest())
+    server.set_condition(failed, "Failed")
+    Operator(server, DONE)
+    launch(_manifest(), "a")
+    (job,) = server.all("tfjobs")
+    assert job["metadata"]["uid"] != failed["metadata"]["uid"]
+
+
+def test_losses_are_counted_and_one_too_many_deletes_the_job(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost = [ended(138), ended(137)]
+    Operator(server, [[RUNNING, RUNNING], lost, [RUNNING, RUNNING], lost])
+    with pytest.raises(RetryableError, match=rf"^worker \d ended with exit code 13\d, after 1 restarts: .* {NAME}$"):
+        launch(_manifest(restarts=1), "a")
+    assert server.get("tfjobs", NAME) is None
+    assert [line for line in caplog.messages if line.endswith("was lost and is started again (1 of 1)")]
+
+
+def test_more_memory_than_the_limit_deletes_the_job_at_once(server: ApiServer) -> None:
+    Operator(server, [[RUNNING, RUNNING], [ended(137, "OOMKilled"), RUNNING]])
+    with pytest.raises(TrainingError, match=r"^worker 0 used more memory than its limit: it printed nothing\. Given: "):
+        launch(_manifest(restarts=9), "a")
+    assert server.get("tfjobs", NAME) is None
+
+
+def test_what_the_operator_gives_up_for_a_lost_process_is_started_again(server: ApiServer) -> None:
+    Operator(server, [[RUNNING, RUNNING], [ended(138), None], f"Failed: {PODS_FAILED}"], DONE)
+    launch(_manifest(restarts=1), "a")
+    assert server.requests.count(("create", "tfjobs")) == 2
+
+
+def test_a_job_that_somebody_deletes_is_not_waited_for(server: ApiServer) -> None:
+    def delete(job: Object) -> None:
+        server.until_watched("tfjobs")
+        server.remove("tfjobs", NAME)
+
+    server.operator = delete
+    with pytest.raises(
+        RetryableError, match=r"^TFJob: it, or its namespace, was deleted while it was followed\. Given: "
+    ):
+        launch(_manifest(), "a")
+
+
+def test_what_does_not_start_in_time_is_deleted(server: ApiServer) -> None:
+    waiting = {"waiting": {"reason": "ErrImagePull", "message": "none"}}
+    Operator(server, [[RUNNING, waiting]])
+    with pytest.raises(ConfigError, match=r"^not started after 0.2 s: worker "):
+        launch(_manifest(), "a", pending_seconds=0.2)
+    assert server.get("tfjobs", NAME) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "retried", "is_replaced"), [(1, True, False), (1, False, True), (ABANDONED, True, True), (138, True, True)]
+)
+def test_a_backend_that_retries_by_itself_does_not_train_an_own_fault_again(
+    server: ApiServer, code: int, retried: bool, is_replaced: bool
+) -> None:
+    failed = [[ended(code), RUNNING], f"Failed: {PODS_FAILED}"]
+    Operator(server, failed)
+    with pytest.raises((TrainingError, RetryableError)):
+        launch(_manifest(restarts=0), "a")
+    Operator(server, DONE)
+    with (
+        contextlib.nullcontext()
+        if is_replaced
+        else pytest.raises(TrainingError, match=r"^worker 0 ended with exit code 1")
+    ):
+        launch(_manifest(restarts=0), "a", retried=retried)
+    assert server.requests.count(("create", "tfjobs")) == 1 + is_replaced
+
+
+def test_pods_that_may_not_read_their_lease_are_not_created(server: ApiServer) -> None:
+    server.allows_pods = False
+    with pytest.raises(ConfigError, match=r"^permission: the pods' service account may not read the Lease "):
+        launch(_manifest(), "a")
+    assert server.all("tfjobs") == []
+    Operator(server, DONE)
+    launch(_manifest(lease_seconds=None), "a")
+    assert server.all("leases") == []
+
+
+@pytest.mark.parametrize("plural", ["leases", "services"])
+def test_a_job_that_its_launcher_may_not_look_after_is_deleted(server: ApiServer, plural: str) -> None:
+    server.refused.add(("patch", plural))
+    with pytest.raises(ConfigError, match=rf"^permission: patch {plural} in namespace a is missing "):
+        launch(_manifest(), "a")
+    assert server.all("tfjobs") == []
+
+
+def test_a_training_without_a_launcher_is_created_once(server: ApiServer) -> None:
+    with contextlib.closing(Api("a")) as api:
+        created, how = submit(api, _manifest(lease_seconds=None))
+        assert how is How.CREATED
+        again, how = submit(api, _manifest(lease_seconds=None))
+        assert (again["metadata"]["uid"], how) == (created["metadata"]["uid"], How.ADOPTED)
+    (service,) = server.all("services")
+    assert service["metadata"]["name"] == profiler_service(created)["metadata"]["name"]
+
+
+def test_a_training_whose_service_is_refused_is_deleted_only_by_who_created_it(server: ApiServer) -> None:
+    server.refused.add(("patch", "services"))
+    with contextlib.closing(Api("a")) as api:
+        with pytest.raises(ConfigError):
+            submit(api, _manifest())
+        assert server.all("tfjobs") == []
+        server.put("tfjobs", _manifest())
+        with pytest.raises(ConfigError):
+            submit(api, _manifest())
+    assert server.get("tfjobs", NAME)
 
 
 @pytest.mark.parametrize("step", ["components.train.tfjob.step", "components.tensorboard.step"])

@@ -18,7 +18,7 @@ OUTPUTS = {"training": "gs://a/$(QCNN_JOB)/training"}
 
 
 def _job(**status: Any) -> dict[str, Any]:
-    described = Job(("train",), {"worker": 2}, restarts=3, hang_seconds=60, pod=Pod(image="qcnn"), outputs=OUTPUTS)
+    described = Job(("train",), {"worker": 3}, restarts=3, hang_seconds=60, pod=Pod(image="qcnn"), outputs=OUTPUTS)
     made = tfjob(described, Identity("run", "train"), Policy())
     made["metadata"] |= {"uid": "1-2-3", "creationTimestamp": "2026-01-31T11:00:00Z"}
     return {**made, "status": {"conditions": [{"type": "Running", "status": "True", "message": "it runs"}], **status}}
@@ -38,7 +38,7 @@ WAITING = {"waiting": {"reason": "ContainerCreating"}}
 
 
 def test_a_job_is_told_with_its_processes_times_and_outputs() -> None:
-    pods = [_pod(0, **RUNNING), _pod(1, **WAITING)]
+    pods = [_pod(0, **RUNNING), _pod(1, **WAITING), _pod(2, **RUNNING)]
     scheduled = [
         {
             "metadata": {"creationTimestamp": "2026-01-31T11:30:00Z"},
@@ -49,7 +49,7 @@ def test_a_job_is_told_with_its_processes_times_and_outputs() -> None:
     name = job["metadata"]["name"]
     status = status_of(job, pods, scheduled, NOON)
     assert (status.name, status.run, status.state, status.message) == (name, "run", "Running", "it runs")
-    assert (status.processes, status.running, status.restarts) == (2, 1, 1)
+    assert (status.processes, status.running, status.restarts) == (3, 2, 1)
     assert (status.age, status.duration) == (3600, 3570)
     assert status.outputs == {"training": f"gs://a/{name}/training"}
 
@@ -89,18 +89,22 @@ def test_why_a_process_does_not_start_is_asked_of_events_where_its_pod_does_not_
         return [each.trouble for each in process_statuses(_job(**status), pods, ask)]
 
     image = {"waiting": {"reason": "ErrImagePull", "message": "none"}}
-    assert troubles(_pod(0, **RUNNING), _pod(1, **image)) == [None, "cannot start, ErrImagePull: none"]
+    assert troubles(_pod(0, **RUNNING), _pod(1, **image), _pod(2, **RUNNING)) == [
+        None,
+        "cannot start, ErrImagePull: none",
+        None,
+    ]
     assert asked == []
-    assert troubles(_pod(0, **WAITING)) == ["by events", "by events"]
+    assert troubles(_pod(0, **WAITING), _pod(2, **RUNNING)) == ["by events", "by events", None]
     assert asked == ["worker 0", None]
     ended = [{"type": "Failed", "status": "True"}]
-    assert troubles(_pod(0, **WAITING), conditions=ended) == [None, None]
+    assert troubles(_pod(0, **WAITING), conditions=ended) == [None, None, None]
     assert asked == ["worker 0", None]
 
 
 def test_processes_are_told_in_order_those_without_a_pod_included() -> None:
     pods = [_pod(1, terminated={"exitCode": 3, "reason": "Error"})]
-    first, second = process_statuses(_job(), pods, lambda _: None)
+    first, second, _ = process_statuses(_job(), pods, lambda _: None)
     assert (first.name, first.pod, first.state, first.exit_code) == ("worker 0", None, "waiting", None)
     assert (second.name, second.pod, second.state, second.exit_code) == (
         "worker 1",

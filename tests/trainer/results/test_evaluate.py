@@ -11,13 +11,6 @@ from trainer.results import export
 from trainer.results.evaluate import confusion, evaluate, predict, save_predictions, score
 
 
-@pytest.fixture(scope="module")
-def model_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("evaluated") / "model"
-    export.export(trained, folder)
-    return folder
-
-
 def test_mean_squared_error_is_keras_own(model_folder: Path, small_dataset: data.Dataset) -> None:
     metrics = evaluate(model_folder, small_dataset).metrics
     model, description = export.load(model_folder)

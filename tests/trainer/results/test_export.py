@@ -1,4 +1,6 @@
+import dataclasses
 import json
+import logging
 import re
 import resource
 import shutil
@@ -11,21 +13,16 @@ import h5py
 import numpy as np
 import pytest
 
-from tests.trainer.conftest import documents
+from tests.trainer.conftest import copy_checkpoint, documents
 from trainer import data
 from trainer.config import ExperimentConfig
 from trainer.descriptions import load_description, save_description
 from trainer.errors import ArtifactError
+from trainer.model import build_model
 from trainer.results import export
 from trainer.results.evaluate import predict
-from trainer.training.fit import train
-
-
-@pytest.fixture(scope="module")
-def model_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("exported") / "model"
-    export.export(trained, folder)
-    return folder
+from trainer.training import checkpoints
+from trainer.training.state import values_of
 
 
 def test_saved_model_predicts_the_same_without_tensorflow_quantum(model_folder: Path, tmp_path: Path) -> None:
@@ -60,28 +57,20 @@ def test_nothing_is_exported_without_a_checkpoint(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_an_unfinished_training_is_not_exported(
-    small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path: Path
-) -> None:
-    class StopError(Exception):
-        pass
-
-    def stop_after_one(kind: str, **values: object) -> None:
-        if kind == "epoch" and values["epoch"] == 2:
-            raise StopError
-
-    with pytest.raises(StopError):
-        train(small_config, small_dataset, tmp_path / "training", listener=stop_after_one)
-    with pytest.raises(ArtifactError, match=r"^training: must be complete, 3 epochs. Given: 1 epochs"):
+def test_an_unfinished_training_is_not_exported(trained: Path, tmp_path: Path) -> None:
+    copy_checkpoint(trained, 2, tmp_path / "training")
+    with pytest.raises(ArtifactError, match=r"^training: must be complete, 3 epochs. Given: 2 epochs"):
         export.export(tmp_path / "training", tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
 @pytest.mark.parametrize("limit", [0, 1000, 20_000, 100_000])
 def test_a_limit_on_the_size_of_files_is_named_before_a_library_meets_it(
-    trained: Path, tmp_path: Path, limit: int
+    trained: Path, tmp_path: Path, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HDF5's crashes the process, or prints pages, where it cannot write."""
+    # What is logged is a file here, too.
+    monkeypatch.setattr(logging.getLogger("qcnn"), "handlers", [])
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
     try:
@@ -159,10 +148,14 @@ def test_refuses_a_damaged_model(
 
 
 def test_refuses_the_weights_of_another_model(
-    model_folder: Path, small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path: Path
+    model_folder: Path, small_config: ExperimentConfig, trained: Path, tmp_path: Path
 ) -> None:
-    deep = small_config.model_copy(update={"model": "deep", "epochs": 1})
-    train(deep, small_dataset, tmp_path / "deep")
+    deep = small_config.model_copy(update={"model": "deep"})
+    checkpoint = checkpoints.load_latest(trained / checkpoints.FOLDER)
+    assert checkpoint
+    weights = values_of(build_model(deep).trainable_variables)
+    other = dataclasses.replace(checkpoint, config=deep, weights=weights)
+    checkpoints.save(other, tmp_path / "deep" / checkpoints.FOLDER)
     export.export(tmp_path / "deep", tmp_path / "model")
     shutil.copy(model_folder / "qcnn.weights.h5", tmp_path / "model")
     with pytest.raises(ArtifactError, match=r"^model: qcnn.weights.h5 is damaged or another model's"):

@@ -1,5 +1,6 @@
 """Which simulator is taken, and what it would cost, without running one."""
 
+import functools
 import itertools
 import logging
 
@@ -15,6 +16,7 @@ from trainer.simulators.gates import Network, read_network
 LIMITS = Limits(memory=2**31, batch=32)
 
 
+@functools.cache
 def network_of(model: str, qubits: int) -> Network:
     return read_network(circuits.build(model, qubits), circuits.ring(qubits))
 

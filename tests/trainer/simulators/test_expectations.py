@@ -1,5 +1,8 @@
 """Every simulator against cirq's own, for circuits written independently in tests/reference.py."""
 
+import functools
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -26,24 +29,28 @@ def every_qubit(qubits: int, random: np.random.Generator) -> tuple[list[int], Fl
     return excited, random.uniform(-np.pi, np.pi, len(excited)).astype(np.float32).astype(np.float64)
 
 
-@pytest.mark.parametrize("qubits", range(4, 13))
-@pytest.mark.parametrize("model", ["hybrid", "deep"])
-@pytest.mark.parametrize("name", ["window", "statevector", "tfq"])
-def test_readouts_and_gradient_equal_cirq(name: str, model: str, qubits: int) -> None:
-    if name == "tfq" and qubits not in (4, 5, 8, 11):
-        pytest.skip("TensorFlow Quantum is the reference of others; its own code is tested by its authors")
+class Expected(NamedTuple):
+    """What cirq makes of a model: readouts of a batch, and some slopes of their weighted sum."""
+
+    parameters: Floats
+    batch: Batch
+    weights: Floats
+    readouts: list[Floats]
+    chosen: npt.NDArray[np.int64]
+    slopes: list[float]
+
+
+@functools.cache
+def by_cirq(model: str, qubits: int) -> Expected:
+    """Simulate a model once for all simulators."""
     random = np.random.default_rng(qubits)
-    simulator, count = create(name, model, qubits)
+    count = len(circuits.build(model, qubits).symbols)
     parameters = random.uniform(0, 2, count)
     excited, angles = every_qubit(qubits, random)
-    expected = [reference.expectations(model, qubits, parameters, q, a) for q, a in zip(excited, angles, strict=True)]
-    weights = np.zeros((len(excited), len(expected[0])))
+    readouts = [reference.expectations(model, qubits, parameters, q, a) for q, a in zip(excited, angles, strict=True)]
+    weights = np.zeros((len(excited), len(readouts[0])))
     weighed = [0, qubits - 1]
     weights[weighed] = random.normal(size=(2, weights.shape[1]))
-    batch = Batch(tf.constant(excited, tf.int32), tf.constant(angles, tf.float32))
-    # As training runs it, for odd and even rings below and above the switch to complex64.
-    readouts, gradient = step(simulator, parameters, batch, weights, compiled=qubits in (5, 8, 12))
-    np.testing.assert_allclose(readouts, expected, atol=1e-5)
 
     def loss(values: Floats) -> float:
         return sum(
@@ -51,13 +58,30 @@ def test_readouts_and_gradient_equal_cirq(name: str, model: str, qubits: int) ->
         )
 
     shift = 1e-4
-    chosen = range(count) if qubits < 6 else random.choice(count, 4, replace=False)
+    chosen = np.arange(count) if qubits < 6 else random.choice(count, 4, replace=False)
     slopes = [
         (loss(parameters + along) - loss(parameters - along)) / (2 * shift) for along in shift * np.eye(count)[chosen]
     ]
+    batch = Batch(tf.constant(excited, tf.int32), tf.constant(angles, tf.float32))
+    return Expected(parameters, batch, weights, readouts, chosen, slopes)
+
+
+@pytest.mark.parametrize("qubits", range(4, 13))
+@pytest.mark.parametrize("model", ["hybrid", "deep"])
+@pytest.mark.parametrize("name", ["window", "statevector", "tfq"])
+def test_readouts_and_gradient_equal_cirq(name: str, model: str, qubits: int) -> None:
+    if name == "tfq" and qubits not in (4, 5, 8, 11):
+        pytest.skip("TensorFlow Quantum is the reference of others; its own code is tested by its authors")
+    expected = by_cirq(model, qubits)
+    simulator, _ = create(name, model, qubits)
+    # As training runs it, for odd and even rings below and above the switch to complex64.
+    readouts, gradient = step(
+        simulator, expected.parameters, expected.batch, expected.weights, compiled=qubits in (5, 8, 12)
+    )
+    np.testing.assert_allclose(readouts, expected.readouts, atol=1e-5)
     # TensorFlow Quantum differentiates gates numerically, in float32.
     tolerance = 1e-3 if name == "tfq" else 1e-4 * np.abs(gradient).max()
-    np.testing.assert_allclose(gradient[chosen], slopes, atol=tolerance)
+    np.testing.assert_allclose(gradient[expected.chosen], expected.slopes, atol=tolerance)
 
 
 @pytest.mark.parametrize(("qubits", "sample"), [(16, 15), (20, 7)])

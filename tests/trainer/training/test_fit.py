@@ -1,14 +1,12 @@
 import contextlib
 import csv
-import dataclasses
-import importlib
 import logging
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -16,7 +14,7 @@ import tensorflow as tf
 import tf_keras
 
 from tests.board import scalars
-from tests.trainer.conftest import SMALL, assert_same_training, outcomes
+from tests.trainer.conftest import SMALL, assert_same_training, copy_checkpoint, outcomes
 from trainer import data
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError, ConfigError, TrainingError
@@ -26,7 +24,8 @@ from trainer.results import export
 from trainer.results.evaluate import predict
 from trainer.training import checkpoints
 from trainer.training.fit import train
-from trainer.training.state import Training, assign, load_saved
+from trainer.training.history import Epoch
+from trainer.training.state import assign
 
 
 def test_equals_plain_gradient_descent_on_each_true_batch(
@@ -75,49 +74,29 @@ def test_the_checkpoint_of_a_complete_training_says_what_ran_and_how_it_does_on_
     assert other.simulator == "window"
 
 
-def test_what_a_checkpoint_holds_must_fit_the_model(
-    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
-) -> None:
-    checkpoint = checkpoints.load_latest(trained / "checkpoints")
-    assert checkpoint
-    for weights in (checkpoint.weights[:-1], (np.zeros(20), *checkpoint.weights[1:])):
-        folder = tmp_path / str(len(weights))
-        checkpoints.save(dataclasses.replace(checkpoint, weights=weights, history=checkpoint.history[:1]), folder)
-        saved = load_saved(small_config, small_dataset, folder)
-        with pytest.raises(ArtifactError, match=r"^checkpoint: its weights must be of shapes \[\(21,\), .*Given: \["):
-            Training(small_config, small_dataset, folder, tf.distribute.get_strategy(), saved)
+class Again(NamedTuple):
+    """The small training once more, in another folder and with rare checkpoints: its folder, history and log."""
+
+    folder: Path
+    history: tuple[Epoch, ...]
+    lines: list[str]
 
 
-def test_a_circuit_of_gates_that_cirq_cannot_write_down_is_known_again(
-    small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "gates_of_mine.py").write_text("""
-import cirq, numpy, sympy
-from trainer.quantum.circuits import Ansatz
-class Turn(cirq.Gate):
-    def num_qubits(self): return 1
-    def _unitary_(self): return cirq.unitary(cirq.Y ** 0.3)
-def circuit(qubits):
-    s = sympy.Symbol("s")
-    return Ansatz(cirq.Circuit(Turn()(qubits[0]), cirq.X(qubits[0]) ** s), (s,), (qubits[0],))
-""")
-    monkeypatch.syspath_prepend(tmp_path)
-    config = small_config.model_copy(update={"model": "gates_of_mine:circuit", "epochs": 1})
-    train(config, small_dataset, tmp_path / "training")
-    train(config.model_copy(update={"epochs": 2}), small_dataset, tmp_path / "training")
-    checkpoint = checkpoints.load_latest(tmp_path / "training" / "checkpoints")
-    assert checkpoint
-    assert (len(checkpoint.history), len(checkpoint.circuit)) == (2, 64)
+@pytest.fixture(scope="module")
+def again(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path_factory: pytest.TempPathFactory
+) -> Again:
+    options = small_config.options.model_copy(update={"checkpoint_seconds": 3600.0})
+    folder = tmp_path_factory.mktemp("again")
+    with logged_lines() as lines:
+        history = train(small_config.model_copy(update={"options": options}), small_dataset, folder)
+    return Again(folder, history, lines)
 
 
-def test_what_to_expect_is_said_before_the_first_epoch(
-    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO, logger="qcnn"):
-        train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
+def test_what_to_expect_is_logged_before_the_first_epoch(again: Again) -> None:
     expected, first = (
-        next(place for place, line in enumerate(caplog.messages) if line.startswith(beginning))
-        for beginning in ("expected on two cores: about 0.05", "epoch 1/1")
+        next(place for place, line in enumerate(again.lines) if line.startswith(beginning))
+        for beginning in ("expected on two cores: about 0.05", "epoch 1/3")
     )
     assert expected < first
 
@@ -136,21 +115,14 @@ def test_validation_loss_is_keras_own(
     assert checkpoint.history[-1].val_accuracy == pytest.approx(accuracy)
 
 
-def test_twice_gives_identical_losses(
-    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
-) -> None:
-    again = train(small_config, small_dataset, tmp_path)
+def test_twice_gives_identical_losses(trained: Path, again: Again) -> None:
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
     assert checkpoint
-    assert outcomes(again) == outcomes(checkpoint.history)
+    assert outcomes(again.history) == outcomes(checkpoint.history)
 
 
-def test_started_again_continues_to_the_same_weights(
-    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
-) -> None:
-    train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
-    train(small_config, small_dataset, tmp_path)
-    assert_same_training(trained, tmp_path)
+def test_started_again_continues_to_the_same_weights(trained: Path, continued: Path) -> None:
+    assert_same_training(trained, continued)
 
 
 def test_finished_training_started_again_changes_nothing(
@@ -194,12 +166,8 @@ def test_keeps_history_and_tensorboard_events(trained: Path) -> None:
         assert losses == pytest.approx({4 * int(row["epoch"]): float(row[column]) for row in rows}, rel=1e-6)
 
 
-def test_checkpoints_may_be_rarer_than_epochs(
-    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
-) -> None:
-    options = small_config.options.model_copy(update={"checkpoint_seconds": 3600.0})
-    train(small_config.model_copy(update={"options": options}), small_dataset, tmp_path)
-    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["epoch-000003.npz"]
+def test_checkpoints_may_be_rarer_than_epochs(again: Again) -> None:
+    assert [path.name for path in (again.folder / "checkpoints").iterdir()] == ["epoch-000003.npz"]
 
 
 def test_a_loss_that_is_not_finite_ends_training_with_epoch_and_step(
@@ -209,67 +177,6 @@ def test_a_loss_that_is_not_finite_ends_training_with_epoch_and_step(
     with pytest.raises(TrainingError, match=r"no longer finite at epoch 1, step 2.*Given: loss "):
         train(config, small_dataset, tmp_path)
     assert not list(tmp_path.rglob("*.npz"))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"seed": 1}, "seed: the folder's checkpoint was trained with 0.* Given: 1"),
-        ({"learning_rate": 0.1}, "learning_rate: the folder's checkpoint was trained with 0.02.* Given: 0.1"),
-        ({"model": "deep"}, "model: the folder's checkpoint was trained with 'hybrid'.* Given: 'deep'"),
-        ({"epochs": 2}, "epochs: the folder's checkpoint is already at epoch 3. Given: 2"),
-    ],
-)
-def test_refuses_to_continue_another_experiment(
-    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, changes: dict[str, object], message: str
-) -> None:
-    with pytest.raises(ArtifactError, match=f"^{message}"):
-        train(small_config.model_copy(update=changes), small_dataset, trained)
-
-
-def test_refuses_to_continue_another_circuit_of_the_same_name(
-    small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = tmp_path / "circuit_of_mine.py"
-    program = """
-import cirq, sympy
-from trainer.quantum.circuits import Ansatz
-def circuit(qubits):
-    s = sympy.symbols("s0:4")
-    return Ansatz(cirq.Circuit(cirq.{gate}(q) ** x for q, x in zip(qubits, s)), s, tuple(qubits[2:]))
-"""
-    module.write_text(program.format(gate="Y"))
-    monkeypatch.syspath_prepend(tmp_path)
-    config = small_config.model_copy(update={"model": "circuit_of_mine:circuit", "epochs": 1})
-    train(config, small_dataset, tmp_path / "training")
-    export.export(tmp_path / "training", tmp_path / "model")
-    export.load(tmp_path / "model")
-    module.write_text(program.format(gate="X"))
-    # Python may take a file of the same size and second for unchanged.
-    monkeypatch.delitem(sys.modules, "circuit_of_mine")
-    importlib.invalidate_caches()
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
-    with pytest.raises(ArtifactError, match=r"^model: the folder's checkpoint was trained with another circuit"):
-        train(config, small_dataset, tmp_path / "training")
-    with pytest.raises(ArtifactError, match=r"^model: was trained with another circuit"):
-        export.load(tmp_path / "model")
-
-
-def test_refuses_to_continue_on_other_samples(small_config: ExperimentConfig, trained: Path) -> None:
-    other = data.generate(small_config.model_copy(update={"seed": 9}))
-    with pytest.raises(ArtifactError, match=r"^dataset: .* trained on other samples"):
-        train(small_config, other, trained)
-
-
-def test_refuses_a_damaged_checkpoint(
-    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
-) -> None:
-    train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
-    (path,) = (tmp_path / "checkpoints").iterdir()
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ArtifactError, match=r"^checkpoint: epoch-000001.npz is damaged .*Given: "):
-        train(small_config, small_dataset, tmp_path)
 
 
 def test_refuses_more_workers_than_processes(small_dataset: data.Dataset, tmp_path: Path) -> None:
@@ -287,6 +194,8 @@ def test_early_stopping_and_best_weights(tmp_path: Path) -> None:
     options = {"patience": 3, "weights": "both"}
     config = from_mapping({**SMALL, "epochs": 60, "learning_rate": 0.3, "options": options})
     history = train(config, data.generate(config), tmp_path)
+    # It is complete: started again it changes nothing.
+    assert train(config, data.generate(config), tmp_path) == history
     losses = [epoch.val_loss for epoch in history]
     best = losses.index(min(losses))
     assert len(history) < 60
@@ -306,22 +215,18 @@ def test_early_stopping_and_best_weights(tmp_path: Path) -> None:
     assert np.mean((predict(model, split) - split.label) ** 2) == pytest.approx(losses[-1], rel=1e-6)
 
 
-def test_stopping_early_is_complete_and_changes_nothing_when_started_again(tmp_path: Path) -> None:
-    config = from_mapping({**SMALL, "epochs": 60, "learning_rate": 0.3, "options": {"patience": 2}})
-    dataset = data.generate(config)
-    assert train(config, dataset, tmp_path) == train(config, dataset, tmp_path)
-
-
 def test_a_damaged_checkpoint_is_reported_once_and_the_one_before_is_used(
     small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
 ) -> None:
-    with warning_lines() as lines:
-        train(small_config.model_copy(update={"epochs": 2}), small_dataset, tmp_path)
-        newest = tmp_path / "checkpoints" / "epoch-000002.npz"
-        newest.write_bytes(newest.read_bytes()[:-100])
+    for epoch in (2, 3):
+        copy_checkpoint(trained, epoch, tmp_path)
+    newest = tmp_path / "checkpoints" / "epoch-000003.npz"
+    newest.write_bytes(newest.read_bytes()[:-100])
+    with logged_lines() as lines:
         history = train(small_config, small_dataset, tmp_path)
     (reported,) = (line for line in lines if "is damaged" in line)
-    assert reported.endswith("epoch-000002.npz; the one before is used")
+    assert reported.endswith("epoch-000003.npz; the one before is used")
+    assert "continuing after epoch 2" in lines
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
     assert checkpoint
     assert outcomes(history) == outcomes(checkpoint.history)
@@ -337,11 +242,11 @@ def test_one_folder_is_trained_in_by_one_process_at_a_time(
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
 def test_a_full_disk_is_one_line_and_the_last_checkpoint_stays(
-    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
 ) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], check=True)
     try:
-        train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path, logs=tmp_path.parent / "logs")
+        copy_checkpoint(trained, 2, tmp_path)
         filler = tmp_path / "filler"
         with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
             while file.write(bytes(1024)):
@@ -359,13 +264,17 @@ def test_a_full_disk_is_one_line_and_the_last_checkpoint_stays(
 
 
 @contextlib.contextmanager
-def warning_lines() -> Iterator[list[str]]:
+def logged_lines() -> Iterator[list[str]]:
+    """Yield a list that gets what is logged; fixtures of a module cannot take caplog."""
     lines: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
     logger = logging.getLogger("qcnn")
+    level = logger.level
     logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
     try:
         yield lines
     finally:
+        logger.setLevel(level)
         logger.removeHandler(handler)

@@ -124,10 +124,6 @@ def test_no_logging_option_changes_training_and_each_does_what_it_says(
     assert weighted == pytest.approx(logged["loss"][4], rel=1e-6)
 
 
-def test_a_continued_training_leaves_no_gap_and_no_step_twice(
-    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
-) -> None:
-    for epochs in (1, 3):
-        train(small_config.model_copy(update={"epochs": epochs}), small_dataset, tmp_path)
+def test_a_continued_training_leaves_no_gap_and_no_step_twice(continued: Path) -> None:
     for run in ("train", "validation"):
-        assert list(scalars(tmp_path / "logs" / run)["loss"]) == [4, 8, 12]
+        assert list(scalars(continued / "logs" / run)["loss"]) == [4, 8, 12]

@@ -1,0 +1,84 @@
+"""The train step on a cluster, with an API server that keeps objects in memory."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from components.pipeline_run import RUN_VARIABLE
+from components.train.tfjob.step import train
+from launchers.tfjob import read
+from tests.launchers.apiserver import ApiServer
+from tests.launchers.training_operator import DONE, RUNNING, Operator, ended
+from trainer.config import from_mapping
+from trainer.study.failures import load_failure
+
+EXPERIMENT = from_mapping({"qubits": 4, "options": {"restarts": 0}}).to_json()
+POD = json.dumps({"image": "qcnn"})
+TASK_FOLDER = "gs://bucket/root/qcnn/run-1/train"
+ATTEMPT = f"{TASK_FOLDER}/attempt-1/training"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ApiServer]:
+    with contextlib.closing(ApiServer()) as server:
+        monkeypatch.setenv("KUBECONFIG", server.write_kubeconfig(tmp_path / "kubeconfig"))
+        monkeypatch.setenv(RUN_VARIABLE, "run-1")
+        monkeypatch.delenv("KFP_POD_NAME", raising=False)
+        yield server
+
+
+def test_the_outputs_lie_where_every_attempt_of_the_step_finds_them(server: ApiServer) -> None:
+    Operator(server, DONE)
+    training, logs, metadata = train(EXPERIMENT, POD, "gs://bucket/dataset", ATTEMPT)
+    (job,) = server.all("tfjobs")
+    place = f"{TASK_FOLDER}/{job['metadata']['name']}"
+    assert (training, logs) == (f"{place}/training", f"{place}/logs")
+    assert read.outputs(job) == {"training": training, "logs": logs}
+    assert metadata["experiment"] == EXPERIMENT
+    assert train(EXPERIMENT, POD, "gs://bucket/dataset", f"{TASK_FOLDER}/attempt-2/training")[0] == training
+
+
+def test_a_tfjob_is_deleted_with_its_run(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    workflow = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "qcnn-1", "uid": "of workflow"}
+    pod = {"metadata": {"name": "step", "ownerReferences": [{**workflow, "controller": True}]}, "status": {}}
+    server.put("pods", pod)
+    monkeypatch.setenv("KFP_POD_NAME", "step")
+    Operator(server, DONE)
+    train(EXPERIMENT, POD, "gs://bucket/dataset", ATTEMPT)
+    (job,) = server.all("tfjobs")
+    assert job["metadata"]["ownerReferences"] == [workflow]
+
+
+def test_a_trial_that_fails_leaves_its_reason_and_ends_well(server: ApiServer, tmp_path: Path) -> None:
+    failed = "Failed: TFJob a is failed because 1 Worker replica(s) failed."
+    Operator(server, [[RUNNING, RUNNING], [ended(1), RUNNING], failed])
+    training, _, _ = train(EXPERIMENT, POD, "gs://bucket/dataset", ATTEMPT, str(tmp_path / "failure"))
+    assert training == ATTEMPT
+    failure = load_failure(tmp_path / "failure")
+    assert failure
+    assert failure.reason.startswith("worker 0 ended with exit code 1: it printed nothing. Given: ")
+
+
+@pytest.mark.parametrize(
+    ("training", "run", "said"),
+    [
+        ("/local/training", "run-1", "error: pipeline root: must be in a bucket that the TFJob's pods reach. Given: "),
+        (ATTEMPT, "", "error: QCNN_RUN: must hold the id of the run, as compile.py sees to. Given: none"),
+    ],
+)
+def test_what_the_step_cannot_do_without_is_said_in_one_line(
+    server: ApiServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    training: str,
+    run: str,
+    said: str,
+) -> None:
+    monkeypatch.setenv(RUN_VARIABLE, run)
+    with pytest.raises(SystemExit):
+        train(EXPERIMENT, POD, "gs://bucket/dataset", training)
+    assert capfd.readouterr().err.startswith(said)
+    assert server.all("tfjobs") == []

@@ -1,0 +1,40 @@
+"""The picture of a report, drawn by the browser where there is one."""
+
+import runpy
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+
+from tests.trainer.reports import report
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "report_picture.py"
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on the PATH")
+def test_the_upper_part_of_a_report_is_drawn(tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text(report())
+    script = runpy.run_path(str(SCRIPT))
+    script["draw"](tmp_path / "report.html", tmp_path / "report.png")
+    pixels = imread(tmp_path / "report.png")
+    assert pixels.shape[1::-1] == script["_SIZE"]
+    # Curves and text, not an empty page.
+    assert pixels.std() > 0.05
+
+
+@pytest.mark.parametrize("arguments", [[], ["runs/none"], ["one", "two"]])
+def test_what_is_no_run_is_one_line(arguments: list[str]) -> None:
+    done = subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    given = " ".join(arguments) or "none"
+    assert done.stderr == f"picture: needs the folder of one finished run. Given: {given}\n"
+
+
+def test_without_a_browser_it_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "report.html").write_text(report())
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SystemExit, match=r"scripts/install-browser"):
+        runpy.run_path(str(SCRIPT))["draw"](tmp_path / "report.html", tmp_path / "report.png")

@@ -1,0 +1,80 @@
+"""Files and folders are there whole or not at all."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from trainer.errors import ArtifactError
+from trainer.folders import new_file, new_folder, only_writer, readable, whole_files
+
+
+def test_a_new_folder_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "model"
+    with new_folder(folder) as unfinished:
+        (unfinished / "file").write_text("content")
+        assert not folder.exists()
+    assert (folder / "file").read_text() == "content"
+    with pytest.raises(ArtifactError, match=r"^output: the folder must be new or empty. Given: "), new_folder(folder):
+        pass
+    with pytest.raises(KeyError), new_folder(tmp_path / "other"):
+        raise KeyError
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["deep"]
+
+
+def test_a_file_is_replaced_only_by_a_whole_one(tmp_path: Path) -> None:
+    path = tmp_path / "history.csv"
+    path.write_text("old")
+    with contextlib.suppress(KeyError), new_file(path) as unfinished:
+        unfinished.write_text("ha")
+        raise KeyError
+    assert path.read_text() == "old"
+    with new_file(path) as unfinished:
+        unfinished.write_text("new")
+        # A mirror of the folder leaves it out.
+        assert whole_files(tmp_path) == ["history.csv"]
+    assert path.read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["history.csv"]
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / ".unfinished-epoch-000001.npz.1").write_text("half")
+    (tmp_path / "checkpoints" / "epoch-000001.npz").write_text("whole")
+    with only_writer(tmp_path):
+        assert whole_files(tmp_path) == ["checkpoints/epoch-000001.npz"]
+        assert not list(tmp_path.rglob(".unfinished-*"))
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (FileNotFoundError(), "model: model.json is missing. Given: {folder}"),
+        (
+            PermissionError(13, "Permission denied"),
+            r"model: model.json cannot be read \(.* denied\). Given: ",
+        ),
+        (OSError("not an archive"), r"model: model.json is damaged \(not an archive\). Given: "),
+        (KeyError("qubits"), r"model: model.json is damaged \(KeyError: 'qubits'\). Given: "),
+        (ArtifactError("model: of another version. Given: 9"), "model: of another version. Given: 9"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_whatever_a_reader_raises_is_one_line(error: Exception, line: str, tmp_path: Path) -> None:
+    with (
+        pytest.raises(ArtifactError, match=f"^{line.format(folder=tmp_path)}"),
+        readable("model", tmp_path / "model.json"),
+    ):
+        raise error
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    for write in (new_file, new_folder, only_writer):
+        with (
+            pytest.raises(
+                ArtifactError, match=r"^output: cannot be written \((Not a directory|File exists)\). Given: "
+            ),
+            write(tmp_path / "file" / "below" / "it"),
+        ):
+            pass
