@@ -16,8 +16,9 @@ from cli.errors import StepError
 from cli.kubeflow.backend import Backend, backend_options, metadata_host_option
 from cli.kubeflow.runs import is_id
 from cli.kubeflow.tensorboard import logs_of_runs
-from cli.local.tensorboard import Logs, distinct, logs_here, logs_of_jobs, runs_here
+from cli.local.tensorboard import Logs, distinct, logs_here, runs_here
 from cli.options.runs import runs_option
+from cli.tfjob.tensorboard import logs_of_jobs
 from trainer.errors import ArtifactError, ConfigError
 from trainer.storage.address import in_bucket
 from trainer.storage.live_copies import Follower
