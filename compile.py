@@ -15,7 +15,9 @@ from trainer.errors import ConfigError
 
 
 @click.command()
-@click.option("--image", default=IMAGE, show_default=True, help="Of every step; pin a pushed one by digest.")
+@click.option(
+    "--image", default=IMAGE, show_default=True, help="Image of every step; pin a pushed image by its digest."
+)
 @click.option(
     "--pod", type=click.Path(path_type=Path), metavar="FILE", help="YAML file with settings of the training's pods."
 )

@@ -18,7 +18,7 @@ from trainer.errors import ConfigError
 from trainer.folders import new_file
 from trainer.training.history import Epoch
 
-# What stands in a cell: None where the run has no such value (yet).
+# The cells of a row; None for a value that the run does not have (yet).
 Row = dict[str, object]
 _DURATION = "duration"
 
@@ -97,8 +97,8 @@ def show(runs: Sequence[Run], table: Table, place: object) -> None:
 def tabulated(runs: Sequence[Run]) -> tuple[list[str], list[Row]]:
     """Return the names of the columns and a row for each run.
 
-    A metric that is called like a word of the experiment stands beside it, with `metrics.` before its name, where it is
-    not what was asked for: epochs of a training that stopped early.
+    A metric with the name of an experiment's word gets a column of its own, `metrics.NAME`, if the two differ: epochs
+    of a training that stopped early.
     """
     known = [run.parameters for run in runs if run.parameters]
     words = dict.fromkeys(name for parameters in known for name in parameters)

@@ -2,12 +2,12 @@
 
 from trainer.errors import QcnnError, bounded
 
-# What a program ends with whose output nobody reads any more: 128 + SIGPIPE.
+# Exit code of a program whose output nobody reads any more: 128 + SIGPIPE.
 UNREAD = 141
 
 
 class StepError(Exception):
-    """A step of a pipeline, or a job, failed; the message is one line that names it, `code` what qcnn ends with."""
+    """A step of a pipeline, or a job, failed; the message is one line that names it, `code` the exit code of qcnn."""
 
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(bounded(message))
@@ -15,9 +15,9 @@ class StepError(Exception):
 
 
 class OutputLostError(KeyboardInterrupt):
-    """What a run says can no longer be written, so it has to end; `code` is what qcnn ends with.
+    """The output of a run can no longer be written, so the run has to end; `code` is the exit code of qcnn.
 
-    An interrupt, because logging and Kubeflow's runner, through which it has to come, swallow everything else.
+    It is a KeyboardInterrupt because it is raised inside logging and Kubeflow's runner, which swallow other exceptions.
     """
 
     def __init__(self, message: str, code: int) -> None:
@@ -30,8 +30,8 @@ class BackendError(QcnnError):
 
 
 class CredentialsError(BackendError):
-    """The backend does not accept who asks, perhaps no longer."""
+    """The backend does not accept the credentials; they may have expired."""
 
 
 class UnavailableError(BackendError):
-    """The backend does not answer, or fails; it may come back."""
+    """The backend does not answer or fails; it may come back."""

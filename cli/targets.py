@@ -42,14 +42,13 @@ def target_command(name: str, help_text: str) -> click.Command | None:
 
 
 class _Choice(click.Command):
-    """A command that several targets have, each with options of its own: --target picks whose it is."""
+    """A command that several targets have, each with options of its own: --target chooses between them."""
 
     def __init__(self, name: str, help_text: str, targets: list[str]) -> None:
-        self._default = _DEFAULTS.get(name)
         option = click.Option(
             ["--target"],
             type=click.Choice(targets),
-            default=self._default,
+            default=_DEFAULTS.get(name),
             show_default=True,
             expose_value=False,
             help="Where; each has options of its own, which --target NAME --help shows.",
@@ -64,8 +63,9 @@ class _Choice(click.Command):
         """Return the context of the command of the target that is asked for."""
         target = self._asked_for(args, parent)
         if target is None:
-            # Whoever only asks for help gets it; what else was given is the business of a target's command.
-            help_asked = [word for word in args if word in ("-h", "--help")]
+            # Help is given without a target; all other words belong to the command of a target.
+            help_names = parent.help_option_names if parent else ["--help"]
+            help_asked = [word for word in args if word in help_names]
             super().make_context(info_name, help_asked, parent, **extra)
             raise click.UsageError(
                 f"{info_name}: --target must be given, one of {', '.join(self._targets)}. Given: none"

@@ -16,8 +16,9 @@ from cli.errors import StepError
 from cli.kubeflow.backend import Backend, backend_options, metadata_host_option
 from cli.kubeflow.runs import is_id
 from cli.kubeflow.tensorboard import logs_of_runs
-from cli.local.tensorboard import Logs, distinct, logs_here, logs_of_jobs, runs_here
+from cli.local.tensorboard import Logs, distinct, logs_here, runs_here
 from cli.options.runs import runs_option
+from cli.tfjob.tensorboard import logs_of_jobs
 from trainer.errors import ArtifactError, ConfigError
 from trainer.storage.address import in_bucket
 from trainer.storage.live_copies import Follower
@@ -96,7 +97,7 @@ def _find(
 
 @contextlib.contextmanager
 def _shown(logs: Logs, folder: Path) -> Iterator[None]:
-    """Have a folder hold logs while they are written, until the block ends.
+    """Make logs appear in a folder, and keep them up to date until the block ends.
 
     Raises:
         ArtifactError: nothing is at their address.
@@ -117,7 +118,7 @@ def _shown(logs: Logs, folder: Path) -> Iterator[None]:
 
 
 class _Names:
-    """Names the files of logs in a bucket as they are shown: those of a run's further trainings with a number."""
+    """Names the files of logs in a bucket as they are shown; all trainings of a run but the first get a number."""
 
     def __init__(self, logs: Logs) -> None:
         self._logs = logs
@@ -135,7 +136,7 @@ class _Names:
 
 
 def _check_free(host: str, port: int) -> None:
-    """TensorBoard takes many seconds to notice, and more than a line to say so."""
+    """Refuse a port that is taken: TensorBoard takes many seconds to notice that, and reports it in many lines."""
     try:
         with socket.create_server((host, port)):
             pass

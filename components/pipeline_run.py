@@ -1,9 +1,9 @@
-"""What a step knows of the run that it belongs to."""
+"""What a step knows about the run that it belongs to."""
 
 import os
 
-# Filled from the label by which Kubeflow marks all pods of a run. Were the run's id a parameter, the step that takes it
-# would never be found in the cache.
+# Filled from the label that Kubeflow gives all pods of a run. If the run's id were a parameter, no step that takes it
+# would ever be cached.
 RUN_VARIABLE = "QCNN_RUN"
 RUN_FIELD = "metadata.labels['pipeline/runid']"
 # Which try of the step this is, counted from 0, where the backend (2.17) tries it again by itself; a person's Retry of
@@ -17,6 +17,6 @@ def run_id() -> str:
 
 
 def is_retry() -> bool:
-    """Whether this step has failed in this run, and nobody has asked for the run to be retried since."""
+    """Whether the backend has by itself started this step again after a failure; a person's Retry does not count."""
     index = os.environ.get(_RETRY_VARIABLE, "")
     return index.isdecimal() and int(index) > 0

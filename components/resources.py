@@ -17,7 +17,7 @@ KEY = "steps"
 class Resources:
     """CPU and memory that a node must have free for a step, and the memory at which the step is ended.
 
-    CPU has no limit: idle time of the node is not taken from anyone.
+    CPU has no limit: a step may use what the node has idle.
     """
 
     cpu: str
@@ -34,8 +34,8 @@ class _Given(pydantic.BaseModel):
     memory: Quantity | None = None
 
 
-# Measured at the experiment's defaults: the launcher takes 83 MiB, other steps less than 60, and what loads TensorFlow
-# takes 740 MiB, to which the simulator's states come (word memory_gib, 2 GiB).
+# Measured at the experiment's defaults: the launcher takes 83 MiB, other steps less than 60, and steps that load
+# TensorFlow 740 MiB plus the simulator's states (word memory_gib, 2 GiB).
 _LIGHT = Resources("100m", "256Mi", "2Gi")
 _TENSORFLOW = Resources("250m", "1Gi", "4Gi")
 DEFAULTS = {

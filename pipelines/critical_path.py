@@ -1,4 +1,4 @@
-"""Which steps of a pipeline wait for each other: all others run beside them."""
+"""The longest chain of steps that wait for each other; all other steps run beside it."""
 
 from kfp.pipeline_spec.pipeline_spec_pb2 import DagSpec, PipelineSpec
 

@@ -1,19 +1,19 @@
-"""How often a step that fails is started again by the backend, by itself."""
+"""How often the backend starts a failed step again by itself."""
 
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec, PipelineTaskSpec
 
-# Which kinds of end are worth another try is the backend's to say: that of 2.17 has its Argo take up again a step whose
-# pod is gone, and not one that ends with an error; by Argo's own default it is the other way round.
+# The backend decides after which kinds of failure a step is tried again. Backend 2.17 has Argo retry a step whose pod
+# is gone, but no step that ends with an error; Argo's own default is the reverse.
 _RETRIES = 2
-# The first step of a pipeline refuses an experiment that cannot run: whoever waits for that waits for one more try.
+# The first step refuses an experiment that cannot run, and every retry delays that message.
 _RETRIES_OF_FIRST = 1
-# The step that trains for days loses its pod more often than others, and takes up what it left; what failed by its own
-# fault it does not train again.
+# A step that trains for days loses its pod more often than others. It goes on from where it was, and does not repeat a
+# training that failed by its own fault.
 _RETRIES_OF_TRAINING = 5
 _TRAINING = "train"
 _WAIT_SECONDS, _FACTOR = 10, 1.0
-# Counted from the first try's start, and Argo ends a later try that runs beyond it (operator.go, processNodeRetries).
-# The hour at which Kubeflow's SDK caps this would cut off whatever trains for longer.
+# Counted from the start of the first try; Argo ends a later try that exceeds it (operator.go, processNodeRetries).
+# Kubeflow's SDK caps it at an hour, which would end longer trainings.
 _WITHIN_SECONDS = 365 * 86400
 
 

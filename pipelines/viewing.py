@@ -1,4 +1,4 @@
-"""How a run leads to TensorBoard."""
+"""How TensorBoard is opened from a run."""
 
 import dataclasses
 
@@ -20,5 +20,5 @@ class Viewer:
 
     @property
     def step(self) -> BaseComponent:
-        """The step that writes it down."""
+        """The step that writes the link."""
         return tensorboard_with_button if self.button else tensorboard

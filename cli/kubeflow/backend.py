@@ -1,4 +1,4 @@
-"""The pipelines backend: where it is, and who asks."""
+"""The pipelines backend: its address and the credentials."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     import kfp
     import kfp_server_api
 
-# Where a backend with one user has everything; Kubeflow's client takes any other for a user's own.
+# The namespace of a backend with one user; Kubeflow's client takes any other for a user's own.
 SINGLE_USER = "kubeflow"
 
 
 @dataclasses.dataclass(frozen=True)
 class Backend:
-    """Where a pipelines backend is, and who asks; what is None is left to Kubeflow's client."""
+    """Address and credentials of a pipelines backend; what is None is left to Kubeflow's client."""
 
     host: str | None = None
     namespace: str | None = None
@@ -39,7 +39,7 @@ class Backend:
 
     @property
     def address(self) -> str:
-        """Where it is, for people."""
+        """Its address, for messages."""
         return self.host or "the cluster of KUBECONFIG"
 
     def page(self, path: str) -> str:
@@ -129,7 +129,7 @@ def connect(backend: Backend) -> kfp.Client:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep to itself what Kubeflow's client prints, and warns of, in the words of its own code."""
+    """Hide what Kubeflow's client prints and warns of: it speaks of its own code."""
     logging.getLogger("urllib3").setLevel(logging.ERROR)
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")

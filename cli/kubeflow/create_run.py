@@ -1,4 +1,4 @@
-"""How a pipeline is run in a backend: compiled, or taken as it is, and submitted with its parameters in their types."""
+"""Runs a pipeline in a backend: compiled now, or before, and with its parameters in their types."""
 
 from __future__ import annotations
 
@@ -51,12 +51,14 @@ submission_options = options_as(
         metavar="FILE",
         help="Compiled pipeline, as compile.py writes it.  [default: compiled now]",
     ),
-    click.option("--image", default=IMAGE, show_default=True, help="Of every step, where it is compiled now."),
+    click.option(
+        "--image", default=IMAGE, show_default=True, help="Image of every step, if the pipeline is compiled now."
+    ),
     click.option(
         "--pod",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Settings of the training's pods, where it is compiled now.",
+        help="Settings of the training's pods, if the pipeline is compiled now.",
     ),
     click.option(
         "--experiment",
@@ -64,7 +66,7 @@ submission_options = options_as(
         default=EXPERIMENT,
         show_default=True,
         metavar="NAME",
-        help="Experiment of the backend that the run belongs to; made where it is not there.",
+        help="Experiment of the backend that the run belongs to; created if there is none.",
     ),
     click.option("--run-name", metavar="NAME", help="Name of the run.  [default: the pipeline and the time]"),
     click.option("--pipeline-root", metavar="URL", help="Where artifacts go, such as gs://BUCKET/FOLDER."),
@@ -84,7 +86,7 @@ def create_run(
     *,
     wait: bool,
 ) -> None:
-    """Run a pipeline in a backend, print where it is; wait for its end, and show its steps' states, if asked.
+    """Run a pipeline in a backend and print its address; with `wait`, show the states of its steps until it has ended.
 
     Without a name of its own the run is called `name` and the time.
 
@@ -131,7 +133,7 @@ def read_package(package: Path) -> list[dict[str, Any]]:
     """Return the documents of a compiled pipeline, first the pipeline, then what a platform adds.
 
     Raises:
-        ConfigError: it is no such file.
+        ConfigError: the file holds no pipeline.
     """
     import yaml
 

@@ -1,4 +1,4 @@
-"""The end of a run of the backend, and of all it has on the cluster."""
+"""Ends a run of the backend, and deletes its TFJobs on the cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import kfp
     import kfp_server_api
 
-# A backend takes ten seconds or so, and one whose run is stuck, for ever.
+# A backend takes about ten seconds to end a run; a stuck run never ends.
 PATIENCE = 120.0
 
 
@@ -27,10 +27,11 @@ def end_run(
     say: Callable[[str], None],
     seconds: float = PATIENCE,
 ) -> str:
-    """Terminate a run, delete its TFJobs, and wait so long for its end; say what happens.
+    """Terminate a run, delete its TFJobs, and wait for its end at most `seconds`; report each of these through `say`.
 
-    What trains costs most, so it is deleted before the end is waited for; and again then, as a step that had begun may
-    have started it anew. Returns in one line why the run has not ended, and in which state it is; empty where it has.
+    Training costs most, so TFJobs are deleted before the wait. They are deleted once more after it, because a step that
+    was still running may have created one. Returns one line with the reason and the state if the run has not ended,
+    else an empty text.
 
     Raises:
         BackendError: the backend refuses, or does not answer.
@@ -48,7 +49,7 @@ def end_run(
 
 
 def clean(run: str, namespace: str) -> str:
-    """Delete what a run has on the cluster, and say so; without a cluster say that."""
+    """Delete the TFJobs of a run; return one line with what was deleted, or with why the cluster was not reached."""
     try:
         names = _deleted_on_cluster(run, namespace)
     except QcnnError as error:
@@ -57,7 +58,7 @@ def clean(run: str, namespace: str) -> str:
 
 
 def _terminate(client: kfp.Client, backend: Backend, run: str) -> UnavailableError | None:
-    """Ask for a run's end; return what fails in the backend, such as that what ran is not there any more."""
+    """Ask the backend to terminate a run; return its failure, as when the run's workflow is gone."""
     try:
         with explained(backend.address):
             client.terminate_run(run)
@@ -67,7 +68,7 @@ def _terminate(client: kfp.Client, backend: Backend, run: str) -> UnavailableErr
 
 
 def _deleted(run: str, namespace: str) -> str:
-    """Delete what a run has on the cluster; return the names of its TFJobs, where they could be seen."""
+    """Delete the TFJobs of a run; return their names, or an empty text if the cluster was not reached."""
     try:
         return _deleted_on_cluster(run, namespace)
     except QcnnError:

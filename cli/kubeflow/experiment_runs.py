@@ -30,7 +30,7 @@ _FIRST = ("mse", "accuracy")
 def experiment_runs(backend: Backend, name: str, metadata_host: str | None) -> list[Run]:
     """Return the runs of an experiment of the backend, but for those that are archived, newest last.
 
-    Without a metadata store they have no metrics; that is said in one line on stderr.
+    Without a metadata store they have no metrics; one line on stderr reports that.
 
     Raises:
         BackendError: there is no such experiment; or the backend refuses, or does not answer.
@@ -71,9 +71,9 @@ def read(run: kfp_server_api.V2beta1Run, artifacts: Sequence[Artifact]) -> Run:
 
 
 def _parameters(run: kfp_server_api.V2beta1Run, artifacts: Sequence[Artifact]) -> dict[str, Any]:
-    """Return the words of the experiment that was run, which are not always those that were asked for.
+    """Return the words of the experiment that was run, which may differ from those that were submitted.
 
-    A schedule gives each run a seed of its own, a study each trial its words; the artifacts tell.
+    A schedule gives each run a seed of its own, a study each trial its words; the artifacts record them.
     """
     tagged = [
         (artifact.type, artifact.metadata["experiment"]) for artifact in artifacts if "experiment" in artifact.metadata
@@ -85,7 +85,7 @@ def _parameters(run: kfp_server_api.V2beta1Run, artifacts: Sequence[Artifact]) -
     try:
         words = from_mapping(words).model_dump()
     except ConfigError:
-        # It was refused by its first step too; what was asked for is still worth a row.
+        # The run's first step refuses it too; what was submitted is still worth a row.
         words = dict(words)
     options = words.pop("options", {})
     return {**words, **(options if isinstance(options, dict) else {})}

@@ -1,4 +1,4 @@
-"""A run of the backend followed to its end, its steps' states shown as they change."""
+"""Follows a run of the backend to its end, and shows the states of its steps as they change."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     import kfp
     import kfp_server_api
 
-# How often a run is looked at, and how long the backend may be gone meanwhile; in seconds.
+# Seconds between two looks at a run, and for how long the backend may be unreachable meanwhile.
 INTERVAL = 2.0
 _PATIENCE = 600.0
 ENDED = ("SUCCEEDED", "SKIPPED", "FAILED", "CANCELED")
 _FAILED = ("FAILED", "ERROR")
 _UNFINISHED = {"PENDING", "RUNNING"}
-# How often a run that has ended is asked again for the states of its steps, which the backend keeps a little later.
+# The backend stores the last states of steps a little after that of the run: how often it is asked once more.
 _LATE = 5
 
 
@@ -57,9 +57,9 @@ class Asking:
 def follow(
     ask: Asking, steps: Collection[str], say: Callable[[str], None], seconds: float = float("inf")
 ) -> kfp_server_api.V2beta1Run:
-    """Wait until a run has ended, for so long at most, and return it as it is then.
+    """Wait until a run has ended, at most `seconds`, and return it as it is then.
 
-    Each change of its state, and of the tasks named `steps`, is said.
+    Each change of its state, and of the tasks named `steps`, is reported through `say`.
 
     Raises:
         BackendError: the backend refuses, or has been gone for ten minutes.

@@ -1,4 +1,4 @@
-"""What ML Metadata keeps of a run's artifacts, asked as the web interface asks: gRPC-web, through the same door.
+"""What ML Metadata keeps of a run's artifacts, asked as the web interface asks: gRPC-web, at the same address.
 
 The pipelines API does not serve it (2.17: "parse input and output artifacts" is still to be done there). The numbers of
 fields are those of ml_metadata/proto/metadata_store.proto and metadata_store_service.proto, 1.17.
@@ -74,7 +74,7 @@ class MetadataStore:
 
         request = _messages()[f"{method}Request"](**arguments).SerializeToString()
         failures: list[Exception] = []
-        for address in _doors(self._address):
+        for address in _possible_addresses(self._address):
             try:
                 with explained(address):
                     answer = self._api.call_api(
@@ -102,7 +102,7 @@ class MetadataStore:
         )
 
 
-def _doors(address: str) -> list[str]:
+def _possible_addresses(address: str) -> list[str]:
     """Return where the store may answer: beneath the address, and beside it, as in a Kubeflow of several parts."""
     parts = urllib.parse.urlsplit(address if "://" in address else f"https://{address}")
     return list(dict.fromkeys((parts.geturl(), f"{parts.scheme}://{parts.netloc}")))

@@ -37,8 +37,8 @@ def schedule() -> None:
 @click.option(
     "--max-concurrency", type=click.IntRange(1, 10), default=1, show_default=True, help="Runs at the same time."
 )
-@click.option("--catch-up", is_flag=True, help="Make up for the times that were missed.")
-@click.option("--disabled", is_flag=True, help="Wait for `qcnn schedule enable`.")
+@click.option("--catch-up", is_flag=True, help="Make up for missed times.")
+@click.option("--disabled", is_flag=True, help="Create it disabled, until `qcnn schedule enable`.")
 @backend_options
 @submission_options
 @experiment_options
@@ -129,7 +129,7 @@ def delete(name: str, backend: Backend) -> None:
     client = connect(backend)
     found = find_schedule(client, backend, name)
     with explained(backend.address):
-        # Of what a backend deletes with a schedule it does not hear the end any more.
+        # A backend that has deleted a schedule no longer notices how its runs end.
         client.disable_recurring_run(found.recurring_run_id)
         experiment = client.get_experiment(found.experiment_id)
         runs = list(pages(client.list_runs, "runs", experiment_id=found.experiment_id))
@@ -145,7 +145,7 @@ def delete(name: str, backend: Backend) -> None:
 
 
 def _change(name: str, backend: Backend, request: Callable[[kfp.Client, str], object], state: str) -> None:
-    """Make a request about a schedule, by its id or name, and say what it is then."""
+    """Make a request about a schedule, by its id or name, and print its new state."""
     client = connect(backend)
     found = find_schedule(client, backend, name)
     with explained(backend.address):
@@ -158,7 +158,7 @@ def scheduled(submission: Submission) -> Iterator[Path]:
     """Yield a compiled pipeline each of whose runs has a seed of its own.
 
     Raises:
-        ConfigError: the file that is given is none of the main pipeline.
+        ConfigError: the given file does not hold the main pipeline.
     """
     with compiled(submission, _compile) as package:
         if not submission.package:

@@ -1,4 +1,4 @@
-"""Where the TensorBoard logs of a pipelines backend's runs are, also of those that still run."""
+"""Finds the TensorBoard logs of a backend's runs, also of runs that have not ended."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ARTIFACT = "logs"
 def logs_of_runs(
     backend: Backend, ids: Sequence[str], experiment: str | None, names: Sequence[str], metadata_host: str | None
 ) -> list[Logs]:
-    """Return the logs of runs of these ids; and of those of these ids or names in an experiment, without any of all.
+    """Return the logs of the runs with these ids, and of the runs of an experiment with these ids or names (none: all).
 
     Raises:
         BackendError: there is no such run or experiment; or the backend refuses, or does not answer.
@@ -60,10 +60,10 @@ def _chosen(
 
 
 def _logs(run: kfp_server_api.V2beta1Run, name: str, store: MetadataStore) -> list[Logs]:
-    """Return the logs of a run: those that are its artifacts, and while it runs all that lies in its folder.
+    """Return the logs of a run: those that are its artifacts; while it runs, all that lie in its folder.
 
-    The backend hears of an artifact when the step that makes it has ended; where the folder is, it knows from the first
-    step on (GenerateOutputURI in the backend's driver: root, pipeline, run, task, attempt, artifact).
+    The backend knows an artifact once the step that makes it has ended. It knows the folder from the first step on
+    (GenerateOutputURI in the backend's driver: root, pipeline, run, task, attempt, artifact).
     """
     artifacts = store.artifacts(run.run_id)
     homes = {

@@ -1,4 +1,4 @@
-"""What a run says: everything into its log file, the part a person wants to see onto the terminal."""
+"""The output of a run: all of it into its log file, the part for people onto the terminal."""
 
 import contextlib
 import io
@@ -56,7 +56,7 @@ class RunLog(io.TextIOBase):
         """Take text as it is printed; whole lines are logged, and shown if they are for people.
 
         Raises:
-            OutputLostError: nobody reads what is shown any more, or it or the log cannot be written; said once.
+            OutputLostError: nobody reads the output any more, or output or log cannot be written; raised once.
         """
         *lines, self._partial = (self._partial + text).split("\n")
         for line in lines:
@@ -83,7 +83,7 @@ class RunLog(io.TextIOBase):
 
     @contextlib.contextmanager
     def _writing(self, what: str) -> Iterator[None]:
-        """End the run where this cannot be written; what is said on its way out must not end it again."""
+        """End the run if this cannot be written, once: lines that are printed while it ends must not raise again."""
         try:
             yield
         except OSError as error:
@@ -95,7 +95,7 @@ class RunLog(io.TextIOBase):
 
     @staticmethod
     def _event(line: str) -> dict[str, Any] | None:
-        """Return the event that a line tells of, None where it is anything else; a step may print what it likes."""
+        """Return the event that a line holds, None for any other line; a step may print what it likes."""
         if not (text := line.lstrip()).startswith(EVENT_PREFIX):
             return None
         try:

@@ -63,7 +63,7 @@ def execute(
         warnings.simplefilter("ignore")
         from kfp import local
 
-        from cli.local.step_handler import steps_told
+        from cli.local.step_handler import steps_reported
 
         pipeline = load()
         local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(root))
@@ -80,7 +80,7 @@ def execute(
                     terminated_as_interrupt(),
                     _no_process_left(),
                     _interpreter_by_name(),
-                    steps_told(begin_step, recorder.end_step),
+                    steps_reported(begin_step, recorder.end_step),
                     contextlib.redirect_stdout(log),
                 ):
                     outputs = pipeline(**arguments).outputs

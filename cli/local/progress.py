@@ -1,4 +1,4 @@
-"""How a running training looks: a live table in a terminal, plain lines elsewhere."""
+"""Shows a training while it runs: a live table in a terminal, plain lines elsewhere."""
 
 from collections.abc import Mapping
 from typing import Any, TextIO
@@ -58,7 +58,7 @@ class TrainingProgress:
             self._console.file.flush()
 
     def close(self) -> None:
-        """Leave the last picture standing."""
+        """Stop redrawing; the last state stays on the screen."""
         if self._live:
             self._live.stop()
             self._live = None

@@ -30,7 +30,7 @@ _METRICS = {
     "accuracy": "sign accuracy",
     "epoch_seconds": "seconds an epoch",
 }
-# What the same experiment must give again to the last bit.
+# Metrics that a repeated run must reproduce to the last bit.
 _REPEATABLE = ("train_loss", "val_loss", "mse", "fresh_mse", "accuracy")
 
 
@@ -49,7 +49,7 @@ def run(runs: Path, resume: Path | None, repeat: Path | None, words: Words) -> N
     if resume:
         experiment = continued(resume)
     elif repeat:
-        # Before anything runs: what it is to be compared with.
+        # Read before anything runs: the metrics to compare with.
         before = read_metadata(repeat, "evaluate", "metrics")
         experiment = experiment_of(repeat, "export-weights", "model")
     else:
@@ -73,7 +73,7 @@ def continued(run: Path) -> ExperimentConfig:
 
 
 def summary(outputs: dict[str, dsl.Artifact], *logs: str) -> str:
-    """Return the table of what came out and where it lies; `logs` are what qcnn tensorboard is to be given."""
+    """Return the table of metrics and artifacts; `logs` are the arguments of qcnn tensorboard for this run."""
     metrics = outputs["metrics"].metadata
     rows: list[tuple[str, str]] = [(title, f"{metrics[name]:.4f}") for name, title in _METRICS.items()]
     rows += [(name, _shown(artifact.path)) for name, artifact in outputs.items()]
@@ -83,7 +83,7 @@ def summary(outputs: dict[str, dsl.Artifact], *logs: str) -> str:
 
 
 def compare(before: dict[str, float], after: dict[str, float]) -> str:
-    """Say that a repeated run gave the same numbers.
+    """Return a line that says that a repeated run gave the same numbers.
 
     Raises:
         StepError: it did not; one line with what differs.

@@ -85,11 +85,15 @@ class Recorder:
         state: State = "succeeded"
         if error is not None:
             state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
-        # Why the run ended is more than that this could not be written down.
-        with contextlib.suppress(*(() if error is None else (ArtifactError,))):
-            self._end(state)
-        if self._lock is not None:
-            os.close(self._lock)
+        try:
+            self._write(state=state, ended=_now(), steps=self._ended_steps(state))
+        except ArtifactError:
+            # What ended the run must not be hidden by a record that cannot be written either.
+            if error is None:
+                raise
+        finally:
+            if self._lock is not None:
+                os.close(self._lock)
 
     @property
     def failed_step(self) -> str | None:
@@ -112,9 +116,6 @@ class Recorder:
     def end_step(self, succeeded: bool) -> None:
         """Write down how the step ended that began last."""
         self._write(steps=self._ended_steps("succeeded" if succeeded else "failed"))
-
-    def _end(self, state: State) -> None:
-        self._write(state=state, ended=_now(), steps=self._ended_steps(state))
 
     def _ended_steps(self, state: State) -> tuple[Step, ...]:
         steps = self._record.steps

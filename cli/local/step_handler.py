@@ -1,4 +1,4 @@
-"""Tells of each step that Kubeflow's local runner runs: its name, its run's folder, its end."""
+"""Reports each step that Kubeflow's local runner runs: its name, its run's folder, its end."""
 
 import contextlib
 import json
@@ -9,11 +9,10 @@ from kfp.local import status, subprocess_task_handler
 
 
 @contextlib.contextmanager
-def steps_told(begin: Callable[[str, Path], None], end: Callable[[bool], None]) -> Iterator[None]:
+def steps_reported(begin: Callable[[str, Path], None], end: Callable[[bool], None]) -> Iterator[None]:
     """Have `begin` called with name and run's folder when a step begins, and `end` with whether it succeeded.
 
-    The runner takes no such functions (kfp.local.task_dispatcher, 2.13): another handler of subprocesses stands in the
-    place of its own.
+    The runner has no hook for that (kfp.local.task_dispatcher, 2.13), so its handler of subprocesses is replaced.
     """
 
     class Handler(subprocess_task_handler.SubprocessTaskHandler):

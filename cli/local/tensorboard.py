@@ -1,8 +1,8 @@
-"""Where the TensorBoard logs are that a user means: of runs of this machine, in buckets, of TFJobs."""
+"""Finds TensorBoard logs by what a user typed: of runs of this machine, and in buckets."""
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path, PurePath, PurePosixPath
 
 from trainer.errors import ArtifactError
@@ -54,7 +54,7 @@ def logs_here(chosen: str, runs: Path) -> Logs | None:
 
 
 def _name(folder: PurePath) -> str:
-    """Return what logs are called: as the folder, but for what all of a run or of a TFJob end with."""
+    """Return the name of logs: that of the folder without the ending that all logs of runs or TFJobs share."""
     parts = list(folder.parts)
     for part in reversed(_LOGS.parts):
         if len(parts) > 1 and parts[-1] == part:
@@ -62,30 +62,8 @@ def _name(folder: PurePath) -> str:
     return parts[-1]
 
 
-def logs_of_jobs(names: Sequence[str], namespace: str | None) -> list[Logs]:
-    """Return the logs of TFJobs.
-
-    Raises:
-        ArtifactError: there is none of a name, or its pods alone reach its logs.
-    """
-    if not names:
-        return []
-    # The cluster's client takes longer to load than everything else here.
-    from cli.tfjob.connection import cluster, find_job
-    from launchers.tfjob.read import outputs
-
-    with cluster(namespace) as api:
-        addresses = {name: outputs(find_job(api, name)).get("logs", "") for name in names}
-    for name, address in addresses.items():
-        if not in_bucket(address):
-            raise ArtifactError(
-                f"TFJob: its logs are on a volume of its pods, at {address or 'no place'}. Given: {name}"
-            )
-    return [Logs(name, address) for name, address in addresses.items()]
-
-
 def distinct(found: Iterable[Logs]) -> list[Logs]:
-    """Return logs without those that come twice.
+    """Return logs without duplicates.
 
     Raises:
         ArtifactError: two different ones have one name.

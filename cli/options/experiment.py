@@ -26,7 +26,7 @@ WORDS = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
 
 @dataclasses.dataclass(frozen=True)
 class Words:
-    """What was typed of an experiment: a file, and the text of each flag, None where it was not given."""
+    """What was typed about an experiment: a file, and the text of each flag; None for what was not given."""
 
     config: str | None
     flags: Mapping[str, str | None]
@@ -65,7 +65,7 @@ experiment_options = options_as(
     lambda config, **flags: Words(config, flags),
     click.option("--config", help="YAML file with any of the words below; flags win.", metavar="FILE"),
     *(
-        # Text, so that config file, flag and pipeline parameter are refused in the same words.
+        # As text, so that file, flag and pipeline parameter are refused with the same message.
         click.option(_flag(name), name, help=f"{describe(field)} [default: {field.default}]", metavar="VALUE")
         for name, field in WORDS.items()
     ),

@@ -13,7 +13,7 @@ from launchers.pod import Pod, pod_settings
 from trainer.config import read_file
 from trainer.errors import ConfigError
 
-# What differs from one job to the next; all else is written down once, in a file.
+# What often differs between jobs; the rest belongs in a file.
 _FLAGS = {
     "image": "Image of the pods.",
     "cpu": "CPUs of each pod, as 2 or 500m.",
@@ -25,7 +25,7 @@ _FLAGS = {
 
 @dataclasses.dataclass(frozen=True)
 class PodFlags:
-    """What was typed of a job's pods: a file, what is laid over it, and environment; None where it was not given."""
+    """What was typed about a job's pods: a file, and flags that win over it; None for what was not given."""
 
     pod_file: str | None
     environment: Sequence[str]

@@ -1,4 +1,4 @@
-"""Times that a schedule is made of, checked before a backend takes them: it takes any, and never runs a wrong one."""
+"""The times of a schedule, checked here: a backend accepts a time that never comes, and never runs the schedule."""
 
 import re
 
@@ -25,7 +25,7 @@ def interval_seconds(text: str) -> int:
     """Return the seconds of an interval such as 90, 90s, 10m, 2h or 1d.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the text is no interval.
     """
     found = _INTERVAL.fullmatch(text)
     if not found:
@@ -34,10 +34,10 @@ def interval_seconds(text: str) -> int:
 
 
 def cron_expression(text: str) -> str:
-    """Return the six fields that the backend reads, the seconds first; where five are given, at second 0.
+    """Return the six fields that the backend reads, the seconds first; of five fields, the second is 0.
 
     Raises:
-        ConfigError: it is no such expression.
+        ConfigError: the text is no cron expression.
     """
     if text in _NAMED:
         return text

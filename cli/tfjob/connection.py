@@ -1,4 +1,4 @@
-"""What all commands about a cluster share: the namespace, access to it, a job by its name."""
+"""What the commands of TFJobs share: the namespace, access to it, a job by its name."""
 
 import contextlib
 import logging
@@ -29,7 +29,7 @@ def namespace_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def cluster(namespace: str | None) -> Iterator[Api]:
-    """Give access to a namespace; what is to be said on the way goes to stderr."""
+    """Give access to a namespace; messages go to stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(message)s"))
     level = logger.level
@@ -56,9 +56,9 @@ def find_job(api: Api, name: str) -> dict[str, Any]:
 
 
 def follow(api: Api, job: dict[str, Any], restarts: int | None, hint: str) -> None:
-    """Show what the processes of a TFJob print until it has ended; Ctrl-C ends that alone, and says so.
+    """Show what the processes of a TFJob print until it has ended; Ctrl-C stops only the showing.
 
-    With `restarts`, a job whose processes are lost more often is given up.
+    With `restarts`, a job is given up whose processes are lost more often.
 
     Raises:
         StepError: it failed.

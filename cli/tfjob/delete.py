@@ -15,15 +15,17 @@ from trainer.errors import ArtifactError, ConfigError
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[JOB]...")
-@click.option("--run", metavar="NAME", help="All of the run that is called exactly so.")
-@click.option("--orphans", is_flag=True, help="What needs a launcher that is gone, or belongs to what is gone.")
-@click.option("--all", "of_all", is_flag=True, help="All that qcnn made in the namespace.")
+@click.option("--run", metavar="NAME", help="Everything that belongs to the run of exactly this name.")
+@click.option(
+    "--orphans", is_flag=True, help="TFJobs whose launcher is gone, and what is left of TFJobs that are gone."
+)
+@click.option("--all", "of_all", is_flag=True, help="Everything that qcnn made in the namespace.")
 @namespace_option
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Delete without asking.")
 def delete(
     names: tuple[str, ...], run: str | None, orphans: bool, of_all: bool, namespace: str | None, yes: bool
 ) -> None:
-    """Delete TFJobs, or Jobs that predict, with all that belongs to them, after having shown it; wait until it is gone.
+    """Show TFJobs, or Jobs that predict, with all that belongs to them, and delete them; wait until they are gone.
 
     What the training has written stays.
     """
@@ -56,7 +58,7 @@ def delete(
 
 
 def _chosen(own: Sequence[Found], names: Sequence[str], run: str | None, namespace: str) -> list[Found]:
-    """Return those of these names, those of a run, or all."""
+    """Return the objects with these names, those of a run, or all."""
     if missing := sorted(set(names) - {found.name for found in own}):
         raise ArtifactError(f"job: qcnn made none of this name in namespace {namespace}. Given: {missing[0]}")
     if run is not None:

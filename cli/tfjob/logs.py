@@ -15,10 +15,12 @@ from launchers.tfjob.kind import JOB_NAME_LABEL, TFJOB
 
 @click.command()
 @click.argument("name", metavar="JOB")
-@click.option("--follow", "-f", "is_followed", is_flag=True, help="Go on until the job has ended; fail if it has.")
+@click.option(
+    "--follow", "-f", "is_followed", is_flag=True, help="Go on until the job has ended; fail if the job failed."
+)
 @namespace_option
 def logs(name: str, is_followed: bool, namespace: str | None) -> None:
-    """Print what the workers of a TFJob have printed, in the order of time, their names before it."""
+    """Print what the workers of a TFJob have printed, in the order of time, each line with its worker's name."""
     with cluster(namespace) as api:
         job = find_job(api, name)
         if is_followed:

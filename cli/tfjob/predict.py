@@ -25,7 +25,7 @@ from trainer.startup import terminated_as_interrupt
 def predict(name: str | None, model: str | None, namespace: str | None, pod: PodFlags) -> None:
     """Predict the test split with what a TFJob trained: predictions beside labels, and the mean squared error.
 
-    It runs as a Job with the image and the settings of the training's pods, which is gone some minutes later.
+    It runs as a Job with the image and the settings of the training's pods. The Job is deleted some minutes later.
     """
     if bool(name) == bool(model):
         raise ConfigError(f"predict: takes either JOB or --model. Given: {'both' if name else 'none'}")
@@ -44,7 +44,7 @@ def _run(api: Api, manifest: dict[str, Any]) -> None:
         with terminated_as_interrupt():
             following.run()
     except (KeyboardInterrupt, ConfigError):
-        # Nobody else waits for what it prints.
+        # Nobody else reads its output.
         abandon(api, JOB, job)
         raise
     except (TrainingError, RetryableError) as error:

@@ -21,7 +21,9 @@ _TASK = "train"
 @click.option(
     "--output", required=True, metavar="ADDRESS", help="Where checkpoints, logs and model go, as gs://BUCKET/FOLDER."
 )
-@click.option("--name", default="qcnn", show_default=True, help="Run; it trains the same experiment once.")
+@click.option(
+    "--name", default="qcnn", show_default=True, help="Name of the run, which trains the same experiment only once."
+)
 @namespace_option
 @click.option("--follow", "is_followed", is_flag=True, help="Show what the workers print until they have ended.")
 @pod_options
@@ -49,8 +51,8 @@ def submit(
 ) -> None:
     """Train as a TFJob, on a cluster with Kubeflow's training operator.
 
-    Submitted once more, an experiment is not trained twice: what runs or has succeeded is found again, what failed is
-    replaced and goes on from its last checkpoint.
+    An experiment that is submitted again is not trained twice: a TFJob that runs or has succeeded is found again, one
+    that failed is replaced and goes on from its last checkpoint.
     """
     experiment = words.experiment()
     job, identity = cluster_job(experiment, output, pod.settings()), Identity(check_run(name), _TASK)

@@ -13,7 +13,7 @@ from trainer.folders import new_file
 from trainer.startup import load_tensorflow, one_line_errors
 from trainer.training.history import load_history
 
-# What each row and column of a confusion matrix stands for.
+# The labels of the rows and columns of a confusion matrix.
 LABELS = ("-1", "+1")
 
 
@@ -50,7 +50,7 @@ def save_confusion(matrix: Sequence[Sequence[int]], path: str) -> None:
 
 
 def summarize(metrics: Mapping[str, float], places: Mapping[str, str], summary: str) -> None:
-    """Write the metrics, and where everything lies, as Markdown: what the addresses begin with stands there once."""
+    """Write metrics and addresses of the artifacts as Markdown; the common beginning of the addresses comes once."""
     measured = tabulate(metrics.items(), ("metric", "value"), "github", floatfmt=".6g")
     folders = zip(*(place.split("/")[:-1] for place in places.values()), strict=False)
     folder = "".join(f"{names[0]}/" for names in itertools.takewhile(lambda names: len(set(names)) == 1, folders))

@@ -14,7 +14,7 @@ from trainer.startup import one_line_errors
 def generate_data(words: Mapping[str, Any], folder: str, run: str = "") -> tuple[str, dict[str, Any]]:
     """Write the dataset; return the checked experiment as JSON and the dataset's metadata.
 
-    With the id of a run, which repeats one experiment on a schedule, the experiment has a seed of its own.
+    With the id of a run of a schedule, the experiment gets a seed of its own.
     """
     with one_line_errors():
         config = from_mapping(words)
@@ -23,7 +23,7 @@ def generate_data(words: Mapping[str, Any], folder: str, run: str = "") -> tuple
         if config.model not in MODELS:
             from trainer.simulators.gates import read_model
 
-            # The user's own circuit: fail here, in seconds, rather than on every worker.
+            # A circuit of the user's own must fail here, in seconds, and not on every worker.
             read_model(config.model, config.qubits)
         dataset = data.generate(config)
         data.save(dataset, Path(folder))

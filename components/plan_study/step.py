@@ -21,6 +21,6 @@ def plan_study(
         ):
             from trainer.quantum import circuits
 
-            # The user's own circuits: fail here, rather than in the midst of the study.
+            # Circuits of the user's own must fail here, and not after some of the trials.
             circuits.build(model, qubits)
         return [trial.to_json() for trial in trials]

@@ -21,7 +21,7 @@ logger = logging.getLogger("qcnn")
 def select_best(trainings: Sequence[str], results: str, page: str) -> int:
     """Write the table of all trials, as CSV and as HTML; return the number of the best.
 
-    A trial that failed is a row of it; where all have, so has the study.
+    A trial that failed is a row of it; if all trials failed, the study fails.
     """
     with one_line_errors():
         trials = [_trial(Path(training)) for training in trainings]

@@ -10,7 +10,7 @@ from components.pipeline_run import run_id
 from trainer.folders import new_file
 from trainer.startup import one_line_errors
 
-# What a backend adds to the metadata of each artifact, for that one alone.
+# Keys that a backend adds to the metadata of each artifact, about that artifact alone.
 BACKENDS_OWN = ("display_name", "store_session_info")
 
 
@@ -25,7 +25,7 @@ def tensorboard(logs: str, metadata: Mapping[str, Any], address: str, link: str)
     `address` is that of a TensorBoard that shows them, empty where there is none.
     """
     deployed = f"[{address}]({address})\n\n" if address else ""
-    # The interface breaks no line of a command: a run's id is shorter than an address.
+    # The interface does not wrap lines of code, and a run's id is shorter than an address.
     shown = command(run_id() or logs)
     page = f"# TensorBoard\n\n{deployed}```sh\n{shown}\n```\n\nLogs: `{logs}`\n"
     with one_line_errors(), new_file(Path(link)) as unfinished:
@@ -34,7 +34,7 @@ def tensorboard(logs: str, metadata: Mapping[str, Any], address: str, link: str)
 
 
 def button(logs: str, image: str, path: str) -> None:
-    """Write by what Kubeflow's interface starts a TensorBoard (frontend, OutputArtifactLoader)."""
+    """Write the file by which Kubeflow's interface starts a TensorBoard (frontend, OutputArtifactLoader)."""
     viewer = {"type": "tensorboard", "source": logs, "image": image, "pod_template_spec": {}}
     with one_line_errors(), new_file(Path(path)) as unfinished:
         unfinished.write_text(json.dumps({"outputs": [viewer]}), encoding="utf-8")

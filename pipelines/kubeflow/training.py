@@ -14,8 +14,8 @@ from pipelines.training import TrainStep
 def train_as_tfjob(pod: Pod) -> TrainStep:
     """Return the step that trains as a TFJob whose pods have these settings.
 
-    It is taken from the cache where the image is pinned: behind a tag there may be another one each time, by which the
-    same experiment is trained otherwise. A trial never is, for the cache would keep its failure.
+    Its result is cached only if the image is pinned: a tag may name another image each time, which may train otherwise.
+    A trial is never cached, because the cache would keep its failure.
     """
     settings = json.dumps(pod.model_dump())
 

@@ -71,6 +71,7 @@ def test_help_loads_no_heavy_library() -> None:
     )
     program = f"""
 import sys
+from cli.main import main
 for words in {words!r}:
     sys.argv = ["qcnn", *words.split()]
     main()

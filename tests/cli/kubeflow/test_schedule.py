@@ -50,7 +50,7 @@ def test_a_file_that_was_compiled_before_is_scheduled_with_seeds_of_its_runs(
     compile_study(KUBEFLOW, package)
     code, out, err = typed("schedule", "create", "--host", backend.host, "--interval", "10m", "--package", str(package))
     assert (code, out) == (2, "")
-    assert err == f"error: package: must hold the main pipeline, to be scheduled. Given: {package}\n"
+    assert err == f"error: package: must be the main pipeline, as compile.py writes it. Given: {package}\n"
 
 
 def test_what_is_asked_for_is_passed_on(backend: FakeBackend, typed: Typed) -> None:

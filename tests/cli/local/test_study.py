@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.local.past_runs import find_runs, read_run
 from tests.cli.conftest import Typed
 
 QCNN = Path(sys.executable).with_name("qcnn")
@@ -65,6 +66,17 @@ def test_every_trial_is_trained_and_stands_in_one_table(finished: tuple[Path, st
         "",
         True,
     )
+
+
+def test_every_trial_has_a_record_of_its_own(finished: tuple[Path, str]) -> None:
+    folder, _ = finished
+    (study,) = (folder / "runs").iterdir()
+    runs = [read_run(trial) for trial in find_runs((), study)]
+    assert [(run.parameters["seed"], run.parameters["learning_rate"]) for run in runs] == [
+        *((5, 0.0001), (6, 0.02), (7, 1e38)),
+    ]
+    # Where training fails, its step ends well and leaves the reason: the study goes on.
+    assert {run.state for run in runs} == {"succeeded"}
 
 
 def test_the_best_trial_is_evaluated_on_its_own_test_split(finished: tuple[Path, str]) -> None:

@@ -1,0 +1,29 @@
+"""Finds the TensorBoard logs of TFJobs."""
+
+from collections.abc import Sequence
+
+from cli.local.tensorboard import Logs
+from trainer.errors import ArtifactError
+from trainer.storage.address import in_bucket
+
+
+def logs_of_jobs(names: Sequence[str], namespace: str | None) -> list[Logs]:
+    """Return the logs of TFJobs.
+
+    Raises:
+        ArtifactError: there is none of a name, or its pods alone reach its logs.
+    """
+    if not names:
+        return []
+    # The cluster's client takes longer to load than everything else here.
+    from cli.tfjob.connection import cluster, find_job
+    from launchers.tfjob.read import outputs
+
+    with cluster(namespace) as api:
+        addresses = {name: outputs(find_job(api, name)).get("logs", "") for name in names}
+    for name, address in addresses.items():
+        if not in_bucket(address):
+            raise ArtifactError(
+                f"TFJob: its logs are on a volume of its pods, at {address or 'no place'}. Given: {name}"
+            )
+    return [Logs(name, address) for name, address in addresses.items()]
