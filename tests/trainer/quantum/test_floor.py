@@ -42,6 +42,6 @@ def test_a_single_readout_has_no_hidden_layer_to_go_below_it() -> None:
 
 
 def test_the_documents_quote_them() -> None:
-    quoted = re.search(r"1 - 8/pi\^2 = (\d\.\d+); `deep`.* cannot beat (\d\.\d+)\.", documents())
+    quoted = re.search(r"1 - 8/pi\^2 = (\d\.\d+); `deep`.*?cannot beat\s(\d\.\d+)\.", documents(), re.DOTALL)
     assert quoted
     assert quoted.groups() == tuple(f"{_floor(model).mse:.4f}" for model in ("hybrid", "deep"))
