@@ -5,7 +5,7 @@ ARGS ?=
 tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-faults test-cluster test-kfp lint types docs compile image figures peers simulators clean
+.PHONY: help setup run test test-long test-faults test-cluster test-kfp lint types docs compile image figures peers simulators clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
@@ -20,6 +20,9 @@ run: .venv/.complete ## run the main job on this machine; ARGS="--epochs 10" cha
 
 test: .venv/.complete ## run the tests; ARGS="tests/trainer -k order" picks some
 	@$(BIN)/pytest $(ARGS)
+
+test-long: .venv/.complete ## run the tests of whole runs, kills and pairs of workers
+	@$(BIN)/pytest -m "long and not faults" $(ARGS)
 
 test-faults: .venv/.complete ## kill the training at 24 random moments (ten minutes)
 	@$(BIN)/pytest -m "faults or not faults" $(call tests,tests/components/train/local/test_faults.py)

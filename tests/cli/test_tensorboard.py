@@ -48,6 +48,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return runs
 
 
+@pytest.mark.long
 def test_tensorboard_serves_every_run_by_its_name(runs: Path) -> None:
     with opened(folder=runs.parent) as board:
         tags = board.wait("plugin/scalars/tags", lambda found: len(found) == 4)
@@ -67,6 +68,7 @@ def test_tensorboard_serves_every_run_by_its_name(runs: Path) -> None:
         assert board.wait("plugin/graphs/info", lambda found: len(found) == 2)["died/train"]["run_graph"]
 
 
+@pytest.mark.long
 def test_runs_compare_by_words_and_metrics_in_hparams(runs: Path) -> None:
     with opened("two-workers", "died", folder=runs.parent) as board:
         board.wait("plugin/scalars/tags", lambda found: len(found) == 4)
@@ -84,6 +86,7 @@ def test_runs_compare_by_words_and_metrics_in_hparams(runs: Path) -> None:
             assert metrics["validation", "loss"]["trainingStep"] == 12
 
 
+@pytest.mark.long
 def test_the_chief_alone_writes_and_its_profile_opens(runs: Path) -> None:
     logs = runs / "two-workers/train/logs"
     files = [path for path in logs.rglob("*") if path.is_file()]
@@ -99,6 +102,7 @@ def test_the_chief_alone_writes_and_its_profile_opens(runs: Path) -> None:
         assert "CollectiveReduce" in str(table["rows"])
 
 
+@pytest.mark.long
 def test_nothing_is_left_when_it_is_ended(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with opened(folder=runs.parent):
@@ -188,6 +192,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     server.stop()
 
 
+@pytest.mark.long
 def test_a_bucket_is_followed_while_it_is_written(runs: Path, store: Store, tmp_path: Path) -> None:
     (events,) = (runs / "two-workers/train/logs/validation").iterdir()
     content = events.read_bytes()

@@ -19,6 +19,7 @@ ONE = "tests/cluster/test_api.py::test_only_the_object_that_is_meant_is_deleted"
         ("test-cluster", "-k deleted", "-m cluster tests/cluster -k deleted"),
         ("test-kfp", "tests/kfp/test_runs.py", "-m kfp tests/kfp/test_runs.py"),
         ("test-faults", "-k torn", '-m "faults or not faults" tests/components/train/local/test_faults.py -k torn'),
+        ("test-long", "tests/trainer", '-m "long and not faults" tests/trainer'),
         ("test", "tests/trainer -k order", "tests/trainer -k order"),
     ],
 )

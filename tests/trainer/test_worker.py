@@ -79,6 +79,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         pair.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lost", [0, 1])
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["dead", "hanging"])
 def test_the_survivor_of_a_lost_peer_names_it_and_ends_to_be_retried(pair: Pair, lost: int, how: int) -> None:
@@ -93,6 +94,7 @@ def test_the_survivor_of_a_lost_peer_names_it_and_ends_to_be_retried(pair: Pair,
     assert "Traceback" not in pair.said(survivor)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_worker_that_is_told_to_end_does_so_at_once(pair: Pair, number: signal.Signals) -> None:
     for index in (0, 1):
@@ -103,6 +105,7 @@ def test_a_worker_that_is_told_to_end_does_so_at_once(pair: Pair, number: signal
     assert pair.processes[0].wait(90) == RETRYABLE
 
 
+@pytest.mark.long
 def test_no_worker_ends_before_the_chief_has_published_and_a_chief_alone_finishes_what_is_trained(
     tmp_path: Path,
 ) -> None:

@@ -62,6 +62,7 @@ def _lines(text: str) -> dict[str, str]:
     return dict(re.findall(r"^(\S.*?)  +(\S.*)$", text, re.MULTILINE))
 
 
+@pytest.mark.long
 def test_trains_on_two_processes_and_reports(finished: subprocess.CompletedProcess[str]) -> None:
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert re.findall(r"^== (\S+)$", finished.stdout, re.MULTILINE)[:2] == ["generate-data", "train"]
@@ -71,6 +72,7 @@ def test_trains_on_two_processes_and_reports(finished: subprocess.CompletedProce
         assert float(table[name]) >= 0
 
 
+@pytest.mark.long
 def test_state_words_and_steps_of_a_run_are_written_down(
     folder: Path, finished: subprocess.CompletedProcess[str]
 ) -> None:
@@ -84,6 +86,7 @@ def test_state_words_and_steps_of_a_run_are_written_down(
     assert 0 < sum(step.seconds or 0 for step in record.steps) < record.seconds
 
 
+@pytest.mark.long
 def test_artifacts_lie_where_the_table_says(folder: Path, finished: subprocess.CompletedProcess[str]) -> None:
     table = _lines(finished.stdout)
     assert {path.name for path in (folder / table["model"]).iterdir()} == {
@@ -106,6 +109,7 @@ def test_artifacts_lie_where_the_table_says(folder: Path, finished: subprocess.C
     assert f"Test MSE<b>{table['test MSE']}</b>" in (folder / table["report"]).read_text()
 
 
+@pytest.mark.long
 def test_tensorboard_finds_the_losses_with_the_command_shown(
     folder: Path, finished: subprocess.CompletedProcess[str]
 ) -> None:
@@ -120,6 +124,7 @@ def test_tensorboard_finds_the_losses_with_the_command_shown(
         assert [step for _, step, _ in points] == [3, 6, 9]
 
 
+@pytest.mark.long
 def test_both_workers_trained_and_only_the_chief_wrote(
     folder: Path, finished: subprocess.CompletedProcess[str]
 ) -> None:
@@ -131,6 +136,7 @@ def test_both_workers_trained_and_only_the_chief_wrote(
     assert {path.name for path in training.iterdir()} == {"checkpoints", "history.csv"}
 
 
+@pytest.mark.long
 def test_a_second_run_has_a_folder_of_its_own_and_a_failing_step_is_one_line(
     folder: Path, finished: subprocess.CompletedProcess[str]
 ) -> None:
@@ -215,6 +221,7 @@ def test_a_module_of_the_users_own_is_found_where_the_user_is(tmp_path: Path, mo
     check_model(from_mapping({"model": "circuits_found:turns"}))
 
 
+@pytest.mark.long
 def test_a_run_that_was_ended_before_its_first_checkpoint_begins_anew(
     folder: Path, finished: subprocess.CompletedProcess[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -249,6 +256,7 @@ def test_help_names_every_word_with_its_range(typed: Typed) -> None:
     assert "An integer, at least 4 and at most 32768. [default: 8]" in text
 
 
+@pytest.mark.long
 def test_a_run_is_repeated_from_its_metadata_alone(folder: Path, finished: subprocess.CompletedProcess[str]) -> None:
     run = Path(_lines(finished.stdout)["model"]).parents[1]
     repeated = _run(folder, "--repeat", str(run))
@@ -287,6 +295,7 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, previous)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_ended_run_leaves_no_process_and_can_be_continued(tmp_path: Path, number: signal.Signals) -> None:
@@ -325,6 +334,7 @@ def test_an_ended_run_leaves_no_process_and_can_be_continued(tmp_path: Path, num
         assert f"continuing after epoch {saved}" in resumed.stdout
 
 
+@pytest.mark.long
 def test_a_terminal_shows_progress_of_every_worker(tmp_path: Path) -> None:
     """A real pseudo terminal: epoch, losses, samples a second and each worker's state in one place."""
     terminal, other_end = pty.openpty()

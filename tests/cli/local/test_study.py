@@ -43,6 +43,7 @@ def _lines(text: str) -> dict[str, str]:
     return dict(re.findall(r"^(\S.*?)  +(\S.*)$", text, re.MULTILINE))
 
 
+@pytest.mark.long
 def test_every_trial_is_trained_and_stands_in_one_table(finished: tuple[Path, str]) -> None:
     folder, printed = finished
     assert [line for line in printed.splitlines() if line.startswith("== trial ")] == [
@@ -68,6 +69,7 @@ def test_every_trial_is_trained_and_stands_in_one_table(finished: tuple[Path, st
     )
 
 
+@pytest.mark.long
 def test_every_trial_has_a_record_of_its_own(finished: tuple[Path, str]) -> None:
     folder, _ = finished
     (study,) = (folder / "runs").iterdir()
@@ -79,6 +81,7 @@ def test_every_trial_has_a_record_of_its_own(finished: tuple[Path, str]) -> None
     assert {run.state for run in runs} == {"succeeded"}
 
 
+@pytest.mark.long
 def test_the_best_trial_is_evaluated_on_its_own_test_split(finished: tuple[Path, str]) -> None:
     folder, printed = finished
     table = _lines(printed)

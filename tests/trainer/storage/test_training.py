@@ -29,6 +29,7 @@ def _train(place: str, epochs: int, continue_from: str = "") -> str:
     return _type("trainer.worker", "--experiment", config.to_json(), "--profiler-port", "0", *words)
 
 
+@pytest.mark.long
 def test_a_bucket_that_is_gone_for_good_ends_a_worker_for_good(
     monkeypatch: pytest.MonkeyPatch, unused_port: int
 ) -> None:
@@ -45,6 +46,7 @@ def test_a_bucket_that_is_gone_for_good_ends_a_worker_for_good(
     assert re.fullmatch(r"error: bucket: does not answer as it should \(.*\)\. Given: s3://bucket/training", line)
 
 
+@pytest.mark.long
 def test_a_training_in_a_bucket_is_continued_in_another_and_predicts(bucket: str, tmp_path: Path) -> None:
     first, second = f"{bucket}/first", f"{bucket}/second"
     assert "epoch 2/2: " in _train(first, 2)

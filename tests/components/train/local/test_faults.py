@@ -1,6 +1,6 @@
 """Training survives: whatever is killed at whatever moment, starting again ends with the very same weights.
 
-Five of the moments run with every test; `make test-faults` runs all.
+`make test-long` runs five of the moments; `make test-faults` runs all.
 """
 
 import contextlib
@@ -177,6 +177,7 @@ def _wait_for(moment: Moment, launcher: Launcher, folder: Path) -> int:
     return moment.epoch
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_killed_at_any_moment_it_ends_with_the_same_weights(
     tmp_path: Path, undisturbed: Checkpoint, moment: Moment
@@ -201,6 +202,7 @@ def test_killed_at_any_moment_it_ends_with_the_same_weights(
     assert not list(folder.rglob(".unfinished-*"))
 
 
+@pytest.mark.long
 def test_a_worker_that_hangs_is_noticed_and_replaced(tmp_path: Path, undisturbed: Checkpoint) -> None:
     options = CONFIG.options.model_copy(update={"hang_seconds": 20.0})
     with _launched(_folder(tmp_path), CONFIG.model_copy(update={"options": options})) as launcher:
@@ -213,6 +215,7 @@ def test_a_worker_that_hangs_is_noticed_and_replaced(tmp_path: Path, undisturbed
     _assert_same(_checkpoint(tmp_path), undisturbed)
 
 
+@pytest.mark.long
 def test_a_port_taken_between_choosing_and_binding_is_replaced(tmp_path: Path, undisturbed: Checkpoint) -> None:
     program = """
     import socket, sys

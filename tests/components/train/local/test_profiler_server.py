@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import tensorflow as tf
 
 from tests.board import opened
@@ -15,6 +16,7 @@ _TABLE = "framework_op_stats^"
 _PORT = re.compile(r"\[worker (\d)\] profiler server on port (\d+)")
 
 
+@pytest.mark.long
 def test_a_profile_is_captured_from_each_of_two_running_workers(tmp_path: Path) -> None:
     options = {"checkpoint_seconds": 3600.0, "profile_batches": ""}
     config = from_mapping({"qubits": 4, "epochs": 1_000_000, "options": options})
@@ -22,7 +24,7 @@ def test_a_profile_is_captured_from_each_of_two_running_workers(tmp_path: Path) 
     data.save(data.generate(config), dataset)
     folders = (str(dataset), str(run / "train/training"), str(run / "train/logs"))
     program = f"from components.train.local.step import train; train({config.to_json()!r}, *{folders!r})"
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[4]
     with subprocess.Popen(
         [sys.executable, "-c", program], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as training:

@@ -34,6 +34,7 @@ def _train(config: ExperimentConfig, folder: Path) -> tuple[npt.NDArray[np.float
     return np.array(losses), checkpoint
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("samples", "more_workers"), [(112, [2]), (101, [2]), (97, [2, 3])])
 def test_the_number_of_workers_does_not_change_training(tmp_path: Path, samples: int, more_workers: list[int]) -> None:
     one_losses, one = _train(_experiment(samples, 1), tmp_path / "1")
@@ -48,6 +49,7 @@ def test_the_number_of_workers_does_not_change_training(tmp_path: Path, samples:
             np.testing.assert_allclose(weights, others, atol=1e-3)
 
 
+@pytest.mark.long
 def test_a_training_of_two_workers_is_continued_by_one(tmp_path: Path) -> None:
     two = from_mapping({"qubits": 4, "epochs": 2})
     _train(two, tmp_path / "two")
@@ -60,6 +62,7 @@ def test_a_training_of_two_workers_is_continued_by_one(tmp_path: Path) -> None:
     np.testing.assert_allclose(continued, losses, rtol=1e-4)
 
 
+@pytest.mark.long
 def test_shots_are_the_same_on_any_number_of_workers(tmp_path: Path) -> None:
     """Three workers, continued by two, against one; the last of the batches is uneven."""
     options = {"shots": 20, "train_fraction": 0.625, "profile_batches": ""}
