@@ -125,6 +125,7 @@ def test_following_ends_as_the_job_does(launchers: Launchers, qcnn: Qcnn) -> Non
     assert re.fullmatch(rf"error: worker \d ended with exit code 1: no luck. Given: {name}", error)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_who_stops_to_follow_ends_nothing(launchers: Launchers, qcnn: Qcnn) -> None:
     name = _name(launchers.create(job(WAITER, restarts=3)))
     following = qcnn.start("logs", "-f", name)

@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -285,14 +284,6 @@ def test_only_a_run_can_be_continued_or_repeated(
 
 
 LONG = ("--qubits", "4", "--rounds", "10", "--batch-size", "8", "--epochs", "100000")
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """What is started takes SIGINT as on a terminal; a shell's background ignores it, and so do all its children."""
-    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, previous)
 
 
 @pytest.mark.long
