@@ -161,7 +161,7 @@ class Following:
             self._see_processes(self._seen.processes or ())
 
     def _see_pods(self, found: Objects) -> None:
-        processes = [pods.read(pod, self._kind) for pod in found.values()]
+        processes = [pods.read(pod, self._kind) for pod in found.values() if pods.is_of(pod, self._job)]
         for process in processes:
             if process.started and process.uid not in self._logs:
                 prefix = f"[{process.name}] " if self._kind.many else ""

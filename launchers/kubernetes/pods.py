@@ -52,6 +52,12 @@ class Process:
         return bool(self.exit_code) and not self.own_fault and not self.told_to_end
 
 
+def is_of(pod: dict[str, Any], job: dict[str, Any]) -> bool:
+    """Whether a pod belongs to a job, and not to an earlier one of the same name whose pods have not gone yet."""
+    owners = pod["metadata"].get("ownerReferences", ())
+    return any(owner["uid"] == job["metadata"]["uid"] for owner in owners)
+
+
 def read(pod: dict[str, Any], kind: Kind) -> Process:
     """Return what a pod of a job of this kind says of the process in it."""
     metadata, status = pod["metadata"], pod.get("status", {})

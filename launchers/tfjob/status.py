@@ -49,17 +49,16 @@ class ProcessStatus:
 def read_all(api: Api) -> list[Status]:
     """Return the status of our TFJobs in a namespace, the newest last."""
     found = api.find(TFJOBS, labelSelector=OWN_SELECTOR)
-    pods_of: dict[str, list[dict[str, Any]]] = {job["metadata"]["name"]: [] for job in found}
-    for pod in api.find(PODS, labelSelector=OWN_SELECTOR):
-        pods_of.setdefault(pod["metadata"]["labels"].get(JOB_NAME_LABEL, ""), []).append(pod)
+    all_pods = api.find(PODS, labelSelector=OWN_SELECTOR)
     scheduled = api.find(EVENTS, fieldSelector=_SCHEDULED)
     ordered = sorted(found, key=lambda job: (job["metadata"]["creationTimestamp"], job["metadata"]["name"]))
-    return [status_of(job, pods_of[job["metadata"]["name"]], scheduled, api.now()) for job in ordered]
+    return [status_of(job, [pod for pod in all_pods if pods.is_of(pod, job)], scheduled, api.now()) for job in ordered]
 
 
 def read_one(api: Api, job: dict[str, Any]) -> tuple[Status, list[ProcessStatus]]:
     """Return the status of a TFJob and of its processes."""
-    own_pods = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={job['metadata']['name']}")
+    found = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={job['metadata']['name']}")
+    own_pods = [pod for pod in found if pods.is_of(pod, job)]
     status = status_of(job, own_pods, api.find(EVENTS, fieldSelector=_SCHEDULED), api.now())
     processes = process_statuses(job, own_pods, lambda process: question(job, process).ask(api))
     return status, processes

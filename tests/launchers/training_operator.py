@@ -37,9 +37,9 @@ class Operator:
                 self._server.set_condition(job, kind, message)
                 continue
             for index, state in enumerate(moment):
-                self._show(job, index, state)
+                self.show(job, index, state)
 
-    def _show(self, job: Object, index: int, state: Object | None) -> None:
+    def show(self, job: Object, index: int, state: Object | None) -> None:
         """Bring a pod to a state; where it has ended and is to run, another one takes its place."""
         job_name = job["metadata"]["name"]
         name = f"{job_name}-worker-{index}"

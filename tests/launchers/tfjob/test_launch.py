@@ -62,6 +62,13 @@ def test_what_has_succeeded_is_not_trained_again(server: ApiServer) -> None:
     assert server.requests == [("get", "tfjobs")]
 
 
+def test_the_pods_of_an_earlier_job_of_the_same_name_are_not_its_own(server: ApiServer) -> None:
+    gone: Object = {"metadata": {"name": NAME, "uid": "gone"}}
+    Operator(server).show(gone, 0, ended(137, "OOMKilled"))
+    Operator(server, DONE)
+    launch(_manifest(memory="2Gi"), "a")
+
+
 def test_what_runs_is_adopted(server: ApiServer) -> None:
     created = server.put("tfjobs", _manifest())
     threading.Thread(target=Operator(server, DONE).run, args=(created,), daemon=True).start()
