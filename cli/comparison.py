@@ -13,7 +13,7 @@ import click
 from tabulate import tabulate
 
 from cli.options.group import options_as
-from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS
+from trainer.config import WORDS
 from trainer.errors import ConfigError
 from trainer.folders import new_file
 from trainer.training.history import Epoch
@@ -103,14 +103,13 @@ def tabulated(runs: Sequence[Run]) -> tuple[list[str], list[Row]]:
     known = [run.parameters for run in runs if run.parameters]
     words = dict.fromkeys(name for parameters in known for name in parameters)
     differing = [name for name in words if len({json.dumps(parameters.get(name)) for parameters in known}) > 1]
-    known_words = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
     metrics = dict.fromkeys(
         name
         for run in runs
         for name, value in run.metrics.items()
-        if name not in known_words or value != run.parameters.get(name)
+        if name not in WORDS or value != run.parameters.get(name)
     )
-    columns = {name: f"metrics.{name}" if name in known_words else name for name in metrics}
+    columns = {name: f"metrics.{name}" if name in WORDS else name for name in metrics}
     rows: list[Row] = [
         {
             "run": run.name,
@@ -153,7 +152,7 @@ def _text(name: str, value: object) -> str:
             return ""
         case float() if name == _DURATION:
             return str(datetime.timedelta(seconds=round(value)))
-        case float() if name not in OPTION_FIELDS and name not in EXPERIMENT_FIELDS:
+        case float() if name not in WORDS:
             return f"{value:.0f}" if value.is_integer() else f"{value:.4f}"
     return str(value)
 

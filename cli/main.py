@@ -1,13 +1,12 @@
 """Entry point of the qcnn command: every fault the user can act on is one line and a non-zero exit."""
 
 import contextlib
-import importlib
 import sys
 
 import click
 
 from cli.errors import UNREAD, StepError
-from cli.targets import target_command
+from cli.targets import load_command, target_command
 from trainer.errors import QcnnError, one_line
 from trainer.startup import drop_output, open_standard_streams
 
@@ -41,10 +40,7 @@ class _Commands(click.Group):
         """Return a command, None if there is none of this name."""
         if name not in _COMMANDS:
             return None
-        if found := target_command(name, _COMMANDS[name]):
-            return found
-        command: click.Command = getattr(importlib.import_module(f"cli.{name}"), name)
-        return command
+        return target_command(name, _COMMANDS[name]) or load_command("cli", name)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what each command does without loading it."""

@@ -20,8 +20,7 @@ class Target:
 
     def load(self, name: str) -> click.Command:
         """Return one of its commands."""
-        command: click.Command = getattr(importlib.import_module(f"{self.package}.{name}"), name)
-        return command
+        return load_command(self.package, name)
 
 
 TARGETS = {
@@ -31,6 +30,12 @@ TARGETS = {
 }
 # Of a command that several targets have, the one where --target is not given; what is not here needs --target.
 _DEFAULTS = {"study": "local"}
+
+
+def load_command(package: str, name: str) -> click.Command:
+    """Return the command of the module of its name in a package."""
+    command: click.Command = getattr(importlib.import_module(f"{package}.{name}"), name)
+    return command
 
 
 def target_command(name: str, help_text: str) -> click.Command | None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pydantic
 
-from launchers.pod import Quantity
-from trainer.errors import ConfigError
+from launchers.pod import Pod, Quantity
+from trainer.errors import ConfigError, given
 
 # The key of these settings beside those of the training's pods.
 KEY = "steps"
@@ -49,7 +49,7 @@ DEFAULTS = {
     "select-best": _TENSORFLOW,
 }
 _ADAPTER = pydantic.TypeAdapter(dict[str, _Given])
-_ALLOWED = {"cpu": "a quantity such as 2 or 500m", "memory": "a quantity such as 2Gi"}
+_ALLOWED = {name: str(Pod.model_fields[name].description) for name in _Given.model_fields}
 
 
 def step_resources(values: Mapping[str, Any] | None) -> dict[str, Resources]:
@@ -59,20 +59,20 @@ def step_resources(values: Mapping[str, Any] | None) -> dict[str, Resources]:
         ConfigError: one line with the first that is wrong, its value and what is allowed.
     """
     try:
-        given = _ADAPTER.validate_python(values or {})
+        found = _ADAPTER.validate_python(values or {})
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = ".".join(("pod", KEY, *map(str, first["loc"])))
         allowed = _ALLOWED.get(str(first["loc"][-1]) if first["loc"] else "", "a mapping of steps to cpu and memory")
-        raise ConfigError(f"{name}: must be {allowed}. Given: {first['input']!r}") from None
-    unknown = sorted(given.keys() - DEFAULTS.keys())
+        raise ConfigError(f"{name}: must be {allowed}. Given: {given(first['input'])}") from None
+    unknown = sorted(found.keys() - DEFAULTS.keys())
     if unknown:
         raise ConfigError(
             f"pod.{KEY}.{unknown[0]}: unknown step; the steps are {', '.join(DEFAULTS)}. Given: {unknown[0]}"
         )
-    return {name: _laid_over(default, given.get(name, _Given())) for name, default in DEFAULTS.items()}
+    return {name: _laid_over(default, found.get(name, _Given())) for name, default in DEFAULTS.items()}
 
 
-def _laid_over(default: Resources, given: _Given) -> Resources:
-    memory = {"memory": given.memory, "memory_limit": given.memory} if given.memory else {}
-    return dataclasses.replace(default, **({"cpu": given.cpu} if given.cpu else {}), **memory)
+def _laid_over(default: Resources, asked: _Given) -> Resources:
+    memory = {"memory": asked.memory, "memory_limit": asked.memory} if asked.memory else {}
+    return dataclasses.replace(default, **({"cpu": asked.cpu} if asked.cpu else {}), **memory)

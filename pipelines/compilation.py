@@ -12,9 +12,10 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec, PlatformSpec
 from components.image import IMAGE
 from components.resources import KEY, Resources, step_resources
 from launchers.pod import Pod, pod_settings
+from pipelines.parameters import PARALLELISM
 from pipelines.qcnn import qcnn
 from pipelines.retries import retried
-from pipelines.study import PARALLELISM, study
+from pipelines.study import study
 from pipelines.training import TrainStep
 from pipelines.viewing import Viewer
 from trainer.provenance import IMAGE_VARIABLE
@@ -87,7 +88,7 @@ def _write(
     path: Path,
     pod: Pod,
     resources: Mapping[str, Resources],
-    defaults: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] | None,
 ) -> PipelineSpec:
     """Write and return a compiled pipeline, every step in a pod's image, and with what of its settings holds for all.
 

@@ -6,6 +6,8 @@ from typing import Any
 from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig, describe
 
 DEFAULTS = ExperimentConfig()
+# Trials of a study that are trained at the same time.
+PARALLELISM = 2
 
 
 def described(function: Callable[..., Any]) -> Callable[..., Any]:

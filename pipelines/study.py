@@ -8,10 +8,8 @@ from kfp.dsl.base_component import BaseComponent
 from components.plan_study.component import plan_study
 from components.select_best.component import select_best
 from components.trial_data.component import trial_data
+from pipelines.parameters import PARALLELISM
 from pipelines.training import TrainStep, train_here
-
-# Trials at the same time.
-PARALLELISM = 2
 
 
 class TrialOutputs(NamedTuple):

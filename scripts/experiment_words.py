@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS, describe
+from trainer.config import WORDS, describe
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "experiment.md"
 _TABLE = re.compile(r"(<!-- words: begin .*?-->\n).*?(<!-- words: end -->)", re.DOTALL)
@@ -11,10 +11,7 @@ _TABLE = re.compile(r"(<!-- words: begin .*?-->\n).*?(<!-- words: end -->)", re.
 
 def table() -> str:
     """Return the table, one row a word."""
-    rows = [
-        f"| `{name}` | {field.default} | {describe(field)} |\n"
-        for name, field in {**EXPERIMENT_FIELDS, **OPTION_FIELDS}.items()
-    ]
+    rows = [f"| `{name}` | {field.default} | {describe(field)} |\n" for name, field in WORDS.items()]
     return "".join(["| word | default | |\n", "|---|---|---|\n", *rows])
 
 

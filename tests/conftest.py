@@ -1,9 +1,13 @@
 """What tests of every room share."""
 
+import contextlib
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from tests.launchers.apiserver import ApiServer
 
 
 @pytest.fixture
@@ -12,3 +16,11 @@ def interruptible() -> Iterator[None]:
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, previous)
+
+
+@pytest.fixture
+def api_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ApiServer]:
+    """The API server of the cluster of KUBECONFIG, which keeps its objects in memory."""
+    with contextlib.closing(ApiServer()) as server:
+        monkeypatch.setenv("KUBECONFIG", server.write_kubeconfig(tmp_path / "kubeconfig"))
+        yield server

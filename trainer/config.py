@@ -20,6 +20,8 @@ from trainer.errors import ConfigError, given, one_line
 MODELS = ("hybrid", "deep")
 # Three state vectors of 2^26 complex64 are 1.5 GiB: what one worker can be expected to hold.
 TFQ_MAX_QUBITS = 26
+# Amplitudes are numbered in int32.
+STATEVECTOR_MAX_QUBITS = 30
 # The most that was tried: `hybrid` then has 655,360 gates, which each process makes and reads in a quarter of a minute
 # and keeps in half a GiB.
 MAX_QUBITS = 32_768
@@ -82,7 +84,7 @@ class Options(_Frozen):
 
     train_fraction: float = Field(0.7, gt=0, lt=1, description="Share of the samples used for training.")
     validation_fraction: float = Field(
-        0.15, gt=0, lt=1, description="Share used for the validation loss; the rest is the test split."
+        0.15, gt=0, lt=1, description="Share used for the validation loss; what both shares leave is the test split."
     )
     memory_gib: float = Field(
         2.0,
@@ -150,7 +152,9 @@ class ExperimentConfig(_Frozen):
     )
     model: Model = Field("hybrid", description="Circuit and head of the network.")
     simulator: Literal["auto", "window", "statevector", "tfq"] = Field(
-        "auto", description="What computes the expectation values; auto takes the cheapest that is exact and fits."
+        "auto",
+        description="What computes the expectation values; auto takes the cheapest that is exact and fits. "
+        f"At most {STATEVECTOR_MAX_QUBITS} qubits with statevector, {TFQ_MAX_QUBITS} with tfq.",
     )
     optimizer: Literal["adam", "sgd", "rmsprop", "adagrad", "adamax", "nadam"] = Field(
         "adam", description="Optimizer, with Keras' defaults but for the learning rate."
@@ -173,7 +177,8 @@ class ExperimentConfig(_Frozen):
         32,
         ge=1,
         le=MAX_SAMPLES,
-        description=f"Samples a step, over all workers together; times qubits at most {_MAX_BATCH_QUBITS}.",
+        description="Samples a step, over all workers together, at least one for each; "
+        f"times qubits at most {_MAX_BATCH_QUBITS}.",
     )
     learning_rate: float = Field(0.02, gt=0, description="Learning rate of the optimizer.")
     options: Options = Field(default_factory=Options, description="Everything else.")
@@ -242,6 +247,8 @@ EXPERIMENT_FIELDS: dict[str, FieldInfo] = {
     name: field for name, field in ExperimentConfig.model_fields.items() if name != "options"
 }
 OPTION_FIELDS: dict[str, FieldInfo] = dict(Options.model_fields)
+# All words, wherever they stand.
+WORDS = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
 
 
 def field_type(field: FieldInfo) -> type[int | float | str]:

@@ -2,18 +2,18 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trainer.config import ExperimentConfig
 from trainer.errors import ConfigError
 from trainer.model import limits
 from trainer.simulators import choice
 from trainer.simulators.choice import Estimate
-from trainer.simulators.cost import NOMINAL, in_words
+from trainer.simulators.cost import NOMINAL, Speed, in_words
 from trainer.simulators.gates import Network
 
 # The share of a training step's work on states, forward and back, that a step without a gradient does.
-FORWARD = 0.25
+_FORWARD = 0.25
 # A reduction over workers, each on a machine of its own: two trips through a data centre's network.
 REDUCTION_SECONDS = 1e-3
 # Seconds besides the states: of each step, and of an epoch's checkpoint and events. Measured on two cores.
@@ -68,6 +68,12 @@ def expectation(config: ExperimentConfig, network: Network, simulator: str, epoc
         None,
     )
     return Expectation(seconds, estimate.cost.memory, faster)
+
+
+def seconds_on_states(estimate: Estimate, speed: Speed, steps: Sequence[int]) -> float:
+    """Return the seconds that a machine of this speed spends on states in an epoch of training and validation steps."""
+    train, validation = steps
+    return (train + _FORWARD * validation) * speed.seconds(estimate.cost)
 
 
 def in_time(seconds: float) -> str:
@@ -126,5 +132,5 @@ def _epoch_seconds(config: ExperimentConfig, estimate: Estimate) -> float:
     counts = config.split_counts
     train, validation = (math.ceil(count / config.batch_size) for count in (counts.train, counts.validation))
     around = _STEP_SECONDS + (REDUCTION_SECONDS if config.workers > 1 else 0.0)
-    states = (train + FORWARD * validation) * NOMINAL.seconds(estimate.cost)
+    states = seconds_on_states(estimate, NOMINAL, (train, validation))
     return _EPOCH_SECONDS + (train + validation) * around + states

@@ -101,8 +101,21 @@ def check_room(folder: Path, size: int) -> None:
         file.flush()
 
 
-def why_not_written(folder: Path) -> str:
-    """Return why files in a folder cannot grow, for a library that does not report it."""
+@contextlib.contextmanager
+def written_by_library(kind: str, folder: Path, failure: type[Exception]) -> Iterator[None]:
+    """Report in one line why a library cannot write into a folder, which says only by `failure` that it cannot.
+
+    Raises:
+        ArtifactError: a file cannot be written.
+    """
+    try:
+        yield
+    except failure:
+        raise ArtifactError(f"{kind}: cannot be written ({_why_not_written(folder)}). Given: {folder}") from None
+
+
+def _why_not_written(folder: Path) -> str:
+    """Return why files in a folder cannot grow."""
     try:
         check_room(folder, _CHUNK)
     except OSError as error:

@@ -6,17 +6,17 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from trainer import data, simulators
+from trainer import data
 from trainer.config import ExperimentConfig
-from trainer.expectation import FORWARD, REDUCTION_SECONDS
+from trainer.expectation import REDUCTION_SECONDS, seconds_on_states
 from trainer.model import assemble, build_optimizer, limits
 from trainer.quantum import circuits
 from trainer.simulators import choice, window
 from trainer.simulators.choice import Estimate
-from trainer.simulators.cost import Speed
 from trainer.simulators.gates import Network, read_model
 from trainer.simulators.interface import Batch, Limits, Table
 from trainer.simulators.probe import probe
+from trainer.simulators.registry import SIMULATORS
 from trainer.training.batches import shard
 from trainer.training.steps import measuring_epoch, training_epoch
 
@@ -63,7 +63,7 @@ def plan(config: ExperimentConfig) -> Plan:
     ansatz, network = read_model(config.model, config.qubits)
     if config.simulator != "auto":
         # Whatever it refuses is refused here.
-        simulators.create(config.simulator, ansatz, circuits.ring(config.qubits), limits(config))
+        SIMULATORS[config.simulator].create(network, limits(config))
     counts = config.split_counts
     steps = [-(-count // config.batch_size) for count in (counts.train, counts.validation)]
     estimates = choice.estimates(network, limits(config))
@@ -75,7 +75,7 @@ def plan(config: ExperimentConfig) -> Plan:
 
     def predict(estimate: Estimate, workers: int) -> float:
         reductions = sum(steps) * REDUCTION_SECONDS if workers > 1 else 0.0
-        return rest + reductions + _simulation(estimate, speed, steps)
+        return rest + reductions + seconds_on_states(estimate, speed, steps)
 
     predictions = tuple(Prediction(estimate, predict(estimate, config.workers)) for estimate in estimates)
     chosen = next(prediction for prediction in predictions if prediction.estimate.simulator == name)
@@ -96,11 +96,6 @@ def plan(config: ExperimentConfig) -> Plan:
         by_workers=by_workers,
         probe_seconds=probed,
     )
-
-
-def _simulation(estimate: Estimate, speed: Speed, steps: list[int]) -> float:
-    train, validation = steps
-    return (train + FORWARD * validation) * speed.seconds(estimate.cost)
 
 
 def _estimate(network: Network, given: Limits, simulator: str, batch: int) -> Estimate:

@@ -41,6 +41,10 @@ class Submission:
     caching: bool | None = None
 
 
+wait_option = click.option(
+    "--wait", is_flag=True, help="Show the steps' states until the run has ended; fail where it fails."
+)
+
 # Gives a command the options that a `Submission` is made of, and hands it `submission`.
 submission_options = options_as(
     "submission",

@@ -7,15 +7,18 @@ from typing import Any
 import click
 
 from cli.kubeflow.backend import Backend, backend_options
-from cli.kubeflow.create_run import Submission, create_run, submission_options
+from cli.kubeflow.create_run import Submission, create_run, submission_options, wait_option
 from cli.options.experiment import Words, experiment_options
 from cli.options.search import STUDY_HELP, SearchFlags, read_study, search_options
+from pipelines.parameters import PARALLELISM
 
 
 @click.command(help=STUDY_HELP)
 @search_options
-@click.option("--parallelism", type=click.IntRange(1), default=2, show_default=True, help="Trials at the same time.")
-@click.option("--wait", is_flag=True, help="Show the steps' states until the run has ended; fail where it fails.")
+@click.option(
+    "--parallelism", type=click.IntRange(1), default=PARALLELISM, show_default=True, help="Trials at the same time."
+)
+@wait_option
 @backend_options
 @submission_options
 @experiment_options

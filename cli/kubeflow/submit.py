@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from cli.kubeflow.backend import Backend, backend_options
-from cli.kubeflow.create_run import Submission, create_run, submission_options
+from cli.kubeflow.create_run import Submission, create_run, submission_options, wait_option
 from cli.options.experiment import Words, experiment_options
 
 
 @click.command()
-@click.option("--wait", is_flag=True, help="Show the steps' states until the run has ended; fail where it fails.")
+@wait_option
 @backend_options
 @submission_options
 @experiment_options

@@ -10,9 +10,8 @@ import click
 
 from cli.options.group import options_as
 from trainer.config import (
-    EXPERIMENT_FIELDS,
     MODELS,
-    OPTION_FIELDS,
+    WORDS,
     ExperimentConfig,
     describe,
     from_mapping,
@@ -20,8 +19,6 @@ from trainer.config import (
     parse_flag,
     read_file,
 )
-
-WORDS = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from cli.options.experiment import WORDS, Words
+from cli.options.experiment import Words
 from cli.options.group import options_as
-from trainer.config import ExperimentConfig, from_mapping, parse_flag
+from trainer.config import WORDS, ExperimentConfig, from_mapping, parse_flag
 from trainer.errors import ConfigError
 from trainer.study.search import search_from_mapping
 from trainer.study.trials import plan

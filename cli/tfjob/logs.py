@@ -27,9 +27,7 @@ def logs(name: str, is_followed: bool, namespace: str | None) -> None:
             follow(api, job, None, f"Again: qcnn logs -f {name}")
             return
         found = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={name}")
-        processes = [
-            process for process in (pods.read(pod, TFJOB) for pod in found if pods.is_of(pod, job)) if process.started
-        ]
+        processes = [process for process in pods.of_job(found, job, TFJOB) if process.started]
         for _, line in heapq.merge(*(_lines(api, process) for process in processes)):
             click.echo(line)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from launchers.kubernetes.api import Api
-from launchers.kubernetes.identity import HASH_ANNOTATION, TRAINING_ANNOTATION
+from launchers.kubernetes.identity import HASH_ANNOTATION, TRAINING_ANNOTATION, annotation
 from launchers.kubernetes.kinds import Kind, condition
 from trainer.errors import ConfigError, QcnnError
 
@@ -73,13 +73,13 @@ def next_step(kind: Kind, manifest: dict[str, Any], found: dict[str, Any] | None
     if found is None:
         return Step.CREATE
     name = manifest["metadata"]["name"]
-    if _annotation(found, TRAINING_ANNOTATION) != _annotation(manifest, TRAINING_ANNOTATION):
+    if annotation(found["metadata"], TRAINING_ANNOTATION) != annotation(manifest["metadata"], TRAINING_ANNOTATION):
         raise ConfigError(f"{kind.name}: one of this name trains something else. Given: {name}")
     if "deletionTimestamp" in found["metadata"] or condition(found, "Failed"):
         return Step.REPLACE
     if condition(found, kind.succeeded):
         return Step.RETURN
-    if _annotation(found, HASH_ANNOTATION) == _annotation(manifest, HASH_ANNOTATION):
+    if annotation(found["metadata"], HASH_ANNOTATION) == annotation(manifest["metadata"], HASH_ANNOTATION):
         return Step.ADOPT
     raise ConfigError(
         f"{kind.name}: the same runs already, with other settings; wait for its end, or delete it and go on "
@@ -97,11 +97,6 @@ def abandon(api: Api, kind: Kind, job: dict[str, Any], otherwise: str = "") -> N
         api.delete(kind.resource, name, uid=job["metadata"]["uid"])
     except QcnnError as error:
         logger.warning("%s %s cannot be deleted%s (%s)", kind.name, name, otherwise, error)
-
-
-def _annotation(manifest: dict[str, Any], name: str) -> str | None:
-    annotation: str | None = manifest["metadata"].get("annotations", {}).get(name)
-    return annotation
 
 
 def _replace(api: Api, kind: Kind, found: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from launchers.kubernetes.pods import Process
 from trainer.errors import one_line
 
 # The kubelet reports the cause of a failed pull once, and then only the state's name, as "Error: ImagePullBackOff".
@@ -23,7 +24,7 @@ def last_warning(warnings: Iterable[Mapping[str, Any]], reason: str = "") -> str
     return f"cannot start, {last['reason']}: {one_line(last['message'])}"
 
 
-def restarts(job: Mapping[str, Any], scheduled: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> int:
+def restarts(job: Mapping[str, Any], scheduled: Iterable[Mapping[str, Any]], processes: Iterable[Process]) -> int:
     """Return how often a TFJob was started again since its last suspension, or as far back as events are kept.
 
     `scheduled` are the events of pods that got a node: one for each time that a process was started. The operator's own
@@ -33,7 +34,7 @@ def restarts(job: Mapping[str, Any], scheduled: Iterable[Mapping[str, Any]], pod
     began = max([metadata["creationTimestamp"], *_suspensions(job)])
     objects = [event["involvedObject"] for event in scheduled if event["metadata"]["creationTimestamp"] >= began]
     lives = {(found["name"], found["uid"]) for found in objects if found["name"].startswith(prefix)}
-    lives |= {(pod["metadata"]["name"], pod["metadata"]["uid"]) for pod in pods}
+    lives |= {(process.pod, process.uid) for process in processes}
     return max(collections.Counter(name for name, _ in lives).values(), default=1) - 1
 
 

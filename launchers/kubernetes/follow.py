@@ -158,10 +158,11 @@ class Following:
             what = "is suspended, as by a queue; it is waited for" if suspended else "is no longer suspended"
             logger.info("%s %s %s", self._kind.name, self._name, what)
             self._was_suspended = suspended
-            self._see_processes(self._seen.processes or ())
+            if self._seen.processes is not None:
+                self._see_processes(self._seen.processes)
 
     def _see_pods(self, found: Objects) -> None:
-        processes = [pods.read(pod, self._kind) for pod in found.values() if pods.is_of(pod, self._job)]
+        processes = pods.of_job(found.values(), self._job, self._kind)
         for process in processes:
             if process.started and process.uid not in self._logs:
                 prefix = f"[{process.name}] " if self._kind.many else ""
@@ -169,18 +170,13 @@ class Following:
         running = {process.uid for process in processes if process.exit_code is None}
         for uid in self._logs.keys() - running:
             self._logs[uid].ended()
-        self._seen = dataclasses.replace(self._seen, processes=processes)
         self._see_processes(processes)
 
     def _see_processes(self, processes: Sequence[Process]) -> None:
         suspended = is_suspended(self._job)
         self._start.see(processes, suspended=suspended)
         self._returned += [process.name for process in processes if self._seen.lives.returned(process)]
-        self._seen = dataclasses.replace(
-            self._seen,
-            lives=self._seen.lives.see(processes, suspended=suspended),
-            known={**self._seen.known, **{process.uid: process for process in processes}},
-        )
+        self._seen = self._seen.see(processes, suspended=suspended)
 
     def _log_changes(self) -> None:
         """Log which processes were started again and, where nothing is done about it, which used too much memory."""

@@ -84,8 +84,13 @@ def run_label(run: str) -> str:
 
 def run_of(metadata: dict[str, Any]) -> str | None:
     """Return the name of the run that an object of ours belongs to, None where it does not say."""
-    run: str | None = metadata.get("annotations", {}).get(RUN_ANNOTATION)
-    return run
+    return annotation(metadata, RUN_ANNOTATION)
+
+
+def annotation(metadata: dict[str, Any], name: str) -> str | None:
+    """Return an annotation of an object, None where it has none of that name."""
+    found: str | None = metadata.get("annotations", {}).get(name)
+    return found
 
 
 def _slug(text: str) -> str:

@@ -52,12 +52,6 @@ class Process:
         return bool(self.exit_code) and not self.own_fault and not self.told_to_end
 
 
-def is_of(pod: dict[str, Any], job: dict[str, Any]) -> bool:
-    """Whether a pod belongs to a job, and not to an earlier one of the same name whose pods have not gone yet."""
-    owners = pod["metadata"].get("ownerReferences", ())
-    return any(owner["uid"] == job["metadata"]["uid"] for owner in owners)
-
-
 def read(pod: dict[str, Any], kind: Kind) -> Process:
     """Return what a pod of a job of this kind says of the process in it."""
     metadata, status = pod["metadata"], pod.get("status", {})
@@ -78,6 +72,13 @@ def read(pod: dict[str, Any], kind: Kind) -> Process:
         out_of_memory=terminated is not None and terminated.get("reason") == "OOMKilled",
         trouble=_trouble(status, state),
     )
+
+
+def of_job(found: Iterable[dict[str, Any]], job: dict[str, Any], kind: Kind) -> list[Process]:
+    """Return the processes of a job; pods of an earlier job of its name, which have not gone yet, are none of them."""
+    uid = job["metadata"]["uid"]
+    own = (pod for pod in found if any(owner["uid"] == uid for owner in pod["metadata"].get("ownerReferences", ())))
+    return [read(pod, kind) for pod in own]
 
 
 def most_to_blame(processes: Iterable[Process]) -> Process | None:

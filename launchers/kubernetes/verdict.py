@@ -44,6 +44,15 @@ class Seen:
     failure: str | None = None
     failed_for: float = 0.0
 
+    def see(self, processes: Sequence[Process], *, suspended: bool) -> "Seen":
+        """Return what is known once all pods that are there were looked at."""
+        return dataclasses.replace(
+            self,
+            processes=processes,
+            lives=self.lives.see(processes, suspended=suspended),
+            known={**self.known, **{process.uid: process for process in processes}},
+        )
+
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:

@@ -8,7 +8,6 @@ from typing import Any
 from launchers.kubernetes.api import SERVICES, Api
 from launchers.kubernetes.create_or_adopt import How, abandon, create_or_adopt
 from launchers.kubernetes.follow import Following, GivenUpError
-from launchers.kubernetes.kinds import condition
 from launchers.kubernetes.lives import Lives
 from launchers.tfjob import read
 from launchers.tfjob.eviction import OwnPod
@@ -93,7 +92,7 @@ def _check_fault(api: Api, manifest: Manifest) -> None:
         TrainingError: the one with which it failed.
     """
     found = api.get(TFJOBS, manifest["metadata"]["name"])
-    if not found or "deletionTimestamp" in found["metadata"] or not condition(found, "Failed"):
+    if not found or read.state(found) != "Failed":
         return
     processes, restarts = read.processes(manifest), read.restarts(manifest)
     following = Following(api, TFJOB, found, processes, restarts, pending_seconds=float("inf"))

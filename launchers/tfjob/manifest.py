@@ -61,9 +61,10 @@ def tfjob(job: Job, identity: Identity, policy: Policy, owner: Mapping[str, str]
     Raises:
         ConfigError: the job has no pod, an unknown role, or no process that could lead it.
     """
-    pod, counts = _checked_pod(job), _counts(job)
+    counts = {role: count for role, count in job.replicas.items() if count}
+    pod = _checked_pod(job, counts)
     training = digest([dataclasses.asdict(identity), job.argv, counts])
-    manifest = _manifest(job, pod, identity, policy, job_name(identity, training))
+    manifest = _manifest(job, pod, counts, identity, policy, job_name(identity, training))
     metadata = manifest["metadata"]
     metadata["annotations"] |= {TRAINING_ANNOTATION: training, HASH_ANNOTATION: digest(manifest)}
     if policy.lease_seconds is not None:
@@ -82,13 +83,12 @@ def output_annotation(output: str) -> str:
     return f"qcnn/{output}"
 
 
-def _checked_pod(job: Job) -> Pod:
-    """Return the pod of a job that can be a TFJob; refuse any other job."""
+def _checked_pod(job: Job, counts: Mapping[str, int]) -> Pod:
+    """Return the pod of a job that can be a TFJob, with so many processes of each role; refuse any other job."""
     if job.pod is None:
         raise ConfigError("pod: a job on Kubernetes needs an image. Given: none")
-    given = _counts(job)
-    unknown = sorted(set(given) - set(REPLICA_TYPES))
-    if unknown or not given.keys() & {"chief", "worker"} or given.get("chief", 0) > 1:
+    unknown = sorted(set(counts) - set(REPLICA_TYPES))
+    if unknown or not counts.keys() & {"chief", "worker"} or counts.get("chief", 0) > 1:
         raise ConfigError(
             f"replicas: must be of {', '.join(REPLICA_TYPES)}, with a worker or one chief. Given: {dict(job.replicas)}"
         )
@@ -134,7 +134,7 @@ def _owned(job: Manifest, name: str) -> Manifest:
     return {"name": name, "labels": metadata["labels"], "annotations": annotations, "ownerReferences": [owner]}
 
 
-def _manifest(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str) -> Manifest:
+def _manifest(job: Job, pod: Pod, counts: Mapping[str, int], identity: Identity, policy: Policy, name: str) -> Manifest:
     run_policy: Manifest = {
         # With ExitCode the operator counts nothing: 0 ends the job at the first loss, more is without effect, and the
         # launcher counts.
@@ -164,15 +164,10 @@ def _manifest(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str)
                     "restartPolicy": "ExitCode",
                     "template": _template(job, pod, identity, policy, name),
                 }
-                for role, count in _counts(job).items()
+                for role, count in counts.items()
             },
         },
     }
-
-
-def _counts(job: Job) -> dict[str, int]:
-    """Return how many processes each role has, without roles that have none."""
-    return {role: count for role, count in job.replicas.items() if count}
 
 
 def _described(job: Job, policy: Policy, name: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from launchers.job import OUTPUTS
+from launchers.kubernetes.identity import annotation
 from launchers.kubernetes.kinds import condition
 from launchers.tfjob.kind import REPLICA_TYPES
 from launchers.tfjob.manifest import LEASE_ANNOTATION, output_annotation
@@ -48,12 +49,11 @@ def service_account(job: dict[str, Any]) -> str:
 
 def outputs(job: dict[str, Any]) -> dict[str, str]:
     """Return the address of each output that it writes: training, logs, model."""
-    annotations = job["metadata"].get("annotations", {})
-    found = {output: annotations.get(output_annotation(output)) for output in OUTPUTS}
+    found = {output: annotation(job["metadata"], output_annotation(output)) for output in OUTPUTS}
     return {output: address for output, address in found.items() if address}
 
 
 def lease_seconds(job: dict[str, Any]) -> int | None:
     """Return how many seconds it outlives its launcher, None where it needs no launcher."""
-    seconds = job["metadata"].get("annotations", {}).get(LEASE_ANNOTATION, "")
-    return int(seconds) if seconds.isdecimal() else None
+    seconds = annotation(job["metadata"], LEASE_ANNOTATION)
+    return int(seconds) if seconds and seconds.isdecimal() else None

@@ -52,28 +52,26 @@ def read_all(api: Api) -> list[Status]:
     all_pods = api.find(PODS, labelSelector=OWN_SELECTOR)
     scheduled = api.find(EVENTS, fieldSelector=_SCHEDULED)
     ordered = sorted(found, key=lambda job: (job["metadata"]["creationTimestamp"], job["metadata"]["name"]))
-    return [status_of(job, [pod for pod in all_pods if pods.is_of(pod, job)], scheduled, api.now()) for job in ordered]
+    return [status_of(job, pods.of_job(all_pods, job, TFJOB), scheduled, api.now()) for job in ordered]
 
 
 def read_one(api: Api, job: dict[str, Any]) -> tuple[Status, list[ProcessStatus]]:
     """Return the status of a TFJob and of its processes."""
     found = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={job['metadata']['name']}")
-    own_pods = [pod for pod in found if pods.is_of(pod, job)]
-    status = status_of(job, own_pods, api.find(EVENTS, fieldSelector=_SCHEDULED), api.now())
-    processes = process_statuses(job, own_pods, lambda process: question(job, process).ask(api))
-    return status, processes
+    processes = pods.of_job(found, job, TFJOB)
+    status = status_of(job, processes, api.find(EVENTS, fieldSelector=_SCHEDULED), api.now())
+    return status, process_statuses(job, processes, lambda process: question(job, process).ask(api))
 
 
 def status_of(
     job: dict[str, Any],
-    own_pods: Sequence[dict[str, Any]],
+    processes: Sequence[Process],
     scheduled: Sequence[dict[str, Any]],
     now: datetime.datetime,
 ) -> Status:
-    """Return the status of a TFJob, by its pods, the events of all pods that got a node, and the server's clock."""
+    """Return the status of a TFJob, by its processes, events of pods that got a node, and the server's clock."""
     metadata, status = job["metadata"], job.get("status", {})
     began, ended = status.get("startTime"), status.get("completionTime")
-    processes = [pods.read(pod, TFJOB) for pod in own_pods]
     state = read.state(job)
     return Status(
         name=metadata["name"],
@@ -81,7 +79,7 @@ def status_of(
         state=state,
         processes=len(read.processes(job)),
         running=sum(process_state(process) == "running" for process in processes),
-        restarts=events.restarts(job, scheduled, own_pods),
+        restarts=events.restarts(job, scheduled, processes),
         age=(now - parse_time(metadata["creationTimestamp"])).total_seconds(),
         duration=((parse_time(ended) if ended else now) - parse_time(began)).total_seconds() if began else None,
         message=condition(job, state) or "",
@@ -90,13 +88,13 @@ def status_of(
 
 
 def process_statuses(
-    job: dict[str, Any], own_pods: Sequence[dict[str, Any]], ask: Callable[[Process | None], str | None]
+    job: dict[str, Any], processes: Sequence[Process], ask: Callable[[Process | None], str | None]
 ) -> list[ProcessStatus]:
     """Return the status of each process of a TFJob.
 
     `ask` looks into the events for why a process does not start, where its pod does not say it.
     """
-    by_name = {process.name: process for process in (pods.read(pod, TFJOB) for pod in own_pods)}
+    by_name = {process.name: process for process in processes}
     found = []
     for role, index in read.processes(job):
         name = f"{role} {index}"

@@ -1,6 +1,5 @@
 """What tests of the command line share."""
 
-import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,6 +10,18 @@ from tests.backend import FakeBackend, fake_backend
 
 # Code, stdout, stderr.
 Typed = Callable[..., tuple[int, str, str]]
+# A study's file.
+STUDY = """
+qubits: 4
+rounds: 12
+batch_size: 8
+epochs: 3
+workers: 1
+strategy: none
+grid:
+  learning_rate: [0.0001, 0.02]
+  model: [hybrid, deep]
+"""
 
 
 @pytest.fixture
@@ -29,12 +40,10 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     def type_command(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr("sys.argv", ["qcnn", *arguments])
         code = 0
-        with contextlib.suppress(SystemExit):
-            try:
-                main()
-            except SystemExit as error:
-                code = int(error.code or 0)
-                raise
+        try:
+            main()
+        except SystemExit as error:
+            code = int(error.code or 0)
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 

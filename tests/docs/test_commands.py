@@ -4,7 +4,6 @@ What trains is run up to the start of its first step, with the experiment that i
 tests/cli, and what needs a backend or a cluster in tests/kfp and tests/cluster.
 """
 
-import contextlib
 import re
 import runpy
 import shlex
@@ -58,11 +57,10 @@ def _words(line: str) -> list[str]:
 def _type(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     """Type a command of ours; return its exit code."""
     monkeypatch.setattr(sys, "argv", [Path(words[0]).name, *words[1:]])
-    with contextlib.suppress(SystemExit):
-        try:
-            main()
-        except SystemExit as error:
-            return int(error.code or 0)
+    try:
+        main()
+    except SystemExit as error:
+        return int(error.code or 0)
     return 0
 
 

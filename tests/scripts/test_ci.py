@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-WITHOUT_A_CLUSTER = ["lint", "types", "docs", "test", "test-long"]
+WITHOUT_A_CLUSTER = ["lint", "types", "test", "test-long", "docs"]
 
 
 @pytest.fixture

@@ -15,10 +15,16 @@ def fingerprint(model: str, qubits: int) -> str:
     Raises:
         ConfigError: the circuit cannot be used.
     """
-    if model in MODELS:
-        return ""
-    ansatz, network = read_model(model, qubits)
-    return hashlib.sha256((_as_json(ansatz) or _as_read(network)).encode()).hexdigest()
+    return "" if model in MODELS else _digest(read_model(model, qubits)[1])
+
+
+def fingerprint_of(model: str, network: Network) -> str:
+    """Return the `fingerprint` of a model whose circuit has been read."""
+    return "" if model in MODELS else _digest(network)
+
+
+def _digest(network: Network) -> str:
+    return hashlib.sha256((_as_json(network.ansatz) or _as_read(network)).encode()).hexdigest()
 
 
 def _as_json(ansatz: Ansatz) -> str | None:

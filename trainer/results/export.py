@@ -1,8 +1,6 @@
 """The model folder: weights, what is needed to rebuild the model, and a servable form of it."""
 
-import contextlib
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import tf_keras
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.descriptions import load_description, save_description
 from trainer.errors import ArtifactError
-from trainer.folders import check_room, new_folder, readable, why_not_written
+from trainer.folders import check_room, new_folder, readable, written_by_library
 from trainer.model import build_model
 from trainer.provenance import provenance
 from trainer.quantum.fingerprint import fingerprint
@@ -57,7 +55,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
     which = "last" if config.options.weights == "last" else "best"
     epoch = exported_epoch(history, config.options.weights)
     model = build_model(config)
-    with new_folder(folder) as unfinished, _written_by_libraries(unfinished):
+    with new_folder(folder) as unfinished, written_by_library("output", unfinished, tf.errors.OpError):
         check_room(unfinished, _ROOM + sum(array.nbytes for array in checkpoint.weights))
         if config.options.weights == "both":
             assign(model.trainable_variables, checkpoint.weights)
@@ -137,19 +135,6 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
     with readable("model", weights):
         model.load_weights(weights)
     return model, description
-
-
-@contextlib.contextmanager
-def _written_by_libraries(folder: Path) -> Iterator[None]:
-    """Report in one line why TensorFlow cannot write; there was room before, but disks fill up.
-
-    Raises:
-        ArtifactError: a file cannot be written.
-    """
-    try:
-        yield
-    except tf.errors.OpError:
-        raise ArtifactError(f"output: cannot be written ({why_not_written(folder)}). Given: {folder}") from None
 
 
 def _sha256(path: Path) -> str:

@@ -10,7 +10,6 @@ import tf_keras
 
 from trainer import data
 from trainer.config import ExperimentConfig
-from trainer.data import Samples
 from trainer.model import PRECISION, dense_layers
 
 
@@ -68,7 +67,7 @@ def fresh_mse(
     model: tf_keras.Model, config: ExperimentConfig, weights: Sequence[npt.NDArray[Any]] | None = None
 ) -> float:
     """Return the mean squared error over an experiment's 10,000 fresh samples, of exact readouts whatever its shots."""
-    samples: Samples = data.fresh(config.qubits, config.seed)
+    samples = data.fresh(config.qubits, config.seed)
     servable = ServableModel(model, weights)
     predictions = servable.predict(samples.qubit, samples.angle)["prediction"]
     return float(np.mean((predictions.numpy().astype(np.float64) - samples.label) ** 2))

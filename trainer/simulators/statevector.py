@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from trainer.config import STATEVECTOR_MAX_QUBITS
 from trainer.errors import ConfigError
 from trainer.simulators import excitations
 from trainer.simulators.blocks import Matrices, fuse
@@ -28,13 +29,11 @@ _COPIES = 10
 _LEAST_COLUMNS = 2
 # Up to so many amplitudes complex128 takes no longer.
 _FEW_AMPLITUDES = 2**15
-# Amplitudes are numbered in int32.
-_MOST_QUBITS = 30
 
 
 def estimate(network: Network, limits: Limits) -> Cost:
     """Return the cost of a training step; its memory is the least that will do."""
-    if network.qubits > _MOST_QUBITS:
+    if network.qubits > STATEVECTOR_MAX_QUBITS:
         return Cost(memory=math.inf)
     column = _column_bytes(network, limits)
     count = 1 + network.qubits if limits.batch > network.qubits else limits.batch
@@ -53,10 +52,10 @@ def create(network: Network, limits: Limits) -> "StateVector":
     Raises:
         ConfigError: not even a few states fit.
     """
-    if network.qubits > _MOST_QUBITS:
+    if network.qubits > STATEVECTOR_MAX_QUBITS:
         raise ConfigError(
-            f"qubits: must be at most {_MOST_QUBITS} with simulator statevector, which holds 2^qubits amplitudes. "
-            f"Given: {network.qubits}"
+            f"qubits: must be at most {STATEVECTOR_MAX_QUBITS} with simulator statevector, which holds 2^qubits "
+            f"amplitudes. Given: {network.qubits}"
         )
     column = _column_bytes(network, limits)
     columns = int(limits.memory // column)

@@ -37,9 +37,9 @@ class TensorFlowQuantum:
         angle = sympy.Symbol(_ANGLE)
         while angle.name in names:
             angle = sympy.Symbol(f"{angle.name}_")
-        preparation, circuit = cluster_state(qubits), ansatz.circuit.unfreeze(copy=False)
+        preparation = cluster_state(qubits)
         self._circuits = tfq.convert_to_tensor(
-            [preparation + cirq.Circuit(cirq.rx(angle)(qubit)) + circuit for qubit in qubits]
+            [preparation + cirq.Circuit(cirq.rx(angle)(qubit)) + ansatz.circuit for qubit in qubits]
         )
         self._names = tf.constant([angle.name, *names])
         self._readouts = tfq.convert_to_tensor([[1.0 * cirq.Z(qubit) for qubit in ansatz.readouts]])
@@ -90,10 +90,10 @@ def create(network: Network, _: Limits) -> TensorFlowQuantum:
     tfq = _library()
     ansatz, qubits = network.ansatz, network.ring
 
-    def runs(circuit: cirq.AbstractCircuit, gates: Sequence[Gate]) -> bool:
+    def runs(circuit: cirq.Circuit, gates: Sequence[Gate]) -> bool:
         # The library refuses most gates that it lacks and writes the others as another gate, so its text is read back.
         try:
-            (written,) = tfq.from_tensor(tfq.convert_to_tensor([circuit.unfreeze(copy=False)]))
+            (written,) = tfq.from_tensor(tfq.convert_to_tensor([circuit]))
             taken = read_gates(written.all_operations(), ansatz.symbols, qubits)
         except (ValueError, TypeError, RuntimeError, ConfigError):
             return False

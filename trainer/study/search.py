@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from trainer import data
-from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS, field_type
+from trainer.config import WORDS, field_type
 from trainer.errors import ConfigError, given, one_line
 
-FIELDS = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
 MAX_TRIALS = 1000
 # The largest bound of a range, in size, so that its width is finite too.
 _MOST = 1e300
@@ -80,7 +79,7 @@ def _check(search: Search) -> None:
             f"random: must say how many trials are drawn from the ranges. Given: {', '.join(search.ranges)}"
         )
     for name in (*search.grid, *search.ranges):
-        if name not in FIELDS:
+        if name not in WORDS:
             raise ConfigError(f"study: only the experiment's words can be searched. Given: {name}")
         if name in search.grid and name in search.ranges:
             raise ConfigError(f"{name}: must have either values or a range. Given: both")
@@ -89,7 +88,7 @@ def _check(search: Search) -> None:
             raise ConfigError(f"{name}: must have at least one value. Given: none")
     for name, bounds in search.ranges.items():
         lowest = 0 if bounds.scale == "log" else -math.inf
-        if field_type(FIELDS[name]) is str or bounds.scale not in _SCALES or not lowest < bounds.low < bounds.high:
+        if field_type(WORDS[name]) is str or bounds.scale not in _SCALES or not lowest < bounds.low < bounds.high:
             raise ConfigError(
                 f"{name}: a range must be of numbers, the lower first, above 0 on a log scale. Given: "
                 f"{bounds.low:g} to {bounds.high:g}, {bounds.scale}"
@@ -116,7 +115,7 @@ def _drawn(name: str, search: Search, unit: float) -> Any:
     if name in search.grid:
         return search.grid[name][int(unit * len(search.grid[name]))]
     bounds = search.ranges[name]
-    whole = field_type(FIELDS[name]) is int
+    whole = field_type(WORDS[name]) is int
     low, high = (bounds.low, bounds.high + whole) if whole else (bounds.low, bounds.high)
     value = low * (high / low) ** unit if bounds.scale == "log" else low + (high - low) * unit
     return min(math.floor(value), int(bounds.high)) if whole else value

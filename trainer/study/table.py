@@ -5,9 +5,8 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from trainer.config import ExperimentConfig
+from trainer.config import WORDS, ExperimentConfig
 from trainer.results import page
-from trainer.study.search import FIELDS
 from trainer.study.trials import FailedTrial, Trial, best
 
 _MEASURED = ("train_loss", "val_loss", "val_accuracy", "fresh_mse", "weights_epoch", "epochs")
@@ -19,7 +18,7 @@ def table(trials: Sequence[Trial | FailedTrial]) -> tuple[list[str], list[list[A
     Where one has failed, the last column says why.
     """
     words = [_words(trial.experiment) for trial in trials]
-    differing = [name for name in FIELDS if len({own[name] for own in words}) > 1]
+    differing = [name for name in WORDS if len({own[name] for own in words}) > 1]
     failures = [trial.reason if isinstance(trial, FailedTrial) else "" for trial in trials]
     chosen = None if all(failures) else best(trials)
     rows = [

@@ -164,7 +164,7 @@ def _load(path: Path) -> Checkpoint:
             arrays = {name: archive[name] for name in archive.files}
         description = json.loads(str(arrays.pop("description")))
         # A damaged directory of the file may make arrays empty, or hide them. The oldest checkpoints have no digest.
-        if description.get("digest", _digest(arrays)) != _digest(arrays):
+        if "digest" in description and description["digest"] != _digest(arrays):
             raise ValueError("its arrays are not those that were saved")
         return Checkpoint(
             config=ExperimentConfig.model_validate(description["config"]),

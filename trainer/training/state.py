@@ -14,7 +14,7 @@ from trainer import data
 from trainer.config import ExperimentConfig
 from trainer.errors import ArtifactError, TrainingError, given
 from trainer.model import build_model, build_optimizer
-from trainer.quantum.fingerprint import fingerprint
+from trainer.quantum.fingerprint import fingerprint, fingerprint_of
 from trainer.results.serving import fresh_mse
 from trainer.training import checkpoints
 from trainer.training.batches import Shards, shard
@@ -42,11 +42,11 @@ class Training:
         saved: Checkpoint | None,
     ) -> None:
         self.config, self.dataset, self.folder = config, dataset, folder
-        self._circuit = fingerprint(config.model, config.qubits)
         with strategy.scope():
             self.model = build_model(config)
             self.optimizer = build_optimizer(config)
             self.optimizer.build(self.model.trainable_variables)
+        self._circuit = fingerprint_of(config.model, self.model.get_layer("quantum").simulator.network)
         self.history: list[Epoch] = []
         self.best_weights: tuple[npt.NDArray[np.float64], ...] = ()
         if saved:

@@ -18,10 +18,9 @@ from tensorboard.plugins.hparams import api_pb2
 from tensorboard.plugins.hparams.summary import experiment_pb, session_start_pb
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 
-from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig, field_type
+from trainer.config import EXPERIMENT_FIELDS, WORDS, ExperimentConfig, field_type
 from trainer.data import Samples
-from trainer.errors import ArtifactError
-from trainer.folders import why_not_written
+from trainer.folders import written_by_library
 from trainer.quantum.drawing import draw
 from trainer.training.history import Epoch
 from trainer.training.steps import Measures
@@ -95,18 +94,8 @@ class EventLog:
             for writer in self._writers.values():
                 writer.close()
 
-    @contextlib.contextmanager
-    def _written(self) -> Iterator[None]:
-        """Report in one line why TensorFlow cannot write.
-
-        Raises:
-            ArtifactError: a file cannot be written.
-        """
-        try:
-            yield
-        except tf.errors.OpError:
-            reason = why_not_written(self._folder)
-            raise ArtifactError(f"logs: cannot be written ({reason}). Given: {self._folder}") from None
+    def _written(self) -> contextlib.AbstractContextManager[None]:
+        return written_by_library("logs", self._folder, tf.errors.OpError)
 
     def _write(self, run: str, summary: Summary, step: int) -> None:
         # One operation for all that belongs to a step: one for each scalar would take as long as an epoch.
@@ -156,14 +145,13 @@ def event_log(
 
 def _table_of_runs() -> Summary:
     """Return the columns of the hparams table: every word with its type, and the losses and accuracies."""
-    words = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
     metrics = [
         api_pb2.MetricInfo(name=api_pb2.MetricName(group=run, tag=tag), display_name=name)
         for run, tags in _METRICS.items()
         for tag, name in tags.items()
     ]
     return experiment_pb(
-        [api_pb2.HParamInfo(name=name, type=_DATA_TYPES[field_type(field)]) for name, field in words.items()], metrics
+        [api_pb2.HParamInfo(name=name, type=_DATA_TYPES[field_type(field)]) for name, field in WORDS.items()], metrics
     )
 
 

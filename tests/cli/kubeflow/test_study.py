@@ -3,20 +3,8 @@
 from pathlib import Path
 
 from tests.backend import FakeBackend, spec_of
-from tests.cli.conftest import Typed
+from tests.cli.conftest import STUDY, Typed
 from trainer.config import from_mapping
-
-STUDY = """
-qubits: 4
-rounds: 12
-batch_size: 8
-epochs: 3
-workers: 1
-strategy: none
-grid:
-  learning_rate: [0.0001, 0.02]
-  model: [hybrid, deep]
-"""
 
 
 def test_a_backend_gets_the_search_and_the_words_that_all_trials_share(

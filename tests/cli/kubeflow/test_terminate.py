@@ -1,4 +1,4 @@
-"""qcnn terminate as a user types it; what it does on a cluster is tested in tests/cluster."""
+"""qcnn terminate as a user types it; what it does on a cluster: test_end_run.py and tests/kfp."""
 
 import itertools
 import json

@@ -10,20 +10,9 @@ from pathlib import Path
 import pytest
 
 from cli.local.past_runs import find_runs, read_run
-from tests.cli.conftest import Typed
+from tests.cli.conftest import STUDY, Typed
 
 QCNN = Path(sys.executable).with_name("qcnn")
-STUDY = """
-qubits: 4
-rounds: 12
-batch_size: 8
-epochs: 3
-workers: 1
-strategy: none
-grid:
-  learning_rate: [0.0001, 0.02]
-  model: [hybrid, deep]
-"""
 
 
 @pytest.fixture(scope="module")

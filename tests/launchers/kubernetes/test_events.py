@@ -1,8 +1,10 @@
 """What events say, in the words of the operator and the kubelet (seen on a real cluster)."""
 
+import dataclasses
 from typing import Any
 
 from launchers.kubernetes import events
+from tests.launchers.kubernetes.processes import process
 
 JOB: dict[str, Any] = {"metadata": {"name": "a", "creationTimestamp": "2026-01-31T12:00:00Z"}}
 
@@ -22,7 +24,7 @@ def test_restarts_are_the_lives_of_processes_beyond_the_first() -> None:
     ]
     assert events.restarts(JOB, [], []) == 0
     assert events.restarts(JOB, found, []) == 1
-    assert events.restarts(JOB, found, [{"metadata": {"name": first, "uid": "e"}}]) == 2
+    assert events.restarts(JOB, found, [dataclasses.replace(process("0e"), pod=first, uid="e")]) == 2
 
 
 def test_workers_that_begin_again_together_are_one_restart() -> None:

@@ -18,13 +18,7 @@ def _seen(*moments: str, restarts: int | None = 3, leader: str = "worker 0", **o
     """Return what is known after the pods were looked at, each time as in "0a 1a:137"."""
     seen = Seen(leader, restarts, Lives("job 0"))
     for moment in moments:
-        processes = [process(word) for word in moment.split()]
-        seen = dataclasses.replace(
-            seen,
-            processes=processes,
-            lives=seen.lives.see(processes, suspended=False),
-            known={**seen.known, **{each.uid: each for each in processes}},
-        )
+        seen = seen.see([process(word) for word in moment.split()], suspended=False)
     return dataclasses.replace(seen, **of_job)  # type: ignore[arg-type]
 
 
@@ -127,9 +121,6 @@ def test_a_job_that_replaces_another_has_lost_what_that_one_had() -> None:
     assert verdict.lives
     assert verdict.lives.restarts == 1
     replaced = Seen("worker 0", 1, verdict.lives.moved_to("job 1"), processes=[], known={})
-    lost = [process("0c:137", job=1)]
-    again = dataclasses.replace(
-        replaced, processes=lost, lives=replaced.lives.see(lost, suspended=False), known={lost[0].uid: lost[0]}
-    )
+    again = replaced.see([process("0c:137", job=1)], suspended=False)
     assert _summary(judge(replaced)) == GO_ON
     assert _summary(judge(again)) == (Action.GIVE_UP, "worker 0", False)

@@ -4,8 +4,6 @@ import contextlib
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -27,11 +25,9 @@ PODS_FAILED = "TFJob a is failed because 1 Worker replica(s) failed."
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ApiServer]:
-    with contextlib.closing(ApiServer()) as server:
-        monkeypatch.setenv("KUBECONFIG", server.write_kubeconfig(tmp_path / "kubeconfig"))
-        monkeypatch.setattr(patience, "REFUSAL_SECONDS", 0.0)
-        yield server
+def server(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> ApiServer:
+    monkeypatch.setattr(patience, "REFUSAL_SECONDS", 0.0)
+    return api_server
 
 
 def _manifest(restarts: int = 1, memory: str = "1Gi", lease_seconds: int | None = 600) -> Manifest:

@@ -32,8 +32,8 @@ def _spec(job: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_prediction_runs_as_the_training_did_but_alone() -> None:
     trained = _trained()
-    made, of_pod = for_training(trained), trained["spec"]["tfReplicaSpecs"]["Worker"]["template"]
-    (container,), (of_training_container,) = _spec(made)["containers"], of_pod["spec"]["containers"]
+    made, pod_template = for_training(trained), trained["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+    (container,), (of_training_container,) = _spec(made)["containers"], pod_template["spec"]["containers"]
     place = f"gs://bucket/{trained['metadata']['name']}/model"
     assert container["command"] == ["python", "-m", "trainer.predict", "--model", place]
     same = ("image", "imagePullPolicy", "env", "resources", "securityContext", "volumeMounts")

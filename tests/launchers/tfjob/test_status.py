@@ -7,8 +7,9 @@ import pytest
 
 from launchers.job import Job
 from launchers.kubernetes.identity import Identity
-from launchers.kubernetes.pods import Process
+from launchers.kubernetes.pods import Process, read
 from launchers.pod import Pod
+from launchers.tfjob.kind import TFJOB
 from launchers.tfjob.manifest import Policy, tfjob
 from launchers.tfjob.status import process_state, process_statuses, status_of
 from tests.launchers.kubernetes.processes import process
@@ -47,7 +48,7 @@ def test_a_job_is_told_with_its_processes_times_and_outputs() -> None:
     ]
     job = _job(startTime="2026-01-31T11:00:30Z")
     name = job["metadata"]["name"]
-    status = status_of(job, pods, scheduled, NOON)
+    status = status_of(job, [read(pod, TFJOB) for pod in pods], scheduled, NOON)
     assert (status.name, status.run, status.state, status.message) == (name, "run", "Running", "it runs")
     assert (status.processes, status.running, status.restarts) == (3, 2, 1)
     assert (status.age, status.duration) == (3600, 3570)
@@ -86,7 +87,7 @@ def test_why_a_process_does_not_start_is_asked_of_events_where_its_pod_does_not_
         return "by events"
 
     def troubles(*pods: dict[str, Any], **status: Any) -> list[str | None]:
-        return [each.trouble for each in process_statuses(_job(**status), pods, ask)]
+        return [each.trouble for each in process_statuses(_job(**status), [read(pod, TFJOB) for pod in pods], ask)]
 
     image = {"waiting": {"reason": "ErrImagePull", "message": "none"}}
     assert troubles(_pod(0, **RUNNING), _pod(1, **image), _pod(2, **RUNNING)) == [
@@ -104,7 +105,7 @@ def test_why_a_process_does_not_start_is_asked_of_events_where_its_pod_does_not_
 
 def test_processes_are_told_in_order_those_without_a_pod_included() -> None:
     pods = [_pod(1, terminated={"exitCode": 3, "reason": "Error"})]
-    first, second, _ = process_statuses(_job(), pods, lambda _: None)
+    first, second, _ = process_statuses(_job(), [read(pod, TFJOB) for pod in pods], lambda _: None)
     assert (first.name, first.pod, first.state, first.exit_code) == ("worker 0", None, "waiting", None)
     assert (second.name, second.pod, second.state, second.exit_code) == (
         "worker 1",

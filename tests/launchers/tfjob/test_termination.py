@@ -1,12 +1,8 @@
 """What a launcher leaves that is told to end, with an API server that keeps objects in memory."""
 
-import contextlib
-import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -23,19 +19,10 @@ with Termination(api, "mine", lambda: sys.argv[1] == "evicted").installed():
 """
 
 
-@pytest.fixture
-def server() -> Iterator[ApiServer]:
-    with contextlib.closing(ApiServer()) as server:
-        yield server
-
-
-def _end(server: ApiServer, number: signal.Signals, tmp_path: Path, why: str = "terminated") -> tuple[int, str]:
+def _end(number: signal.Signals, why: str = "terminated") -> tuple[int, str]:
     """Tell a launcher to end; return its exit code and the line with which it ended."""
-    environment = {**os.environ, "KUBECONFIG": server.write_kubeconfig(tmp_path / "kubeconfig")}
     command = [sys.executable, "-c", _PROGRAM, why]
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as launcher:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as launcher:
         assert launcher.stdout
         assert launcher.stdout.readline() == "up\n"
         launcher.send_signal(number)
@@ -44,23 +31,21 @@ def _end(server: ApiServer, number: signal.Signals, tmp_path: Path, why: str = "
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_launcher_that_is_told_to_end_deletes_its_job(
-    server: ApiServer, tmp_path: Path, number: signal.Signals
-) -> None:
+def test_a_launcher_that_is_told_to_end_deletes_its_job(api_server: ApiServer, number: signal.Signals) -> None:
     for name in ("mine", "another"):
-        server.put("tfjobs", {"metadata": {"name": name}})
-    code, said = _end(server, number, tmp_path)
+        api_server.put("tfjobs", {"metadata": {"name": name}})
+    code, said = _end(number)
     assert (code, said) == (128 + number, f"ended by {number.name}; its TFJob is deleted. Given: mine\n")
-    assert [job["metadata"]["name"] for job in server.all("tfjobs")] == ["another"]
+    assert [job["metadata"]["name"] for job in api_server.all("tfjobs")] == ["another"]
 
 
-def test_a_launcher_that_has_created_nothing_says_so(server: ApiServer, tmp_path: Path) -> None:
-    code, said = _end(server, signal.SIGTERM, tmp_path)
+def test_a_launcher_that_has_created_nothing_says_so(api_server: ApiServer) -> None:
+    code, said = _end(signal.SIGTERM)
     assert (code, said) == (143, "ended by SIGTERM; no TFJob of it was found. Given: mine\n")
 
 
-def test_a_launcher_whose_pod_is_evicted_leaves_its_job_to_the_next(server: ApiServer, tmp_path: Path) -> None:
-    server.put("tfjobs", {"metadata": {"name": "mine"}})
-    code, said = _end(server, signal.SIGTERM, tmp_path, "evicted")
+def test_a_launcher_whose_pod_is_evicted_leaves_its_job_to_the_next(api_server: ApiServer) -> None:
+    api_server.put("tfjobs", {"metadata": {"name": "mine"}})
+    code, said = _end(signal.SIGTERM, "evicted")
     assert (code, said) == (143, "ended by SIGTERM, as its pod is; its TFJob stays. Given: mine\n")
-    assert server.get("tfjobs", "mine")
+    assert api_server.get("tfjobs", "mine")

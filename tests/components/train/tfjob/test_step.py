@@ -1,8 +1,6 @@
 """The train step on a cluster, with an API server that keeps objects in memory."""
 
-import contextlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,12 +20,10 @@ ATTEMPT = f"{TASK_FOLDER}/attempt-1/training"
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ApiServer]:
-    with contextlib.closing(ApiServer()) as server:
-        monkeypatch.setenv("KUBECONFIG", server.write_kubeconfig(tmp_path / "kubeconfig"))
-        monkeypatch.setenv(RUN_VARIABLE, "run-1")
-        monkeypatch.delenv("KFP_POD_NAME", raising=False)
-        yield server
+def server(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> ApiServer:
+    monkeypatch.setenv(RUN_VARIABLE, "run-1")
+    monkeypatch.delenv("KFP_POD_NAME", raising=False)
+    return api_server
 
 
 def test_the_outputs_lie_where_every_attempt_of_the_step_finds_them(server: ApiServer) -> None:
