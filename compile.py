@@ -10,7 +10,7 @@ from pipelines.compilation import compile_qcnn, compile_study
 from pipelines.critical_path import critical_path
 from pipelines.targets import TARGETS
 from pipelines.viewing import Viewer
-from trainer.config import from_mapping, read_file
+from trainer.config import as_parameters, read_file
 from trainer.errors import ConfigError
 
 
@@ -38,7 +38,7 @@ def main(image: str, pod: Path | None, config: Path | None, address: str, button
     """Write each compiled pipeline, one file per target."""
     try:
         settings = read_file(pod, "pod") if pod else {}
-        words = from_mapping(read_file(config)).model_dump() if config else {}
+        words = as_parameters(read_file(config)) if config else {}
         output.mkdir(parents=True, exist_ok=True)
         with_viewer = functools.partial(compile_qcnn, viewer=Viewer(address, button))
         for target_name, target in TARGETS.items():

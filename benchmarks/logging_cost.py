@@ -36,7 +36,7 @@ def measure(words: dict[str, object]) -> list[object]:
         measures = np.ones((steps, 3))
 
         def save() -> None:
-            training.save(complete=False)
+            training.save()
             save_history(history, folder / "history.csv")
 
         saving = _median(lambda _: save())

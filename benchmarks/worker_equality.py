@@ -26,7 +26,7 @@ def train_with(workers: int, samples: int, folder: Path) -> tuple[npt.NDArray[np
     checkpoint = checkpoints.load_latest(folder / "training" / "checkpoints")
     assert checkpoint
     losses = np.array([[epoch.train_loss, epoch.val_loss] for epoch in checkpoint.history])
-    return losses, np.concatenate([weights.ravel() for weights in checkpoint.weights])
+    return losses, np.concatenate([weights.ravel() for weights in checkpoint.line.weights])
 
 
 def main() -> None:

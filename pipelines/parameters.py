@@ -5,7 +5,8 @@ from typing import Any
 
 from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig, describe
 
-DEFAULTS = ExperimentConfig()
+# What rules choose is left open: other words of a run may differ.
+DEFAULTS = ExperimentConfig.model_construct()
 # Trials of a study that are trained at the same time.
 PARALLELISM = 2
 

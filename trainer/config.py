@@ -10,11 +10,21 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import annotated_types
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from ruamel.yaml import YAML
 from ruamel.yaml.nodes import CollectionNode, MappingNode, Node
 
+from trainer import defaults
 from trainer.errors import ConfigError, given, one_line
 
 MODELS = ("hybrid", "deep")
@@ -36,6 +46,8 @@ _CUSTOM_MODEL = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _MOST_BYTES = 1_000_000
 _MOST_VALUES = 10_000
 _BATCH_RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
+_TARGET = re.compile(r"(floor\+)?((?:[0-9]{1,9}\.?|[0-9]{0,9}\.[0-9]{1,20})(?:e-?[0-9]{1,2})?)")
+_RULE = "0 takes a number with which the size trains"
 
 
 def _whole(value: object) -> object:
@@ -57,6 +69,12 @@ def _batch_range(value: str) -> str:
     return value
 
 
+def _target(value: str) -> str:
+    if value and not _TARGET.fullmatch(value):
+        raise ValueError("no loss to stop at")
+    return value
+
+
 def _known_model(value: str) -> str:
     if value not in MODELS and not _CUSTOM_MODEL.fullmatch(value):
         raise ValueError("unknown model")
@@ -72,6 +90,12 @@ Model = Annotated[
 Folder = Annotated[str, Allowed("a path or an address in a bucket, or empty for none")]
 BatchRange = Annotated[
     str, AfterValidator(_batch_range), Allowed("first-last with 1 <= first <= last, such as 10-20, or empty for none")
+]
+
+Target = Annotated[
+    str,
+    AfterValidator(_target),
+    Allowed("a loss such as 0.2, a distance from the model's floor such as floor+0.01, or empty for never"),
 ]
 
 
@@ -104,6 +128,7 @@ class Options(_Frozen):
         le=1_000_000,
         description="Epochs without a lower validation loss after which training stops; 0 never stops it.",
     )
+    stop_at: Target = Field("", description="Validation loss at which training stops, once it is reached.")
     weights: Literal["last", "best", "both"] = Field(
         "last", description="Weights to export and evaluate, best by validation loss; both evaluates the best."
     )
@@ -120,6 +145,30 @@ class Options(_Frozen):
     profile_batches: BatchRange = Field(
         "10-20", description="Batches that the chief profiles, counted from 1 over all epochs."
     )
+    schedule: Literal["cosine", "constant"] = Field(
+        "cosine", description="How the learning rate goes on once it is reached: falling to zero, or as it is."
+    )
+    warmup: float = Field(
+        0.05, ge=0, lt=1, description="Share of the updates over which the learning rate rises to its value."
+    )
+    readouts: Literal["centred", "plain"] = Field(
+        "centred",
+        description="What the dense layers take: readouts less their values without an excitation, or as they are.",
+    )
+    initialization: Literal["normal", "uniform"] = Field(
+        "normal",
+        description="How the quantum parameters begin, in turns of pi: normal, or uniform in [0, 2 pi), as published.",
+    )
+    initialization_scale: float = Field(
+        0.5, ge=0, le=100, description="Standard deviation of initialization normal; a small one begins near identity."
+    )
+    starts: Integer = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="Initial weights that are tried for a tenth of the epochs each; the one with the lowest validation "
+        f"loss goes on. {_RULE}: several of deep.",
+    )
     shots: Integer = Field(
         0,
         ge=0,
@@ -133,16 +182,26 @@ class Options(_Frozen):
         bounds = _BATCH_RANGE.fullmatch(self.profile_batches)
         return range(int(bounds[1]) - 1, int(bounds[2])) if bounds else range(0)
 
+    @property
+    def target(self) -> tuple[bool, float] | None:
+        """Whether `stop_at` is a distance from the floor, and its number; None for never."""
+        found = _TARGET.fullmatch(self.stop_at)
+        return (bool(found[1]), float(found[2])) if found else None
+
+
+# Words of which 0 takes what a rule says; so does the option starts.
+RULES = ("rounds", "epochs", "batch_size")
+
 
 class ExperimentConfig(_Frozen):
     """One experiment; the fields are the CLI's flags and the pipeline's parameters."""
 
     qubits: Integer = Field(8, ge=4, le=MAX_QUBITS, description="Qubits on the ring.")
     rounds: Integer = Field(
-        20,
-        ge=1,
+        0,
+        ge=0,
         le=1_000_000,
-        description=f"Excitation rounds: rounds x qubits samples are generated, at most {MAX_SAMPLES}.",
+        description=f"Excitation rounds: rounds x qubits samples are generated, at most {MAX_SAMPLES}. {_RULE}.",
     )
     seed: Integer = Field(
         0,
@@ -172,19 +231,41 @@ class ExperimentConfig(_Frozen):
         "multi_worker", description="TensorFlow's distribution strategy."
     )
     workers: Integer = Field(2, ge=1, le=512, description="Training processes.")
-    epochs: Integer = Field(50, ge=1, le=1_000_000, description="Passes over the training samples.")
+    epochs: Integer = Field(0, ge=0, le=1_000_000, description=f"Passes over the training samples. {_RULE}.")
     batch_size: Integer = Field(
-        32,
-        ge=1,
+        0,
+        ge=0,
         le=MAX_SAMPLES,
         description="Samples a step, over all workers together, at least one for each; "
-        f"times qubits at most {_MAX_BATCH_QUBITS}.",
+        f"times qubits at most {_MAX_BATCH_QUBITS}. {_RULE}.",
     )
-    learning_rate: float = Field(0.02, gt=0, description="Learning rate of the optimizer.")
+    learning_rate: float = Field(0.05, gt=0, description="Learning rate of the optimizer, at its highest.")
     options: Options = Field(default_factory=Options, description="Everything else.")
 
-    def model_post_init(self, _: Any) -> None:
-        """Refuse combinations that cannot run."""
+    @model_validator(mode="wrap")
+    @classmethod
+    def _complete(cls, values: Any, handler: ModelWrapValidatorHandler["ExperimentConfig"]) -> "ExperimentConfig":
+        """Take what the rules say where a word is 0, and refuse combinations that cannot run."""
+        config = handler(values)
+        if not all(config._rule_words().values()):
+            config = handler(config._by_rules())
+        config._check()
+        return config
+
+    def _rule_words(self) -> dict[str, int]:
+        return {**{name: getattr(self, name) for name in RULES}, "starts": self.options.starts}
+
+    def _by_rules(self) -> dict[str, Any]:
+        """Return all words, those that are 0 as `trainer.defaults` says."""
+        model, words = self.model, self.model_dump()
+        words["rounds"] = self.rounds or defaults.rounds(model, self.qubits, self.options.train_fraction, MAX_SAMPLES)
+        samples = max(1, round(self.options.train_fraction * words["rounds"] * self.qubits))
+        words["batch_size"] = self.batch_size or defaults.batch_size(samples, self.workers)
+        words["epochs"] = self.epochs or defaults.epochs(model, samples, words["batch_size"])
+        words["options"]["starts"] = self.options.starts or defaults.starts(model)
+        return words
+
+    def _check(self) -> None:
         if self.batch_size < self.workers:
             raise ConfigError(
                 f"batch_size: must be at least workers ({self.workers}), so that every worker has a sample. "
@@ -212,6 +293,7 @@ class ExperimentConfig(_Frozen):
                 "validation_fraction: train_fraction + validation_fraction must be less than 1, so that a test split "
                 f"is left. Given: {train} + {validation}"
             )
+        self._check_target()
         counts = self.split_counts
         if min(dataclasses.astuple(counts)) < 1:
             raise ConfigError(
@@ -219,6 +301,17 @@ class ExperimentConfig(_Frozen):
                 f"Given: {self.rounds} rounds of {self.qubits} qubits, split {counts.train} / {counts.validation} "
                 f"/ {counts.test}"
             )
+
+    def _check_target(self) -> None:
+        if self.options.target and self.options.target[0]:
+            # NumPy is not needed for anything else here.
+            from trainer.quantum.floor import floor_of
+
+            if floor_of(self.model, self.hidden_activation) is None:
+                raise ConfigError(
+                    f"stop_at: no floor is known of model {self.model} with hidden_activation "
+                    f"{self.hidden_activation}; give a loss such as 0.2. Given: {self.options.stop_at}"
+                )
 
     @property
     def split_counts(self) -> "SplitCounts":
@@ -241,6 +334,9 @@ class SplitCounts:
     validation: int
     test: int
 
+
+# What training was before these were words.
+_EARLIER = {"schedule": "constant", "warmup": 0.0, "readouts": "plain", "initialization": "uniform", "starts": 1}
 
 # The typed parameters of the pipeline; `options` carries the rest.
 EXPERIMENT_FIELDS: dict[str, FieldInfo] = {
@@ -306,6 +402,28 @@ def from_mapping(values: Mapping[str, Any]) -> ExperimentConfig:
         return ExperimentConfig.model_validate(dict(values))
     except ValidationError as error:
         raise ConfigError(_explain(error)) from None
+
+
+def as_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all words of an experiment, checked; what rules choose stays 0, as other words may still change.
+
+    Raises:
+        ConfigError: as `from_mapping`.
+    """
+    words = from_mapping(values).model_dump()
+    given = values.get("options") or {}
+    options = {**words["options"], "starts": given.get("starts", 0)}
+    return {**words, **{name: values.get(name, 0) for name in RULES}, "options": options}
+
+
+def from_saved(values: Mapping[str, Any]) -> ExperimentConfig:
+    """Return an experiment that was kept with a result; a word that came later has the value that stood for it then.
+
+    Raises:
+        ConfigError: as `from_mapping`.
+    """
+    options = values.get("options", {})
+    return from_mapping({**values, "options": {**_EARLIER, **options}} if isinstance(options, Mapping) else values)
 
 
 def from_json(text: str) -> ExperimentConfig:

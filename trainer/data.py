@@ -23,7 +23,7 @@ _DESCRIPTION = "dataset.json"
 _PI = np.float32(np.pi)
 
 # One stream of random bits per purpose, so that no draw depends on how many another made.
-_ANGLES, _SPLIT, _ORDER, _TRAIN_SHOTS, _VALIDATION_SHOTS, _TEST_SHOTS, _STUDY, _FRESH = range(8)
+_ANGLES, _SPLIT, _ORDER, _TRAIN_SHOTS, _VALIDATION_SHOTS, _TEST_SHOTS, _STUDY, _FRESH, _START = range(9)
 _SHOTS = {"train": _TRAIN_SHOTS, "validation": _VALIDATION_SHOTS, "test": _TEST_SHOTS}
 
 
@@ -87,6 +87,11 @@ def study_units(seed: int, count: int) -> list[float]:
     """Return the numbers in [0, 1) that the trials of a random search are drawn from; more begin with the same."""
     units: list[float] = random_units(_STUDY, seed, count).tolist()
     return units
+
+
+def start_seed(seed: int, start: int) -> int:
+    """Return the seed of the weights that a start begins with; the first begins with the experiment's own."""
+    return int(random_bits(_START, seed, 1, stream=start)[0] >> np.uint64(33)) if start else seed
 
 
 def label_of(angle: npt.NDArray[np.float32]) -> npt.NDArray[np.int8]:

@@ -5,47 +5,56 @@ order and on however many workers they are made, so training does not depend on 
 """
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
 
-from trainer import simulators
+from trainer import data, simulators
 from trainer.config import ExperimentConfig
 from trainer.quantum import circuits
 from trainer.simulators import Batch, Limits
 
 PRECISION = "float64"
-_OPTIMIZERS = {
-    "adam": tf_keras.optimizers.Adam,
-    "sgd": tf_keras.optimizers.SGD,
-    "rmsprop": tf_keras.optimizers.RMSprop,
-    "adagrad": tf_keras.optimizers.Adagrad,
-    "adamax": tf_keras.optimizers.Adamax,
-    "nadam": tf_keras.optimizers.Nadam,
-}
 
 
 class QuantumLayer(tf_keras.layers.Layer):
-    """Readouts of the circuit for a batch of samples; its one weight holds the quantum parameters."""
+    """What the dense layers take of a batch of samples; its one weight holds the quantum parameters.
 
-    def __init__(self, ansatz: circuits.Ansatz, simulator: simulators.Simulator, seed: int) -> None:
+    These are the readouts, or where they are `centred` the readouts less those of the state without an excitation.
+    Without that the constant parts of all readouts add up in the prediction: noise that grows with their number, and
+    that a learning rate must fall with. What the network can learn is the same.
+    """
+
+    def __init__(
+        self,
+        ansatz: circuits.Ansatz,
+        simulator: simulators.Simulator,
+        initializer: tf_keras.initializers.Initializer,
+        *,
+        centred: bool,
+    ) -> None:
         # The simulator takes the angle as it is, float32.
         super().__init__(name="quantum", dtype=PRECISION, autocast=False)
         self.ansatz = ansatz
         self.simulator = simulator
+        self.centred = centred
         self.compiles, self.large = simulator.compiles, simulator.large
         # AutoGraph would take seconds to read the simulators' code, in which it finds nothing to rewrite.
         self._expectations = tf.autograph.experimental.do_not_convert(simulator.expectations)
-        # The interval of TensorFlow Quantum's PQC layer, whose weights are exponents too.
-        self.parameters = self.add_weight(
-            name="parameters",
-            shape=(len(ansatz.symbols),),
-            initializer=tf_keras.initializers.RandomUniform(0.0, 2.0 * np.pi, seed=seed),
-        )
+        self.parameters = self.add_weight(name="parameters", shape=(len(ansatz.symbols),), initializer=initializer)
 
     def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
-        """Return Z on the readouts, float64 (batch, readouts)."""
-        qubit, angle = inputs
-        return tf.cast(self._expectations(self.parameters, Batch(qubit, angle)), self.dtype)
+        """Return what the dense layers take, float64 (batch, readouts)."""
+        readouts, unexcited = self.readouts(*inputs)
+        return readouts - unexcited
+
+    def readouts(self, qubit: tf.Tensor, angle: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return Z on the readouts, float64 (batch, readouts), and what to subtract from them, (1, readouts)."""
+        if self.centred:
+            # Turned by no angle, whichever qubit it is: the state without an excitation.
+            qubit, angle = tf.pad(qubit, [[0, 1]]), tf.pad(angle, [[0, 1]])
+        values = tf.cast(self._expectations(self.parameters, Batch(qubit, angle)), self.dtype)
+        return (values[:-1], values[-1:]) if self.centred else (values, tf.zeros_like(values[:1]))
 
 
 def build_model(config: ExperimentConfig) -> tf_keras.Model:
@@ -74,8 +83,12 @@ def assemble(config: ExperimentConfig, ansatz: circuits.Ansatz, simulator: simul
     """Build the network around a simulator of the ansatz."""
     qubit = tf_keras.Input(shape=(), dtype=tf.int32, name="qubit")
     angle = tf_keras.Input(shape=(), dtype=tf.float32, name="angle")
-    outputs = QuantumLayer(ansatz, simulator, config.seed)((qubit, angle))
-    if len(ansatz.readouts) > 1:
+    several = len(ansatz.readouts) > 1
+    centred = several and config.options.readouts == "centred"
+    outputs = QuantumLayer(ansatz, simulator, _quantum_initializer(config, config.seed), centred=centred)(
+        (qubit, angle)
+    )
+    if several:
         outputs = _dense("hidden", config.hidden_units, config.hidden_activation, config.seed)(outputs)
         outputs = _dense("prediction", 1, "linear", config.seed + 1)(outputs)
     model = tf_keras.Model(inputs=(qubit, angle), outputs=outputs, name="qcnn")
@@ -83,15 +96,19 @@ def assemble(config: ExperimentConfig, ansatz: circuits.Ansatz, simulator: simul
     return model
 
 
+def initial_weights(model: tf_keras.Model, config: ExperimentConfig, start: int) -> tuple[npt.NDArray[np.float64], ...]:
+    """Return the weights that a start begins with, as the trainable variables; start 0 is that of `build_model`."""
+    seed = data.start_seed(config.seed, start)
+    layers = dense_layers(model)
+    initial = [_quantum_initializer(config, seed)(model.get_layer("quantum").parameters.shape, PRECISION)]
+    for number, layer in enumerate(layers):
+        initial += [_dense_initializer(seed + number)(layer.kernel.shape, PRECISION), tf.zeros_like(layer.bias)]
+    return tuple(values.numpy() for values in initial)
+
+
 def dense_layers(model: tf_keras.Model) -> list[tf_keras.layers.Dense]:
     """Return what turns readouts into the prediction, in order; none where one readout is the prediction."""
     return [layer for layer in model.layers if isinstance(layer, tf_keras.layers.Dense)]
-
-
-def build_optimizer(config: ExperimentConfig) -> tf_keras.optimizers.Optimizer:
-    """Return the optimizer of an experiment, with Keras' defaults but for the learning rate."""
-    # Not compiled: to enter a compiled program for each variable takes longer than its update.
-    return _OPTIMIZERS[config.optimizer](learning_rate=config.learning_rate, jit_compile=False)
 
 
 def same_sign(label: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:
@@ -104,8 +121,18 @@ def sign_accuracy(label: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(same_sign(label, prediction), axis=-1)
 
 
+def _quantum_initializer(config: ExperimentConfig, seed: int) -> tf_keras.initializers.Initializer:
+    if config.options.initialization == "normal":
+        return tf_keras.initializers.RandomNormal(0.0, config.options.initialization_scale, seed=seed)
+    # The interval of TensorFlow Quantum's PQC layer, whose weights are exponents too.
+    return tf_keras.initializers.RandomUniform(0.0, 2.0 * np.pi, seed=seed)
+
+
 def _dense(name: str, units: int, activation: str, seed: int) -> tf_keras.layers.Dense:
-    initializer = tf_keras.initializers.GlorotUniform(seed=seed)
     return tf_keras.layers.Dense(
-        units, activation=activation, kernel_initializer=initializer, name=name, dtype=PRECISION
+        units, activation=activation, kernel_initializer=_dense_initializer(seed), name=name, dtype=PRECISION
     )
+
+
+def _dense_initializer(seed: int) -> tf_keras.initializers.Initializer:
+    return tf_keras.initializers.GlorotUniform(seed=seed)

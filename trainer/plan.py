@@ -9,7 +9,7 @@ import tensorflow as tf
 from trainer import data
 from trainer.config import ExperimentConfig
 from trainer.expectation import REDUCTION_SECONDS, seconds_on_states
-from trainer.model import assemble, build_optimizer, limits
+from trainer.model import assemble, limits
 from trainer.quantum import circuits
 from trainer.simulators import choice, window
 from trainer.simulators.choice import Estimate
@@ -18,6 +18,7 @@ from trainer.simulators.interface import Batch, Limits, Table
 from trainer.simulators.probe import probe
 from trainer.simulators.registry import SIMULATORS
 from trainer.training.batches import shard
+from trainer.training.optimizer import build_optimizer
 from trainer.training.steps import measuring_epoch, training_epoch
 
 _PROBED_STEPS = 50
@@ -134,7 +135,7 @@ class _Nothing:
 def _rest_of_an_epoch(config: ExperimentConfig, ansatz: circuits.Ansatz, network: Network) -> float:
     """Measure a part of an epoch of one process, without its simulator; return the seconds of the whole."""
     model = assemble(config, ansatz, _Nothing(network))
-    optimizer = build_optimizer(config)
+    optimizer = build_optimizer(config, updates=1)
     optimizer.build(model.trainable_variables)
     strategy = tf.distribute.get_strategy()
     runs = (training_epoch(strategy, model, optimizer), measuring_epoch(strategy, model))

@@ -33,9 +33,14 @@ def sample(expectations: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
     return expectations + tf.stop_gradient(estimates - expectations)
 
 
-def sampled_outputs(model: tf_keras.Model, expectations: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
-    """Return what the model predicts, float64 (samples, 1), from readouts that are sampled."""
-    values = sample(expectations, draw)
+def sampled_outputs(model: tf_keras.Model, readouts: tuple[tf.Tensor, tf.Tensor], draw: tf.Tensor) -> tf.Tensor:
+    """Return what the model predicts, float64 (samples, 1), from what its quantum layer's `readouts` returned.
+
+    The readouts of the samples are drawn. What is subtracted to centre them is not: it is the same for all samples,
+    and hardware would measure it once for them all, as often as need be.
+    """
+    expectations, unexcited = readouts
+    values = sample(expectations, draw) - unexcited
     for layer in dense_layers(model):
         values = layer(values)
     return values

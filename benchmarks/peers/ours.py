@@ -13,8 +13,9 @@ from benchmarks.peers import process
 from benchmarks.peers.network import EPOCH_STEPS, HIDDEN_UNITS, LEARNING_RATE, Batch, Task
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.data import Samples
-from trainer.model import build_model, build_optimizer
+from trainer.model import build_model
 from trainer.training.batches import Shards, shard
+from trainer.training.optimizer import build_optimizer
 from trainer.training.state import assign, values_of
 from trainer.training.steps import training_epoch
 
@@ -23,7 +24,7 @@ class Ours:
     """The network without a strategy."""
 
     def __init__(self, config: ExperimentConfig, task: Task) -> None:
-        self._model, optimizer = build_model(config), build_optimizer(config)
+        self._model, optimizer = build_model(config), build_optimizer(config, updates=1)
         self._variables = self._model.trainable_variables
         optimizer.build(self._variables)
         assign(self._variables, task.weights)

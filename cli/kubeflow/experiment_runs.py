@@ -17,7 +17,7 @@ from cli.kubeflow.ml_metadata import Artifact, MetadataStore
 from cli.kubeflow.refusals import explained
 from cli.kubeflow.runs import find_experiment, pages
 from components.tensorboard.step import BACKENDS_OWN
-from trainer.config import from_mapping
+from trainer.config import from_mapping, from_saved
 from trainer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -81,9 +81,10 @@ def _parameters(run: kfp_server_api.V2beta1Run, artifacts: Sequence[Artifact]) -
     of_models = {experiment for kind, experiment in tagged if kind == _MODEL}
     known = of_models or {experiment for _, experiment in tagged}
     submitted = run.runtime_config.parameters if run.runtime_config else None
-    words = json.loads(known.pop()) if len(known) == 1 else dict(submitted or {})
+    recorded = json.loads(known.pop()) if len(known) == 1 else None
+    words = recorded or dict(submitted or {})
     try:
-        words = from_mapping(words).model_dump()
+        words = (from_saved if recorded else from_mapping)(words).model_dump()
     except ConfigError:
         # The run's first step refuses it too; what was submitted is still worth a row.
         words = dict(words)

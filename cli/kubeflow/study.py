@@ -35,7 +35,7 @@ def study(
         compile_study(KUBEFLOW, path, image, settings, parallelism=parallelism)
 
     arguments = {
-        "experiment": asked.shared.model_dump(),
+        "experiment": asked.shared,
         "grid": asked.search["grid"] or {},
         "ranges": asked.search["range"] or {},
         "random": asked.search["random"] or 0,

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from trainer.config import ExperimentConfig, from_json
+from trainer.config import ExperimentConfig, from_saved
 from trainer.errors import ArtifactError, ConfigError, one_line
 from trainer.folders import readable
 
@@ -32,6 +32,6 @@ def read_experiment(run: Path, step: str = "generate-data", artifact: str = "dat
     """
     metadata = read_metadata(run, step, artifact)
     try:
-        return from_json(str(metadata.get("experiment")))
-    except ConfigError as error:
+        return from_saved(json.loads(str(metadata.get("experiment"))))
+    except (ConfigError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ArtifactError(f"run: its experiment cannot be read ({one_line(error)}). Given: {run}") from None

@@ -8,7 +8,7 @@ import click
 
 from cli.options.experiment import Words
 from cli.options.group import options_as
-from trainer.config import WORDS, ExperimentConfig, from_mapping, parse_flag
+from trainer.config import WORDS, ExperimentConfig, as_parameters, parse_flag
 from trainer.errors import ConfigError
 from trainer.study.search import search_from_mapping
 from trainer.study.trials import plan
@@ -60,7 +60,7 @@ class Study:
     """What is asked for: the search as a study's file holds it, the experiment that trials share, and the trials."""
 
     search: Mapping[str, Any]
-    shared: ExperimentConfig
+    shared: Mapping[str, Any]
     trials: Sequence[ExperimentConfig]
 
 
@@ -73,7 +73,7 @@ def read_study(search: SearchFlags, words: Words) -> Study:
     shared = words.mapping()
     searched = search.laid_over({key: shared.pop(key, None) for key in _KEYS})
     trials = plan(shared, search_from_mapping(searched))
-    return Study(searched, from_mapping(shared), trials)
+    return Study(searched, as_parameters(shared), trials)
 
 
 def _laid_over(found: Any, flags: dict[str, Any]) -> Any:

@@ -61,9 +61,9 @@ def _check(launcher: Program, found: Checkpoint, expected: Checkpoint) -> None:
     assert len(epochs) <= CONFIG.epochs + 1, epochs
     losses, others = ([(epoch.train_loss, epoch.val_loss) for epoch in each.history] for each in (found, expected))
     np.testing.assert_allclose(losses, others, atol=1e-4)
-    quantum, others_quantum = (np.delete(each.weights[0], _SOURCES_LAST_Z) for each in (found, expected))
+    quantum, others_quantum = (np.delete(each.line.weights[0], _SOURCES_LAST_Z) for each in (found, expected))
     np.testing.assert_allclose(quantum, others_quantum, atol=1e-3)
-    for dense, others_dense in zip(found.weights[1:], expected.weights[1:], strict=True):
+    for dense, others_dense in zip(found.line.weights[1:], expected.line.weights[1:], strict=True):
         np.testing.assert_allclose(dense, others_dense, atol=1e-3)
 
 

@@ -15,7 +15,7 @@ from tests.trainer.conftest import SMALL
 from tests.trainer.simulators.step import step
 from trainer import data
 from trainer.config import from_mapping
-from trainer.model import build_model, build_optimizer
+from trainer.model import build_model
 from trainer.quantum import circuits
 from trainer.simulators import Batch, Limits, statevector
 from trainer.simulators.gates import read_network
@@ -23,6 +23,7 @@ from trainer.storage.address import Address
 from trainer.storage.copies import download
 from trainer.storage.mirror import Mirror
 from trainer.training.batches import shard
+from trainer.training.optimizer import build_optimizer
 from trainer.training.steps import training_epoch
 
 
@@ -46,7 +47,7 @@ def test_a_strategy_of_ones_own_trains(monkeypatch: pytest.MonkeyPatch) -> None:
     samples = data.generate(config).train
     strategy = _module("trainer/training/strategies.py", monkeypatch).one_device()
     with strategy.scope():
-        model, optimizer = build_model(config), build_optimizer(config)
+        model, optimizer = build_model(config), build_optimizer(config, updates=1)
         optimizer.build(model.trainable_variables)
     first = samples.take(np.arange(config.batch_size))
     loss = np.mean((model((first.qubit, first.angle)).numpy()[:, 0] - first.label) ** 2)

@@ -45,7 +45,9 @@ def assert_same_training(one: Path, other: Path) -> None:
     assert first
     assert second
     assert outcomes(first.history) == outcomes(second.history)
-    for mine, its in zip(first.weights + first.optimizer, second.weights + second.optimizer, strict=True):
+    for mine, its in zip(
+        first.line.weights + first.line.optimizer, second.line.weights + second.line.optimizer, strict=True
+    ):
         assert np.array_equal(mine, its)
 
 

@@ -29,10 +29,13 @@ CHECKPOINT = checkpoints.Checkpoint(
     config=CONFIG,
     dataset_digest="0" * 64,
     circuit="",
-    history=HISTORY,
-    weights=(np.linspace(0, 1, 21), np.ones((64, 16))),
-    optimizer=(np.int64(7) * np.ones((), np.int64), np.zeros(21)),
-    best_weights=(np.zeros(21), np.zeros((64, 16))),
+    line=checkpoints.Line(
+        history=HISTORY,
+        weights=(np.linspace(0, 1, 21), np.ones((64, 16))),
+        optimizer=(np.int64(7) * np.ones((), np.int64), np.zeros(21)),
+        best_weights=(np.zeros(21), np.zeros((64, 16))),
+    ),
+    passed=len(HISTORY),
 )
 DESCRIPTION = {
     "experiment": CONFIG.model_dump(),

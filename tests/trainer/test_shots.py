@@ -165,7 +165,7 @@ def test_losses_are_those_of_sampled_readouts(small_dataset: data.Dataset, tmp_p
         assert loss == pytest.approx(np.mean((predictions - batch.label) ** 2), rel=1e-6)
         checkpoint = checkpoints.load_latest(tmp_path / "checkpoints")
         assert checkpoint
-        assign(model.trainable_variables, checkpoint.weights)
+        assign(model.trainable_variables, checkpoint.line.weights)
 
 
 def test_every_epoch_is_drawn_anew(small_dataset: data.Dataset, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import tensorflow as tf
 import tf_keras
 
 from trainer import data
-from trainer.config import from_mapping
+from trainer.config import from_saved
 from trainer.data import Samples
 from trainer.errors import ArtifactError, TrainingError
 from trainer.folders import new_folder
@@ -68,7 +68,7 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> Evaluation:
     True
     """
     model, description = export.load(model_folder)
-    config = from_mapping(description["experiment"])
+    config = from_saved(description["experiment"])
     data.check_fits(dataset, config)
     if dataset.digest != description["dataset_digest"]:
         raise ArtifactError(
@@ -103,7 +103,7 @@ def predict_from_shots(model: tf_keras.Model, samples: Samples, shots: int, seed
 
     @tf.function
     def outputs(batch: tf.Tensor) -> tf.Tensor:
-        return sampled_outputs(model, quantum((qubit[batch], angle[batch])), draw[batch])[:, 0]
+        return sampled_outputs(model, quantum.readouts(qubit[batch], angle[batch]), draw[batch])[:, 0]
 
     predictions: npt.NDArray[np.float64] = np.concatenate([outputs(batch).numpy() for batch in tf.range(batches)])
     # The last batch is padded.

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from trainer.config import ExperimentConfig, from_mapping
+from trainer.config import ExperimentConfig, from_saved
 from trainer.descriptions import load_description, save_description
 from trainer.errors import ArtifactError
 from trainer.folders import check_room, new_folder, readable, written_by_library
@@ -17,7 +17,7 @@ from trainer.quantum.fingerprint import fingerprint
 from trainer.results.serving import ServableModel
 from trainer.storage.copies import is_whole, new_copy
 from trainer.training import checkpoints
-from trainer.training.history import epoch_seconds, exported_epoch, is_complete
+from trainer.training.history import epoch_seconds, exported_epoch
 from trainer.training.state import assign
 
 _WEIGHTS = "qcnn.weights.h5"
@@ -47,7 +47,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
     if checkpoint is None:
         raise ArtifactError(f"training: the folder has no checkpoint. Given: {workdir}")
     config = checkpoint.config
-    if not is_complete(checkpoint.history, config.epochs, config.options.patience):
+    if not checkpoint.is_complete:
         raise ArtifactError(
             f"training: must be complete, {config.epochs} epochs. Given: {checkpoint.epochs} epochs in {workdir}"
         )
@@ -56,11 +56,11 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
     epoch = exported_epoch(history, config.options.weights)
     model = build_model(config)
     with new_folder(folder) as unfinished, written_by_library("output", unfinished, tf.errors.OpError):
-        check_room(unfinished, _ROOM + sum(array.nbytes for array in checkpoint.weights))
+        check_room(unfinished, _ROOM + sum(array.nbytes for array in checkpoint.line.weights))
         if config.options.weights == "both":
-            assign(model.trainable_variables, checkpoint.weights)
+            assign(model.trainable_variables, checkpoint.line.weights)
             model.save_weights(unfinished / _LAST_WEIGHTS)
-        assign(model.trainable_variables, checkpoint.best_weights if which == "best" else checkpoint.weights)
+        assign(model.trainable_variables, checkpoint.line.best_weights if which == "best" else checkpoint.line.weights)
         model.save_weights(unfinished / _WEIGHTS)
         servable = ServableModel(model)
         tf.saved_model.save(servable, str(unfinished / "saved_model"), signatures={"serving_default": servable.predict})
@@ -106,7 +106,7 @@ def describe(folder: Path) -> tuple[dict[str, Any], ExperimentConfig]:
     path = folder / _DESCRIPTION
     description = load_description("model", path)
     with readable("model", path):
-        config: ExperimentConfig = from_mapping(description["experiment"])
+        config: ExperimentConfig = from_saved(description["experiment"])
         missing = {"dataset_digest", "weights_sha256", "circuit"} - description.keys()
         if missing:
             raise KeyError(*sorted(missing))

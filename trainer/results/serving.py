@@ -31,7 +31,9 @@ class ServableModel(tf.Module):
         # A single readout is the prediction itself.
         readout = (tf.ones([1, 1], PRECISION), tf.zeros([1], PRECISION), tf.identity)
         (kernel, bias, self._activation), *self._layers = layers or [readout]
-        table = model.get_layer("quantum").simulator.table(_tensor(parameters))
+        quantum = model.get_layer("quantum")
+        table = quantum.simulator.table(_tensor(parameters))
+        unexcited = tf.zeros_like(table.unexcited) if quantum.centred else table.unexcited
 
         def per_qubit(changes: tf.Tensor) -> tf.Tensor:
             units = tf.zeros([changes.shape[0], kernel.shape[1]], PRECISION)
@@ -41,7 +43,7 @@ class ServableModel(tf.Module):
             return units
 
         half_flipped = per_qubit(table.flipped) / 2
-        self._constant = tf.linalg.matvec(kernel, table.unexcited, transpose_a=True) + bias + half_flipped
+        self._constant = tf.linalg.matvec(kernel, unexcited, transpose_a=True) + bias + half_flipped
         self._cosine, self._sine = -half_flipped, per_qubit(table.mixed) / 2
 
     @tf.function(

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainer.config import ExperimentConfig, from_mapping
+from trainer.config import ExperimentConfig, from_saved
 from trainer.errors import QcnnError
 from trainer.folders import new_file, readable
 from trainer.study.trials import FailedTrial
@@ -45,4 +45,4 @@ def load_failure(training: Path) -> FailedTrial | None:
         return None
     with readable("training", path):
         content = json.loads(path.read_text(encoding="utf-8"))
-        return FailedTrial(from_mapping(content["experiment"]), str(content["reason"]))
+        return FailedTrial(from_saved(content["experiment"]), str(content["reason"]))

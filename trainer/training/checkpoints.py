@@ -5,17 +5,17 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from trainer.config import ExperimentConfig
+from trainer.config import ExperimentConfig, from_saved
 from trainer.errors import ArtifactError
 from trainer.folders import new_file, readable
-from trainer.training.history import Epoch, epochs_of
+from trainer.training.history import Epoch, epochs_of, is_complete, is_undecided
 
 logger = logging.getLogger("qcnn")
 
@@ -23,6 +23,7 @@ logger = logging.getLogger("qcnn")
 FOLDER = "checkpoints"
 _NAME = re.compile(r"epoch-(\d{6,})\.npz")
 _KEPT = 2
+_LEADER = "leader_"
 # Fields that may differ between the run that saved and the run that continues: they do not change the numbers.
 _FREE = ("epochs", "workers", "strategy", "simulator")
 _FREE_OPTIONS = (
@@ -30,6 +31,7 @@ _FREE_OPTIONS = (
     "precision",
     "checkpoint_seconds",
     "patience",
+    "stop_at",
     "continue_from",
     "restarts",
     "hang_seconds",
@@ -39,45 +41,67 @@ _FREE_OPTIONS = (
 
 
 @dataclasses.dataclass(frozen=True)
+class Line:
+    """The epochs of one start, and where they led."""
+
+    history: tuple[Epoch, ...]
+    weights: tuple[npt.NDArray[np.float64], ...]
+    optimizer: tuple[npt.NDArray[Any], ...]
+    # After the epoch with the lowest validation loss so far; empty unless the experiment asks for them.
+    best_weights: tuple[npt.NDArray[np.float64], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
 class Checkpoint:
     """Training after a whole number of epochs."""
 
     config: ExperimentConfig
     dataset_digest: str
     circuit: str
-    history: tuple[Epoch, ...]
-    weights: tuple[npt.NDArray[np.float64], ...]
-    optimizer: tuple[npt.NDArray[Any], ...]
-    # After the epoch with the lowest validation loss so far; empty unless the experiment asks for them.
-    best_weights: tuple[npt.NDArray[np.float64], ...] = ()
+    line: Line
+    # Starts that have been tried to their end, and the best of them while others are still to be tried.
+    tried: int = 0
+    leader: Line | None = None
+    # Epochs of all starts.
+    passed: int = 0
     # The one that ran last; empty in the oldest checkpoints, which did not record it.
     simulator: str = ""
     # Mean squared error over fresh samples of the weights to be exported, once training is complete.
     fresh_mse: float | None = None
 
     @property
+    def history(self) -> tuple[Epoch, ...]:
+        """The epochs of the start that goes on, or is being tried."""
+        return self.line.history
+
+    @property
     def epochs(self) -> int:
-        """Epochs that are done."""
+        """How many these are."""
         return len(self.history)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether training is over."""
+        return not is_undecided(self.config, self.tried) and is_complete(self.history, self.config)
 
 
 def save(checkpoint: Checkpoint, folder: Path) -> None:
     """Write a checkpoint and drop all but the newest two."""
-    arrays = {
-        **{f"weights_{index}": array for index, array in enumerate(checkpoint.weights)},
-        **{f"optimizer_{index}": array for index, array in enumerate(checkpoint.optimizer)},
-        **{f"best_{index}": array for index, array in enumerate(checkpoint.best_weights)},
-    }
+    leader = checkpoint.leader
+    arrays = {**_arrays_of("", checkpoint.line), **(_arrays_of(_LEADER, leader) if leader else {})}
     description = {
         "config": checkpoint.config.model_dump(),
         "dataset_digest": checkpoint.dataset_digest,
         "circuit": checkpoint.circuit,
-        "history": [dataclasses.astuple(epoch) for epoch in checkpoint.history],
+        "history": _rows(checkpoint.line),
+        "tried": checkpoint.tried,
+        "leader": _rows(leader) if leader else None,
+        "passed": checkpoint.passed,
         "simulator": checkpoint.simulator,
         "fresh_mse": checkpoint.fresh_mse,
         "digest": _digest(arrays),
     }
-    with new_file(folder / f"epoch-{checkpoint.epochs:06d}.npz") as unfinished, unfinished.open("wb") as file:
+    with new_file(folder / f"epoch-{checkpoint.passed:06d}.npz") as unfinished, unfinished.open("wb") as file:
         np.savez(file, description=np.array(json.dumps(description)), **arrays)
     for path in _paths(folder)[:-_KEPT]:
         path.unlink(missing_ok=True)
@@ -167,13 +191,14 @@ def _load(path: Path) -> Checkpoint:
         if "digest" in description and description["digest"] != _digest(arrays):
             raise ValueError("its arrays are not those that were saved")
         return Checkpoint(
-            config=ExperimentConfig.model_validate(description["config"]),
+            config=from_saved(description["config"]),
             dataset_digest=description["dataset_digest"],
             circuit=description["circuit"],
-            history=epochs_of(description["history"]),
-            weights=_numbered("weights", arrays),
-            optimizer=_numbered("optimizer", arrays),
-            best_weights=_numbered("best", arrays),
+            line=_line("", description["history"], arrays),
+            # Older ones knew one start only.
+            tried=description.get("tried", 0),
+            leader=_line(_LEADER, description["leader"], arrays) if description.get("leader") else None,
+            passed=description.get("passed", len(description["history"])),
             simulator=str(description.get("simulator", "")),
             fresh_mse=description.get("fresh_mse"),
         )
@@ -185,6 +210,19 @@ def _digest(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
         digest.update(f"{name} {array.dtype} {array.shape} ".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
+
+
+def _arrays_of(prefix: str, line: Line) -> dict[str, npt.NDArray[Any]]:
+    parts = {"weights": line.weights, "optimizer": line.optimizer, "best": line.best_weights}
+    return {f"{prefix}{name}_{index}": array for name, arrays in parts.items() for index, array in enumerate(arrays)}
+
+
+def _rows(line: Line) -> list[tuple[Any, ...]]:
+    return [dataclasses.astuple(epoch) for epoch in line.history]
+
+
+def _line(prefix: str, rows: Sequence[Sequence[Any]], arrays: Mapping[str, npt.NDArray[Any]]) -> Line:
+    return Line(epochs_of(rows), *(_numbered(f"{prefix}{name}", arrays) for name in ("weights", "optimizer", "best")))
 
 
 def _numbered(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], ...]:

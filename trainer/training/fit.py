@@ -17,7 +17,7 @@ from trainer.folders import only_writer
 from trainer.startup import start_compiler
 from trainer.training import checkpoints
 from trainer.training.checkpoints import Checkpoint
-from trainer.training.history import Epoch, epoch_seconds, is_complete, save_history
+from trainer.training.history import Epoch, epoch_seconds, plateau, save_history, trial_epochs
 from trainer.training.messages import Listener, ignore
 from trainer.training.peers import lost_peers, taken_address
 from trainer.training.profiling import BatchProfile, batch_profile
@@ -69,7 +69,7 @@ def train(
     # Before the others can join: they must not read a checkpoint that an older chief still replaces.
     with only_writer(workdir) if is_chief else contextlib.nullcontext():
         saved = load_saved(config, dataset, folder)
-        if saved and is_complete(saved.history, config.epochs, config.options.patience):
+        if saved and dataclasses.replace(saved, config=config).is_complete:
             # The others are not waited for: they may have ended before this process was lost.
             if is_chief:
                 save_history(saved.history, workdir / _HISTORY)
@@ -145,24 +145,45 @@ def _train_epochs(
     config = training.config
     if events is not None:
         simulator = training.model.get_layer("quantum").simulator
+        counts = len(training.dataset.train), training.updates, config.batch_size, config.epochs
+        logger.info(
+            "%d training samples in %d batches of at most %d; %d epochs make %d updates",
+            *(*counts, config.epochs * training.updates),
+        )
         left = config.epochs - len(training.history)
+        if training.is_undecided:
+            left += (config.options.starts - training.tried - 1) * trial_epochs(config)
         for line in expectation(config, simulator.network, simulator.name, left).lines(left):
             logger.info("%s", line)
     listener("state", state="compiling")
     saved_at = time.monotonic()
-    complete = False
-    while not complete:
+    while not training.is_complete:
+        undecided = training.is_undecided
         epoch, measures = training.epoch(profile)
-        complete = is_complete(training.history, config.epochs, config.options.patience)
-        listener("state", state="training")
+        training.go_on()
+        listener("state", state=_state(training))
         if events is None:
             continue
-        _report(training, epoch, listener)
-        events.epoch(epoch, measures, training.steps)
-        if complete or time.monotonic() - saved_at >= config.options.checkpoint_seconds:
-            training.save(complete=complete)
-            save_history(training.history, history)
+        if not undecided:
+            _report(training, epoch, listener)
+            events.epoch(epoch, measures, training.steps)
+        elif not training.is_undecided:
+            for number, tried in enumerate(training.history, start=1):
+                _report(training, tried, listener)
+                events.losses(tried, number * training.updates)
+        if training.is_complete or time.monotonic() - saved_at >= config.options.checkpoint_seconds:
+            training.save()
+            if not training.is_undecided:
+                save_history(training.history, history)
             saved_at = time.monotonic()
+        if said := plateau(training.history, training.dataset.train.label, config):
+            logger.warning("%s", said)
+
+
+def _state(training: Training) -> str:
+    if training.is_undecided:
+        return f"start {training.tried + 1} of {training.config.options.starts}"
+    return "training"
 
 
 def _report(training: Training, epoch: Epoch, listener: Listener) -> None:

@@ -9,8 +9,17 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
+from trainer.config import ExperimentConfig
 from trainer.errors import ArtifactError
 from trainer.folders import new_file, readable
+from trainer.quantum.floor import floor_of
+
+# The share of the labels' variance above which nothing is learnt, and the first epoch that is looked at.
+_LEARNT = 0.9
+_PLATEAU = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,11 +44,48 @@ def exported_epoch(history: Sequence[Epoch], weights: str) -> Epoch:
     return history[-1] if weights == "last" else best_epoch(history)
 
 
-def is_complete(history: Sequence[Epoch], epochs: int, patience: int) -> bool:
-    """Whether training is over: all epochs done, or no lower validation loss for `patience` epochs (0: any number)."""
-    if len(history) >= epochs:
+def is_complete(history: Sequence[Epoch], config: ExperimentConfig) -> bool:
+    """Whether training is over: all epochs done, the loss to stop at reached, or none lower for `patience` epochs."""
+    if len(history) >= config.epochs:
         return True
-    return bool(patience and history and len(history) - best_epoch(history).epoch >= patience)
+    if not history:
+        return False
+    best, patience = best_epoch(history), config.options.patience
+    return best.val_loss <= _stop_at(config) or bool(patience and len(history) - best.epoch >= patience)
+
+
+def trial_epochs(config: ExperimentConfig) -> int:
+    """Return for how many epochs each of several starts is tried: a tenth of all."""
+    return math.ceil(config.epochs / 10)
+
+
+def is_undecided(config: ExperimentConfig, tried: int) -> bool:
+    """Whether, after so many starts have been tried, others are still to be."""
+    return 1 < config.options.starts > tried
+
+
+def plateau(history: Sequence[Epoch], labels: npt.NDArray[np.int8], config: ExperimentConfig) -> str | None:
+    """Return a line to say where, after a fifth of the epochs, the loss has not left the labels' variance; once."""
+    if len(history) != max(_PLATEAU, math.ceil(config.epochs / 5)):
+        return None
+    least, variance = min(epoch.train_loss for epoch in history), float(np.var(labels))
+    if least < _LEARNT * variance:
+        return None
+    return (
+        f"nothing is learnt yet: after {len(history)} epochs the lowest training loss is {least:.2f}, and the labels' "
+        f"variance is {variance:.2f}; another learning_rate (here {config.learning_rate:g}), initialization or seed, "
+        f"or more starts (here {config.options.starts}) may help"
+    )
+
+
+def _stop_at(config: ExperimentConfig) -> float:
+    """Return the validation loss at which training stops, minus infinity for never."""
+    target = config.options.target
+    if target is None:
+        return -math.inf
+    is_distance, value = target
+    floor = floor_of(config.model, config.hidden_activation) if is_distance else None
+    return value + (floor.mse if floor else 0.0)
 
 
 def save_history(history: Sequence[Epoch], path: Path) -> None:

@@ -13,13 +13,14 @@ import tensorflow as tf
 from trainer import data
 from trainer.config import ExperimentConfig
 from trainer.errors import ArtifactError, TrainingError, given
-from trainer.model import build_model, build_optimizer
+from trainer.model import build_model, initial_weights
 from trainer.quantum.fingerprint import fingerprint, fingerprint_of
 from trainer.results.serving import fresh_mse
 from trainer.training import checkpoints
 from trainer.training.batches import Shards, shard
-from trainer.training.checkpoints import Checkpoint
-from trainer.training.history import Epoch, best_epoch
+from trainer.training.checkpoints import Checkpoint, Line
+from trainer.training.history import Epoch, best_epoch, is_complete, is_undecided, trial_epochs
+from trainer.training.optimizer import build_optimizer
 from trainer.training.profiling import BatchProfile
 from trainer.training.steps import Measures, measuring_epoch, training_epoch
 
@@ -42,18 +43,23 @@ class Training:
         saved: Checkpoint | None,
     ) -> None:
         self.config, self.dataset, self.folder = config, dataset, folder
+        # Updates of an epoch.
+        self.updates = -(-len(dataset.train) // config.batch_size)
         with strategy.scope():
             self.model = build_model(config)
-            self.optimizer = build_optimizer(config)
+            self.optimizer = build_optimizer(config, config.epochs * self.updates)
             self.optimizer.build(self.model.trainable_variables)
         self._circuit = fingerprint_of(config.model, self.model.get_layer("quantum").simulator.network)
+        self._fresh_optimizer = values_of(self.optimizer.variables)
         self.history: list[Epoch] = []
         self.best_weights: tuple[npt.NDArray[np.float64], ...] = ()
+        # As in a checkpoint.
+        self.tried, self._passed = 0, 0
+        self._leader: Line | None = None
         if saved:
-            assign(self.model.trainable_variables, saved.weights)
-            assign(self.optimizer.variables, saved.optimizer)
-            self.history, self.best_weights = list(saved.history), saved.best_weights
-            logger.info("continuing after epoch %d", saved.epochs)
+            self._take(saved.line)
+            self.tried, self._leader, self._passed = saved.tried, saved.leader, saved.passed
+            logger.info("continuing after epoch %d", saved.passed)
         self._replicas = strategy.num_replicas_in_sync
         self._validation = shard(dataset.validation, config.batch_size, self._replicas)
         self._train = training_epoch(strategy, self.model, self.optimizer)
@@ -61,8 +67,18 @@ class Training:
 
     @property
     def steps(self) -> int:
-        """Updates so far."""
-        return len(self.history) * -(-len(self.dataset.train) // self.config.batch_size)
+        """Updates of the start that goes on, or is being tried."""
+        return len(self.history) * self.updates
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it is still open which of several starts goes on."""
+        return is_undecided(self.config, self.tried)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether training is over."""
+        return not self.is_undecided and is_complete(self.history, self.config)
 
     def epoch(self, profile: BatchProfile) -> tuple[Epoch, Measures]:
         """Train and validate one more epoch; return it, and the measures of its updates (steps, 3)."""
@@ -74,14 +90,42 @@ class Training:
             self._with_shots("train", batches, number),
             self._with_shots("validation", self._validation, number),
         )
-        measures = profile.run(self._train, batches, self.steps)
+        measures = profile.run(self._train, batches, self._passed * self.updates)
         train_loss, train_accuracy = _mean(measures, batches, number, "training")
         val_loss, val_accuracy = _mean(self._validate(validation), validation, number, "validation")
         seconds = time.perf_counter() - start
         self.history.append(Epoch(number, train_loss, train_accuracy, val_loss, val_accuracy, seconds))
+        self._passed += 1
         if self.config.options.weights != "last" and best_epoch(self.history).epoch == number:
             self.best_weights = values_of(self.model.trainable_variables)
         return self.history[-1], measures
+
+    def go_on(self) -> None:
+        """Once a start has been tried, begin the next; once all have, take the one with the lowest validation loss."""
+        if not self.is_undecided or len(self.history) < trial_epochs(self.config):
+            return
+        if self._leader is None or best_epoch(self.history).val_loss < best_epoch(self._leader.history).val_loss:
+            self._leader = self._line()
+        logger.info(
+            "start %d of %d: val_loss %.4f after %d epochs",
+            *(self.tried + 1, self.config.options.starts, best_epoch(self.history).val_loss, len(self.history)),
+        )
+        self.tried += 1
+        if self.is_undecided:
+            weights = initial_weights(self.model, self.config, self.tried)
+            self._take(Line(history=(), weights=weights, optimizer=self._fresh_optimizer))
+        else:
+            self._take(self._leader)
+            self._leader = None
+
+    def _line(self) -> Line:
+        weights, optimizer = values_of(self.model.trainable_variables), values_of(self.optimizer.variables)
+        return Line(tuple(self.history), weights, optimizer, self.best_weights)
+
+    def _take(self, line: Line) -> None:
+        assign(self.model.trainable_variables, line.weights)
+        assign(self.optimizer.variables, line.optimizer)
+        self.history, self.best_weights = list(line.history), line.best_weights
 
     def _with_shots(self, split: str, shards: Shards, epoch: int) -> Shards:
         """Return the shards, with the seeds of their shots in this epoch if readouts are sampled."""
@@ -90,19 +134,19 @@ class Training:
             return shards
         return shards.sampled(shots, data.shot_seeds(split, self.config.seed, epoch, len(shards.sizes)))
 
-    def save(self, *, complete: bool) -> None:
+    def save(self) -> None:
         """Write a checkpoint; of a complete training with the error of the weights to be exported on fresh samples."""
         exported = self.best_weights if self.config.options.weights != "last" else None
         checkpoint = Checkpoint(
             config=self.config,
             dataset_digest=self.dataset.digest,
             circuit=self._circuit,
-            history=tuple(self.history),
-            weights=values_of(self.model.trainable_variables),
-            optimizer=values_of(self.optimizer.variables),
-            best_weights=self.best_weights,
+            line=self._line(),
+            tried=self.tried,
+            leader=self._leader,
+            passed=self._passed,
             simulator=self.model.get_layer("quantum").simulator.name,
-            fresh_mse=fresh_mse(self.model, self.config, exported) if complete else None,
+            fresh_mse=fresh_mse(self.model, self.config, exported) if self.is_complete else None,
         )
         checkpoints.save(checkpoint, self.folder)
 

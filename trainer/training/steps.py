@@ -125,8 +125,10 @@ def _measures(
     if draw:
         quantum = model.get_layer("quantum")
         # Compiled by itself: XLA cannot compile the sampling.
-        expectations = tf.function(quantum, jit_compile=True, autograph=False) if quantum.compiles else quantum
-        outputs = sampled_outputs(model, expectations((qubit, angle)), *draw)
+        readouts = quantum.readouts
+        if quantum.compiles:
+            readouts = tf.function(readouts, jit_compile=True, autograph=False)
+        outputs = sampled_outputs(model, readouts(qubit, angle), *draw)
     else:
         outputs = model((qubit, angle), training=True)
     prediction = outputs[:, 0]

@@ -60,7 +60,7 @@ class EventLog:
         self._quantum = model.get_layer("quantum")
         self._samples = validation.take(np.arange(min(len(validation), config.batch_size, _MAX_SAMPLES)))
         # The layer by itself, of this process: nothing here may wait for another worker.
-        self._readouts = tf.function(self._quantum, jit_compile=self._quantum.large, autograph=False)
+        self._readouts = tf.function(self._quantum.readouts, jit_compile=self._quantum.large, autograph=False)
         with self._written():
             self._describe(folder, model)
 
@@ -80,13 +80,18 @@ class EventLog:
         }
         self._write("train", _scalars(train), step)
         summary = _scalars({"loss": epoch.val_loss, "accuracy": epoch.val_accuracy})
-        readouts = self._readouts((self._samples.qubit, self._samples.angle)).numpy()
+        readouts = self._readouts(self._samples.qubit, self._samples.angle)[0].numpy()
         for qubit, column in zip(self._quantum.ansatz.readouts[:MAX_READOUTS], readouts.T, strict=False):
             summary.MergeFrom(histogram_pb(f"readouts/{qubit}", column))
         self._write("validation", summary, step)
         with self._written():
             for writer in self._writers.values():
                 writer.flush()
+
+    def losses(self, epoch: Epoch, step: int) -> None:
+        """Write losses and accuracies alone, as of an epoch of a start that was tried and now goes on."""
+        self._write("train", _scalars({"loss": epoch.train_loss, "accuracy": epoch.train_accuracy}), step)
+        self._write("validation", _scalars({"loss": epoch.val_loss, "accuracy": epoch.val_accuracy}), step)
 
     def close(self) -> None:
         """Close the files."""

@@ -154,7 +154,7 @@ def test_refuses_the_weights_of_another_model(
     checkpoint = checkpoints.load_latest(trained / checkpoints.FOLDER)
     assert checkpoint
     weights = values_of(build_model(deep).trainable_variables)
-    other = dataclasses.replace(checkpoint, config=deep, weights=weights)
+    other = dataclasses.replace(checkpoint, config=deep, line=dataclasses.replace(checkpoint.line, weights=weights))
     checkpoints.save(other, tmp_path / "deep" / checkpoints.FOLDER)
     export.export(tmp_path / "deep", tmp_path / "model")
     shutil.copy(model_folder / "qcnn.weights.h5", tmp_path / "model")

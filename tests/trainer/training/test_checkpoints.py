@@ -19,7 +19,12 @@ def test_the_newest_two_are_kept_and_the_newest_is_read(trained: Path, tmp_path:
     newest = checkpoints.load_latest(trained / checkpoints.FOLDER)
     assert newest
     for epochs in (1, 2, 3):
-        checkpoints.save(dataclasses.replace(newest, history=newest.history[:epochs]), tmp_path)
+        checkpoints.save(
+            dataclasses.replace(
+                newest, line=dataclasses.replace(newest.line, history=newest.history[:epochs]), passed=epochs
+            ),
+            tmp_path,
+        )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["epoch-000002.npz", "epoch-000003.npz"]
     found = checkpoints.load_latest(tmp_path)
     assert found

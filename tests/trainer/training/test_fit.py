@@ -51,7 +51,7 @@ def test_equals_plain_gradient_descent_on_each_true_batch(
     assert history[0].train_loss == pytest.approx(np.mean(squared), rel=1e-5)
     checkpoint = checkpoints.load_latest(tmp_path / "checkpoints")
     assert checkpoint
-    for weights, variable in zip(checkpoint.weights, model.trainable_variables, strict=True):
+    for weights, variable in zip(checkpoint.line.weights, model.trainable_variables, strict=True):
         # TensorFlow Quantum's gradient is itself good to 1e-5; a wrong divisor is seen at 1e-2.
         np.testing.assert_allclose(weights, variable.numpy(), atol=1e-4)
 
@@ -63,7 +63,7 @@ def test_the_checkpoint_of_a_complete_training_says_what_ran_and_how_it_does_on_
     assert checkpoint
     assert checkpoint.simulator == "statevector"
     model, fresh = build_model(small_config), data.fresh(4, seed=0)
-    assign(model.trainable_variables, checkpoint.weights)
+    assign(model.trainable_variables, checkpoint.line.weights)
     assert checkpoint.fresh_mse == pytest.approx(np.mean((predict(model, fresh) - fresh.label) ** 2), rel=1e-5)
     (before,) = (path for path in (trained / "checkpoints").iterdir() if path.name == "epoch-000002.npz")
     assert checkpoints._load(before).fresh_mse is None
@@ -107,7 +107,7 @@ def test_validation_loss_is_keras_own(
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
     assert checkpoint
     model = build_model(small_config)
-    for variable, value in zip(model.trainable_variables, checkpoint.weights, strict=True):
+    for variable, value in zip(model.trainable_variables, checkpoint.line.weights, strict=True):
         variable.assign(value)
     split = small_dataset.validation
     loss, accuracy = model.evaluate((split.qubit, split.angle), split.label.astype(np.float64), verbose=0)

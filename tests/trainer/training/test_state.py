@@ -24,9 +24,15 @@ def test_what_a_checkpoint_holds_must_fit_the_model(
 ) -> None:
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
     assert checkpoint
-    for weights in (checkpoint.weights[:-1], (np.zeros(20), *checkpoint.weights[1:])):
+    for weights in (checkpoint.line.weights[:-1], (np.zeros(20), *checkpoint.line.weights[1:])):
         folder = tmp_path / str(len(weights))
-        checkpoints.save(dataclasses.replace(checkpoint, weights=weights, history=checkpoint.history[:1]), folder)
+        checkpoints.save(
+            dataclasses.replace(
+                checkpoint,
+                line=dataclasses.replace(checkpoint.line, weights=weights, history=checkpoint.history[:1]),
+            ),
+            folder,
+        )
         saved = load_saved(small_config, small_dataset, folder)
         with pytest.raises(ArtifactError, match=r"^checkpoint: its weights must be of shapes \[\(21,\), .*Given: \["):
             Training(small_config, small_dataset, folder, tf.distribute.get_strategy(), saved)

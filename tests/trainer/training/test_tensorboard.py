@@ -37,7 +37,9 @@ def test_every_parameter_and_the_learning_rate_are_logged_at_the_real_step(
     # 28 samples in batches of 8 are 4 updates an epoch.
     assert all(list(values) == [4, 8, 12] for values in logged.values())
     assert logged["learning_rate"][12] == pytest.approx(small_config.learning_rate)
-    assert [logged[f"parameters/s{index}"][12] for index in range(21)] == pytest.approx(checkpoint.weights[0].tolist())
+    assert [logged[f"parameters/s{index}"][12] for index in range(21)] == pytest.approx(
+        checkpoint.line.weights[0].tolist()
+    )
     assert not [tag for tag in logged if tag.startswith("batch/")]
 
 
@@ -76,7 +78,7 @@ def test_histograms_are_of_the_readouts_of_validation_samples(
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
     assert checkpoint
     model = build_model(small_config)
-    assign(model.trainable_variables, checkpoint.weights)
+    assign(model.trainable_variables, checkpoint.line.weights)
     split = small_dataset.validation
     expected = model.get_layer("quantum")((split.qubit, split.angle)).numpy()
     logged = tensors(trained / "logs" / "validation", "histograms")
@@ -112,7 +114,7 @@ def test_no_logging_option_changes_training_and_each_does_what_it_says(
     assert _losses(train(chatty, small_dataset, tmp_path)) == _losses(checkpoint.history)
     saved = checkpoints.load_latest(tmp_path / "checkpoints")
     assert saved
-    assert all(np.array_equal(*pair) for pair in zip(saved.weights, checkpoint.weights, strict=True))
+    assert all(np.array_equal(*pair) for pair in zip(saved.line.weights, checkpoint.line.weights, strict=True))
     assert not list(trained.rglob("*.xplane.pb"))
     assert len(list(tmp_path.rglob("*.xplane.pb"))) == 1
     logged = scalars(tmp_path / "logs" / "train")

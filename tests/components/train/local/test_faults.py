@@ -151,7 +151,9 @@ def _assert_same(checkpoint: Checkpoint, undisturbed: Checkpoint) -> None:
     losses = [[(e.epoch, e.train_loss, e.val_loss) for e in run.history] for run in (checkpoint, undisturbed)]
     assert losses[0] == losses[1]
     for one, other in zip(
-        checkpoint.weights + checkpoint.optimizer, undisturbed.weights + undisturbed.optimizer, strict=True
+        checkpoint.line.weights + checkpoint.line.optimizer,
+        undisturbed.line.weights + undisturbed.line.optimizer,
+        strict=True,
     ):
         assert np.array_equal(one, other)
 

@@ -43,9 +43,9 @@ def test_the_number_of_workers_does_not_change_training(tmp_path: Path, samples:
         losses, several = _train(_experiment(samples, workers), tmp_path / str(workers))
         np.testing.assert_allclose(losses[:10], one_losses[:10], rtol=1e-4)
         np.testing.assert_allclose(losses, one_losses, rtol=2e-3)
-        quantum, others = (np.delete(run.weights[0], _SOURCES_LAST_Z) for run in (one, several))
+        quantum, others = (np.delete(run.line.weights[0], _SOURCES_LAST_Z) for run in (one, several))
         np.testing.assert_allclose(quantum, others, atol=1e-3)
-        for weights, others in zip(one.weights[1:], several.weights[1:], strict=True):
+        for weights, others in zip(one.line.weights[1:], several.line.weights[1:], strict=True):
             np.testing.assert_allclose(weights, others, atol=1e-3)
 
 
