@@ -14,7 +14,7 @@ from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConf
 from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType, PipelineSpec, PipelineTaskSpec, PlatformSpec
 
 import compile as compile_command
-from trainer.config import EXPERIMENT_FIELDS, Options, allowed, field_type, from_mapping
+from trainer.config import EXPERIMENT_FIELDS, Options, allowed, as_parameters, field_type
 
 ROOT = Path(__file__).parents[1]
 _RESOURCES = ("resourceCpuRequest", "resourceMemoryRequest", "resourceMemoryLimit")
@@ -295,9 +295,9 @@ def test_an_experiments_file_gives_the_defaults_each_in_its_type(tmp_path: Path)
     spec, _ = _parsed(_compile(tmp_path, "--config", str(config)))
     parameters = spec.root.input_definitions.parameters
     defaults = {name: json_format.MessageToDict(parameter.default_value) for name, parameter in parameters.items()}
-    expected = from_mapping(
+    expected = as_parameters(
         {"qubits": 10, "model": "deep", "learning_rate": 1, "options": {"shots": 100}},
-    ).model_dump()
+    )
     assert defaults == expected
     config.write_text("qubits: 3\n")
     said = _refused(tmp_path, "--config", str(config))

@@ -25,7 +25,9 @@ SMALL: dict[str, Any] = {
     "batch_size": 8,
     "strategy": "none",
     "workers": 1,
-    "options": {"profile_batches": ""},
+    # As published, so that a training can be continued to more epochs as if it had had them from the beginning.
+    "learning_rate": 0.02,
+    "options": {"profile_batches": "", "schedule": "constant", "warmup": 0.0},
 }
 
 

@@ -3,16 +3,54 @@ from typing import Any
 
 import pytest
 
-from trainer.config import MODELS, ExperimentConfig, from_json, from_mapping, merge, read_file
+from trainer.config import (
+    MODELS,
+    ExperimentConfig,
+    as_parameters,
+    from_json,
+    from_mapping,
+    from_saved,
+    merge,
+    read_file,
+)
 from trainer.errors import ConfigError
 from trainer.quantum import circuits
 
 
-def test_defaults_are_the_tutorials() -> None:
+def test_defaults_are_what_a_network_of_eight_qubits_trains_with() -> None:
     config = from_mapping({})
-    assert (config.qubits, config.rounds, config.model, config.workers) == (8, 20, "hybrid", 2)
-    assert (config.batch_size, config.epochs, config.optimizer, config.learning_rate) == (32, 50, "adam", 0.02)
-    assert (config.split_counts.train, config.split_counts.validation, config.split_counts.test) == (112, 24, 24)
+    assert (config.qubits, config.rounds, config.model, config.workers) == (8, 279, "hybrid", 2)
+    assert (config.batch_size, config.epochs, config.optimizer, config.learning_rate) == (128, 50, "adam", 0.05)
+    assert (config.split_counts.train, config.split_counts.validation, config.split_counts.test) == (1562, 335, 335)
+    assert config.options.starts == 1
+
+
+def test_what_rules_choose_stays_open_where_other_words_may_still_change() -> None:
+    words = as_parameters({"qubits": 64, "rounds": 50})
+    assert (words["qubits"], words["rounds"], words["batch_size"], words["epochs"]) == (64, 50, 0, 0)
+    assert words["options"]["starts"] == 0
+    assert as_parameters({"options": {"starts": 3}})["options"]["starts"] == 3
+    # What was chosen by itself is an experiment of the same words.
+    config = from_mapping({"qubits": 64, "rounds": 50})
+    assert from_mapping(config.model_dump()) == config
+
+
+def test_a_result_from_before_a_word_keeps_what_it_was_made_with() -> None:
+    words = from_mapping({"rounds": 20}).model_dump()
+    for name in ("schedule", "warmup", "readouts", "initialization", "initialization_scale", "starts", "stop_at"):
+        del words["options"][name]
+    options = from_saved(words).options
+    assert (options.schedule, options.warmup, options.readouts, options.starts) == ("constant", 0, "plain", 1)
+    assert options.initialization == "uniform"
+    assert from_saved(from_mapping({}).model_dump()) == from_mapping({})
+
+
+def test_a_floor_to_stop_at_must_be_known() -> None:
+    assert from_mapping({"options": {"stop_at": "floor+0.01"}}).options.target == (True, 0.01)
+    assert from_mapping({"options": {"stop_at": "2e-1"}}).options.target == (False, 0.2)
+    assert from_mapping({}).options.target is None
+    with pytest.raises(ConfigError, match=r"^stop_at: no floor is known of model hybrid .*relu.* Given: floor\+0.01$"):
+        from_mapping({"hidden_activation": "relu", "options": {"stop_at": "floor+0.01"}})
 
 
 def test_models_of_the_config_are_those_that_can_be_built() -> None:
@@ -34,13 +72,21 @@ def test_models_of_the_config_are_those_that_can_be_built() -> None:
         ({"options": {"shots": 0.5}}, "shots: must be an integer, at least 0 and at most 1000000000. Given: 0.5"),
         ({"options": {"shots": 10**9 + 1}}, "shots: must be an integer, .* at most 1000000000. Given: 1000000001"),
         ({"options": {"shots": "many"}}, "shots: must be an integer, .* Given: 'many'"),
-        ({"rounds": 0}, "rounds: must be an integer, at least 1 and at most 1000000. Given: 0"),
+        ({"rounds": -1}, "rounds: must be an integer, at least 0 and at most 1000000. Given: -1"),
         ({"qubits": 4, "rounds": 1}, "rounds: .* must leave at least one each .*Given: 1 rounds of 4 qubits"),
         ({"workers": 0}, "workers: must be an integer, at least 1 and at most 512. Given: 0"),
         ({"workers": 2, "strategy": "none"}, "workers: must be 1 with strategy none.* Given: 2"),
-        ({"batch_size": 0}, "batch_size: must be an integer, at least 1 and at most 10000000. Given: 0"),
+        ({"batch_size": -1}, "batch_size: must be an integer, at least 0 and at most 10000000. Given: -1"),
         ({"batch_size": 3, "workers": 4}, r"batch_size: must be at least workers \(4\).* Given: 3"),
-        ({"epochs": 0}, "epochs: must be an integer, at least 1 and at most 1000000. Given: 0"),
+        ({"epochs": -1}, "epochs: must be an integer, at least 0 and at most 1000000. Given: -1"),
+        ({"options": {"stop_at": "soon"}}, "stop_at: must be a loss such as 0.2, .* Given: 'soon'"),
+        ({"options": {"stop_at": "floor-0.1"}}, "stop_at: must be a loss such as 0.2, .* Given: 'floor-0.1'"),
+        ({"options": {"schedule": "linear"}}, "schedule: must be one of cosine, constant. Given: 'linear'"),
+        ({"options": {"warmup": 1.0}}, "warmup: must be a finite number, at least 0 and less than 1. Given: 1.0"),
+        ({"options": {"readouts": "raw"}}, "readouts: must be one of centred, plain. Given: 'raw'"),
+        ({"options": {"initialization": "zero"}}, "initialization: must be one of normal, uniform. Given: 'zero'"),
+        ({"options": {"initialization_scale": -1}}, "initialization_scale: must be a finite number, .* Given: -1"),
+        ({"options": {"starts": 1001}}, "starts: must be an integer, at least 0 and at most 1000. Given: 1001"),
         ({"learning_rate": 0}, "learning_rate: must be a finite number, greater than 0. Given: 0"),
         ({"learning_rate": -1}, "learning_rate: must be a finite number, greater than 0. Given: -1"),
         ({"learning_rate": float("nan")}, "learning_rate: must be a finite number, greater than 0. Given: nan"),
@@ -71,7 +117,7 @@ def test_models_of_the_config_are_those_that_can_be_built() -> None:
         ({"batch_size": 10**10}, "batch_size: must be an integer, .* at most 10000000. Given: 10000000000"),
         ({"batch_size": 10**7}, "batch_size: batch_size x qubits must be at most 67108864. Given: 10000000 with 8"),
         ({"workers": 513}, "workers: must be an integer, at least 1 and at most 512. Given: 513"),
-        ({"epochs": 10**7}, "epochs: must be an integer, at least 1 and at most 1000000. Given: 10000000"),
+        ({"epochs": 10**7}, "epochs: must be an integer, at least 0 and at most 1000000. Given: 10000000"),
         ({"options": {"restarts": 1001}}, "restarts: must be an integer, at least 0 and at most 1000. Given: 1001"),
         (
             {"options": {"patience": 10**7}},

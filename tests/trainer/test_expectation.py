@@ -10,7 +10,7 @@ from trainer.simulators.gates import read_model
 
 
 def expected(ran: str, **words: Any) -> Expectation:
-    config = from_mapping({"workers": 1, "strategy": "none", "epochs": 50, **words})
+    config = from_mapping({"workers": 1, "strategy": "none", "rounds": 20, "batch_size": 32, "epochs": 50, **words})
     _, network = read_model(config.model, config.qubits)
     return expectation(config, network, ran, config.epochs)
 

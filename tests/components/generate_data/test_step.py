@@ -13,8 +13,8 @@ from trainer.config import from_json
 def test_the_first_step_passes_the_checked_experiment_on(tmp_path: Path) -> None:
     experiment, metadata = generate_data({"qubits": 4.0, "options": {"train_fraction": 0.5}}, str(tmp_path / "dataset"))
     config = from_json(experiment)
-    assert (config.qubits, config.options.train_fraction, config.rounds) == (4, 0.5, 20)
-    assert metadata["train"] == 40
+    assert (config.qubits, config.options.train_fraction, config.rounds) == (4, 0.5, 720)
+    assert metadata["train"] == 1440
     assert len(metadata["digest"]) == 64
 
 

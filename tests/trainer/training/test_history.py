@@ -1,9 +1,12 @@
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from trainer.config import from_mapping
 from trainer.errors import ArtifactError
-from trainer.training.history import Epoch, load_history, save_history
+from trainer.training.history import Epoch, is_complete, is_undecided, load_history, plateau, save_history
 
 HISTORY = (Epoch(1, 1 / 3, 0.5, 0.1, 0.25, 1e-3), Epoch(2, 1e-17, 1.0, 2 / 3, 0.75, 12.5))
 
@@ -28,3 +31,51 @@ def test_refuses_a_file_that_is_not_whole(tmp_path: Path, content: str | None, m
         (tmp_path / "history.csv").write_text(content)
     with pytest.raises(ArtifactError, match=rf"^training: {message}.* Given: "):
         load_history(tmp_path / "history.csv")
+
+
+def _epochs(*losses: tuple[float, float]) -> list[Epoch]:
+    """Return epochs of these training and validation losses."""
+    return [Epoch(number, train, 0.5, validation, 0.5, 1.0) for number, (train, validation) in enumerate(losses, 1)]
+
+
+@pytest.mark.parametrize(
+    ("words", "losses", "over"),
+    [
+        ({"stop_at": "0.3"}, (0.5, 0.31), False),
+        ({"stop_at": "0.3"}, (0.5, 0.3), True),
+        # The floor of `hybrid` is 0.1894.
+        ({"stop_at": "floor+0.02"}, (0.5, 0.2095), False),
+        ({"stop_at": "floor+0.02"}, (0.5, 0.2093), True),
+        ({"stop_at": "floor+0.02"}, (0.2, 0.5), True),
+        ({"patience": 2}, (0.5, 0.6), False),
+        ({"patience": 2}, (0.5, 0.6, 0.7), True),
+        ({"patience": 2, "stop_at": "0.1"}, (0.5, 0.6, 0.4, 0.5), False),
+        ({}, (0.0, 0.0), False),
+        ({}, (0.9,) * 10, True),
+        ({"stop_at": "0.3", "patience": 2}, (), False),
+    ],
+)
+def test_training_is_over_at_the_last_epoch_the_loss_asked_for_or_without_progress(
+    words: dict[str, Any], losses: tuple[float, ...], over: bool
+) -> None:
+    config = from_mapping({"epochs": 10, "options": words})
+    assert is_complete(_epochs(*((0.5, loss) for loss in losses)), config) is over
+
+
+def test_a_plateau_is_named_once_with_what_may_help() -> None:
+    config = from_mapping({"epochs": 20, "options": {"starts": 2}})
+    labels = np.array([1, -1] * 8, np.int8)
+    stuck, learns = _epochs(*[(1.1, 1.0), (0.95, 1.0)] * 2), _epochs((1.1, 1.0), (0.89, 1.0), (1.0, 1.0), (1.0, 1.0))
+    said = plateau(stuck, labels, config)
+    assert said
+    assert said.startswith("nothing is learnt yet: after 4 epochs the lowest training loss is 0.95, and the labels' ")
+    assert "learning_rate (here 0.05)" in said
+    assert "starts (here 2)" in said
+    assert plateau(stuck[:3], labels, config) is None
+    assert plateau([*stuck, *stuck[:1]], labels, config) is None
+    assert plateau(learns, labels, config) is None
+
+
+@pytest.mark.parametrize(("starts", "tried", "undecided"), [(1, 0, False), (3, 0, True), (3, 2, True), (3, 3, False)])
+def test_several_starts_are_undecided_until_all_have_been_tried(starts: int, tried: int, undecided: bool) -> None:
+    assert is_undecided(from_mapping({"options": {"starts": starts}}), tried) is undecided

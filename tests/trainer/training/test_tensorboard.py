@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tests.board import scalars, tensors
 from trainer import data
-from trainer.config import ExperimentConfig, Options
+from trainer.config import ExperimentConfig
 from trainer.errors import ArtifactError
 from trainer.model import build_model
 from trainer.training import checkpoints
@@ -21,7 +21,7 @@ from trainer.training.state import assign
 
 
 def _with_options(config: ExperimentConfig, **options: Any) -> ExperimentConfig:
-    return config.model_copy(update={"options": Options(**options)})
+    return config.model_copy(update={"options": config.options.model_copy(update=options)})
 
 
 def _losses(history: tuple[Epoch, ...]) -> list[tuple[float, ...]]:
@@ -80,7 +80,7 @@ def test_histograms_are_of_the_readouts_of_validation_samples(
     model = build_model(small_config)
     assign(model.trainable_variables, checkpoint.line.weights)
     split = small_dataset.validation
-    expected = model.get_layer("quantum")((split.qubit, split.angle)).numpy()
+    expected = model.get_layer("quantum").readouts(split.qubit, split.angle)[0].numpy()
     logged = tensors(trained / "logs" / "validation", "histograms")
     assert list(logged) == ["readouts/q(0, 2)", "readouts/q(0, 3)"]
     for buckets, column in zip(logged.values(), expected.T, strict=True):
