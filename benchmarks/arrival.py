@@ -1,0 +1,75 @@
+"""Whether networks train with all defaults, at every size: python -m benchmarks.arrival [--rows hybrid-8,deep-12]."""
+
+import argparse
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from tabulate import tabulate
+
+from trainer import data
+from trainer.config import ExperimentConfig, from_mapping
+from trainer.quantum.floor import floor_of
+from trainer.startup import load_tensorflow
+
+SEEDS = range(5)
+ROWS = {
+    **{f"hybrid-{qubits}": ("hybrid", qubits) for qubits in (8, 16, 23, 64, 256, 1024)},
+    **{f"deep-{qubits}": ("deep", qubits) for qubits in (8, 12, 16)},
+}
+# How far above its floor a network may end, on 10,000 fresh samples.
+_NEAR = {"hybrid": 0.01, "deep": 0.02}
+
+
+def experiment(model: str, qubits: int, seed: int) -> ExperimentConfig:
+    """Return the experiment of a row: its defaults, in one process, with checkpoints seldom."""
+    words = {"model": model, "qubits": qubits, "seed": seed, "strategy": "none", "workers": 1}
+    return from_mapping({**words, "options": {"checkpoint_seconds": 60, "profile_batches": ""}})
+
+
+def distance(config: ExperimentConfig) -> tuple[float, float]:
+    """Train; return how far above its floor the network ends on fresh samples, and the seconds that it took."""
+    from trainer.training import checkpoints
+    from trainer.training.fit import train
+
+    dataset, floor = data.generate(config), floor_of(config.model, config.hidden_activation)
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        train(config, dataset, Path(folder))
+        seconds = time.perf_counter() - start
+        checkpoint = checkpoints.load_latest(Path(folder, checkpoints.FOLDER))
+    assert checkpoint
+    assert checkpoint.fresh_mse is not None
+    assert floor
+    return checkpoint.fresh_mse - floor.mse, seconds
+
+
+def row(model: str, qubits: int) -> list[object]:
+    """Return a row of the table."""
+    config = experiment(model, qubits, seed=0)
+    results = [distance(experiment(model, qubits, seed)) for seed in SEEDS]
+    distances = [found for found, _ in results]
+    arrived = sum(found <= _NEAR[model] for found in distances)
+    samples = config.split_counts.train
+    updates = config.epochs * -(-samples // config.batch_size)
+    words: list[object] = [samples, config.batch_size, config.epochs, updates, config.options.starts]
+    seconds = statistics.median(seconds for _, seconds in results)
+    ends = " ".join(f"{found:+.4f}" for found in distances)
+    return [f"{model}, n = {qubits}", *words, ends, f"{arrived} of {len(SEEDS)}", f"{seconds:.3g}"]
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", default=",".join(ROWS), help="which ones, by name, with commas between")
+    rows = [ROWS[name] for name in parser.parse_args().rows.split(",")]
+    load_tensorflow()
+    near = ", ".join(f"{value} of {model}'s floor" for model, value in _NEAR.items())
+    names = ["", "samples", "batch", "epochs", "updates", "starts", "above the floor, seeds 0 to 4", "near", "s"]
+    print(tabulate([row(model, qubits) for model, qubits in rows], names, "github", disable_numparse=True))
+    print(f"\nnear: within {near}, on 10,000 fresh samples; s: seconds of a training, compiling included")
+
+
+if __name__ == "__main__":
+    main()
