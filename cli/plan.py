@@ -75,7 +75,9 @@ def _choice(made: Plan, asked: str) -> str:
 
 
 def _workers(made: Plan) -> str:
-    best = min(made.by_workers, key=lambda workers: made.by_workers[workers])
+    from trainer.expectation import more_do_not_pay, paying_workers
+
+    best = paying_workers(made.by_workers)
     times = ", ".join(f"{workers}: {seconds:.3g} s" for workers, seconds in made.by_workers.items())
-    advice = "more than one worker does not pay" if best == 1 else f"up to {best} workers pay"
+    advice = f"up to {best} workers pay" if best == max(made.by_workers) > 1 else more_do_not_pay(best)
     return f"workers, each on a machine like this, and seconds an epoch: {times}; {advice}"

@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from trainer.config import ExperimentConfig
 from trainer.errors import ConfigError
@@ -15,12 +15,15 @@ from trainer.simulators.gates import Network
 # The share of a training step's work on states, forward and back, that a step without a gradient does.
 _FORWARD = 0.25
 # A reduction over workers, each on a machine of its own: two trips through a data centre's network.
-REDUCTION_SECONDS = 1e-3
+_REDUCTION_SECONDS = 1e-3
 # Seconds besides the states: of each step, and of an epoch's checkpoint and events. Measured on two cores.
 _STEP_SECONDS = 3e-4
 _EPOCH_SECONDS = 0.05
 # Smaller gains are not worth a line.
 _MUCH, _WORTH_SECONDS = 2.0, 10.0
+# Numbers of workers that are compared. More do not pay that make an epoch shorter by less than this share.
+WORKERS = (1, 2, 4, 8, 16, 32)
+_PAYS = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,11 +38,15 @@ class Faster:
 
 @dataclasses.dataclass(frozen=True)
 class Expectation:
-    """Seconds of an epoch on machines of two cores, the bytes of a worker's states, and what is much faster if any."""
+    """Seconds of an epoch on machines of two cores, the bytes of a worker's states, and what is much faster if any.
+
+    `enough_workers` is said where there are more.
+    """
 
     epoch_seconds: float
     memory: float
     faster: Faster | None
+    enough_workers: int | None = None
 
     def lines(self, epochs: int) -> Iterator[str]:
         """Yield the lines to log about a training of so many epochs."""
@@ -51,11 +58,13 @@ class Expectation:
             change = "" if self.faster.same_training else ", of fewer updates"
             seconds = in_time(self.faster.epoch_seconds)
             yield f"much faster would be {self.faster.word} {self.faster.value}: about {seconds} an epoch{change}"
+        if self.enough_workers is not None:
+            yield more_do_not_pay(self.enough_workers)
 
 
 def expectation(config: ExperimentConfig, network: Network, simulator: str, epochs: int) -> Expectation:
     """Return what to expect of an experiment whose states this simulator evolves, with so many epochs to go."""
-    estimate = next(each for each in choice.estimates(network, limits(config)) if each.simulator == simulator)
+    estimate = estimate_with(config, network, simulator, config.workers)
     seconds = _epoch_seconds(config, estimate)
     faster = next(
         (
@@ -67,7 +76,44 @@ def expectation(config: ExperimentConfig, network: Network, simulator: str, epoc
         ),
         None,
     )
-    return Expectation(seconds, estimate.cost.memory, faster)
+    return Expectation(seconds, estimate.cost.memory, faster, _enough(config, network, simulator, epochs, faster))
+
+
+def estimate_with(config: ExperimentConfig, network: Network, simulator: str, workers: int) -> Estimate:
+    """Return what a training step of an experiment would cost a simulator on each of so many workers."""
+    estimates = choice.estimates(network, limits(_with(config, "workers", workers)))
+    return next(each for each in estimates if each.simulator == simulator)
+
+
+def reductions_of(updates: int, workers: int) -> float:
+    """Return the seconds that workers spend on reductions in an epoch: one an update, one for validation."""
+    return (updates + 1) * _REDUCTION_SECONDS if workers > 1 else 0.0
+
+
+def paying_workers(seconds: Mapping[int, float]) -> int:
+    """Return from where on more workers do not pay, of the seconds of an epoch by their number."""
+    least = min(seconds.values())
+    return min(workers for workers, each in seconds.items() if each * (1 - _PAYS) <= least)
+
+
+def more_do_not_pay(workers: int) -> str:
+    """Say that more than so many workers do not pay."""
+    return "more than one worker does not pay" if workers == 1 else f"more than {workers} workers do not pay"
+
+
+def _enough(
+    config: ExperimentConfig, network: Network, simulator: str, epochs: int, faster: Faster | None
+) -> int | None:
+    """Return how many workers would do, None where there are no more or nobody needs to be told."""
+    if config.workers == 1 or (faster and faster.word == "workers"):
+        return None
+    seconds = {
+        workers: _epoch_seconds(_with(config, "workers", workers), estimate_with(config, network, simulator, workers))
+        for workers in {*WORKERS, config.workers}
+        if workers <= config.workers
+    }
+    enough = paying_workers(seconds)
+    return enough if enough < config.workers and seconds[config.workers] * epochs >= _WORTH_SECONDS else None
 
 
 def seconds_on_states(estimate: Estimate, speed: Speed, steps: Sequence[int]) -> float:
@@ -131,6 +177,5 @@ def _chosen(config: ExperimentConfig, network: Network) -> Estimate | None:
 def _epoch_seconds(config: ExperimentConfig, estimate: Estimate) -> float:
     counts = config.split_counts
     train, validation = (math.ceil(count / config.batch_size) for count in (counts.train, counts.validation))
-    around = _STEP_SECONDS + (REDUCTION_SECONDS if config.workers > 1 else 0.0)
-    states = seconds_on_states(estimate, NOMINAL, (train, validation))
-    return _EPOCH_SECONDS + (train + validation) * around + states
+    around = (train + validation) * _STEP_SECONDS + reductions_of(train, config.workers)
+    return _EPOCH_SECONDS + around + seconds_on_states(estimate, NOMINAL, (train, validation))

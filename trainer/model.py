@@ -4,6 +4,8 @@ Everything around the simulator is float64: sums over samples then agree to the 
 order and on however many workers they are made, so training does not depend on the number of workers.
 """
 
+import dataclasses
+
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
@@ -43,17 +45,17 @@ class QuantumLayer(tf_keras.layers.Layer):
         self._expectations = tf.autograph.experimental.do_not_convert(simulator.expectations)
         self.parameters = self.add_weight(name="parameters", shape=(len(ansatz.symbols),), initializer=initializer)
 
-    def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
-        """Return what the dense layers take, float64 (batch, readouts)."""
+    def call(self, inputs: tuple[tf.Tensor, ...]) -> tf.Tensor:
+        """Return what the dense layers take, float64 (batch, readouts), of the fields of a `Batch`."""
         readouts, unexcited = self.readouts(*inputs)
         return readouts - unexcited
 
-    def readouts(self, qubit: tf.Tensor, angle: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def readouts(self, qubit: tf.Tensor, angle: tf.Tensor, own: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
         """Return Z on the readouts, float64 (batch, readouts), and what to subtract from them, (1, readouts)."""
         if self.centred:
             # Turned by no angle, whichever qubit it is: the state without an excitation.
             qubit, angle = tf.pad(qubit, [[0, 1]]), tf.pad(angle, [[0, 1]])
-        values = tf.cast(self._expectations(self.parameters, Batch(qubit, angle)), self.dtype)
+        values = tf.cast(self._expectations(self.parameters, Batch(qubit, angle, own)), self.dtype)
         return (values[:-1], values[-1:]) if self.centred else (values, tf.zeros_like(values[:1]))
 
 
@@ -72,11 +74,14 @@ def build_model(config: ExperimentConfig) -> tf_keras.Model:
 
 def limits(config: ExperimentConfig) -> Limits:
     """Return what a worker's simulator has to keep to."""
-    return Limits(
+    found = Limits(
         memory=config.options.memory_gib * 2**30,
-        batch=-(-config.batch_size // config.workers),
+        batch=config.batch_size,
         real_bytes={"complex64": 4, "complex128": 8}[config.options.precision],
+        replicas=config.workers,
     )
+    # Sampled readouts are shared by sample: a worker's share is then a step of its own.
+    return dataclasses.replace(found, batch=found.share, replicas=1) if config.options.shots else found
 
 
 def assemble(config: ExperimentConfig, ansatz: circuits.Ansatz, simulator: simulators.Simulator) -> tf_keras.Model:
@@ -109,6 +114,13 @@ def initial_weights(model: tf_keras.Model, config: ExperimentConfig, start: int)
 def dense_layers(model: tf_keras.Model) -> list[tf_keras.layers.Dense]:
     """Return what turns readouts into the prediction, in order; none where one readout is the prediction."""
     return [layer for layer in model.layers if isinstance(layer, tf_keras.layers.Dense)]
+
+
+def outputs_of(model: tf_keras.Model, readouts: tf.Tensor) -> tf.Tensor:
+    """Return what the model makes of what its quantum layer returned, float64 (batch, 1)."""
+    for layer in dense_layers(model):
+        readouts = layer(readouts)
+    return readouts
 
 
 def same_sign(label: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:

@@ -8,13 +8,13 @@ import tensorflow as tf
 
 from trainer import data
 from trainer.config import ExperimentConfig
-from trainer.expectation import REDUCTION_SECONDS, seconds_on_states
+from trainer.expectation import WORKERS, estimate_with, reductions_of, seconds_on_states
 from trainer.model import assemble, limits
 from trainer.quantum import circuits
 from trainer.simulators import choice, window
 from trainer.simulators.choice import Estimate
 from trainer.simulators.gates import Network, read_model
-from trainer.simulators.interface import Batch, Limits, Table
+from trainer.simulators.interface import Batch, Table
 from trainer.simulators.probe import probe
 from trainer.simulators.registry import SIMULATORS
 from trainer.training.batches import shard
@@ -75,14 +75,13 @@ def plan(config: ExperimentConfig) -> Plan:
     probed = time.perf_counter() - start
 
     def predict(estimate: Estimate, workers: int) -> float:
-        reductions = sum(steps) * REDUCTION_SECONDS if workers > 1 else 0.0
-        return rest + reductions + seconds_on_states(estimate, speed, steps)
+        return rest + reductions_of(steps[0], workers) + seconds_on_states(estimate, speed, steps)
 
     predictions = tuple(Prediction(estimate, predict(estimate, config.workers)) for estimate in estimates)
     chosen = next(prediction for prediction in predictions if prediction.estimate.simulator == name)
     by_workers = {
-        workers: predict(_estimate(network, limits(config), name, -(-config.batch_size // workers)), workers)
-        for workers in (1, 2, 4, 8, 16, 32)
+        workers: predict(estimate_with(config, network, name, workers), workers)
+        for workers in WORKERS
         if workers <= config.batch_size
     }
     return Plan(
@@ -97,11 +96,6 @@ def plan(config: ExperimentConfig) -> Plan:
         by_workers=by_workers,
         probe_seconds=probed,
     )
-
-
-def _estimate(network: Network, given: Limits, simulator: str, batch: int) -> Estimate:
-    estimates = choice.estimates(network, dataclasses.replace(given, batch=batch))
-    return next(estimate for estimate in estimates if estimate.simulator == simulator)
 
 
 def _cones(network: Network) -> tuple[tuple[int, ...], ...]:
@@ -120,6 +114,10 @@ class _Nothing:
     def __init__(self, network: Network) -> None:
         self.network = network
         self._readouts = len(network.readouts)
+
+    def by_qubit(self, batch: int, replicas: int) -> bool:
+        """Return False: it runs alone."""
+        return False
 
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return zeros, float32 (batch, readouts), that depend on the parameters."""

@@ -8,7 +8,7 @@ alone.
 import tensorflow as tf
 import tf_keras
 
-from trainer.model import PRECISION, dense_layers
+from trainer.model import PRECISION, outputs_of
 
 
 def sample(expectations: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
@@ -40,7 +40,4 @@ def sampled_outputs(model: tf_keras.Model, readouts: tuple[tf.Tensor, tf.Tensor]
     and hardware would measure it once for them all, as often as need be.
     """
     expectations, unexcited = readouts
-    values = sample(expectations, draw) - unexcited
-    for layer in dense_layers(model):
-        values = layer(values)
-    return values
+    return outputs_of(model, sample(expectations, draw) - unexcited)

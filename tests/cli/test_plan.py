@@ -81,6 +81,15 @@ def test_refuses_what_no_simulator_can_run_in_one_line(
 
 
 @pytest.mark.usefixtures("unmeasured")
+def test_says_from_where_on_more_workers_do_not_pay(plan: Callable[..., str]) -> None:
+    """16 of them evolve two states each, and so do 32."""
+    text = plan("--model", "deep", "--qubits", "16", "--rounds", "100", "--batch-size", "256", "--workers", "4")
+    assert text.endswith("; more than 16 workers do not pay\n")
+    # Of 17 states 5.
+    assert _table(text)["statevector"][2] == "25 MiB"
+
+
+@pytest.mark.usefixtures("unmeasured")
 @pytest.mark.parametrize("qubits", [27, 30, 31, 64, 1024, 5001])
 def test_plans_at_any_size(plan: Callable[..., str], qubits: int) -> None:
     """What does not fit anywhere has no numbers."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trainer.config import from_mapping
-from trainer.expectation import Expectation, expectation, in_time
+from trainer.expectation import Expectation, expectation, in_time, paying_workers
 from trainer.simulators.gates import read_model
 
 
@@ -59,6 +59,29 @@ def test_what_is_said_is_seconds_and_memory() -> None:
     assert list(said) == [
         "expected on two cores: about 0.058 s an epoch, 2.9 s for 50 once compiled; 360 KiB for states"
     ]
+
+
+@pytest.mark.parametrize("batch", [32, 256])
+def test_workers_that_share_the_qubits_need_less_time_and_memory(batch: int) -> None:
+    words = {"qubits": 16, "model": "deep", "rounds": 500, "batch_size": batch, "strategy": "multi_worker"}
+    one, two, four = (expected("statevector", **words, workers=workers) for workers in (1, 2, 4))
+    assert one.epoch_seconds > 1.7 * two.epoch_seconds
+    assert one.epoch_seconds > 3 * four.epoch_seconds
+    # 17 states, 9 and 5.
+    assert (two.memory / one.memory, four.memory / one.memory) == (9 / 17, 5 / 17)
+
+
+def test_more_workers_than_qubits_to_share_are_told_to_be_too_many() -> None:
+    words = {"qubits": 16, "model": "deep", "rounds": 22, "batch_size": 256, "strategy": "multi_worker", "epochs": 999}
+    assert list(expected("statevector", **words, workers=16).lines(999))[1:] == []
+    assert list(expected("statevector", **words, workers=32).lines(999))[1:] == ["more than 16 workers do not pay"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "paying"), [({1: 1.0, 2: 1.1}, 1), ({1: 1.0, 2: 0.97}, 1), ({1: 1.0, 2: 0.6, 4: 0.4, 8: 0.39}, 4)]
+)
+def test_workers_pay_that_make_an_epoch_much_shorter(seconds: dict[int, float], paying: int) -> None:
+    assert paying_workers(seconds) == paying
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,13 @@ from tests.trainer.conftest import SMALL, assert_same_training, copy_checkpoint,
 from trainer import data
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError
-from trainer.model import build_model, dense_layers
+from trainer.model import build_model, dense_layers, limits
 from trainer.results import evaluate, export
 from trainer.shots import sample
 from trainer.training import checkpoints
 from trainer.training.batches import shard
 from trainer.training.fit import train
-from trainer.training.state import assign
+from trainer.training.state import Training, assign
 
 Floats = npt.NDArray[np.float64]
 
@@ -135,7 +135,7 @@ def test_a_sample_is_drawn_alike_on_any_number_of_replicas(count: int, replicas:
         shards = shard(samples, 32, replicas)
         seeds = data.shot_seeds("train", 0, 1, len(shards.sizes))
         for qubit, _, _, weight, draw in zip(
-            *(array.reshape(-1, array.shape[-1]) for array in shards.sampled(50, seeds).arrays), strict=True
+            *(array.reshape(-1, array.shape[-1]) for array in shards.sampled(50, seeds).arrays.values()), strict=True
         ):
             real = weight > 0
             result[qubit[real]] = sample(tf.constant(readouts[qubit]), tf.constant(draw)).numpy()[real]
@@ -228,6 +228,19 @@ def test_exact_training_draws_nothing(
     monkeypatch.setattr("trainer.training.steps.sampled_outputs", None)
     assert train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
     assert len(shard(small_dataset.train, 8, 1).arrays) == 4
+
+
+def test_sampled_readouts_are_shared_by_sample(small_dataset: data.Dataset, tmp_path: Path) -> None:
+    words = {**SMALL, "simulator": "statevector", "batch_size": 32}
+    counted = {}
+    for shots in (0, 50):
+        config = from_mapping({**words, "options": {**SMALL["options"], "shots": shots}})
+        training = Training(config, small_dataset, tmp_path, tf.distribute.get_strategy(), None)
+        counted[shots] = limits(config.model_copy(update={"workers": 2}))
+        by_qubit = {replicas: training.shared(small_dataset.train, replicas).own is not None for replicas in (1, 2)}
+        assert by_qubit == {1: False, 2: not shots}
+    assert (counted[0].batch, counted[0].replicas) == (32, 2)
+    assert (counted[50].batch, counted[50].replicas) == (16, 1)
 
 
 @pytest.mark.parametrize(("trained_with", "given"), [(20, 0), (20, 30), (0, 20)])

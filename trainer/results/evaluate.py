@@ -98,7 +98,8 @@ def predict_from_shots(model: tf_keras.Model, samples: Samples, shots: int, seed
     """Return the prediction for every sample from sampled readouts, float64 (samples,)."""
     batches = -(-len(samples) // _BATCH)
     shards = shard(samples, _BATCH, 1).sampled(shots, data.shot_seeds("test", seed, 0, batches))
-    qubit, angle, _, _, draw = (tf.constant(array[:, 0]) for array in shards.arrays)
+    arrays = shards.arrays
+    qubit, angle, draw = (tf.constant(arrays[name][:, 0]) for name in ("qubit", "angle", "draw"))
     quantum = model.get_layer("quantum")
 
     @tf.function

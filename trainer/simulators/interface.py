@@ -13,18 +13,29 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Bytes that states may take at a time, a worker's samples in a step, and bytes of a real number of a state."""
+    """Bytes that states may take at a time and of a real number of a state; a step's samples and who share them."""
 
     memory: float
     batch: int
     real_bytes: int = 4
+    replicas: int = 1
+
+    @property
+    def share(self) -> int:
+        """The most samples of a step that one replica has, shared by sample."""
+        return -(-self.batch // self.replicas)
 
 
 class Batch(NamedTuple):
-    """Samples: the excited qubit, int32 (batch,), and its angle, float32 (batch,), rad."""
+    """Samples: the excited qubit, int32 (batch,), and its angle, float32 (batch,), rad.
+
+    With `own`, int32 (most,), only the samples of these qubits count (-1 stands for none); what is returned for the
+    others is any finite value.
+    """
 
     qubit: tf.Tensor
     angle: tf.Tensor
+    own: tf.Tensor | None = None
 
 
 class Table(NamedTuple):
@@ -58,6 +69,9 @@ class Simulator(Protocol):
     @property
     def large(self) -> bool:
         """Whether compiling it pays off even for a few calls."""
+
+    def by_qubit(self, batch: int, replicas: int) -> bool:
+        """Whether replicas had better share a step of so many samples by qubit (`Batch.own`) than by sample."""
 
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return Z on the readouts, float32 (batch, readouts).

@@ -2,6 +2,7 @@
 
 A batch evolves either its samples or the states that all samples span, the graph state and the one with
 each qubit flipped, whichever are fewer; in groups where all at once need more memory than is given.
+Replicas that share a batch by qubit evolve the graph state and the flipped ones of their own qubits only.
 """
 
 import dataclasses
@@ -36,7 +37,7 @@ def estimate(network: Network, limits: Limits) -> Cost:
     if network.qubits > STATEVECTOR_MAX_QUBITS:
         return Cost(memory=math.inf)
     column = _column_bytes(network, limits)
-    count = 1 + network.qubits if limits.batch > network.qubits else limits.batch
+    count = _states(network.qubits, limits.batch, limits.replicas)
     fitting = max(_LEAST_COLUMNS, int(limits.memory // column))
     cost = evolution(collect(fuse(network.gates)), count * 2.0**network.qubits, _real_bytes(network, limits))
     if count > fitting:
@@ -65,6 +66,29 @@ def create(network: Network, limits: Limits) -> "StateVector":
             f"with; memory_gib gives it {in_words(limits.memory)}. Given: {network.qubits}"
         )
     return StateVector(network, columns, tf.float64 if _real_bytes(network, limits) == 8 else tf.float32)
+
+
+def by_qubit(qubits: int, batch: int, replicas: int) -> bool:
+    """Whether replicas that share a step by qubit spare more amplitudes than they have more samples to look at."""
+    by_sample = _states_by_sample(qubits, batch, replicas)
+    # Each then reads the whole batch, of which what is not its own weighs nothing.
+    more_samples = batch - -(-batch // replicas)
+    return (by_sample - _states_by_qubit(qubits, replicas)) << qubits > more_samples
+
+
+def _states(qubits: int, batch: int, replicas: int) -> int:
+    """Return how many states a replica evolves in a step."""
+    if by_qubit(qubits, batch, replicas):
+        return _states_by_qubit(qubits, replicas)
+    return _states_by_sample(qubits, batch, replicas)
+
+
+def _states_by_sample(qubits: int, batch: int, replicas: int) -> int:
+    return min(-(-batch // replicas), 1 + qubits)
+
+
+def _states_by_qubit(qubits: int, replicas: int) -> int:
+    return 1 + -(-qubits // replicas)
 
 
 def _few_amplitudes(qubits: int) -> bool:
@@ -96,27 +120,41 @@ class StateVector:
         self._edges = excitations.ring_edges(self._qubits)
         self._masks = excitations.flip_masks(self._qubits, self._edges, range(self._qubits))
 
+    def by_qubit(self, batch: int, replicas: int) -> bool:
+        """Whether replicas had better share a step of so many samples by qubit than by sample."""
+        return by_qubit(self._qubits, batch, replicas)
+
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return Z on the readouts, float32 (batch, readouts)."""
         size, readouts = batch.qubit.shape[0], len(self._readouts)
-        if size is not None and size <= self._qubits:
+        if batch.own is None and size is not None and size <= self._qubits:
             masks = tf.gather(self._masks, batch.qubit)
             values = _in_groups(self._measure_samples, parameters, (masks, batch.angle), self._columns, (readouts,))
             return tf.cast(values, tf.float32)
-        table = self.table(parameters)
+        if batch.own is None:
+            masks, places = tf.constant(self._masks), batch.qubit
+        else:
+            masks = tf.gather(self._masks, tf.maximum(batch.own, 0))
+            here = tf.cast(tf.equal(batch.qubit[:, None], batch.own), tf.int32)
+            places = tf.reduce_sum(here * tf.range(batch.own.shape[0]), axis=1)
+        unexcited, flipped, mixed = self._rows(parameters, masks)
         flip_share, mix_share = excitations.shares(batch.angle)
-        difference = rows_at(table.flipped, batch.qubit) * flip_share[:, None]
-        mixed = rows_at(table.mixed, batch.qubit) * mix_share[:, None]
-        return tf.cast(table.unexcited + difference + mixed, tf.float32)
+        difference = rows_at(flipped, places) * flip_share[:, None]
+        mixture = rows_at(mixed, places) * mix_share[:, None]
+        return tf.cast(unexcited + difference + mixture, tf.float32)
 
     def table(self, parameters: tf.Tensor) -> Table:
         """Return what the readouts of every possible sample follow from; every qubit reaches all of them."""
-        readouts = len(self._readouts)
-        masks = (tf.constant(self._masks),)
-        rows = _in_groups(self._measure_spanning, parameters, masks, self._columns - 1, (3, readouts))
-        unexcited, flipped, mixed = rows[0, 0], rows[:, 1], rows[:, 2]
-        reached = tf.tile(tf.range(readouts)[None, :], [self._qubits, 1])
-        return Table(unexcited, reached, flipped - unexcited, mixed)
+        unexcited, flipped, mixed = self._rows(parameters, tf.constant(self._masks))
+        reached = tf.tile(tf.range(len(self._readouts))[None, :], [self._qubits, 1])
+        return Table(unexcited, reached, flipped, mixed)
+
+    def _rows(self, parameters: tf.Tensor, masks: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Return the unexcited readouts, and what flipped ones differ by and mixed ones are, (masks, readouts)."""
+        shape = 3, len(self._readouts)
+        rows = _in_groups(self._measure_spanning, parameters, (masks,), self._columns - 1, shape)
+        unexcited = rows[0, 0]
+        return unexcited, rows[:, 1] - unexcited, rows[:, 2]
 
     def _measure_samples(self, parameters: tf.Tensor, masks: tf.Tensor, angles: tf.Tensor) -> tf.Tensor:
         states = excitations.sample_states(self._qubits, self._edges, masks, angles, self._dtype)

@@ -48,6 +48,10 @@ class TensorFlowQuantum:
             analytic_op=tfq.get_expectation_op()
         )
 
+    def by_qubit(self, batch: int, replicas: int) -> bool:
+        """Return False: it evolves every sample."""
+        return False
+
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return Z on the readouts, float32 (batch, readouts)."""
         size = tf.shape(batch.qubit)[0]
@@ -78,7 +82,7 @@ def estimate(network: Network, limits: Limits) -> Cost:
         kernels=_KERNELS_OF_A_GATE * len(network.gates),
         memory=3 * 8 * amplitudes,
     )
-    return circuit * (4 * limits.batch)
+    return circuit * (4 * limits.share)
 
 
 def create(network: Network, _: Limits) -> TensorFlowQuantum:

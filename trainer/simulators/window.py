@@ -107,7 +107,7 @@ def estimate(network: Network, limits: Limits) -> Cost:
         total += evolution(collect(fuse(reversed(cone.gates))), cone.amplitudes, _REAL_BYTES)
     # Putting together: every sample reads what it reaches and writes all readouts, and the gradient does so again.
     reached, written = readouts.reached.shape[1], len(network.readouts)
-    total += Cost(flops=4.0 * limits.batch * reached * written, traffic=2.0 * 8 * limits.batch * (reached + written))
+    total += Cost(flops=4.0 * limits.share * reached * written, traffic=2.0 * 8 * limits.share * (reached + written))
     # The gradient adds up over all qubits what one value of a kind did: a product with a matrix of ones and zeros.
     ones = float(readouts.mixed.max()) * readouts.mixed.size
     total += Cost(flops=3 * 2 * ones, traffic=3 * 8 * ones)
@@ -151,6 +151,10 @@ class Window:
         absorbed = (block for group in self._absorbed for block in group.blocks)
         self._matrices = Matrices([*itertools.chain(*blocks.values()), *absorbed], network.parameters)
         self._groups = {key: collect(evolved) for key, evolved in blocks.items()}
+
+    def by_qubit(self, batch: int, replicas: int) -> bool:
+        """Return False: one of each kind of window serves all qubits."""
+        return False
 
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return Z on the readouts, float32 (batch, readouts)."""

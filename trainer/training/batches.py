@@ -1,4 +1,7 @@
-"""Which replica trains on which sample, in which step: exact for every batch size and number of replicas."""
+"""Which replica trains on which sample, in which step: exact for every batch size and number of replicas.
+
+Replicas share a batch by sample, or by qubit where each is to evolve the states of few qubits only.
+"""
 
 import dataclasses
 
@@ -15,6 +18,9 @@ class Shards:
     A sample's weight is one over the true size of its global batch, so that the weighted sum over all
     replicas is the mean over the batch, however uneven the shares. `sizes` (steps,) are those true sizes. `draw`
     (steps, replicas, 4) is what sampled readouts are drawn from (`trainer.shots`), None where they are exact.
+
+    Shared by qubit, the arrays hold one row, (steps, 1, width), for all replicas; the samples of the qubits in its row
+    of `own` (replicas, most), of which -1 is none, are a replica's. Nothing in their shapes depends on the order.
     """
 
     qubit: npt.NDArray[np.int32]
@@ -23,12 +29,23 @@ class Shards:
     weight: npt.NDArray[np.float64]
     sizes: npt.NDArray[np.int64]
     draw: npt.NDArray[np.int64] | None = None
+    own: npt.NDArray[np.int32] | None = None
 
     @property
-    def arrays(self) -> tuple[npt.NDArray[np.generic], ...]:
-        """What a training step reads: qubit, angle, label and weight, and the draw if there is one."""
-        exact = self.qubit, self.angle, self.label, self.weight
-        return exact if self.draw is None else (*exact, self.draw)
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """What a training step reads, by name, each (steps, replicas, ...); of 1 it is for all of them."""
+        arrays: dict[str, npt.NDArray[np.generic]] = {
+            "qubit": self.qubit,
+            "angle": self.angle,
+            "label": self.label,
+            "weight": self.weight,
+        }
+        if self.draw is not None:
+            arrays["draw"] = self.draw
+        if self.own is not None:
+            # Not an entry a step: what follows from it and the weights can then be computed once for all steps.
+            arrays["own"] = self.own[None]
+        return arrays
 
     def sampled(self, shots: int, seeds: npt.NDArray[np.int64]) -> "Shards":
         """Return these shards with readouts to be estimated from `shots`, by one seed (2 words) a step."""
@@ -63,8 +80,17 @@ def shard(samples: Samples, batch_size: int, replicas: int) -> Shards:
     )
 
 
+def shard_by_qubit(samples: Samples, batch_size: int, replicas: int, qubits: int) -> Shards:
+    """Cut samples, in their order, into global batches that replicas share by qubit.
+
+    A replica's qubits are neighbours on the ring of `qubits`; the numbers of two replicas differ by at most one.
+    """
+    own = _shares(qubits, replicas, -(-qubits // replicas))
+    return dataclasses.replace(shard(samples, batch_size, 1), own=own.astype(np.int32))
+
+
 def _shares(size: int, replicas: int, width: int) -> npt.NDArray[np.int64]:
-    """Return positions within a batch, (replicas, width), -1 where a replica has fewer samples than the widest."""
+    """Share 0 to size - 1 out in order, (replicas, width), -1 where a replica has fewer than the most."""
     shares = np.full((replicas, width), -1, np.int64)
     for replica, share in enumerate(np.array_split(np.arange(size), replicas)):
         shares[replica, : len(share)] = share

@@ -17,7 +17,7 @@ from trainer.model import build_model, initial_weights
 from trainer.quantum.fingerprint import fingerprint, fingerprint_of
 from trainer.results.serving import fresh_mse
 from trainer.training import checkpoints
-from trainer.training.batches import Shards, shard
+from trainer.training.batches import Shards, shard, shard_by_qubit
 from trainer.training.checkpoints import Checkpoint, Line
 from trainer.training.history import Epoch, best_epoch, is_complete, is_undecided, trial_epochs
 from trainer.training.optimizer import build_optimizer
@@ -61,7 +61,7 @@ class Training:
             self.tried, self._leader, self._passed = saved.tried, saved.leader, saved.passed
             logger.info("continuing after epoch %d", saved.passed)
         self._replicas = strategy.num_replicas_in_sync
-        self._validation = shard(dataset.validation, config.batch_size, self._replicas)
+        self._validation = self.shared(dataset.validation, self._replicas)
         self._train = training_epoch(strategy, self.model, self.optimizer)
         self._validate = measuring_epoch(strategy, self.model)
 
@@ -85,7 +85,7 @@ class Training:
         start = time.perf_counter()
         number = len(self.history) + 1
         order = data.order(self.config.seed, number, len(self.dataset.train))
-        batches = shard(self.dataset.train.take(order), self.config.batch_size, self._replicas)
+        batches = self.shared(self.dataset.train.take(order), self._replicas)
         batches, validation = (
             self._with_shots("train", batches, number),
             self._with_shots("validation", self._validation, number),
@@ -126,6 +126,13 @@ class Training:
         assign(self.model.trainable_variables, line.weights)
         assign(self.optimizer.variables, line.optimizer)
         self.history, self.best_weights = list(line.history), line.best_weights
+
+    def shared(self, samples: data.Samples, replicas: int) -> Shards:
+        """Cut samples into batches that replicas share by qubit where this pays, else by sample."""
+        size, simulator = self.config.batch_size, self.model.get_layer("quantum").simulator
+        if not self.config.options.shots and simulator.by_qubit(min(size, len(samples)), replicas):
+            return shard_by_qubit(samples, size, replicas, self.config.qubits)
+        return shard(samples, size, replicas)
 
     def _with_shots(self, split: str, shards: Shards, epoch: int) -> Shards:
         """Return the shards, with the seeds of their shots in this epoch if readouts are sampled."""

@@ -1,4 +1,4 @@
-"""The compiled part of training: whole epochs in one tf.function, one reduction over all workers a step."""
+"""The compiled part of training: whole epochs in one tf.function, one reduction over all workers an update."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
@@ -8,7 +8,7 @@ import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
 
-from trainer.model import PRECISION, same_sign
+from trainer.model import PRECISION, outputs_of, same_sign
 from trainer.shots import sampled_outputs
 from trainer.training.batches import Shards
 
@@ -38,9 +38,9 @@ def training_epoch(
     shapes = [variable.shape for variable in variables]
     sizes = [shape.num_elements() for shape in shapes]
 
-    def per_replica(*share: tf.Tensor) -> tf.Tensor:
+    def per_replica(**share: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
-            measures = _measures(model, *share)
+            measures = _measures(model, **share)
             loss = measures[0]
         gradients = tape.gradient(loss, variables)
         # Gradients and measures travel together: a reduction costs a round trip, whatever its size.
@@ -52,12 +52,57 @@ def training_epoch(
         optimizer.apply_gradients(zip(reshaped, variables, strict=True), skip_gradients_aggregation=True)
         return tf.concat([measures, [tf.linalg.global_norm(reshaped)]], axis=0)
 
-    return _over_steps(strategy, model, per_replica, update, columns=3)
+    alone = strategy.num_replicas_in_sync == 1
+
+    def epoch_of(per_replica: Callable[..., tf.Tensor], *, jit_compile: bool) -> Callable[..., tf.Tensor]:
+        def replica(index: tf.Tensor, arrays: dict[str, tf.Tensor]) -> tf.Tensor:
+            own = per_replica(**{name: _of_step(array, index)[_row(array)] for name, array in arrays.items()})
+            return update(own if alone else _sum_over_replicas(own))
+
+        def epoch(arrays: dict[str, tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> tf.Tensor:
+            def step(index: tf.Tensor) -> tf.Tensor:
+                return _first_local(strategy, strategy.run(replica, args=(index, arrays)))
+
+            return _over_steps(step, arrays, start, stop, columns=3)
+
+        return _traced(epoch, jit_compile=jit_compile)
+
+    plain = epoch_of(per_replica, jit_compile=False)
+    if not model.get_layer("quantum").compiles:
+        return _epoch_run(plain, plain)
+    if alone:
+        return _epoch_run(plain, epoch_of(per_replica, jit_compile=True))
+    # XLA cannot compile the reduction between replicas.
+    return _epoch_run(plain, epoch_of(_traced(per_replica, jit_compile=True), jit_compile=False))
 
 
 def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> EpochRun:
-    """Return a function that measures the model on shards without training it."""
-    return _over_steps(strategy, model, lambda *share: _measures(model, *share), lambda measures: measures, columns=2)
+    """Return a function that measures the model on shards without training it.
+
+    A replica's steps are one compiled loop, which computes once what depends on the weights alone, and all share one
+    reduction.
+    """
+    alone = strategy.num_replicas_in_sync == 1
+
+    def own_steps(arrays: dict[str, tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> tf.Tensor:
+        def step(index: tf.Tensor) -> tf.Tensor:
+            return _measures(model, **{name: _of_step(array, index) for name, array in arrays.items()})
+
+        return _over_steps(step, arrays, start, stop, columns=2)
+
+    def epoch_of(own_steps: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+        def replica(arrays: dict[str, tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> tf.Tensor:
+            own = own_steps({name: array[:, _row(array)] for name, array in arrays.items()}, start, stop)
+            return own if alone else _sum_over_replicas(own)
+
+        def epoch(*arguments: Any) -> tf.Tensor:
+            return _first_local(strategy, strategy.run(replica, args=arguments))
+
+        return _traced(epoch, jit_compile=False)
+
+    plain = epoch_of(own_steps)
+    compiles = model.get_layer("quantum").compiles
+    return _epoch_run(plain, epoch_of(_traced(own_steps, jit_compile=True)) if compiles else plain)
 
 
 def same_everywhere(strategy: tf.distribute.Strategy, value: int) -> bool:
@@ -71,46 +116,10 @@ def same_everywhere(strategy: tf.distribute.Strategy, value: int) -> bool:
     return bool(total() == value * strategy.num_replicas_in_sync)
 
 
-def _over_steps(
-    strategy: tf.distribute.Strategy,
-    model: tf_keras.Model,
-    per_replica: Callable[..., tf.Tensor],
-    update: Callable[[tf.Tensor], tf.Tensor],
-    columns: int,
-) -> EpochRun:
-    """Return a run of an epoch whose steps are `update` of the sum over all replicas of `per_replica`."""
-    alone = strategy.num_replicas_in_sync == 1
-
-    def epoch_of(per_replica: Callable[..., tf.Tensor], *, jit_compile: bool) -> Callable[..., tf.Tensor]:
-        def replica(index: tf.Tensor, arrays: list[tf.Tensor]) -> tf.Tensor:
-            row = tf.distribute.get_replica_context().replica_id_in_sync_group
-            own = per_replica(*(array[index, row] for array in arrays))
-            return update(own if alone else _sum_over_replicas(own))
-
-        def epoch(arrays: list[tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> tf.Tensor:
-            def body(index: tf.Tensor, collected: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
-                measures = strategy.run(replica, args=(index, arrays))
-                # Summed over all replicas already, so the local ones are equal.
-                return index + 1, collected.write(index, strategy.experimental_local_results(measures)[0])
-
-            collected = tf.TensorArray(PRECISION, size=arrays[0].shape[0], element_shape=(columns,))
-            return tf.while_loop(lambda index, _: index < stop, body, (start, collected))[1].stack()
-
-        traced: Callable[..., tf.Tensor] = tf.function(epoch, autograph=False, jit_compile=jit_compile)
-        return traced
-
-    plain = epoch_of(per_replica, jit_compile=False)
-    if not model.get_layer("quantum").compiles:
-        compiled = plain
-    elif alone:
-        compiled = epoch_of(per_replica, jit_compile=True)
-    else:
-        # XLA cannot compile the reduction between replicas.
-        compiled = epoch_of(tf.function(per_replica, jit_compile=True, autograph=False), jit_compile=False)
-
+def _epoch_run(plain: Callable[..., tf.Tensor], compiled: Callable[..., tf.Tensor]) -> EpochRun:
     def run(shards: Shards, part: range | None = None) -> Measures:
         steps = range(len(shards.sizes)) if part is None else part
-        arrays = [tf.constant(array) for array in shards.arrays]
+        arrays = {name: tf.constant(array) for name, array in shards.arrays.items()}
         # XLA cannot compile the sampling.
         epoch = compiled if shards.draw is None else plain
         measures: Measures = epoch(arrays, tf.constant(steps.start), tf.constant(steps.stop)).numpy()
@@ -119,16 +128,61 @@ def _over_steps(
     return run
 
 
-def _measures(
-    model: tf_keras.Model, qubit: tf.Tensor, angle: tf.Tensor, label: tf.Tensor, weight: tf.Tensor, *draw: tf.Tensor
+def _over_steps(
+    step: Callable[[tf.Tensor], tf.Tensor],
+    arrays: dict[str, tf.Tensor],
+    start: tf.Tensor,
+    stop: tf.Tensor,
+    columns: int,
 ) -> tf.Tensor:
-    if draw:
-        quantum = model.get_layer("quantum")
+    """Return the measures of the steps from start to stop, each in its place, (steps, columns)."""
+
+    def body(index: tf.Tensor, collected: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+        return index + 1, collected.write(index, step(index))
+
+    collected = tf.TensorArray(PRECISION, size=arrays["qubit"].shape[0], element_shape=(columns,))
+    return tf.while_loop(lambda index, _: index < stop, body, (start, collected))[1].stack()
+
+
+def _of_step(array: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+    """Return what an epoch's array, (steps, ...), holds for a step; a single entry is every step's."""
+    return array[index if array.shape[0] > 1 else 0]
+
+
+def _row(array: tf.Tensor) -> tf.Tensor | int:
+    """Return which row of an epoch's array, (steps, rows, ...), is this replica's; a single one is every replica's."""
+    return tf.distribute.get_replica_context().replica_id_in_sync_group if array.shape[1] > 1 else 0
+
+
+def _first_local(strategy: tf.distribute.Strategy, values: Any) -> tf.Tensor:
+    """Return what the first replica of this process holds; summed over all of them it is what each holds."""
+    return strategy.experimental_local_results(values)[0]
+
+
+def _traced(function: Callable[..., tf.Tensor], *, jit_compile: bool) -> Callable[..., tf.Tensor]:
+    traced: Callable[..., tf.Tensor] = tf.function(function, autograph=False, jit_compile=jit_compile)
+    return traced
+
+
+def _measures(
+    model: tf_keras.Model,
+    qubit: tf.Tensor,
+    angle: tf.Tensor,
+    label: tf.Tensor,
+    weight: tf.Tensor,
+    draw: tf.Tensor | None = None,
+    own: tf.Tensor | None = None,
+) -> tf.Tensor:
+    quantum = model.get_layer("quantum")
+    if draw is not None:
         # Compiled by itself: XLA cannot compile the sampling.
         readouts = quantum.readouts
         if quantum.compiles:
             readouts = tf.function(readouts, jit_compile=True, autograph=False)
-        outputs = sampled_outputs(model, readouts(qubit, angle), *draw)
+        outputs = sampled_outputs(model, readouts(qubit, angle), draw)
+    elif own is not None:
+        outputs = outputs_of(model, quantum((qubit, angle, own)))
+        weight *= tf.cast(tf.reduce_any(tf.equal(qubit[:, None], own), axis=1), PRECISION)
     else:
         outputs = model((qubit, angle), training=True)
     prediction = outputs[:, 0]

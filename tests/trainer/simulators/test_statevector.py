@@ -118,3 +118,51 @@ def test_complex128_is_closer_than_complex64_and_taken_where_it_costs_nothing(
         statevector.create(network_of(QUBITS), Limits(memory=2**31, batch=32)), PARAMETERS, batch, weights
     )
     assert np.abs(gradient[chosen] - slopes).max() < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("shares", "columns"), [([[0, 1], [2, 3], [4, -1]], 2), ([[0], [1], [2], [3], [4], [-1]], 12)], ids=str
+)
+def test_shares_of_the_qubits_add_up_to_the_whole(shares: list[list[int]], columns: int) -> None:
+    """One qubit has no sample, one share no qubit; with little memory in groups."""
+    limits = Limits(memory=2 * columns * COLUMN, batch=40, real_bytes=8)
+    simulator = statevector.create(network_of(QUBITS), limits)
+    qubit, angle, _ = BATCHES[40]
+    qubit = tf.where(qubit == 1, 3, qubit)
+    weights = weights_of(40)
+    readouts, gradient = step(simulator, PARAMETERS, Batch(qubit, angle), weights)
+    total = np.zeros_like(gradient)
+    for own in shares:
+        mine = np.isin(qubit, own)
+        batch = Batch(qubit, angle, tf.constant(own))
+        shared, of_share = step(simulator, PARAMETERS, batch, weights * mine[:, None])
+        np.testing.assert_allclose(shared[mine], readouts[mine], atol=1e-7)
+        assert np.isfinite(shared).all()
+        total += of_share
+    np.testing.assert_allclose(total, gradient, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("qubits", "batch", "replicas", "by_qubit", "states"),
+    [
+        (16, 32, 1, False, 17),
+        (16, 32, 2, True, 9),
+        (16, 256, 4, True, 5),
+        (16, 32, 5, True, 5),
+        # More replicas than qubits: some have nothing to do.
+        (16, 256, 64, True, 2),
+        # Few samples are fewer states than the flipped ones of a replica's qubits.
+        (16, 8, 2, False, 4),
+        (16, 32, 32, False, 1),
+        # Little is spared where states are short, and every replica would look at all samples.
+        (4, 10_000, 2, False, 5),
+    ],
+)
+def test_replicas_share_by_qubit_where_they_then_evolve_fewer_states(
+    qubits: int, batch: int, replicas: int, by_qubit: bool, states: int
+) -> None:
+    assert statevector.by_qubit(qubits, batch, replicas) == by_qubit
+    network = network_of(qubits)
+    limits = Limits(memory=2**31, batch=batch, replicas=replicas)
+    column = statevector._column_bytes(network, limits)
+    assert statevector.estimate(network, limits).memory == max(2, states) * column
