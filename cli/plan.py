@@ -13,6 +13,7 @@ from cli.options.experiment import Words, check_model, experiment_options
 from trainer.startup import load_tensorflow, start_compiler
 
 if TYPE_CHECKING:
+    from trainer.config import ExperimentConfig
     from trainer.plan import Plan
 
 _COLUMNS = ("simulator", "flops a step", "traffic a step", "memory", "seconds an epoch", "")
@@ -33,6 +34,7 @@ def plan(words: Words) -> None:
     click.echo(_counts(made))
     click.echo(_simulators(made))
     click.echo(_choice(made, experiment.simulator))
+    click.echo(_whole(made, experiment))
     click.echo(_workers(made))
 
 
@@ -72,6 +74,16 @@ def _choice(made: Plan, asked: str) -> str:
         f"\nsimulator {name}, {why}: about {made.chosen.epoch_seconds:.3g} seconds an epoch on this machine, which was "
         f"measured for {made.probe_seconds:.1f} s"
     )
+
+
+def _whole(made: Plan, experiment: ExperimentConfig) -> str:
+    from trainer.expectation import in_time
+    from trainer.training.history import epochs_left
+
+    starts = experiment.options.starts
+    tried = f", {starts} starts tried for a tenth of them each included" if starts > 1 else ""
+    seconds = in_time(made.chosen.epoch_seconds * epochs_left(experiment))
+    return f"{experiment.epochs} epochs of batches of {experiment.batch_size}{tried}: about {seconds} once compiled"
 
 
 def _workers(made: Plan) -> str:

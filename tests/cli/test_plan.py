@@ -101,3 +101,14 @@ def test_plans_at_any_size(plan: Callable[..., str], qubits: int) -> None:
     # Counted up to 30 qubits, though they do not fit.
     assert (len(table["statevector"]) == 5) == (qubits <= 30)
     assert not re.search(r"\b(nan|inf)\b|any machine", text)
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_tells_how_long_the_whole_training_takes_with_all_that_is_tried(plan: Callable[..., str]) -> None:
+    """Of 50 epochs each of the eleven other starts has five."""
+    text = plan("--model", "deep", "--workers", "1", "--epochs", "50")
+    found = re.search(r"50 epochs of batches of 64, 12 starts tried .* included: about ([\d.]+) s once compiled", text)
+    an_epoch = re.search(r"about ([\d.]+) seconds an epoch", text)
+    assert found
+    assert an_epoch
+    assert float(found[1]) == pytest.approx(105 * float(an_epoch[1]), rel=0.1)

@@ -17,7 +17,7 @@ from trainer.folders import only_writer
 from trainer.startup import start_compiler
 from trainer.training import checkpoints
 from trainer.training.checkpoints import Checkpoint
-from trainer.training.history import Epoch, epoch_seconds, plateau, save_history, trial_epochs
+from trainer.training.history import Epoch, epoch_seconds, epochs_left, plateau, save_history
 from trainer.training.messages import Listener, ignore
 from trainer.training.peers import lost_peers, taken_address
 from trainer.training.profiling import BatchProfile, batch_profile
@@ -150,9 +150,7 @@ def _train_epochs(
             "%d training samples in %d batches of at most %d; %d epochs make %d updates",
             *(*counts, config.epochs * training.updates),
         )
-        left = config.epochs - len(training.history)
-        if training.is_undecided:
-            left += (config.options.starts - training.tried - 1) * trial_epochs(config)
+        left = epochs_left(config, len(training.history), training.tried)
         for line in expectation(config, simulator.network, simulator.name, left).lines(left):
             logger.info("%s", line)
     listener("state", state="compiling")

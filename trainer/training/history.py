@@ -59,6 +59,12 @@ def trial_epochs(config: ExperimentConfig) -> int:
     return math.ceil(config.epochs / 10)
 
 
+def epochs_left(config: ExperimentConfig, done: int = 0, tried: int = 0) -> int:
+    """Return the epochs of all starts that are left of a training, after those of a start and so many starts tried."""
+    others = config.options.starts - tried - 1 if is_undecided(config, tried) else 0
+    return config.epochs - done + others * trial_epochs(config)
+
+
 def is_undecided(config: ExperimentConfig, tried: int) -> bool:
     """Whether, after so many starts have been tried, others are still to be."""
     return 1 < config.options.starts > tried

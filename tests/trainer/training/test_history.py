@@ -6,7 +6,15 @@ import pytest
 
 from trainer.config import from_mapping
 from trainer.errors import ArtifactError
-from trainer.training.history import Epoch, is_complete, is_undecided, load_history, plateau, save_history
+from trainer.training.history import (
+    Epoch,
+    epochs_left,
+    is_complete,
+    is_undecided,
+    load_history,
+    plateau,
+    save_history,
+)
 
 HISTORY = (Epoch(1, 1 / 3, 0.5, 0.1, 0.25, 1e-3), Epoch(2, 1e-17, 1.0, 2 / 3, 0.75, 12.5))
 
@@ -79,3 +87,11 @@ def test_a_plateau_is_named_once_with_what_may_help() -> None:
 @pytest.mark.parametrize(("starts", "tried", "undecided"), [(1, 0, False), (3, 0, True), (3, 2, True), (3, 3, False)])
 def test_several_starts_are_undecided_until_all_have_been_tried(starts: int, tried: int, undecided: bool) -> None:
     assert is_undecided(from_mapping({"options": {"starts": starts}}), tried) is undecided
+
+
+@pytest.mark.parametrize(
+    ("starts", "done", "tried", "left"), [(1, 0, 0, 95), (1, 5, 0, 90), (3, 0, 0, 115), (3, 4, 1, 101), (3, 10, 3, 85)]
+)
+def test_epochs_of_starts_that_are_only_tried_count_too(starts: int, done: int, tried: int, left: int) -> None:
+    """A start is tried for 10 of 95 epochs."""
+    assert epochs_left(from_mapping({"epochs": 95, "options": {"starts": starts}}), done, tried) == left
