@@ -231,6 +231,8 @@ class _Parts:
         self.cones = cones
         # One row a cone, one column a group of each.
         self.groups = [_groups(cone) for cone in cones]
+        # Of small parts they are kept: a program that makes them is a third longer.
+        self._kept = None if cones[0].amplitudes > _FEW_AMPLITUDES else self._states().numpy()
 
     def densities(self, unitaries: Unitaries, forms: Sequence[tf.Tensor]) -> tf.Tensor:
         """Return the targets' matrices, complex128 (parts, rows, d, d): unexcited, flipped and mixed for each qubit.
@@ -239,7 +241,7 @@ class _Parts:
         """
         first = self.cones[0]
         qubits = first.inner + first.outer
-        states = _together([self._states(cone) for cone in self.cones])
+        states = self._states() if self._kept is None else tf.constant(self._kept)
         places = [group.qubits for group in self.groups[0]]
         columns = zip(*self.groups, strict=True)
         every = [
@@ -252,10 +254,13 @@ class _Parts:
         own = tf.matmul(rows, rows, adjoint_b=True)
         return tf.concat([own, 2j * tf.matmul(rows[:, :1], rows[:, 1:], adjoint_b=True)], axis=1)
 
-    def _states(self, cone: Cone) -> tf.Tensor:
-        qubits = cone.inner + cone.outer
-        masks = excitations.flip_masks(qubits, cone.edges, range(cone.inner))
-        return excitations.spanning_states(qubits, cone.edges, tf.constant(masks), tf.float64)
+    def _states(self) -> tf.Tensor:
+        qubits = self.cones[0].inner + self.cones[0].outer
+        every = []
+        for cone in self.cones:
+            masks = excitations.flip_masks(qubits, cone.edges, range(cone.inner))
+            every.append(excitations.spanning_states(qubits, cone.edges, tf.constant(masks), tf.float64))
+        return _together(every)
 
 
 class _Kinds:
