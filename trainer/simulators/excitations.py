@@ -36,19 +36,25 @@ def flip_masks(qubits: int, edges: Edges, flipped: Iterable[int]) -> npt.NDArray
 
 def graph_state(qubits: int, edges: Edges, dtype: tf.DType) -> tf.Tensor:
     """Return the amplitudes of the graph state, all real, (2^qubits,)."""
+    # Edges as far apart as each other are found by one shift: on a ring there are two such distances.
+    lower: dict[int, int] = {}
+    for a, b in edges:
+        lower[abs(a - b)] = lower.get(abs(a - b), 0) ^ 1 << (qubits - 1 - max(a, b))
     index = tf.range(2**qubits, dtype=tf.int32)
     joined = tf.zeros_like(index)
-    for a, b in edges:
-        both = 1 << (qubits - 1 - a) | 1 << (qubits - 1 - b)
-        joined ^= tf.cast(tf.equal(index & both, both), tf.int32)
-    return tf.cast(1 - 2 * joined, dtype) / 2.0 ** (qubits / 2)
+    for distance, mask in lower.items():
+        joined ^= index & tf.bitwise.right_shift(index, distance) & mask
+    return tf.cast(1 - 2 * _parity(joined), dtype) / 2.0 ** (qubits / 2)
 
 
 def signs(qubits: int, masks: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """Return the sign of every amplitude, (masks, 2^qubits): -1 to the parity of the mask's bits."""
     index = tf.range(2**qubits, dtype=tf.int32)
-    ones = tf.cast(tf.raw_ops.PopulationCount(x=index[None, :] & masks[:, None]), tf.int32)
-    return tf.cast(1 - 2 * (ones & 1), dtype)
+    return tf.cast(1 - 2 * _parity(index[None, :] & masks[:, None]), dtype)
+
+
+def _parity(words: tf.Tensor) -> tf.Tensor:
+    return tf.cast(tf.raw_ops.PopulationCount(x=words), tf.int32) & 1
 
 
 def spanning_states(qubits: int, edges: Edges, masks: tf.Tensor, dtype: tf.DType) -> tf.Tensor:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from trainer.simulators.blocks import Block, Matrices
+from trainer.simulators.blocks import Block
 from trainer.simulators.cost import Cost, Speed, evolution
-from trainer.simulators.evolution import Group, evolve
+from trainer.simulators.evolution import Group, Unitaries, evolve, real_forms
 from trainer.simulators.gates import Exponent, Gate, Spectrum
 
 _REPEATS, _STEPS = 5, 5
@@ -30,13 +30,15 @@ def probe() -> Speed:
 def _measure(qubits: int, states: int) -> tuple[float, Cost]:
     """Return the seconds of evolving states forward and back, and what that costs by the same count as a step."""
     groups = [_group(range(4)), _group(range(qubits - 4, qubits)), _group(range(2, 6))]
-    matrices = Matrices([block for group in groups for block in group.blocks], 1)
+    unitaries = Unitaries(groups, 1)
     data = np.full((states, 2**qubits, 2), 2.0 ** (-qubits / 2), np.float32)
 
     def step(parameters: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             tape.watch(parameters)
-            final = evolve(groups, tf.constant(data), matrices, matrices(parameters))
+            kinds = tf.unstack(real_forms(unitaries(parameters), tf.float32))
+            matrices = [kinds[unitaries.index(group)] for group in groups]
+            final = evolve([group.qubits for group in groups], tf.constant(data), matrices)
             value = tf.reduce_sum(final[..., 0] ** 2)
         return parameters - 1e-3 * tape.gradient(value, parameters)
 

@@ -16,9 +16,9 @@ import tensorflow as tf
 from trainer.config import STATEVECTOR_MAX_QUBITS
 from trainer.errors import ConfigError
 from trainer.simulators import excitations
-from trainer.simulators.blocks import Matrices, fuse
+from trainer.simulators.blocks import fuse
 from trainer.simulators.cost import Cost, evolution, in_words
-from trainer.simulators.evolution import collect, evolve
+from trainer.simulators.evolution import Unitaries, collect, evolve, on_last, real_forms
 from trainer.simulators.gates import Network
 from trainer.simulators.interface import Batch, Limits, Table
 from trainer.simulators.rows import rows_at
@@ -114,9 +114,8 @@ class StateVector:
         self._qubits, self._readouts = network.qubits, network.readouts
         self._columns, self._dtype = columns, dtype
         self.large = not _few_amplitudes(network.qubits)
-        blocks = fuse(network.gates)
-        self._matrices = Matrices(blocks, network.parameters)
-        self._groups = collect(blocks)
+        self._groups = collect(fuse(network.gates))
+        self._unitaries = Unitaries(self._groups, network.parameters)
         self._edges = excitations.ring_edges(self._qubits)
         self._masks = excitations.flip_masks(self._qubits, self._edges, range(self._qubits))
 
@@ -158,17 +157,24 @@ class StateVector:
 
     def _measure_samples(self, parameters: tf.Tensor, masks: tf.Tensor, angles: tf.Tensor) -> tf.Tensor:
         states = excitations.sample_states(self._qubits, self._edges, masks, angles, self._dtype)
-        final = evolve(self._groups, states, self._matrices, self._matrices(parameters))
+        final = self._evolve(states, parameters)
         return self._z(tf.reduce_sum(tf.square(final), axis=2))
 
     def _measure_spanning(self, parameters: tf.Tensor, masks: tf.Tensor) -> tf.Tensor:
         """Return the three rows of every flipped qubit, float64 (masks, 3, readouts)."""
         states = excitations.spanning_states(self._qubits, self._edges, masks, self._dtype)
-        final = evolve(self._groups, states, self._matrices, self._matrices(parameters))
+        final = self._evolve(states, parameters)
         own = self._z(tf.reduce_sum(tf.square(final), axis=2))
         graph, flipped = final[:1], final[1:]
         mixed = self._z(2 * (graph[..., 0] * flipped[..., 1] - graph[..., 1] * flipped[..., 0]))
         return tf.stack([tf.broadcast_to(own[:1], mixed.shape), own[1:], mixed], axis=1)
+
+    def _evolve(self, states: tf.Tensor, parameters: tf.Tensor) -> tf.Tensor:
+        if not self._groups:
+            return states
+        kinds = tf.unstack(real_forms(self._unitaries(parameters), states.dtype))
+        matrices = [on_last(kinds[self._unitaries.index(group)], len(group.qubits)) for group in self._groups]
+        return evolve([group.qubits for group in self._groups], states, matrices)
 
     def _z(self, weights: tf.Tensor) -> tf.Tensor:
         """Sum the weights of all basis states, (states, 2^qubits), with each readout's sign, in float64."""

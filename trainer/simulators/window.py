@@ -7,11 +7,9 @@ picks numbers, and changes no more than the readouts that its qubit can reach.
 
 import dataclasses
 import functools
-import itertools
 import math
-import string
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +17,10 @@ import tensorflow as tf
 
 from trainer.errors import ConfigError
 from trainer.simulators import cones, excitations
-from trainer.simulators.blocks import Matrices, fuse
+from trainer.simulators.blocks import fuse
 from trainer.simulators.cones import Cone, Split
 from trainer.simulators.cost import Cost, evolution, in_words
-from trainer.simulators.evolution import Group, collect, evolve, unitary
+from trainer.simulators.evolution import Group, Unitaries, collect, evolve, on_last, real_forms
 from trainer.simulators.gates import Network
 from trainer.simulators.interface import Batch, Limits, Table
 from trainer.simulators.rows import rows_at
@@ -33,7 +31,8 @@ _REAL_BYTES = 8
 _COPIES = 8
 # Kernels of its observable and of putting its parts together, forward and back. Counted in a compiled program.
 _KERNELS_OF_A_KIND = 40
-_Z = np.diag([1.0 + 0j, -1.0])
+# Parts of up to so many amplitudes are evolved as one batch. Measured.
+_FEW_AMPLITUDES = 2**10
 
 
 Places: TypeAlias = npt.NDArray[np.int32]
@@ -140,17 +139,14 @@ class Window:
     def __init__(self, network: Network) -> None:
         self.network = network
         self._readouts = find_readouts(network)
-        self._parts: dict[tuple[object, ...], Cone] = {}
-        for kind in self._readouts.kinds:
-            for part in kind.parts:
-                self._parts.setdefault(part.cone.key, part.cone)
-        blocks = {key: fuse(reversed(cone.gates)) for key, cone in self._parts.items()}
-        self._absorbed = [
-            Group(tuple(range(kind.targets)), tuple(fuse(kind.absorbed))) for kind in self._readouts.kinds
-        ]
-        absorbed = (block for group in self._absorbed for block in group.blocks)
-        self._matrices = Matrices([*itertools.chain(*blocks.values()), *absorbed], network.parameters)
-        self._groups = {key: collect(evolved) for key, evolved in blocks.items()}
+        kinds = self._readouts.kinds
+        parts = {part.cone.key: part.cone for kind in kinds for part in kind.parts}
+        self._parts = [_Parts(alike) for alike in _alike(parts.values(), _shape_of_part)]
+        self._kinds = [_Kinds(alike, self._parts) for alike in _alike(kinds, _shape_of_kind)]
+        groups = [group for parts in self._parts for every in parts.groups for group in every]
+        absorbed = [group for kinds in self._kinds for group in kinds.absorbed]
+        self._unitaries = Unitaries([*groups, *absorbed], network.parameters)
+        self._places = self._places_of_values()
 
     def by_qubit(self, batch: int, replicas: int) -> bool:
         """Return False: one of each kind of window serves all qubits."""
@@ -173,59 +169,147 @@ class Window:
         readouts, (qubits, most) = len(found.unexcited), found.reached.shape
         per_qubit = found.flipped, found.unexcited[found.reached], found.mixed
         places = np.concatenate([found.unexcited, *(part.ravel() for part in per_qubit)])
-        every = rows_at(self._values(parameters)[:, None], places)[:, 0]
+        every = rows_at(self._values(parameters)[:, None], self._places[places])[:, 0]
         unexcited, *parts = tf.split(every, [readouts, *[qubits * most] * 3])
         flipped, before, mixed = (tf.reshape(part, [qubits, most]) for part in parts)
         return Table(unexcited, tf.constant(found.reached), flipped - before, mixed)
 
     def _values(self, parameters: tf.Tensor) -> tf.Tensor:
-        """Return the values of all kinds, float64, as `Readouts` orders them."""
-        matrices = self._matrices(parameters)
-        densities = {
-            key: _densities(cone, self._groups[key], self._matrices, matrices) for key, cone in self._parts.items()
-        }
-        rows = [
-            _kind_values(kind, unitary(absorbed, self._matrices, matrices), [densities[p.cone.key] for p in kind.parts])
-            for kind, absorbed in zip(self._readouts.kinds, self._absorbed, strict=True)
+        """Return the values of all kinds, float64, at their `_places`, and last a zero."""
+        matrices = self._unitaries(parameters)
+        unitaries, forms = tf.unstack(matrices), tf.unstack(real_forms(matrices, tf.float64))
+        densities = [parts.densities(self._unitaries, forms) for parts in self._parts]
+        values = [tf.reshape(kinds.values(self._unitaries, unitaries, densities), [-1]) for kinds in self._kinds]
+        return tf.concat([*values, tf.zeros([1], tf.float64)], axis=0)
+
+    def _places_of_values(self) -> Places:
+        """Return where `_values` has each of the values as `Readouts` orders them."""
+        places, end = {}, 0
+        for kinds in self._kinds:
+            for kind in kinds.kinds:
+                starts = [(end + number * kinds.rows, part.cone.inner) for number, part in enumerate(kind.parts)]
+                flipped = [start + 1 + qubit for start, inner in starts for qubit in range(inner)]
+                mixed = [start + 1 + inner + qubit for start, inner in starts for qubit in range(inner)]
+                places[id(kind)] = [end, *flipped, *mixed]
+                end += len(kind.parts) * kinds.rows
+        return np.array([*(place for kind in self._readouts.kinds for place in places[id(kind)]), end], np.int32)
+
+
+_Item = TypeVar("_Item")
+
+
+def _alike(items: Iterable[_Item], shape: Callable[[_Item], object]) -> list[list[_Item]]:
+    """Return the items of each shape together."""
+    found: dict[object, list[_Item]] = {}
+    for item in items:
+        found.setdefault(shape(item), []).append(item)
+    return list(found.values())
+
+
+def _groups(cone: Cone) -> list[Group]:
+    return collect(fuse(reversed(cone.gates)))
+
+
+def _shape_of_part(cone: Cone) -> object:
+    # Of large parts, each by itself takes less time.
+    return cone.key if cone.amplitudes > _FEW_AMPLITUDES else _shape(cone)
+
+
+def _together(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Return a batch of tensors, or the only one as it is, whose products the compiler makes faster."""
+    return tensors[0] if len(tensors) == 1 else tf.stack(tensors)
+
+
+def _shape(cone: Cone) -> object:
+    return cone.targets, cone.inner, cone.outer, tuple(group.qubits for group in _groups(cone))
+
+
+def _shape_of_kind(kind: Split) -> object:
+    return kind.targets, tuple(part.targets for part in kind.parts)
+
+
+class _Parts:
+    """Parts of one shape, which are evolved as one batch."""
+
+    def __init__(self, cones: Sequence[Cone]) -> None:
+        self.cones = cones
+        # One row a cone, one column a group of each.
+        self.groups = [_groups(cone) for cone in cones]
+        # Of small parts they are kept: a program that makes them is a third longer.
+        self._kept = None if cones[0].amplitudes > _FEW_AMPLITUDES else self._states().numpy()
+
+    def densities(self, unitaries: Unitaries, forms: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Return the targets' matrices, complex128 (parts, rows, d, d): unexcited, flipped and mixed for each qubit.
+
+        A mixed one is twice the product, whose Hermitian part is the density: an observable's value is the real part.
+        """
+        first = self.cones[0]
+        qubits = first.inner + first.outer
+        states = self._states() if self._kept is None else tf.constant(self._kept)
+        places = [group.qubits for group in self.groups[0]]
+        columns = zip(*self.groups, strict=True)
+        every = [
+            on_last(_together([forms[unitaries.index(group)] for group in column]), len(column[0].qubits))
+            for column in columns
         ]
-        return tf.concat([*rows, tf.zeros([1], tf.float64)], axis=0)
+        final = evolve(places, states, every)
+        shape = [len(self.cones), 1 + first.inner, 2**first.targets, 2 ** (qubits - first.targets)]
+        rows = tf.reshape(tf.complex(final[..., 0], final[..., 1]), shape)
+        own = tf.matmul(rows, rows, adjoint_b=True)
+        return tf.concat([own, 2j * tf.matmul(rows[:, :1], rows[:, 1:], adjoint_b=True)], axis=1)
+
+    def _states(self) -> tf.Tensor:
+        qubits = self.cones[0].inner + self.cones[0].outer
+        every = []
+        for cone in self.cones:
+            masks = excitations.flip_masks(qubits, cone.edges, range(cone.inner))
+            every.append(excitations.spanning_states(qubits, cone.edges, tf.constant(masks), tf.float64))
+        return _together(every)
 
 
-def _densities(cone: Cone, groups: Sequence[Group], blocks: Matrices, matrices: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Return the targets' density matrices, complex128 (rows, d, d): unexcited, flipped and mixed for each qubit."""
-    qubits = cone.inner + cone.outer
-    masks = excitations.flip_masks(qubits, cone.edges, range(cone.inner))
-    states = excitations.spanning_states(qubits, cone.edges, tf.constant(masks), tf.float64)
-    final = evolve(groups, states, blocks, matrices)
-    rows = tf.reshape(tf.complex(final[..., 0], final[..., 1]), [1 + cone.inner, 2**cone.targets, -1])
-    own = tf.matmul(rows, rows, adjoint_b=True)
-    across = 1j * tf.matmul(rows[:1], rows[1:], adjoint_b=True)
-    return tf.concat([own, across + tf.linalg.adjoint(across)], axis=0)
+class _Kinds:
+    """Kinds of readouts of one shape, whose values are put together as one batch."""
+
+    def __init__(self, kinds: Sequence[Split], parts: Sequence[_Parts]) -> None:
+        self.kinds = kinds
+        self.absorbed = [Group(tuple(range(kind.targets)), tuple(fuse(kind.absorbed))) for kind in kinds]
+        where = {cone.key: (number, row) for number, alike in enumerate(parts) for row, cone in enumerate(alike.cones)}
+        # One row a kind, one column each of its parts: the batch of parts, and the row there.
+        self._where = [[where[part.cone.key] for part in kind.parts] for kind in kinds]
+        self.rows = max(1 + 2 * part.cone.inner for kind in kinds for part in kind.parts)
+
+    def values(self, unitaries: Unitaries, matrices: Sequence[tf.Tensor], densities: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Return the values, float64 (kinds, parts, rows), with each part in each of its rows and others unexcited."""
+        first = self.kinds[0]
+        size = 2**first.targets
+        absorbed = tf.stack([matrices[unitaries.index(group)] for group in self.absorbed])[:, :size, :size]
+        z = np.repeat([1.0 + 0j, -1.0], size // 2)[:, None]
+        observable = tf.matmul(absorbed, z * absorbed, adjoint_a=True)
+        # The two axes of each target, part by part: rows of its density's transpose.
+        sides = [side + np.array(part.targets) for part in first.parts for side in (1 + first.targets, 1)]
+        bits = tf.reshape(observable, [-1, *[2] * (2 * first.targets)])
+        sizes = [4 ** len(part.targets) for part in first.parts]
+        parted = tf.reshape(tf.transpose(bits, np.concatenate([[0], *sides])), [-1, *sizes])
+        rows = [self._rows(densities, number) for number in range(len(sizes))]
+        return tf.stack([_with_one_excited(parted, rows, number) for number in range(len(sizes))], axis=1)
+
+    def _rows(self, densities: Sequence[tf.Tensor], number: int) -> tf.Tensor:
+        """Return every kind's densities of its part of that number, (kinds, rows, d^2), filled up with zeros."""
+        flat = {}
+        for batch in dict.fromkeys(where[number][0] for where in self._where):
+            own = densities[batch]
+            rows = tf.reshape(own, [*own.shape[:2], -1])
+            flat[batch] = tf.unstack(tf.pad(rows, [[0, 0], [0, self.rows - own.shape[1]], [0, 0]]))
+        return tf.stack([flat[batch][row] for batch, row in (where[number] for where in self._where)])
 
 
-def _kind_values(kind: Split, absorbed: tf.Tensor, densities: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Return a kind's row of values, float64, from the densities of its parts."""
-    z = np.kron(_Z, np.eye(2 ** (kind.targets - 1)))
-    observable = tf.linalg.adjoint(absorbed) @ tf.constant(z) @ absorbed
-    # The parts' targets together, part by part.
-    order = [target for part in kind.parts for target in part.targets]
-    axes = [*order, *(kind.targets + target for target in order)]
-    sizes = [2 ** len(part.targets) for part in kind.parts]
-    parted = tf.reshape(tf.transpose(tf.reshape(observable, [2] * (2 * kind.targets)), axes), sizes * 2)
-    flipped, mixed = [], []
-    for number, (part, density) in enumerate(zip(kind.parts, densities, strict=True)):
-        values = _expectation(parted, number, [other[0] for other in densities], density)
-        unexcited = values[:1]
-        flipped.append(values[1 : 1 + part.cone.inner])
-        mixed.append(values[1 + part.cone.inner :])
-    return tf.concat([unexcited, *flipped, *mixed], axis=0)
-
-
-def _expectation(observable: tf.Tensor, number: int, unexcited: Sequence[tf.Tensor], density: tf.Tensor) -> tf.Tensor:
-    """Return the expectation, float64 (rows,), with part `number` in each of the rows and the others unexcited."""
-    count = len(unexcited)
-    rows, columns = string.ascii_lowercase[:count], string.ascii_uppercase[:count]
-    inputs = [columns[part] + rows[part] for part in range(count)]
-    inputs[number] = "z" + inputs[number]
-    factors = [density if part == number else unexcited[part] for part in range(count)]
-    return tf.math.real(tf.einsum(f"{rows}{columns},{','.join(inputs)}->z", observable, *factors))
+def _with_one_excited(observable: tf.Tensor, rows: Sequence[tf.Tensor], number: int) -> tf.Tensor:
+    """Return the expectation, float64 (kinds, rows), with part `number` in each of its rows, the others unexcited."""
+    kinds = observable.shape[0]
+    for part in reversed(range(number + 1, len(rows))):
+        flat = tf.reshape(observable, [kinds, -1, rows[part].shape[2]])
+        observable = tf.linalg.matvec(flat, rows[part][:, 0])
+    for part in range(number):
+        flat = tf.reshape(observable, [kinds, rows[part].shape[2], -1])
+        observable = tf.linalg.matvec(flat, rows[part][:, 0], transpose_a=True)
+    return tf.math.real(tf.linalg.matvec(rows[number], tf.reshape(observable, [kinds, -1])))

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from tests.trainer.simulators.drawn import Complex, ansatzes, assert_equal_up_to_phase, repeatable, unitary
 from trainer.quantum import circuits
 from trainer.quantum.circuits import Ansatz
-from trainer.simulators.blocks import Matrices, fuse
-from trainer.simulators.evolution import collect, evolve
+from trainer.simulators.blocks import fuse
+from trainer.simulators.evolution import Unitaries, collect, evolve, on_last, real_forms
 from trainer.simulators.gates import Network, read_network
 
 
@@ -21,9 +21,11 @@ def basis_states(qubits: int, dtype: tf.DType = tf.float64) -> tf.Tensor:
 
 
 def evolved(network: Network, values: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
-    blocks = fuse(network.gates)
-    matrices = Matrices(blocks, network.parameters)
-    return evolve(collect(blocks), states, matrices, matrices(values))
+    groups = collect(fuse(network.gates))
+    unitaries = Unitaries(groups, network.parameters)
+    forms = real_forms(unitaries(values), states.dtype)
+    matrices = [on_last(forms[unitaries.index(group)], len(group.qubits)) for group in groups]
+    return evolve([group.qubits for group in groups], states, matrices)
 
 
 def columns(network: Network, values: tf.Tensor, dtype: tf.DType = tf.float64) -> Complex:

@@ -101,6 +101,30 @@ def test_kinds_of_readouts_do_not_grow_with_the_ring(qubits: int, kinds: int) ->
     assert readouts.reached.shape == (qubits, 4 if kinds == 2 else 5)
 
 
+def operations(qubits: int) -> int:
+    """Return how many operations the readouts and their gradient are made of."""
+    network = read_network(circuits.build("hybrid", qubits), circuits.ring(qubits))
+    simulator = window.create(network, LIMITS)
+
+    @tf.function(autograph=False)
+    def gradient(parameters: tf.Tensor, qubit: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            tape.watch(parameters)
+            total = tf.reduce_sum(simulator.expectations(parameters, Batch(qubit, angle)))
+        return tape.gradient(total, parameters)
+
+    batch = tf.zeros(32, tf.int32), tf.zeros(32)
+    traced = gradient.get_concrete_function(tf.zeros(network.parameters, tf.float64), *batch)
+    return len(traced.graph.get_operations())
+
+
+def test_the_program_hardly_grows_with_kinds_and_not_with_the_ring() -> None:
+    even, long, odd = (operations(qubits) for qubits in (24, 1024, 23))
+    assert abs(long - even) < 5
+    # Five kinds in place of two.
+    assert odd < 2 * even
+
+
 @pytest.mark.parametrize(("even", "odd"), [(64, 63), (1024, 1023)])
 def test_a_cone_is_looked_into_once_a_kind_and_at_the_seam(
     even: int, odd: int, monkeypatch: pytest.MonkeyPatch

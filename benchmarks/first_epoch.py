@@ -1,0 +1,142 @@
+"""What the first epoch waits for: python -m benchmarks.first_epoch. Prints the table that the documents quote.
+
+Each row is a fresh process that trains through the real train(). The first epoch goes from the start of tracing to the
+end of validation, without imports. Seconds of the processor are those of the whole process: on two idle cores they are
+the seconds on the clock, since tracing and compiling use one core, and on a busy machine they are still comparable.
+"""
+
+import argparse
+import dataclasses
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from tabulate import tabulate
+
+EPOCHS = 8
+_SAMPLES = 1000
+# Of `deep` on 16 qubits a step takes a quarter of a second.
+_FEW_SAMPLES = 80
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A network and its simulator."""
+
+    model: str
+    qubits: int
+    simulator: str
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """The words of the experiment."""
+        samples = _FEW_SAMPLES if (self.model, self.qubits) == ("deep", 16) else _SAMPLES
+        return {**dataclasses.asdict(self), "rounds": -(-samples // self.qubits)}
+
+
+ROWS = (
+    *(Row("hybrid", qubits, "window") for qubits in (8, 16, 23, 24, 64, 256, 1024)),
+    Row("hybrid", 8, "statevector"),
+    *(Row("deep", qubits, "statevector") for qubits in (8, 12, 16)),
+)
+
+
+def measure(row: Row) -> dict[str, float]:
+    """Train in a process of its own; return what `train_once` prints."""
+    command = [sys.executable, "-m", "benchmarks.first_epoch", "--train", json.dumps(row.words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    reported: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return reported
+
+
+def train_once(words: dict[str, Any]) -> None:
+    """Train here; print the seconds of the processor of each part, those of later epochs, and the operations."""
+    from trainer.startup import load_tensorflow, start_compiler
+
+    load_tensorflow()
+    start_compiler()
+    import tensorflow as tf
+
+    from trainer import data
+    from trainer.config import from_mapping
+    from trainer.training.fit import train
+    from trainer.training.state import Training
+
+    tracing: list[float] = []
+    operations: list[int] = []
+    epochs: list[tuple[float, float]] = []
+    function, epoch = tf.function, Training.epoch
+
+    def traced_first(python_function: Any = None, **options: Any) -> Any:
+        made = function(python_function, **options)
+        seen = False
+
+        def call(*arguments: Any) -> Any:
+            nonlocal seen
+            if not seen:
+                seen = True
+                start = time.process_time()
+                graph = made.get_concrete_function(*arguments).graph.as_graph_def()
+                tracing.append(time.process_time() - start)
+                operations.append(len(graph.node) + sum(len(inner.node_def) for inner in graph.library.function))
+            return made(*arguments)
+
+        return call if options.get("jit_compile") else made
+
+    def timed(training: Any, *arguments: Any) -> Any:
+        start = time.process_time(), time.perf_counter()
+        done = epoch(training, *arguments)
+        epochs.append((time.process_time() - start[0], time.perf_counter() - start[1]))
+        return done
+
+    options = {"checkpoint_seconds": 5.0, "profile_batches": ""}
+    config = from_mapping({"workers": 1, "strategy": "none", "epochs": EPOCHS, **words, "options": options})
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        mock.patch.object(tf, "function", traced_first),
+        mock.patch.object(Training, "epoch", timed),
+    ):
+        train(config, data.generate(config), Path(folder))
+    later = statistics.median(processor for processor, _ in epochs[1:])
+    # The first two are those of training and validation; whatever follows belongs to the end of the training.
+    traced = sum(tracing[:2])
+    print(
+        json.dumps(
+            {
+                "operations": sum(operations[:2]),
+                "tracing": traced,
+                "compiling": epochs[0][0] - traced - later,
+                "first": epochs[0][0],
+                "clock": epochs[0][1],
+                "later": statistics.median(seconds for _, seconds in epochs[1:]),
+            }
+        )
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description="Measure the first epoch; prints Markdown.")
+    parser.add_argument("--train", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.train:
+        train_once(json.loads(arguments.train))
+        return
+    rows = []
+    for row in ROWS:
+        found = measure(row)
+        seconds = (f"{found[name]:.2f}" for name in ("tracing", "compiling", "first", "clock"))
+        name = f"{row.model} n = {row.qubits:,}, {row.simulator}"
+        rows.append((name, f"{found['operations']:,.0f}", *seconds, f"{found['later']:.3g}"))
+    columns = ("", "operations", "tracing", "compiling", "first epoch", "on the clock", "later epoch")
+    print(tabulate(rows, columns, tablefmt="github", disable_numparse=True))
+
+
+if __name__ == "__main__":
+    main()
