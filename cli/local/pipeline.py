@@ -17,6 +17,7 @@ from cli.errors import OutputLostError, StepError
 from cli.local.log import RunLog
 from cli.local.run_record import Recorder
 from components.train.local.step import EVENTS_VARIABLE
+from launchers.local.fork_request import ForkServer, fork_server
 from launchers.local.processes import GRACE
 from trainer.config import ExperimentConfig
 from trainer.errors import ArtifactError
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 # The train step needs a little more than it gives its workers, in seconds.
 _GRACE = GRACE + 1.0
+# What workers and steps load first. None of these may start a thread or touch a device: neither outlives a fork.
+_LOADED = ("tensorflow", "tf_keras", "trainer.training.fit", "trainer.results.evaluate", "trainer.results.report")
 
 
 def run_pipeline(experiment: ExperimentConfig, runs: Path) -> dict[str, dsl.Artifact]:
@@ -39,14 +42,24 @@ def run_pipeline(experiment: ExperimentConfig, runs: Path) -> dict[str, dsl.Arti
         return qcnn()
 
     words = experiment.model_dump()
-    outputs = execute(load, words, words, runs)
+    with loaded_once() as server:
+        outputs = execute(load, words, words, runs, server)
     from pipelines.qcnn import Outputs
 
     return {name: outputs[name] for name in Outputs._fields}
 
 
+def loaded_once() -> contextlib.AbstractContextManager[ForkServer]:
+    """Have the processes of runs that are executed in this block forked from one, which loads TensorFlow."""
+    return fork_server(_LOADED)
+
+
 def execute(
-    load: Callable[[], BaseComponent], arguments: Mapping[str, Any], words: Mapping[str, Any], runs: Path
+    load: Callable[[], BaseComponent],
+    arguments: Mapping[str, Any],
+    words: Mapping[str, Any],
+    runs: Path,
+    server: ForkServer,
 ) -> dict[str, dsl.Artifact]:
     """Execute a pipeline that is compiled for Kubeflow, each step a process; return its output artifacts.
 
@@ -78,9 +91,9 @@ def execute(
                 with (
                     recorder,
                     terminated_as_interrupt(),
-                    _no_process_left(),
+                    _no_process_left(server),
                     _interpreter_by_name(),
-                    steps_reported(begin_step, recorder.end_step),
+                    steps_reported(begin_step, recorder.end_step, server),
                     contextlib.redirect_stdout(log),
                 ):
                     outputs = pipeline(**arguments).outputs
@@ -126,12 +139,12 @@ def _interpreter_by_name() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _no_process_left() -> Iterator[None]:
-    """End the running step on the way out and wait until it and its workers are gone."""
+def _no_process_left(server: ForkServer) -> Iterator[None]:
+    """End the running step on the way out and wait until it and its workers are gone; the server stays."""
     try:
         yield
     finally:
-        processes = psutil.Process().children(recursive=True)
+        processes = [process for process in psutil.Process().children(recursive=True) if process.pid != server.pid]
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.terminate()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.errors import StepError
-from cli.local.pipeline import execute
+from cli.local.pipeline import execute, loaded_once
 from cli.local.run import summary
 from cli.options.experiment import Words, check_model, experiment_options
 from cli.options.runs import runs_option
@@ -57,15 +57,16 @@ def run_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, dic
         check_model(trial)
     folder = runs / f"qcnn-study-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
     made: list[_Made] = []
-    for number, trial in enumerate(trials):
-        click.echo(f"== trial {number}, {number + 1} of {len(trials)}")
-        try:
-            outputs = execute(load, {"experiment": trial.to_json()}, trial.model_dump(), folder)
-            made.append((outputs["dataset"], outputs["training"]))
-        except StepError as error:
-            # Training leaves why it failed; this was another step, or one that was killed.
-            click.echo(f"error: {error}", err=True)
-            made.append(_failed(FailedTrial(trial, str(error)), folder.absolute() / f"failed-{number}"))
+    with loaded_once() as server:
+        for number, trial in enumerate(trials):
+            click.echo(f"== trial {number}, {number + 1} of {len(trials)}")
+            try:
+                outputs = execute(load, {"experiment": trial.to_json()}, trial.model_dump(), folder, server)
+                made.append((outputs["dataset"], outputs["training"]))
+            except StepError as error:
+                # Training leaves why it failed; this was another step, or one that was killed.
+                click.echo(f"error: {error}", err=True)
+                made.append(_failed(FailedTrial(trial, str(error)), folder.absolute() / f"failed-{number}"))
     click.echo("== select-best")
     try:
         return folder, _select_best(made, folder.absolute() / "select-best")

@@ -8,7 +8,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+from launchers.local.fork_request import start_process
 
 # A process that was asked to end is killed after this, in seconds.
 GRACE = 3.0
@@ -38,30 +41,28 @@ class Process:
         self.last_line = ""
         self.last_sign_at = time.monotonic()
         self._parts = {"output": b"", "events": b""}
-        events, for_process = os.pipe()
-        try:
-            self._popen = subprocess.Popen(
-                (*argv, "--events", str(for_process)),
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                pass_fds=(for_process,),
-            )
-        except BaseException:
-            os.close(events)
-            raise
-        finally:
-            os.close(for_process)
-        assert self._popen.stdout is not None
-        self._sources = {"output": self._popen.stdout, "events": os.fdopen(events, "rb", buffering=0)}
-        for source in self._sources.values():
-            os.set_blocking(source.fileno(), False)
+        with contextlib.ExitStack() as others_ends:
+            self._sources, its_ends = {}, {}
+            for kind in self._handlers:
+                ours, its_ends[kind] = os.pipe()
+                others_ends.callback(os.close, its_ends[kind])
+                self._sources[kind] = os.fdopen(ours, "rb", buffering=0)
+                os.set_blocking(ours, False)
+            output, events = its_ends["output"], its_ends["events"]
+            with Path(os.devnull).open() as nothing:
+                self._started = start_process(
+                    (*argv, "--events", str(events)),
+                    environment,
+                    stdin=nothing.fileno(),
+                    stdout=output,
+                    stderr=output,
+                    pass_fds=(events,),
+                )
 
     @property
     def exit_code(self) -> int | None:
         """Return the exit code, minus the signal's number where one ended it, None while it runs."""
-        return self._popen.poll()
+        return self._started.poll()
 
     def watch(self, selector: selectors.BaseSelector) -> None:
         """Let a selector call back when this process writes something."""
@@ -75,15 +76,15 @@ class Process:
     def close(self, end: float) -> None:
         """Wait until `end` (time.monotonic) for the process to end, then kill it."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._popen.wait(max(0.0, end - time.monotonic()))
-        self._popen.kill()
-        self._popen.wait()
+            self._started.wait(max(0.0, end - time.monotonic()))
+        self._started.kill()
+        self._started.wait()
         for source in self._sources.values():
             source.close()
 
     def terminate(self) -> None:
         """Ask the process to end."""
-        self._popen.terminate()
+        self._started.terminate()
 
     def drain(self) -> None:
         """Pass on what the process wrote before it ended."""
