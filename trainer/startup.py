@@ -167,7 +167,7 @@ def one_line_errors() -> Iterator[None]:
     logger.setLevel(logging.INFO)
     if not logger.handlers:
         # A handler of its own: Kubeflow's executor puts time and name before what goes to the root logger.
-        handler = _Lines(sys.stdout)
+        handler = _Lines()
         handler.setFormatter(logging.Formatter("%(message)s"))
         logger.addHandler(handler)
         logger.propagate = False
@@ -181,7 +181,15 @@ def one_line_errors() -> Iterator[None]:
 
 
 class _Lines(logging.StreamHandler[TextIO]):
-    """Prints lines; logging would only report a failure to print, which has to end this process."""
+    """Prints lines on whatever is stdout; logging would only report that it cannot, which has to end this process."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        """Return stdout: a process may run several steps, each with an output of its own."""
+        return sys.stdout
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's own name
         """Raise what one_line_errors understands."""

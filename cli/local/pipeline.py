@@ -9,6 +9,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -60,11 +61,12 @@ def execute(
     words: Mapping[str, Any],
     runs: Path,
     server: ForkServer,
+    here: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
 ) -> dict[str, dsl.Artifact]:
     """Execute a pipeline that is compiled for Kubeflow, each step a process; return its output artifacts.
 
     Every run makes a folder of its own under `runs`, with a record of it, its experiment's `words` and its log. `load`
-    imports the pipeline, and with it Kubeflow's SDK.
+    imports the pipeline, and with it Kubeflow's SDK. A step that is named in `here` is a function of this process.
 
     Raises:
         ArtifactError: the folder cannot be written.
@@ -93,7 +95,7 @@ def execute(
                     terminated_as_interrupt(),
                     _no_process_left(server),
                     _interpreter_by_name(),
-                    steps_reported(begin_step, recorder.end_step, server),
+                    steps_reported(begin_step, recorder.end_step, server, here),
                     contextlib.redirect_stdout(log),
                 ):
                     outputs = pipeline(**arguments).outputs
@@ -140,10 +142,10 @@ def _interpreter_by_name() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_process_left(server: ForkServer) -> Iterator[None]:
-    """End the running step on the way out and wait until it and its workers are gone; the server stays."""
+    """End what runs where this block fails, and wait until it is gone; the server stays."""
     try:
         yield
-    finally:
+    except BaseException:
         processes = [process for process in psutil.Process().children(recursive=True) if process.pid != server.pid]
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -152,3 +154,4 @@ def _no_process_left(server: ForkServer) -> Iterator[None]:
         for process in alive:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
+        raise

@@ -1,6 +1,7 @@
 """The processes of one training on this machine: their output, their signs of life, their end."""
 
 import contextlib
+import io
 import json
 import os
 import selectors
@@ -8,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from launchers.local.fork_request import start_process
@@ -30,10 +30,19 @@ def stop(processes: Sequence["Process"]) -> None:
 
 
 class Process:
-    """A process of a training; its output is passed on line by line, with its name before each line."""
+    """A process of a training; its output is passed on line by line, with its name before each line.
+
+    One that `lives_on` once it has finished takes the arguments of another training from stdin.
+    """
 
     def __init__(
-        self, name: str, argv: tuple[str, ...], environment: Mapping[str, str], on_event: EventHandler
+        self,
+        name: str,
+        argv: tuple[str, ...],
+        environment: Mapping[str, str],
+        on_event: EventHandler,
+        *,
+        lives_on: bool = False,
     ) -> None:
         self.name = name
         self._on_event = on_event
@@ -41,6 +50,8 @@ class Process:
         self.last_line = ""
         self.last_sign_at = time.monotonic()
         self._parts = {"output": b"", "events": b""}
+        self._finished = False
+        self._further: io.FileIO | None = None
         with contextlib.ExitStack() as others_ends:
             self._sources, its_ends = {}, {}
             for kind in self._handlers:
@@ -49,20 +60,43 @@ class Process:
                 self._sources[kind] = os.fdopen(ours, "rb", buffering=0)
                 os.set_blocking(ours, False)
             output, events = its_ends["output"], its_ends["events"]
-            with Path(os.devnull).open() as nothing:
-                self._started = start_process(
-                    (*argv, "--events", str(events)),
-                    environment,
-                    stdin=nothing.fileno(),
-                    stdout=output,
-                    stderr=output,
-                    pass_fds=(events,),
-                )
+            stdin = os.open(os.devnull, os.O_RDONLY)
+            if lives_on:
+                os.close(stdin)
+                stdin, further = os.pipe()
+                self._further = io.FileIO(further, "w")
+            others_ends.callback(os.close, stdin)
+            self._started = start_process(
+                (*argv, "--events", str(events), *(("--further",) if lives_on else ())),
+                environment,
+                stdin=stdin,
+                stdout=output,
+                stderr=output,
+                pass_fds=(events,),
+            )
+
+    def proceed(self, argv: tuple[str, ...], on_event: EventHandler) -> None:
+        """Have a process that has finished and lives on run another training of its program, with these arguments."""
+        assert self._further
+        self._on_event, self._finished = on_event, False
+        self.last_line, self.last_sign_at = "", time.monotonic()
+        # One that has ended meanwhile is noticed by its exit code.
+        with contextlib.suppress(BrokenPipeError):
+            self._further.write(f"{json.dumps([*argv, '--further'])}\n".encode())
 
     @property
     def exit_code(self) -> int | None:
-        """Return the exit code, minus the signal's number where one ended it, None while it runs."""
-        return self._started.poll()
+        """Return the exit code, minus the signal's number where one ended it, None while it runs.
+
+        One that has finished and lives on has the exit code 0.
+        """
+        code = self._started.poll()
+        return 0 if code is None and self._finished else code
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has finished and could run another training."""
+        return self._finished and self._started.poll() is None
 
     def watch(self, selector: selectors.BaseSelector) -> None:
         """Let a selector call back when this process writes something."""
@@ -79,8 +113,9 @@ class Process:
             self._started.wait(max(0.0, end - time.monotonic()))
         self._started.kill()
         self._started.wait()
-        for source in self._sources.values():
-            source.close()
+        for source in (*self._sources.values(), self._further):
+            if source:
+                source.close()
 
     def terminate(self) -> None:
         """Ask the process to end."""
@@ -112,5 +147,7 @@ class Process:
     def _take_event(self, line: bytes) -> None:
         self.last_sign_at = time.monotonic()
         event = json.loads(line)
-        if event["event"] != "alive":
+        if event["event"] == "finished":
+            self._finished = True
+        elif event["event"] != "alive":
             self._on_event(self.name, event)

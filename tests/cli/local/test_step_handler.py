@@ -60,7 +60,10 @@ def test_name_folder_and_end_of_a_step_are_reported_around_it(
     run = tmp_path / "a run's folder"
     ran = tmp_path / "ran"
     with steps_reported(
-        lambda *step: reported.append((*step, ran.exists())), lambda end: reported.append((end, ran.exists())), server
+        lambda *step: reported.append((*step, ran.exists())),
+        lambda end: reported.append((end, ran.exists())),
+        server,
+        {},
     ):
         _handler(run / "train", f"touch '{ran}'; {program}").run()
     assert reported == [("train", run, False), (succeeded, True)]
@@ -68,7 +71,7 @@ def test_name_folder_and_end_of_a_step_are_reported_around_it(
 
 def test_nothing_is_reported_any_more_when_the_run_has_ended(server: ForkServer) -> None:
     before = subprocess_task_handler.SubprocessTaskHandler
-    with pytest.raises(KeyboardInterrupt), steps_reported(lambda *_: None, lambda _: None, server):
+    with pytest.raises(KeyboardInterrupt), steps_reported(lambda *_: None, lambda _: None, server, {}):
         raise KeyboardInterrupt
     assert subprocess_task_handler.SubprocessTaskHandler is before
 
@@ -84,7 +87,7 @@ def test_a_step_is_forked_once_its_server_is_ready_and_does_the_same(
     local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path))
     ended: list[bool] = []
     with (
-        steps_reported(lambda *_: None, ended.append, Loading(server.pid, server._connection)),
+        steps_reported(lambda *_: None, ended.append, Loading(server.pid, server._connection), {}),
         pytest.raises(RuntimeError) if code else contextlib.nullcontext(),
     ):
         assert told(code=code).output == "well"
