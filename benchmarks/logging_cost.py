@@ -14,7 +14,6 @@ from trainer.config import from_mapping
 from trainer.training import checkpoints
 from trainer.training.fit import train
 from trainer.training.history import epoch_seconds, save_history
-from trainer.training.programs import Programs
 from trainer.training.state import Training, load_saved
 from trainer.training.tensorboard import event_log
 
@@ -32,7 +31,7 @@ def measure(words: dict[str, object]) -> list[object]:
         history = train(config, dataset, folder / "trained")
         kept = folder / "trained" / checkpoints.FOLDER
         saved = load_saved(config, dataset, kept)
-        training = Training(config, dataset, kept, tf.distribute.get_strategy(), saved, Programs())
+        training = Training(config, dataset, kept, tf.distribute.get_strategy(), saved)
         steps = -(-len(dataset.train) // config.batch_size)
         measures = np.ones((steps, 3))
 

@@ -23,7 +23,6 @@ from trainer.shots import sample
 from trainer.training import checkpoints
 from trainer.training.batches import shard
 from trainer.training.fit import train
-from trainer.training.programs import Programs
 from trainer.training.state import Training
 from trainer.training.variables import assign
 

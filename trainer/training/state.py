@@ -27,7 +27,7 @@ logger = logging.getLogger("qcnn")
 
 
 class Training:
-    """The state of a training, and its compiled epochs; its checkpoints stand in `folder`.
+    """The state of a training, and its compiled epochs, of `programs` if given; its checkpoints stand in `folder`.
 
     Raises:
         ArtifactError: the weights of the checkpoint to continue from, `saved`, are another model's.
@@ -40,12 +40,12 @@ class Training:
         folder: Path,
         strategy: tf.distribute.Strategy,
         saved: Checkpoint | None,
-        programs: Programs,
+        programs: Programs | None = None,
     ) -> None:
         self.config, self.dataset, self.folder = config, dataset, folder
         # Updates of an epoch.
         self.updates = -(-len(dataset.train) // config.batch_size)
-        self._program = programs.begun(config, strategy, config.epochs * self.updates)
+        self._program = (programs or Programs()).begun(config, strategy, config.epochs * self.updates)
         self.model, self.optimizer = self._program.model, self._program.optimizer
         self._circuit = fingerprint_of(config.model, self.model.get_layer("quantum").simulator.network)
         self.history: list[Epoch] = []

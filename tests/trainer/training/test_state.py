@@ -16,7 +16,6 @@ from trainer.errors import ArtifactError
 from trainer.results import export
 from trainer.training import checkpoints
 from trainer.training.fit import train
-from trainer.training.programs import Programs
 from trainer.training.state import Training, load_saved
 
 
@@ -36,7 +35,7 @@ def test_what_a_checkpoint_holds_must_fit_the_model(
         )
         saved = load_saved(small_config, small_dataset, folder)
         with pytest.raises(ArtifactError, match=r"^checkpoint: its weights must be of shapes \[\(21,\), .*Given: \["):
-            Training(small_config, small_dataset, folder, tf.distribute.get_strategy(), saved, Programs())
+            Training(small_config, small_dataset, folder, tf.distribute.get_strategy(), saved)
 
 
 def test_a_circuit_of_gates_that_cirq_cannot_write_down_is_known_again(
