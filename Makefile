@@ -53,7 +53,7 @@ image: ## build the image of every step as qcnn:latest; ARGS="--build-arg BASE_I
 	@docker image ls --format '{{.Repository}}:{{.Tag}} {{.Size}}' qcnn:latest
 
 figures: .venv/.complete ## measure what the documents quote (a quarter of an hour)
-	@for name in main_job worker_equality workers arrival report logging_cost restarts; do \
+	@for name in main_job worker_equality workers arrival report logging_cost restarts wait; do \
 	  $(BIN)/python -m benchmarks.$$name || exit 1; \
 	done
 

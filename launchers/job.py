@@ -24,6 +24,8 @@ class Job:
     hang_seconds: float
     # Flags that take the port of another server of each process; needed where processes share a host.
     port_flags: tuple[str, ...] = ()
+    # Only jobs of one kind can be run by the same processes, one after the other.
+    kind: str = ""
     # What each process is given on a cluster; not used on one machine.
     pod: Pod | None = None
     outputs: Mapping[str, str] = dataclasses.field(default_factory=dict)

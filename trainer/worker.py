@@ -2,7 +2,10 @@
 
 import argparse
 import contextlib
+import json
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +14,12 @@ from trainer.startup import end_on_signals, load_tensorflow, one_line_errors, op
 from trainer.storage.address import in_bucket
 from trainer.storage.copies import local_copy, working_copy
 from trainer.training import checkpoints
-from trainer.training.messages import ignore, to_pipe
+from trainer.training.messages import FINISHED, Listener, ignore, to_pipe
 from trainer.training.roles import parse_cluster
 
 
 def main() -> None:
-    """Train in the role that TF_CONFIG or CLUSTER_SPEC gives this process."""
+    """Train in the role that TF_CONFIG or CLUSTER_SPEC gives this process; with --further, once for each line."""
     open_standard_streams()
     parser = argparse.ArgumentParser(description="One training process. An ADDRESS is a local folder or in a bucket.")
     parser.add_argument("--experiment", required=True, help="the experiment as JSON")
@@ -26,10 +29,29 @@ def main() -> None:
     parser.add_argument("--model", metavar="ADDRESS", help="for the trained model; exported by the chief if given")
     parser.add_argument("--events", type=int, help="file descriptor of the pipe that takes events")
     parser.add_argument("--profiler-port", type=int, default=2223, help="port of the profiler server; 0 starts none")
+    parser.add_argument(
+        "--further", action="store_true", help="then take the arguments of others from stdin, a line of JSON each"
+    )
     parser.add_argument("--require-profiler", action="store_true", help="end if that port is taken")
     arguments = parser.parse_args()
     take_signals = end_on_signals()
     send = ignore if arguments.events is None else to_pipe(arguments.events)
+    kept: dict[str, Any] = {}
+    _train(arguments, take_signals, send, kept)
+    while arguments.further:
+        sys.stdout.flush()
+        send(FINISHED)
+        line = sys.stdin.readline()
+        if not line:
+            break
+        arguments = parser.parse_args(json.loads(line))
+        _train(arguments, take_signals, send, kept)
+
+
+def _train(
+    arguments: argparse.Namespace, take_signals: Callable[[], None], send: Listener, kept: dict[str, Any]
+) -> None:
+    """Run one training; `kept` is what the next one of this process can use of it."""
     with one_line_errors(), contextlib.ExitStack() as stack:
         cluster = parse_cluster(os.environ)
         experiment = config.from_json(arguments.experiment)
@@ -49,15 +71,18 @@ def main() -> None:
             workdir.flush()
             logs.flush()
 
-        listener("state", state="loading TensorFlow")
-        load_tensorflow()
+        if not kept:
+            listener("state", state="loading TensorFlow")
+            load_tensorflow()
         from trainer.training.fit import train
         from trainer.training.profiling import serve_profiles
+        from trainer.training.programs import Programs
 
-        if arguments.profiler_port:
+        if not kept and arguments.profiler_port:
             serve_profiles(arguments.profiler_port, arguments.require_profiler)
+        programs = kept.setdefault("programs", Programs())
         folders = {"workdir": workdir.folder, "logs": logs.folder}
-        train(experiment, dataset, **folders, cluster=cluster, listener=listener, publish=publish)
+        train(experiment, dataset, **folders, cluster=cluster, listener=listener, publish=publish, programs=programs)
         if arguments.model and is_chief:
             from trainer.results.export import export_to
 

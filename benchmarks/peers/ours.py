@@ -16,8 +16,8 @@ from trainer.data import Samples
 from trainer.model import build_model
 from trainer.training.batches import Shards, shard
 from trainer.training.optimizer import build_optimizer
-from trainer.training.state import assign, values_of
 from trainer.training.steps import training_epoch
+from trainer.training.variables import assign, values_of
 
 
 class Ours:

@@ -9,6 +9,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -17,6 +18,7 @@ from cli.errors import OutputLostError, StepError
 from cli.local.log import RunLog
 from cli.local.run_record import Recorder
 from components.train.local.step import EVENTS_VARIABLE
+from launchers.local.fork_request import ForkServer, fork_server
 from launchers.local.processes import GRACE
 from trainer.config import ExperimentConfig
 from trainer.errors import ArtifactError
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 # The train step needs a little more than it gives its workers, in seconds.
 _GRACE = GRACE + 1.0
+# What workers and steps load first. None of these may start a thread or touch a device: neither outlives a fork.
+_LOADED = ("tensorflow", "tf_keras", "trainer.training.fit", "trainer.results.evaluate", "trainer.results.report")
 
 
 def run_pipeline(experiment: ExperimentConfig, runs: Path) -> dict[str, dsl.Artifact]:
@@ -39,19 +43,30 @@ def run_pipeline(experiment: ExperimentConfig, runs: Path) -> dict[str, dsl.Arti
         return qcnn()
 
     words = experiment.model_dump()
-    outputs = execute(load, words, words, runs)
+    with loaded_once() as server:
+        outputs = execute(load, words, words, runs, server)
     from pipelines.qcnn import Outputs
 
     return {name: outputs[name] for name in Outputs._fields}
 
 
+def loaded_once() -> contextlib.AbstractContextManager[ForkServer]:
+    """Have the processes of runs that are executed in this block forked from one, which loads TensorFlow."""
+    return fork_server(_LOADED)
+
+
 def execute(
-    load: Callable[[], BaseComponent], arguments: Mapping[str, Any], words: Mapping[str, Any], runs: Path
+    load: Callable[[], BaseComponent],
+    arguments: Mapping[str, Any],
+    words: Mapping[str, Any],
+    runs: Path,
+    server: ForkServer,
+    here: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
 ) -> dict[str, dsl.Artifact]:
     """Execute a pipeline that is compiled for Kubeflow, each step a process; return its output artifacts.
 
     Every run makes a folder of its own under `runs`, with a record of it, its experiment's `words` and its log. `load`
-    imports the pipeline, and with it Kubeflow's SDK.
+    imports the pipeline, and with it Kubeflow's SDK. A step that is named in `here` is a function of this process.
 
     Raises:
         ArtifactError: the folder cannot be written.
@@ -78,9 +93,9 @@ def execute(
                 with (
                     recorder,
                     terminated_as_interrupt(),
-                    _no_process_left(),
+                    _no_process_left(server),
                     _interpreter_by_name(),
-                    steps_reported(begin_step, recorder.end_step),
+                    steps_reported(begin_step, recorder.end_step, server, here),
                     contextlib.redirect_stdout(log),
                 ):
                     outputs = pipeline(**arguments).outputs
@@ -126,12 +141,12 @@ def _interpreter_by_name() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _no_process_left() -> Iterator[None]:
-    """End the running step on the way out and wait until it and its workers are gone."""
+def _no_process_left(server: ForkServer) -> Iterator[None]:
+    """End what runs where this block fails, and wait until it is gone; the server stays."""
     try:
         yield
-    finally:
-        processes = psutil.Process().children(recursive=True)
+    except BaseException:
+        processes = [process for process in psutil.Process().children(recursive=True) if process.pid != server.pid]
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.terminate()
@@ -139,3 +154,4 @@ def _no_process_left() -> Iterator[None]:
         for process in alive:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
+        raise

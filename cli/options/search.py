@@ -32,6 +32,12 @@ class SearchFlags:
     range: Sequence[str]
     random: int | None
 
+    @property
+    def given(self) -> list[str]:
+        """The flags that were given."""
+        values = {"--grid": self.grid, "--range": self.range, "--random": self.random}
+        return [flag for flag, value in values.items() if value not in (None, ())]
+
     def laid_over(self, found: Mapping[str, Any]) -> dict[str, Any]:
         """Return grid, range and random as a study's file holds them, the flags laid over what was `found` in one.
 

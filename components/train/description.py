@@ -45,6 +45,7 @@ def _describe(
         restarts=config.options.restarts,
         hang_seconds=config.options.hang_seconds,
         port_flags=("--profiler-port",),
+        kind=config.strategy,
         pod=pod,
         outputs=outputs,
     )

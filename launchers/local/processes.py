@@ -1,6 +1,7 @@
 """The processes of one training on this machine: their output, their signs of life, their end."""
 
 import contextlib
+import io
 import json
 import os
 import selectors
@@ -9,6 +10,8 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from launchers.local.fork_request import start_process
 
 # A process that was asked to end is killed after this, in seconds.
 GRACE = 3.0
@@ -27,10 +30,19 @@ def stop(processes: Sequence["Process"]) -> None:
 
 
 class Process:
-    """A process of a training; its output is passed on line by line, with its name before each line."""
+    """A process of a training; its output is passed on line by line, with its name before each line.
+
+    One that `lives_on` once it has finished takes the arguments of another training from stdin.
+    """
 
     def __init__(
-        self, name: str, argv: tuple[str, ...], environment: Mapping[str, str], on_event: EventHandler
+        self,
+        name: str,
+        argv: tuple[str, ...],
+        environment: Mapping[str, str],
+        on_event: EventHandler,
+        *,
+        lives_on: bool = False,
     ) -> None:
         self.name = name
         self._on_event = on_event
@@ -38,30 +50,53 @@ class Process:
         self.last_line = ""
         self.last_sign_at = time.monotonic()
         self._parts = {"output": b"", "events": b""}
-        events, for_process = os.pipe()
-        try:
-            self._popen = subprocess.Popen(
-                (*argv, "--events", str(for_process)),
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                pass_fds=(for_process,),
+        self._finished = False
+        self._further: io.FileIO | None = None
+        with contextlib.ExitStack() as others_ends:
+            self._sources, its_ends = {}, {}
+            for kind in self._handlers:
+                ours, its_ends[kind] = os.pipe()
+                others_ends.callback(os.close, its_ends[kind])
+                self._sources[kind] = os.fdopen(ours, "rb", buffering=0)
+                os.set_blocking(ours, False)
+            output, events = its_ends["output"], its_ends["events"]
+            stdin = os.open(os.devnull, os.O_RDONLY)
+            if lives_on:
+                os.close(stdin)
+                stdin, further = os.pipe()
+                self._further = io.FileIO(further, "w")
+            others_ends.callback(os.close, stdin)
+            self._started = start_process(
+                (*argv, "--events", str(events), *(("--further",) if lives_on else ())),
+                environment,
+                stdin=stdin,
+                stdout=output,
+                stderr=output,
+                pass_fds=(events,),
             )
-        except BaseException:
-            os.close(events)
-            raise
-        finally:
-            os.close(for_process)
-        assert self._popen.stdout is not None
-        self._sources = {"output": self._popen.stdout, "events": os.fdopen(events, "rb", buffering=0)}
-        for source in self._sources.values():
-            os.set_blocking(source.fileno(), False)
+
+    def proceed(self, argv: tuple[str, ...], on_event: EventHandler) -> None:
+        """Have a process that has finished and lives on run another training of its program, with these arguments."""
+        assert self._further
+        self._on_event, self._finished = on_event, False
+        self.last_line, self.last_sign_at = "", time.monotonic()
+        # One that has ended meanwhile is noticed by its exit code.
+        with contextlib.suppress(BrokenPipeError):
+            self._further.write(f"{json.dumps([*argv, '--further'])}\n".encode())
 
     @property
     def exit_code(self) -> int | None:
-        """Return the exit code, minus the signal's number where one ended it, None while it runs."""
-        return self._popen.poll()
+        """Return the exit code, minus the signal's number where one ended it, None while it runs.
+
+        One that has finished and lives on has the exit code 0.
+        """
+        code = self._started.poll()
+        return 0 if code is None and self._finished else code
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has finished and could run another training."""
+        return self._finished and self._started.poll() is None
 
     def watch(self, selector: selectors.BaseSelector) -> None:
         """Let a selector call back when this process writes something."""
@@ -75,15 +110,16 @@ class Process:
     def close(self, end: float) -> None:
         """Wait until `end` (time.monotonic) for the process to end, then kill it."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._popen.wait(max(0.0, end - time.monotonic()))
-        self._popen.kill()
-        self._popen.wait()
-        for source in self._sources.values():
-            source.close()
+            self._started.wait(max(0.0, end - time.monotonic()))
+        self._started.kill()
+        self._started.wait()
+        for source in (*self._sources.values(), self._further):
+            if source:
+                source.close()
 
     def terminate(self) -> None:
         """Ask the process to end."""
-        self._popen.terminate()
+        self._started.terminate()
 
     def drain(self) -> None:
         """Pass on what the process wrote before it ended."""
@@ -111,5 +147,7 @@ class Process:
     def _take_event(self, line: bytes) -> None:
         self.last_sign_at = time.monotonic()
         event = json.loads(line)
-        if event["event"] != "alive":
+        if event["event"] == "finished":
+            self._finished = True
+        elif event["event"] != "alive":
             self._on_event(self.name, event)

@@ -20,6 +20,8 @@ logger = logging.getLogger("qcnn")
 _LOOPBACK = "127.0.0.1"
 # How often the processes are looked at, in seconds.
 _INTERVAL = 0.1
+# How many of a job's words name its program: python -m MODULE.
+_PROGRAM = 3
 
 
 def run_processes(job: Job, on_event: EventHandler) -> None:
@@ -32,44 +34,83 @@ def run_processes(job: Job, on_event: EventHandler) -> None:
         TrainingError: a process failed by its own fault; its last line says why.
         RetryableError: workers were lost more often than `job.restarts`.
     """
-    with terminated_as_interrupt():
-        for restart in range(job.restarts + 1):
-            lost = _attempt(job, on_event)
-            if lost is None:
-                return
-            if restart < job.restarts:
-                logger.warning("%s; starting all workers again (%d of %d)", lost, restart + 1, job.restarts)
-    raise RetryableError(f"{lost}, after {job.restarts} restarts")
+    with contextlib.closing(Crew(lives_on=False)) as crew:
+        crew.run(job, on_event)
 
 
-def _attempt(job: Job, on_event: EventHandler) -> str | None:
-    """Run the processes once; return None when all ended well, else which one was lost and how."""
-    with contextlib.ExitStack() as stack:
-        selector = stack.enter_context(selectors.DefaultSelector())
-        running: list[Process] = []
-        stack.callback(stop, running)
-        starts = zip(job.processes(), _arguments(job), _environments(job), strict=True)
-        for (role, index), argv, environment in starts:
-            process = Process(f"{role} {index}", argv, environment, on_event)
-            running.append(process)
-            process.watch(selector)
-        by_name = {process.name: process for process in running}
-        while (verdict := _judge(running, job.hang_seconds)).action is Action.GO_ON:
-            for key, _ in selector.select(_INTERVAL):
-                if not key.data():
-                    selector.unregister(key.fileobj)
-            _check_reader()
-        if verdict.process is None:
-            for process in running:
-                process.drain()
-            return None
-        blamed = by_name[verdict.process.name]
-        if verdict.process.exit_code is not None:
-            blamed.drain()
-        reason = explain(verdict.process, blamed.last_line, job.hang_seconds)
-        if verdict.action is Action.FAILED:
-            raise TrainingError(reason)
-        return reason
+class Crew:
+    """The processes of one job after the other: where they `live_on`, those of one job are those of the next.
+
+    They are started anew for a job of another `kind` or number of processes, and after one that failed.
+    """
+
+    def __init__(self, *, lives_on: bool) -> None:
+        self._lives_on = lives_on
+        self._kind: object = None
+        self._processes: list[Process] = []
+
+    def run(self, job: Job, on_event: EventHandler) -> None:
+        """Run a job as `run_processes` does."""
+        with terminated_as_interrupt():
+            for restart in range(job.restarts + 1):
+                lost = self._attempt(job, on_event)
+                if lost is None:
+                    return
+                if restart < job.restarts:
+                    logger.warning("%s; starting all workers again (%d of %d)", lost, restart + 1, job.restarts)
+        raise RetryableError(f"{lost}, after {job.restarts} restarts")
+
+    def close(self) -> None:
+        """End all processes."""
+        stop(self._processes)
+        self._processes = []
+
+    def _attempt(self, job: Job, on_event: EventHandler) -> str | None:
+        """Run the processes once; return None when all ended well, else which one was lost and how."""
+        with contextlib.ExitStack() as stack:
+            selector = stack.enter_context(selectors.DefaultSelector())
+            stack.callback(self.close)
+            self._start(job, on_event)
+            for process in self._processes:
+                process.watch(selector)
+            verdict = _follow(self._processes, selector, job.hang_seconds)
+            if verdict.process is None:
+                for process in self._processes:
+                    process.drain()
+                if self._lives_on:
+                    # Nothing to close yet but what this attempt looked at them with.
+                    stack.pop_all()
+                    selector.close()
+                return None
+            blamed = next(process for process in self._processes if process.name == verdict.process.name)
+            if verdict.process.exit_code is not None:
+                blamed.drain()
+            reason = explain(verdict.process, blamed.last_line, job.hang_seconds)
+            if verdict.action is Action.FAILED:
+                raise TrainingError(reason)
+            return reason
+
+    def _start(self, job: Job, on_event: EventHandler) -> None:
+        kind = (job.kind, dict(job.replicas))
+        if kind == self._kind and self._processes and all(process.is_idle for process in self._processes):
+            for process, argv in zip(self._processes, _arguments(job), strict=True):
+                process.proceed(argv[_PROGRAM:], on_event)
+            return
+        self.close()
+        self._kind = kind
+        for (role, index), argv, environment in zip(job.processes(), _arguments(job), _environments(job), strict=True):
+            name = f"{role} {index}"
+            self._processes.append(Process(name, argv, environment, on_event, lives_on=self._lives_on))
+
+
+def _follow(processes: Sequence[Process], selector: selectors.BaseSelector, hang_seconds: float) -> Verdict:
+    """Pass on what the processes write until they have ended, one way or another."""
+    while (verdict := _judge(processes, hang_seconds)).action is Action.GO_ON:
+        for key, _ in selector.select(_INTERVAL):
+            if not key.data():
+                selector.unregister(key.fileobj)
+        _check_reader()
+    return verdict
 
 
 def _judge(processes: Sequence[Process], hang_seconds: float) -> Verdict:

@@ -23,7 +23,8 @@ from trainer.shots import sample
 from trainer.training import checkpoints
 from trainer.training.batches import shard
 from trainer.training.fit import train
-from trainer.training.state import Training, assign
+from trainer.training.state import Training
+from trainer.training.variables import assign
 
 Floats = npt.NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from trainer.results.serving import ServableModel
 from trainer.storage.copies import is_whole, new_copy
 from trainer.training import checkpoints
 from trainer.training.history import epoch_seconds, exported_epoch
-from trainer.training.state import assign
+from trainer.training.variables import assign
 
 _WEIGHTS = "qcnn.weights.h5"
 # Written besides the best ones where both are asked for.

@@ -21,6 +21,7 @@ from trainer.training.history import Epoch, epoch_seconds, epochs_left, plateau,
 from trainer.training.messages import Listener, ignore
 from trainer.training.peers import lost_peers, taken_address
 from trainer.training.profiling import BatchProfile, batch_profile
+from trainer.training.programs import Programs
 from trainer.training.roles import Cluster, check_workers
 from trainer.training.state import Training, load_saved
 from trainer.training.steps import same_everywhere
@@ -41,12 +42,14 @@ def train(
     cluster: Cluster | None = None,
     listener: Listener = ignore,
     publish: Callable[[], None] = lambda: None,
+    programs: Programs | None = None,
 ) -> tuple[Epoch, ...]:
     """Train to `config.epochs` and return every epoch's losses; a folder with a checkpoint is continued.
 
     The chief alone writes: `checkpoints/` and `history.csv` in `workdir`, TensorBoard events in `logs`
     (default `workdir/logs`). Other workers read the chief's checkpoint from the same folder and write nothing.
-    When everything is written the chief calls `publish`, and no process ends before that has returned.
+    When everything is written the chief calls `publish`, and no process ends before that has returned. Trainings of one
+    process that share `programs` compile what they have in common once; none of their numbers depends on it.
 
     Raises:
         ArtifactError: the folder holds another experiment's checkpoint, is in use, or cannot be written.
@@ -76,8 +79,9 @@ def train(
             listener("state", state="done")
             return saved.history
         listener("state", state="waiting for the others" if cluster else "starting")
-        strategy = _join(config, cluster)
-        training = _resume(config, dataset, folder, strategy, cluster, saved)
+        programs = programs or Programs()
+        strategy = programs.strategy(lambda: _join(config, cluster))
+        training = _resume(config, dataset, folder, strategy, cluster, saved, programs)
         _run(training, workdir, logs or workdir / "logs", cluster, listener)
         if is_chief:
             publish()
@@ -104,6 +108,7 @@ def _resume(
     strategy: tf.distribute.Strategy,
     cluster: Cluster | None,
     saved: Checkpoint | None,
+    programs: Programs,
 ) -> Training:
     """Return the training as every process of it continues: after the epoch of the chief's checkpoint, if it has one.
 
@@ -113,7 +118,7 @@ def _resume(
     if cluster and not cluster.is_chief:
         # `saved` was read before the chief had joined, when an older one may still have replaced it.
         saved = load_saved(config, dataset, folder)
-    training = Training(config, dataset, folder, strategy, saved)
+    training = Training(config, dataset, folder, strategy, saved, programs)
     epochs = len(training.history)
     with lost_peers(cluster):
         if cluster and not same_everywhere(strategy, epochs):

@@ -12,6 +12,9 @@ from trainer.startup import RETRYABLE, end_now
 # Seconds between two signs of life.
 ALIVE_INTERVAL = 1.0
 
+# The kind of event of a process that has ended a training well, and lives on for the next.
+FINISHED = "finished"
+
 # Takes the kind of an event and its values, all JSON.
 Listener = Callable[..., None]
 

@@ -45,7 +45,10 @@ class Schedule(tf_keras.optimizers.schedules.LearningRateSchedule):
 def build_optimizer(config: ExperimentConfig, updates: int) -> tf_keras.optimizers.Optimizer:
     """Return the optimizer of an experiment of so many updates, with Keras' defaults but for the learning rate."""
     # Not compiled: to enter a compiled program for each variable takes longer than its update.
-    return _OPTIMIZERS[config.optimizer](learning_rate=Schedule(config, updates), jit_compile=False)
+    schedule = Schedule(config, updates)
+    optimizer = _OPTIMIZERS[config.optimizer](learning_rate=schedule, jit_compile=False)
+    optimizer.schedule = schedule
+    return optimizer
 
 
 def _numbers(config: ExperimentConfig, updates: int) -> list[float]:

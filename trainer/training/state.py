@@ -2,9 +2,7 @@
 
 import logging
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,23 +10,24 @@ import tensorflow as tf
 
 from trainer import data
 from trainer.config import ExperimentConfig
-from trainer.errors import ArtifactError, TrainingError, given
-from trainer.model import build_model, initial_weights
+from trainer.errors import TrainingError
+from trainer.model import initial_weights
 from trainer.quantum.fingerprint import fingerprint, fingerprint_of
 from trainer.results.serving import fresh_mse
 from trainer.training import checkpoints
 from trainer.training.batches import Shards, shard, shard_by_qubit
 from trainer.training.checkpoints import Checkpoint, Line
 from trainer.training.history import Epoch, best_epoch, is_complete, is_undecided, trial_epochs
-from trainer.training.optimizer import build_optimizer
 from trainer.training.profiling import BatchProfile
-from trainer.training.steps import Measures, measuring_epoch, training_epoch
+from trainer.training.programs import Programs
+from trainer.training.steps import Measures
+from trainer.training.variables import assign, values_of
 
 logger = logging.getLogger("qcnn")
 
 
 class Training:
-    """The state of a training, and its compiled epochs; its checkpoints stand in `folder`.
+    """The state of a training, and its compiled epochs, of `programs` if given; its checkpoints stand in `folder`.
 
     Raises:
         ArtifactError: the weights of the checkpoint to continue from, `saved`, are another model's.
@@ -41,16 +40,14 @@ class Training:
         folder: Path,
         strategy: tf.distribute.Strategy,
         saved: Checkpoint | None,
+        programs: Programs | None = None,
     ) -> None:
         self.config, self.dataset, self.folder = config, dataset, folder
         # Updates of an epoch.
         self.updates = -(-len(dataset.train) // config.batch_size)
-        with strategy.scope():
-            self.model = build_model(config)
-            self.optimizer = build_optimizer(config, config.epochs * self.updates)
-            self.optimizer.build(self.model.trainable_variables)
+        self._program = (programs or Programs()).begun(config, strategy, config.epochs * self.updates)
+        self.model, self.optimizer = self._program.model, self._program.optimizer
         self._circuit = fingerprint_of(config.model, self.model.get_layer("quantum").simulator.network)
-        self._fresh_optimizer = values_of(self.optimizer.variables)
         self.history: list[Epoch] = []
         self.best_weights: tuple[npt.NDArray[np.float64], ...] = ()
         # As in a checkpoint.
@@ -62,8 +59,6 @@ class Training:
             logger.info("continuing after epoch %d", saved.passed)
         self._replicas = strategy.num_replicas_in_sync
         self._validation = self.shared(dataset.validation, self._replicas)
-        self._train = training_epoch(strategy, self.model, self.optimizer)
-        self._validate = measuring_epoch(strategy, self.model)
 
     @property
     def steps(self) -> int:
@@ -90,9 +85,9 @@ class Training:
             self._with_shots("train", batches, number),
             self._with_shots("validation", self._validation, number),
         )
-        measures = profile.run(self._train, batches, self._passed * self.updates)
+        measures = profile.run(self._program.train, batches, self._passed * self.updates)
         train_loss, train_accuracy = _mean(measures, batches, number, "training")
-        val_loss, val_accuracy = _mean(self._validate(validation), validation, number, "validation")
+        val_loss, val_accuracy = _mean(self._program.validate(validation), validation, number, "validation")
         seconds = time.perf_counter() - start
         self.history.append(Epoch(number, train_loss, train_accuracy, val_loss, val_accuracy, seconds))
         self._passed += 1
@@ -113,7 +108,7 @@ class Training:
         self.tried += 1
         if self.is_undecided:
             weights = initial_weights(self.model, self.config, self.tried)
-            self._take(Line(history=(), weights=weights, optimizer=self._fresh_optimizer))
+            self._take(Line(history=(), weights=weights, optimizer=self._program.fresh_optimizer))
         else:
             self._take(self._leader)
             self._leader = None
@@ -168,24 +163,6 @@ def load_saved(config: ExperimentConfig, dataset: data.Dataset, folder: Path) ->
     if saved:
         checkpoints.check_continues(saved, config, dataset.digest, fingerprint(config.model, config.qubits))
     return saved
-
-
-def assign(variables: Sequence[tf.Variable], values: Sequence[npt.NDArray[Any]]) -> None:
-    """Set variables to the values of a checkpoint, in order.
-
-    Raises:
-        ArtifactError: they are another model's.
-    """
-    shapes = [tuple(variable.shape) for variable in variables], [value.shape for value in values]
-    if shapes[0] != shapes[1]:
-        raise ArtifactError(f"checkpoint: its weights must be of shapes {given(shapes[0])}. Given: {given(shapes[1])}")
-    for variable, value in zip(variables, values, strict=True):
-        variable.assign(value)
-
-
-def values_of(variables: Sequence[tf.Variable]) -> tuple[npt.NDArray[Any], ...]:
-    """Return the values of variables, in order."""
-    return tuple(variable.numpy() for variable in variables)
 
 
 def _mean(measures: Measures, shards: Shards, epoch: int, what: str) -> tuple[float, float]:

@@ -6,6 +6,7 @@ A step is the number of updates so far.
 
 import contextlib
 import hashlib
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +41,23 @@ _METRICS = {
 }
 
 
+class _Shown:
+    """What is shown of a network whatever it is trained on; to make it takes a second."""
+
+    def __init__(self, model: tf_keras.Model) -> None:
+        quantum = model.get_layer("quantum")
+        # The layer by itself, of this process: nothing here may wait for another worker.
+        self.readouts = tf.function(quantum.readouts, jit_compile=quantum.large, autograph=False)
+        self.drawing = draw(quantum.ansatz)
+        inputs = [tf.TensorSpec(given.shape, given.dtype) for given in model.inputs]
+        # AutoGraph would take half of the time, and finds nothing to rewrite.
+        self.graph = tf.function(model, autograph=False).get_concrete_function(inputs).graph
+
+
+# Of each network that this process has.
+_SHOWN: weakref.WeakKeyDictionary[tf_keras.Model, _Shown] = weakref.WeakKeyDictionary()
+
+
 class EventLog:
     """Writes events of one training, flushed after every epoch so that it can be watched."""
 
@@ -59,10 +77,11 @@ class EventLog:
         self._optimizer = optimizer
         self._quantum = model.get_layer("quantum")
         self._samples = validation.take(np.arange(min(len(validation), config.batch_size, _MAX_SAMPLES)))
-        # The layer by itself, of this process: nothing here may wait for another worker.
-        self._readouts = tf.function(self._quantum.readouts, jit_compile=self._quantum.large, autograph=False)
+        if model not in _SHOWN:
+            _SHOWN[model] = _Shown(model)
+        self._shown = _SHOWN[model]
         with self._written():
-            self._describe(folder, model)
+            self._describe(folder)
 
     def epoch(self, epoch: Epoch, measures: Measures, step: int) -> None:
         """Write an epoch that ended after `step` updates; `measures` (steps, 3) are those of its updates."""
@@ -80,7 +99,7 @@ class EventLog:
         }
         self._write("train", _scalars(train), step)
         summary = _scalars({"loss": epoch.val_loss, "accuracy": epoch.val_accuracy})
-        readouts = self._readouts(self._samples.qubit, self._samples.angle)[0].numpy()
+        readouts = self._shown.readouts(self._samples.qubit, self._samples.angle)[0].numpy()
         for qubit, column in zip(self._quantum.ansatz.readouts[:MAX_READOUTS], readouts.T, strict=False):
             summary.MergeFrom(histogram_pb(f"readouts/{qubit}", column))
         self._write("validation", summary, step)
@@ -107,11 +126,11 @@ class EventLog:
         with self._written(), self._writers[run].as_default(step=step):
             tf.summary.experimental.write_raw_pb(summary.SerializeToString())
 
-    def _describe(self, folder: Path, model: tf_keras.Model) -> None:
+    def _describe(self, folder: Path) -> None:
         """Write what does not change: the experiment's words, the circuit and the graph."""
         words = self._config.model_dump()
         values = {**{name: words[name] for name in EXPERIMENT_FIELDS}, **words["options"]}
-        drawing = draw(self._quantum.ansatz)
+        drawing = self._shown.drawing
         # Each folder is a trial of its own, however often its training is continued.
         trial = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()
         with self._writers["."].as_default(step=0):
@@ -119,9 +138,8 @@ class EventLog:
             tf.summary.experimental.write_raw_pb(session_start_pb(values, group_name=trial).SerializeToString())
             tf.summary.text("circuit/text", f"{drawing.title}\n\n```\n{drawing.text}\n```")
             tf.summary.image("circuit/image", drawing.image[None], description=drawing.title)
-        inputs = [tf.TensorSpec(given.shape, given.dtype) for given in model.inputs]
         with self._writers["train"].as_default(step=0):
-            tf.summary.graph(tf.function(model).get_concrete_function(inputs).graph)
+            tf.summary.graph(self._shown.graph)
 
 
 @contextlib.contextmanager

@@ -4,11 +4,13 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from components.train.description import local_job
+from launchers.job import Job
+from launchers.local.processes import EventHandler
 from launchers.local.run import run_processes
 from trainer.config import from_json
 from trainer.provenance import provenance
@@ -22,10 +24,19 @@ EVENTS_VARIABLE = "QCNN_EVENTS"
 EVENT_PREFIX = "event "
 
 
-def train(experiment: str, dataset: str, training: str, logs: str, *, trial: bool = False) -> dict[str, Any]:
+def train(
+    experiment: str,
+    dataset: str,
+    training: str,
+    logs: str,
+    *,
+    trial: bool = False,
+    run: Callable[[Job, EventHandler], None] = run_processes,
+) -> dict[str, Any]:
     """Train in the folder `training`, with TensorBoard events in `logs`; return the metadata of both.
 
-    Where a `trial` fails, the reason is written into `training`, and nothing is raised.
+    `run` runs the job: by processes of its own, or by those of a crew. Where a `trial` fails, the reason is written
+    into `training`, and nothing is raised.
     """
     with one_line_errors():
         config = from_json(experiment)
@@ -34,7 +45,7 @@ def train(experiment: str, dataset: str, training: str, logs: str, *, trial: boo
             if config.options.continue_from:
                 with local_copy(config.options.continue_from) as source:
                     checkpoints.copy_latest(source, Path(training))
-            run_processes(local_job(config, dataset, training, logs), handler)
+            run(local_job(config, dataset, training, logs), handler)
         trained = checkpoints.load_latest(Path(training) / checkpoints.FOLDER)
     return provenance(config, trained.simulator if trained else "")
 

@@ -2,15 +2,19 @@
 
 import csv
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cli.local.past_runs import find_runs, read_run
 from tests.cli.conftest import STUDY, Typed
+from trainer.training import checkpoints
 
 QCNN = Path(sys.executable).with_name("qcnn")
 
@@ -89,9 +93,76 @@ def test_the_best_trial_is_evaluated_on_its_own_test_split(finished: tuple[Path,
     assert (folder / table["report"]).read_text().startswith("<!DOCTYPE html>")
 
 
+@pytest.mark.long
+def test_a_trial_ends_with_the_weights_of_a_run_of_its_words_to_the_bit(finished: tuple[Path, str]) -> None:
+    """The second trial: its program was compiled for the first."""
+    folder, _ = finished
+    (study,) = (folder / "runs").iterdir()
+    trial = find_runs((), study)[1]
+    words = ("--model", "hybrid", "--learning-rate", "0.02", "--seed", "6")
+    (folder / "run.yaml").write_text(STUDY.partition("grid:")[0])
+    subprocess.run([QCNN, "run", "--config", "run.yaml", "--runs", "alone", *words], cwd=folder, check=True)
+    (alone,) = (folder / "alone").iterdir()
+    of_trial, of_run = (
+        checkpoints.load_latest(run / "train" / "training" / checkpoints.FOLDER) for run in (trial, alone)
+    )
+    assert of_trial
+    assert of_run
+    assert of_trial.config == of_run.config
+    for ours, its in ((of_trial.line.weights, of_run.line.weights), (of_trial.line.optimizer, of_run.line.optimizer)):
+        assert [array.tobytes() for array in ours] == [array.tobytes() for array in its]
+    losses = [[(epoch.train_loss, epoch.val_loss) for epoch in each.history] for each in (of_trial, of_run)]
+    assert losses[0] == losses[1]
+    assert of_trial.fresh_mse == of_run.fresh_mse
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_study_that_was_ended_is_resumed_and_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    search = ("--config", "study.yaml", "--grid", "model=hybrid", "--grid", "learning-rate=1e38,0.01,0.02")
+    with subprocess.Popen(
+        [QCNN, "study", *search], cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as running:
+        assert running.stdout
+        while "== trial 2" not in (line := running.stdout.readline()):
+            assert line, "the study ended"
+        below = psutil.Process(running.pid).children(recursive=True)
+        os.killpg(running.pid, number) if number == signal.SIGINT else running.send_signal(number)
+        running.stdout.close()
+    _, alive = psutil.wait_procs(below, timeout=60)
+    assert not alive
+    (study,) = (tmp_path / "runs").iterdir()
+    trained = {run.name for run in find_runs((), study) if read_run(run).state == "succeeded"}
+    assert len(trained) == 2
+    resumed = subprocess.run(
+        [QCNN, "study", "--resume", str(study)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    assert resumed.stdout.count("has been trained before") == 2
+    with (tmp_path / _lines(resumed.stdout)["results"]).open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["learning_rate"], bool(row["val_loss"]), bool(row["failure"])) for row in rows] == [
+        ("1e+38", False, True),
+        ("0.01", True, False),
+        ("0.02", True, False),
+    ]
+    again = subprocess.run(
+        [QCNN, "study", "--resume", str(study)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 2
+    assert re.fullmatch(r"error: study: has ended well, nothing is left to do. Given: [^\n]+\n", again.stderr)
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
+        (("--resume", "nowhere"), "study: study.json is missing. Given: nowhere"),
+        (
+            ("--resume", "nowhere", "--grid", "seed=1", "--qubits", "4"),
+            "study: --resume takes the words of the study, and no others. Given: --resume --grid --qubits",
+        ),
         ((), "study: needs values or ranges of at least one word. Given: none"),
         (("--grid", "qubits"), "grid: must be WORD=VALUE,.... Given: qubits"),
         (("--grid", "qubits=8,x"), "qubits: must be an integer, at least 4 and at most 32768. Given: 'x'"),

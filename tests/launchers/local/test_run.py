@@ -12,8 +12,10 @@ import psutil
 import pytest
 
 from launchers.job import Job
-from launchers.local.run import run_processes
+from launchers.local.run import Crew, run_processes
 from trainer.errors import RetryableError, TrainingError
+
+ROOT = Path(__file__).parents[3]
 
 
 def _run(program: str, restarts: int = 0, hang_seconds: float = 60, **replicas: int) -> list[tuple[str, str]]:
@@ -74,7 +76,7 @@ def test_a_process_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatc
 
 SLEEPERS = f"""
     from launchers.job import Job
-    from launchers.local.run import run_processes
+    from launchers.local.run import Crew, run_processes
     child = "import signal; print('up', flush=True); signal.pause()"
     job = Job(argv=({sys.executable!r}, "-c", child), replicas={{"worker": 2}}, restarts=0, hang_seconds=60)
     run_processes(job, lambda name, event: None)
@@ -164,7 +166,7 @@ def test_events_are_passed_on_in_order() -> None:
 def test_workers_end_when_their_launcher_is_killed(tmp_path: Path) -> None:
     program = f"""
     from launchers.job import Job
-    from launchers.local.run import run_processes
+    from launchers.local.run import Crew, run_processes
     child = "import signal, sys; from trainer.training.messages import to_pipe; send = to_pipe(int(sys.argv[-1]));"
     child += "print('up', flush=True); signal.pause()"
     job = Job(argv=({sys.executable!r}, "-c", child), replicas={{"worker": 2}}, restarts=3, hang_seconds=60)
@@ -184,3 +186,93 @@ def test_a_launcher_whose_reader_is_gone_ends_its_workers(tmp_path: Path) -> Non
         assert launcher.wait(20) != 0
         _, alive = psutil.wait_procs(children, timeout=20)
     assert not alive
+
+
+# Trains, as far as a crew can see: prints its arguments, and its process's number of trainings.
+LIVING = """
+    import json, os, signal, sys
+    from trainer.training.messages import to_pipe
+    send = to_pipe(int(sys.argv[sys.argv.index("--events") + 1]))
+    arguments, trained = sys.argv, 0
+    while True:
+        print(arguments[1], trained, os.getpid())
+        if arguments[1].startswith("fails"):
+            sys.exit("out of luck")
+        if arguments[1].startswith("is killed"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        trained += 1
+        sys.stdout.flush()
+        send("finished")
+        line = sys.stdin.readline()
+        if not line:
+            break
+        arguments = ["", *json.loads(line)]
+    """
+
+
+def _crews_job(folder: Path, words: str, restarts: int = 0, kind: str = "", **replicas: int) -> Job:
+    (folder / "living.py").write_text(textwrap.dedent(LIVING))
+    argv = (sys.executable, "-m", "living", words)
+    return Job(argv=argv, replicas=replicas or {"worker": 2}, restarts=restarts, hang_seconds=60, kind=kind)
+
+
+def _ran(printed: str) -> list[list[str]]:
+    """Words, number of trainings before in that process, and its number, by worker."""
+    return [line.partition("] ")[2].rsplit(" ", 2) for line in sorted(printed.splitlines())]
+
+
+def test_a_crew_lives_on_from_one_job_to_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pids = []
+    with contextlib.closing(Crew(lives_on=True)) as crew:
+        for number, words in enumerate(("first", "second", "third")):
+            crew.run(_crews_job(tmp_path, words), lambda *_: None)
+            ran = _ran(capfd.readouterr().out)
+            assert [line[:2] for line in ran] == [[words, str(number)]] * 2
+            pids.append([pid for *_, pid in ran])
+        assert pids[0] == pids[1] == pids[2]
+        assert len(psutil.Process().children()) == 2
+    assert not psutil.Process().children()
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [("fails", r"^worker [01] ended with exit code 1: out of luck$"), ("is killed", r"was killed by SIGKILL")],
+)
+def test_after_a_job_that_failed_a_crew_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], words: str, error: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    with contextlib.closing(Crew(lives_on=True)) as crew:
+        crew.run(_crews_job(tmp_path, "first"), lambda *_: None)
+        with pytest.raises((TrainingError, RetryableError), match=error):
+            crew.run(_crews_job(tmp_path, words), lambda *_: None)
+        assert not psutil.Process().children()
+        capfd.readouterr()
+        crew.run(_crews_job(tmp_path, "next"), lambda *_: None)
+        assert [line[:2] for line in _ran(capfd.readouterr().out)] == [["next", "0"]] * 2
+
+
+def test_a_crew_of_which_one_died_in_between_or_of_another_kind_is_started_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    with contextlib.closing(Crew(lives_on=True)) as crew:
+        crew.run(_crews_job(tmp_path, "first"), lambda *_: None)
+        (child, _) = psutil.Process().children()
+        child.kill()
+        psutil.wait_procs([child])
+        for job, count in (
+            (_crews_job(tmp_path, "second"), 2),
+            (_crews_job(tmp_path, "third", kind="other"), 2),
+            (_crews_job(tmp_path, "fourth", kind="other", worker=1), 1),
+        ):
+            capfd.readouterr()
+            crew.run(job, lambda *_: None)
+            assert [trained for _, trained, _ in _ran(capfd.readouterr().out)] == ["0"] * count
+            assert len(psutil.Process().children()) == count

@@ -22,7 +22,7 @@ from trainer.model import build_model
 from trainer.results import export
 from trainer.results.evaluate import predict
 from trainer.training import checkpoints
-from trainer.training.state import values_of
+from trainer.training.variables import values_of
 
 
 def test_saved_model_predicts_the_same_without_tensorflow_quantum(model_folder: Path, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from trainer.results.evaluate import predict
 from trainer.training import checkpoints
 from trainer.training.fit import train
 from trainer.training.history import Epoch
-from trainer.training.state import assign
+from trainer.training.variables import assign
 
 
 def test_equals_plain_gradient_descent_on_each_true_batch(

@@ -17,7 +17,7 @@ from trainer.model import build_model
 from trainer.training import checkpoints
 from trainer.training.fit import train
 from trainer.training.history import Epoch
-from trainer.training.state import assign
+from trainer.training.variables import assign
 
 
 def _with_options(config: ExperimentConfig, **options: Any) -> ExperimentConfig:

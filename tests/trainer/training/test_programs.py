@@ -1,0 +1,57 @@
+"""What trainings of one process share, and that none of their numbers depends on it."""
+
+from pathlib import Path
+
+import pytest
+
+from trainer import data
+from trainer.config import ExperimentConfig, from_mapping, merge
+from trainer.training import checkpoints
+from trainer.training.checkpoints import Checkpoint
+from trainer.training.fit import train
+from trainer.training.programs import Program, Programs, key
+
+WORDS = {"qubits": 4, "rounds": 10, "epochs": 2, "batch_size": 8, "strategy": "none", "workers": 1}
+
+
+def _trained(config: ExperimentConfig, folder: Path, programs: Programs | None = None) -> Checkpoint:
+    train(config, data.generate(config), folder, programs=programs)
+    checkpoint = checkpoints.load_latest(folder / checkpoints.FOLDER)
+    assert checkpoint
+    return checkpoint
+
+
+def _bits(checkpoint: Checkpoint) -> list[bytes]:
+    return [array.tobytes() for array in (*checkpoint.line.weights, *checkpoint.line.optimizer)]
+
+
+@pytest.mark.parametrize("model", ["hybrid", pytest.param("deep", marks=pytest.mark.long)])
+def test_a_training_after_others_ends_with_the_same_weights_to_the_bit(tmp_path: Path, model: str) -> None:
+    programs = Programs()
+    built: list[Program] = []
+    config = from_mapping({**WORDS, "model": model, "seed": 3, "learning_rate": 0.05})
+    others: tuple[dict[str, object], ...] = (
+        {"seed": 1, "schedule": "constant", "initialization": "uniform", "warmup": 0.0},
+        {"seed": 2, "learning_rate": 0.5, "epochs": 3},
+    )
+    for number, words in enumerate(others):
+        other = from_mapping(merge(config.model_dump(), words))
+        _trained(other, tmp_path / str(number), programs)
+        built += programs._programs.values()
+    shared = _trained(config, tmp_path / "shared", programs)
+    alone = _trained(config, tmp_path / "alone")
+    assert len({*built, *programs._programs.values()}) == 1
+    assert _bits(shared) == _bits(alone)
+    assert shared.fresh_mse == alone.fresh_mse
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *({"qubits": 5}, {"model": "deep"}, {"optimizer": "sgd"}, {"hidden_units": 4}, {"batch_size": 4}),
+        *({"hidden_activation": "relu"}, {"shots": 10}, {"precision": "complex128"}, {"simulator": "window"}),
+    ],
+)
+def test_experiments_of_other_programs_share_none(words: dict[str, object]) -> None:
+    base = from_mapping(WORDS).model_dump()
+    assert key(from_mapping(merge(base, words))) != key(from_mapping(base))

@@ -1,0 +1,84 @@
+"""What a process keeps from one training to the next: compiled programs, which many experiments share.
+
+To compile takes seconds; a short training at few qubits takes milliseconds.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from trainer.config import ExperimentConfig
+from trainer.model import build_model, initial_weights
+from trainer.training.optimizer import build_optimizer
+from trainer.training.steps import measuring_epoch, training_epoch
+from trainer.training.variables import assign, values_of
+
+# Words that are numbers of variables or of samples, or are read around the compiled program: the others are part of it.
+_OUTSIDE = ("seed", "learning_rate", "epochs", "rounds")
+_OPTIONS_OUTSIDE = (
+    *("train_fraction", "validation_fraction", "initialization", "initialization_scale", "starts"),
+    *("warmup", "schedule", "patience", "stop_at", "weights", "checkpoint_seconds", "continue_from"),
+    *("restarts", "hang_seconds", "log_every", "profile_batches"),
+)
+# Each takes tens of megabytes.
+_KEPT = 8
+
+
+class Program:
+    """A network, its optimizer and its compiled epochs, for every experiment with the same `key`."""
+
+    def __init__(self, config: ExperimentConfig, strategy: tf.distribute.Strategy, updates: int) -> None:
+        with strategy.scope():
+            self.model = build_model(config)
+            self.optimizer = build_optimizer(config, updates)
+            self.optimizer.build(self.model.trainable_variables)
+        # What an optimizer begins with does not depend on the experiment.
+        self.fresh_optimizer = values_of(self.optimizer.variables)
+        self.train = training_epoch(strategy, self.model, self.optimizer)
+        self.validate = measuring_epoch(strategy, self.model)
+
+    def begin(self, config: ExperimentConfig, updates: int) -> None:
+        """Set all variables as a new program of this experiment, of so many updates, would have them."""
+        assign(self.model.trainable_variables, initial_weights(self.model, config, 0))
+        assign(self.optimizer.variables, self.fresh_optimizer)
+        self.optimizer.schedule.set(config, updates)
+
+
+class Programs:
+    """The strategy of a process, and the programs that it compiled last."""
+
+    def __init__(self) -> None:
+        self._strategy: tf.distribute.Strategy | None = None
+        self._programs: dict[str, Program] = {}
+
+    def strategy(self, create: Callable[[], tf.distribute.Strategy]) -> tf.distribute.Strategy:
+        """Return the strategy, created at the first training: a process joins others only once."""
+        if self._strategy is None:
+            self._strategy = create()
+        return self._strategy
+
+    def begun(self, config: ExperimentConfig, strategy: tf.distribute.Strategy, updates: int) -> Program:
+        """Return the program of an experiment of so many updates, its variables as at the beginning of a training."""
+        name = key(config)
+        if name in self._programs:
+            program = self._programs.pop(name)
+            program.begin(config, updates)
+        else:
+            program = Program(config, strategy, updates)
+        # The one that was used last stands last.
+        self._programs[name] = program
+        for oldest in list(self._programs)[:-_KEPT]:
+            del self._programs[oldest]
+        return program
+
+
+def key(config: ExperimentConfig) -> str:
+    """Return a text that is the same for experiments that share a program."""
+    words: dict[str, Any] = config.model_dump()
+    options = words.pop("options")
+    inside = {
+        **{name: value for name, value in words.items() if name not in _OUTSIDE},
+        **{name: value for name, value in options.items() if name not in _OPTIONS_OUTSIDE},
+    }
+    return repr(sorted(inside.items()))
