@@ -55,7 +55,7 @@ class QuantumLayer(tf_keras.layers.Layer):
         if self.centred:
             # Turned by no angle, whichever qubit it is: the state without an excitation.
             qubit, angle = tf.pad(qubit, [[0, 1]]), tf.pad(angle, [[0, 1]])
-        values = tf.cast(self._expectations(self.parameters, Batch(qubit, angle, own)), self.dtype)
+        values = self._expectations(self.parameters, Batch(qubit, angle, own))
         return (values[:-1], values[-1:]) if self.centred else (values, tf.zeros_like(values[:1]))
 
 

@@ -120,8 +120,8 @@ class _Nothing:
         return False
 
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
-        """Return zeros, float32 (batch, readouts), that depend on the parameters."""
-        nothing = tf.cast(0 * tf.reduce_sum(parameters), tf.float32)
+        """Return zeros, float64 (batch, readouts), that depend on the parameters."""
+        nothing = 0 * tf.reduce_sum(parameters)
         return tf.zeros([tf.shape(batch.qubit)[0], self._readouts]) + nothing
 
     def table(self, parameters: tf.Tensor) -> Table:

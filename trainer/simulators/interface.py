@@ -74,7 +74,7 @@ class Simulator(Protocol):
         """Whether replicas had better share a step of so many samples by qubit (`Batch.own`) than by sample."""
 
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
-        """Return Z on the readouts, float32 (batch, readouts).
+        """Return Z on the readouts, float64 (batch, readouts).
 
         Differentiable in `parameters`, float64 (parameters,), whose gradient sums over the samples; works
         in a tf.function and under every strategy the simulator's hardware allows.

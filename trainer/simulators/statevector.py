@@ -124,12 +124,12 @@ class StateVector:
         return by_qubit(self._qubits, batch, replicas)
 
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
-        """Return Z on the readouts, float32 (batch, readouts)."""
+        """Return Z on the readouts, float64 (batch, readouts)."""
         size, readouts = batch.qubit.shape[0], len(self._readouts)
         if batch.own is None and size is not None and size <= self._qubits:
             masks = tf.gather(self._masks, batch.qubit)
             values = _in_groups(self._measure_samples, parameters, (masks, batch.angle), self._columns, (readouts,))
-            return tf.cast(values, tf.float32)
+            return values
         if batch.own is None:
             masks, places = tf.constant(self._masks), batch.qubit
         else:
@@ -140,7 +140,7 @@ class StateVector:
         flip_share, mix_share = excitations.shares(batch.angle)
         difference = rows_at(flipped, places) * flip_share[:, None]
         mixture = rows_at(mixed, places) * mix_share[:, None]
-        return tf.cast(unexcited + difference + mixture, tf.float32)
+        return unexcited + difference + mixture
 
     def table(self, parameters: tf.Tensor) -> Table:
         """Return what the readouts of every possible sample follow from; every qubit reaches all of them."""

@@ -53,20 +53,21 @@ class TensorFlowQuantum:
         return False
 
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
-        """Return Z on the readouts, float32 (batch, readouts)."""
+        """Return Z on the readouts, float64 (batch, readouts)."""
         size = tf.shape(batch.qubit)[0]
         # Rounded after they are repeated: the gradient's sum over samples is then one of float64 numbers.
         repeated = tf.cast(tf.tile(parameters[None, :], [size, 1]), tf.float32)
         values = tf.concat([batch.angle[:, None], repeated], axis=1)
         circuits = tf.gather(self._circuits, batch.qubit)
-        return self._expectation(circuits, self._names, values, tf.tile(self._readouts, [size, 1]))
+        values = self._expectation(circuits, self._names, values, tf.tile(self._readouts, [size, 1]))
+        return tf.cast(values, tf.float64)
 
     def table(self, parameters: tf.Tensor) -> Table:
         """Return what the readouts of every possible sample follow from; every qubit reaches all of them."""
         qubits, readouts = self._circuits.shape[0], self._readouts.shape[1]
         every = tf.tile(tf.range(qubits), [3])
         angles = tf.repeat(tf.constant([0.0, math.pi, math.pi / 2]), qubits)
-        values = tf.cast(self.expectations(parameters, Batch(every, angles)), tf.float64)
+        values = self.expectations(parameters, Batch(every, angles))
         at_zero, at_pi, between = tf.split(values, 3)
         reached = tf.tile(tf.range(readouts)[None, :], [qubits, 1])
         return Table(at_zero[0], reached, at_pi - at_zero, 2 * between - at_zero - at_pi)

@@ -153,7 +153,7 @@ class Window:
         return False
 
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
-        """Return Z on the readouts, float32 (batch, readouts)."""
+        """Return Z on the readouts, float64 (batch, readouts)."""
         table = self.table(parameters)
         most = table.reached.shape[1]
         # One row for each qubit first: each sample then adds up a row instead of single numbers.
@@ -161,7 +161,7 @@ class Window:
         flip_share, mix_share = excitations.shares(batch.angle)
         change = flip_share[:, None] * rows[:, :most] + mix_share[:, None] * rows[:, most:]
         where = tf.one_hot(tf.gather(table.reached, batch.qubit), len(self._readouts.unexcited), dtype=change.dtype)
-        return tf.cast(table.unexcited + tf.reduce_sum(change[:, :, None] * where, axis=1), tf.float32)
+        return table.unexcited + tf.reduce_sum(change[:, :, None] * where, axis=1)
 
     def table(self, parameters: tf.Tensor) -> Table:
         """Return what the readouts of every possible sample follow from."""

@@ -15,10 +15,10 @@ def step(
         with tf.GradientTape() as tape:
             tape.watch(parameters)
             readouts = simulator.expectations(parameters, batch)
-            loss = tf.reduce_sum(readouts * tf.constant(weights, tf.float32))
+            loss = tf.reduce_sum(readouts * tf.constant(weights, tf.float64))
         return readouts, tape.gradient(loss, parameters, unconnected_gradients="zero")
 
     program = tf.function(compute, jit_compile=True, autograph=False) if compiled and simulator.compiles else compute
     readouts, gradient = program(tf.constant(values, tf.float64), batch)
-    assert readouts.dtype == tf.float32
+    assert readouts.dtype == tf.float64
     return readouts.numpy(), gradient.numpy()

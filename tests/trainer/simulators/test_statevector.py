@@ -90,7 +90,7 @@ def test_more_amplitudes_than_can_be_numbered_are_refused() -> None:
 def test_complex128_is_closer_than_complex64_and_taken_where_it_costs_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In the gradient: readouts are float32 either way."""
+    """In the gradient."""
     batch, weights = BATCHES[5], np.ones((5, 3))
     shift = 1e-4
 
