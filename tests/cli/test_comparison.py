@@ -65,7 +65,7 @@ def test_shows_what_differs_the_metrics_and_the_duration_newest_last(compare: An
     ]
     assert rows == [
         [FIRST, "succeeded", "0", "adam", "0.5", "0.5000", "1", "0:00:20"],
-        [SECOND, "succeeded", "1", "sgd", "0.02", "0.2500", "1", "0:00:22"],
+        [SECOND, "succeeded", "1", "sgd", "0.05", "0.2500", "1", "0:00:22"],
     ]
 
 

@@ -128,8 +128,7 @@ class StateVector:
         size, readouts = batch.qubit.shape[0], len(self._readouts)
         if batch.own is None and size is not None and size <= self._qubits:
             masks = tf.gather(self._masks, batch.qubit)
-            values = _in_groups(self._measure_samples, parameters, (masks, batch.angle), self._columns, (readouts,))
-            return values
+            return _in_groups(self._measure_samples, parameters, (masks, batch.angle), self._columns, (readouts,))
         if batch.own is None:
             masks, places = tf.constant(self._masks), batch.qubit
         else:

@@ -58,7 +58,7 @@ def test_runs_stand_with_what_differs_their_metrics_duration_and_state(
     assert header == ["run", "state", "seed", "learning_rate", "mse", "accuracy", "duration"]
     assert rows == [
         ["first", "succeeded", "77", "0.5", "0.2500", "1", "0:01:01"],
-        ["second", "failed", "0", "0.02", "0:00:20"],
+        ["second", "failed", "0", "0.05", "0:00:20"],
         ["third", "running", "0", "0.125"],
     ]
 

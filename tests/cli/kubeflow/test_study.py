@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.backend import FakeBackend, spec_of
 from tests.cli.conftest import STUDY, Typed
-from trainer.config import from_mapping
+from trainer.config import as_parameters
 
 
 def test_a_backend_gets_the_search_and_the_words_that_all_trials_share(
@@ -18,7 +18,7 @@ def test_a_backend_gets_the_search_and_the_words_that_all_trials_share(
     (run,) = backend.objects["runs"].values()
     words = {"qubits": 4, "rounds": 12, "batch_size": 8, "epochs": 3, "workers": 1, "strategy": "none"}
     assert run["runtime_config"]["parameters"] == {
-        "experiment": from_mapping(words).model_dump(),
+        "experiment": as_parameters(words),
         "grid": {"learning_rate": [0.0001, 0.02], "model": ["hybrid", "deep"]},
         "ranges": {"train_fraction": [0.5, 0.8]},
         "random": 3,
