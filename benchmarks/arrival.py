@@ -20,6 +20,7 @@ ROWS = {
 }
 # How far above its floor a network may end, on 10,000 fresh samples.
 _NEAR = {"hybrid": 0.01, "deep": 0.02}
+_NAMES = ("", "samples", "batch", "epochs", "updates", "starts", "above the floor, seeds 0 to 4", "near", "processor s")
 
 
 def experiment(model: str, qubits: int, seed: int) -> ExperimentConfig:
@@ -29,15 +30,15 @@ def experiment(model: str, qubits: int, seed: int) -> ExperimentConfig:
 
 
 def distance(config: ExperimentConfig) -> tuple[float, float]:
-    """Train; return how far above its floor the network ends on fresh samples, and the seconds that it took."""
+    """Train; return how far above its floor the network ends on fresh samples, and the processor seconds it took."""
     from trainer.training import checkpoints
     from trainer.training.fit import train
 
     dataset, floor = data.generate(config), floor_of(config.model, config.hidden_activation)
     with tempfile.TemporaryDirectory() as folder:
-        start = time.perf_counter()
+        start = time.process_time()
         train(config, dataset, Path(folder))
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         checkpoint = checkpoints.load_latest(Path(folder, checkpoints.FOLDER))
     assert checkpoint
     assert checkpoint.fresh_mse is not None
@@ -66,9 +67,8 @@ def main() -> None:
     rows = [ROWS[name] for name in parser.parse_args().rows.split(",")]
     load_tensorflow()
     near = ", ".join(f"{value} of {model}'s floor" for model, value in _NEAR.items())
-    names = ["", "samples", "batch", "epochs", "updates", "starts", "above the floor, seeds 0 to 4", "near", "s"]
-    print(tabulate([row(model, qubits) for model, qubits in rows], names, "github", disable_numparse=True))
-    print(f"\nnear: within {near}, on 10,000 fresh samples; s: seconds of a training, compiling included")
+    print(tabulate([row(model, qubits) for model, qubits in rows], _NAMES, "github", disable_numparse=True))
+    print(f"\nnear: within {near}, on 10,000 fresh samples; processor s: of a training, compiling included")
 
 
 if __name__ == "__main__":

@@ -14,12 +14,15 @@ from trainer import data
 from trainer.config import from_mapping
 from trainer.training import checkpoints
 
+# Rounds of 8 qubits.
 SAMPLES = 160
 
 
 def train_with(workers: int, samples: int, folder: Path) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Train at defaults on that many samples; return the losses (epochs, 2) and all weights in one row."""
-    config = from_mapping({"workers": workers, "options": {"train_fraction": samples / SAMPLES}})
+    """Train on that many samples; return the losses (epochs, 2) and all weights in one row."""
+    config = from_mapping(
+        {"rounds": SAMPLES // 8, "workers": workers, "epochs": 50, "options": {"train_fraction": samples / SAMPLES}}
+    )
     data.save(data.generate(config), folder / "dataset")
     with contextlib.redirect_stdout(io.StringIO()):
         train(config.to_json(), *(str(folder / name) for name in ("dataset", "training", "logs")))

@@ -1,6 +1,7 @@
 """What tests of every room share."""
 
 import contextlib
+import logging
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,17 @@ from pathlib import Path
 import pytest
 
 from tests.launchers.apiserver import ApiServer
+
+
+@pytest.fixture(autouse=True)
+def _no_lines_of_steps() -> Iterator[None]:
+    """What a step that ran in this process set up to show its log lines is gone after it."""
+    logger = logging.getLogger("qcnn")
+    logger.handlers.clear()
+    logger.propagate = True
+    yield
+    logger.handlers.clear()
+    logger.propagate = True
 
 
 @pytest.fixture

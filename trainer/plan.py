@@ -122,7 +122,7 @@ class _Nothing:
     def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         """Return zeros, float64 (batch, readouts), that depend on the parameters."""
         nothing = 0 * tf.reduce_sum(parameters)
-        return tf.zeros([tf.shape(batch.qubit)[0], self._readouts]) + nothing
+        return tf.zeros([tf.shape(batch.qubit)[0], self._readouts], tf.float64) + nothing
 
     def table(self, parameters: tf.Tensor) -> Table:
         """Return zeros, of one qubit."""

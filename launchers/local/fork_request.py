@@ -84,6 +84,8 @@ def fork_server(modules: Sequence[str]) -> Iterator[ForkServer]:
             pass_fds=(listener.fileno(),),
         )
         stack.callback(server.wait)
+        # It may still be loading, for seconds.
+        stack.callback(server.kill)
         stack.callback(connection.close)
         listener.close()
         its_end.close()

@@ -55,7 +55,9 @@ def main() -> None:
     before = _descriptors()
     _load(sys.argv[2:])
     server = _Server(listener, starter, environment, _descriptors() - before)
-    starter.sendall(READY)
+    # Where the starter is gone, that is found next.
+    with contextlib.suppress(OSError):
+        starter.sendall(READY)
     child = server.serve()
     _end_with(libc, server.pid)
     _become(child)

@@ -21,7 +21,7 @@ _SOURCES_LAST_Z = 20
 
 def _experiment(samples: int, workers: int) -> ExperimentConfig:
     options = {"train_fraction": samples / 160}
-    return from_mapping({"workers": workers, "epochs": 50, "options": options})
+    return from_mapping({"rounds": 20, "workers": workers, "epochs": 50, "options": options})
 
 
 def _train(config: ExperimentConfig, folder: Path) -> tuple[npt.NDArray[np.float64], checkpoints.Checkpoint]:
