@@ -40,7 +40,7 @@ def _train(folder: Path, **words: object) -> None:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two runs: one by two workers, one that died after logging epoch 2 and before saving it."""
     runs = tmp_path_factory.mktemp("user") / "runs"
-    _train(runs / "two-workers", learning_rate=0.05)
+    _train(runs / "two-workers", learning_rate=0.5)
     died = {"strategy": "none", "workers": 1}
     _train(runs / "died", **died, epochs=2)
     (runs / "died/train/training/checkpoints/epoch-000002.npz").unlink()
@@ -76,8 +76,8 @@ def test_runs_compare_by_words_and_metrics_in_hparams(runs: Path) -> None:
         board.wait("runs", lambda found: len(found) == 6)
         groups = board.get("plugin/hparams/session_groups", asked)["sessionGroups"]
         words = {group["sessions"][0]["name"]: group["hparams"] for group in groups}
-        assert {run: values["learning_rate"] for run, values in words.items()} == {"two-workers": 0.05, "died": 0.02}
-        expected = from_mapping({**WORDS, "learning_rate": 0.05}).model_dump()
+        assert {run: values["learning_rate"] for run, values in words.items()} == {"two-workers": 0.5, "died": 0.05}
+        expected = from_mapping({**WORDS, "learning_rate": 0.5}).model_dump()
         options = expected.pop("options")
         assert words["two-workers"] == {**expected, **options}
         for group in groups:

@@ -54,6 +54,10 @@ class ServableModel(tf.Module):
     )
     def predict(self, qubit: tf.Tensor, angle: tf.Tensor) -> dict[str, tf.Tensor]:
         """Return the prediction, float32 (batch,), of excited qubits (batch,) and angles (batch,) in rad."""
+        return {"prediction": tf.cast(self.predictions(qubit, angle), tf.float32)}
+
+    def predictions(self, qubit: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:
+        """Return what `predict` does, float64 and without a trace."""
         rotation = tf.cast(angle, PRECISION)[:, None]
         values = self._activation(
             tf.gather(self._constant, qubit)
@@ -62,7 +66,7 @@ class ServableModel(tf.Module):
         )
         for kernel, bias, activation in self._layers:
             values = activation(values @ kernel + bias)
-        return {"prediction": tf.cast(values[:, 0], tf.float32)}
+        return values[:, 0]
 
 
 def fresh_mse(
@@ -70,9 +74,8 @@ def fresh_mse(
 ) -> float:
     """Return the mean squared error over an experiment's 10,000 fresh samples, of exact readouts whatever its shots."""
     samples = data.fresh(config.qubits, config.seed)
-    servable = ServableModel(model, weights)
-    predictions = servable.predict(samples.qubit, samples.angle)["prediction"]
-    return float(np.mean((predictions.numpy().astype(np.float64) - samples.label) ** 2))
+    predictions = ServableModel(model, weights).predictions(samples.qubit, samples.angle)
+    return float(np.mean((predictions.numpy() - samples.label) ** 2))
 
 
 def _tensor(values: Any) -> tf.Tensor:
