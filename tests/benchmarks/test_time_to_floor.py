@@ -66,8 +66,9 @@ def test_others_train_on_what_ours_trains_on(config: ExperimentConfig, tmp_path:
     assert (exercise.model, exercise.qubits, exercise.batch_size) == ("deep", 4, config.batch_size)
     assert exercise.starts == config.options.starts
     assert not exercise.centred
-    for given, own in zip(exercise.train, (dataset.train.qubit, dataset.train.angle, dataset.train.label), strict=True):
-        np.testing.assert_array_equal(given, own)
+    np.testing.assert_array_equal(exercise.train[0], dataset.train.qubit)
+    np.testing.assert_array_equal(exercise.train[1], dataset.train.angle)
+    np.testing.assert_array_equal(exercise.train[2], dataset.train.label)
     np.testing.assert_array_equal(exercise.order[1], data.order(config.seed, 2, len(dataset.train)))
     np.testing.assert_array_equal(exercise.weights[0][0], model.get_layer("quantum").parameters.numpy())
     assert len(exercise.rates) == config.epochs * -(-len(dataset.train) // config.batch_size)
