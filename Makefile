@@ -57,15 +57,16 @@ figures: .venv/.complete ## measure what the documents quote (a quarter of an ho
 	  $(BIN)/python -m benchmarks.$$name || exit 1; \
 	done
 
-peers: .venv-peers/.complete ## install what benchmarks/simulators.py compares with into .venv-peers
+peers: .venv-peers/.complete ## install what the simulators are compared with into .venv-peers
 
 # Each group in an environment of its own: the two want different releases of NumPy and jax.
 .venv-peers/.complete: .venv/.complete
 	@UV_PROJECT_ENVIRONMENT=.venv-peers UV_PYTHON_DOWNLOADS=never .uv/uv sync --quiet --frozen --only-group peers \
 	  --compile-bytecode --python $(BIN)/python && touch $@
 
-simulators: .venv-peers/.complete ## measure the simulators beside their peers (a quarter of an hour); ARGS="--rows hybrid-8" measures a part
+simulators: .venv-peers/.complete ## measure the simulators and the time to the floor beside their peers (an hour); ARGS="--rows hybrid-8" measures a row of the simulators
 	@$(BIN)/python -m benchmarks.simulators $(ARGS)
+	@$(if $(ARGS),,$(BIN)/python -m benchmarks.time_to_floor --plot docs/pictures/floor.svg)
 
 clean: ## remove the environments and what was compiled; runs/ stays
 	rm -rf .venv .venv-peers .uv build

@@ -2,7 +2,8 @@
 
 Each is a process of its own, builds the same network, trains it on the same batches from the same weights, and
 prints one JSON line. tensorcircuit and lightning run in .venv-peers, which `make peers` makes; tutorial and ours in
-.venv. `python -m benchmarks.peers.check` compares what they compute with cirq.
+.venv. `python -m benchmarks.peers.check` compares what they compute with cirq. Those whose names end in `to_floor`
+train whole networks for benchmarks.time_to_floor and leave their epochs in a file (benchmarks.peers.trace).
 """
 
 import os

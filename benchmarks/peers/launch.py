@@ -8,7 +8,7 @@ from typing import Any
 
 _ROOT = Path(__file__).parents[2]
 _PEERS = _ROOT / ".venv-peers" / "bin" / "python"
-_ELSEWHERE = ("tensorcircuit", "lightning")
+_ELSEWHERE = ("tensorcircuit", "tensorcircuit_to_floor", "lightning")
 
 
 def launch(module: str, *arguments: str, timeout: float | None = None) -> dict[str, Any]:

@@ -25,8 +25,8 @@ class TensorCircuit:
 
     def __init__(self, blocks: bool, lightcone: bool, task: Task) -> None:
         self._weights = [jnp.asarray(values, jnp.float32) for values in task.weights]
-        self._state = (jnp.zeros(()), *([jnp.zeros_like(values) for values in self._weights] for _ in range(2)))
-        self._readouts = partial(_readouts, task.circuit, task.qubits, blocks, lightcone)
+        self._state = fresh_state(self._weights)
+        self._readouts = partial(readouts_of, task.circuit, task.qubits, blocks, lightcone)
         self._step = jax.jit(self._one_step)
 
     def prepare(self, batch: Batch) -> Any:
@@ -57,16 +57,26 @@ class TensorCircuit:
 
     def _one_step(self, weights: list[jax.Array], state: Any, batch: tuple[jax.Array, ...]) -> Any:
         (loss, _), gradients = jax.value_and_grad(self._loss, has_aux=True)(weights, batch)
-        count, first, second = state
-        count += 1
-        rate = LEARNING_RATE * jnp.sqrt(1 - _BETA2**count) / (1 - _BETA1**count)
-        first = [_BETA1 * m + (1 - _BETA1) * g for m, g in zip(first, gradients, strict=True)]
-        second = [_BETA2 * v + (1 - _BETA2) * g**2 for v, g in zip(second, gradients, strict=True)]
-        moved = [w - rate * m / (jnp.sqrt(v) + _EPSILON) for w, m, v in zip(weights, first, second, strict=True)]
-        return loss, moved, (count, first, second)
+        return loss, *adam(weights, state, gradients, LEARNING_RATE)
 
 
-def _readouts(
+def fresh_state(weights: list[jax.Array]) -> Any:
+    """Return the state that Adam begins with."""
+    return (jnp.zeros(()), *([jnp.zeros_like(values) for values in weights] for _ in range(2)))
+
+
+def adam(weights: list[jax.Array], state: Any, gradients: list[jax.Array], rate: Any) -> tuple[list[jax.Array], Any]:
+    """Return weights and state after an update, as Keras makes it."""
+    count, first, second = state
+    count += 1
+    rate = rate * jnp.sqrt(1 - _BETA2**count) / (1 - _BETA1**count)
+    first = [_BETA1 * m + (1 - _BETA1) * g for m, g in zip(first, gradients, strict=True)]
+    second = [_BETA2 * v + (1 - _BETA2) * g**2 for v, g in zip(second, gradients, strict=True)]
+    moved = [w - rate * m / (jnp.sqrt(v) + _EPSILON) for w, m, v in zip(weights, first, second, strict=True)]
+    return moved, (count, first, second)
+
+
+def readouts_of(
     circuit: Circuit,
     qubits: int,
     blocks: bool,

@@ -1,0 +1,38 @@
+"""The product's own training, epoch by epoch, from a file with an experiment's words."""
+
+import json
+import tempfile
+from pathlib import Path
+
+from benchmarks.peers.trace import Trace, parser
+from trainer.startup import loading, start_compiler
+
+
+def main() -> None:
+    """Train."""
+    arguments = parser().parse_args()
+    with loading():
+        from trainer import data
+        from trainer.config import from_json
+        from trainer.training.profiling import batch_profile
+        from trainer.training.state import Training
+        from trainer.training.strategies import create_strategy
+        from trainer.training.variables import values_of
+
+    trace = Trace(arguments.started, arguments.limit)
+    config = from_json(arguments.exercise.read_text())
+    strategy = create_strategy(config.strategy, None)
+    start_compiler()
+    with tempfile.TemporaryDirectory() as folder, batch_profile(range(0), None) as profile:
+        training = Training(config, data.generate(config), Path(folder), strategy, None)
+        while not training.is_complete and not trace.is_over:
+            undecided = training.is_undecided
+            training.epoch(profile)
+            trace.note(values_of(training.model.trainable_variables), undecided=undecided)
+            training.go_on()
+    trace.save(arguments.trace)
+    print(json.dumps({"simulator": training.model.get_layer("quantum").simulator.name}))
+
+
+if __name__ == "__main__":
+    main()
