@@ -65,7 +65,8 @@ def train_once(words: dict[str, Any]) -> None:
     from trainer.training.fit import train
 
     options = {"checkpoint_seconds": 5.0, "profile_batches": "", **words.pop("options", {})}
-    config = from_mapping({"workers": 1, "strategy": "none", "epochs": EPOCHS, **words, "options": options})
+    fixed = {"workers": 1, "strategy": "none", "batch_size": 32, "epochs": EPOCHS}
+    config = from_mapping({**fixed, **words, "options": {"starts": 1, **options}})
     with tempfile.TemporaryDirectory() as folder:
         history = train(config, data.generate(config), Path(folder))
     peak = _peak_megabytes()

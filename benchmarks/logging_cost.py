@@ -18,7 +18,15 @@ from trainer.training.state import Training, load_saved
 from trainer.training.tensorboard import event_log
 
 # On one process an epoch of these takes about a second on two cores.
-EXPERIMENT = {"qubits": 16, "rounds": 20, "epochs": 10, "simulator": "statevector", "strategy": "none", "workers": 1}
+EXPERIMENT = {
+    "qubits": 16,
+    "rounds": 20,
+    "batch_size": 32,
+    "epochs": 10,
+    "simulator": "statevector",
+    "strategy": "none",
+    "workers": 1,
+}
 REPEATS = 50
 
 

@@ -24,7 +24,7 @@ from trainer.training import checkpoints
 from trainer.training.checkpoints import Checkpoint
 
 # With epochs of a second or so.
-CONFIG = from_mapping({"qubits": 4, "rounds": 4000, "epochs": 12})
+CONFIG = from_mapping({"qubits": 4, "rounds": 4000, "batch_size": 32, "epochs": 12})
 _EPOCH = re.compile(r"\[worker 0\] epoch (\d+)/12: train_loss (\S+), val_loss (\S+),")
 # The gradient of the last Z on a pooling source is exactly zero: Adam makes drift of rounding noise.
 _SOURCES_LAST_Z = 20

@@ -39,7 +39,9 @@ def test_a_profile_is_captured_from_each_of_two_running_workers(tmp_path: Path) 
             assert set(ports) == {"0", "1"}
             for port in ports.values():
                 # A run that has events is where TensorBoard looks for profiles.
-                tf.profiler.experimental.client.trace(f"grpc://127.0.0.1:{port}", f"{folders[2]}/train", 300)
+                tf.profiler.experimental.client.trace(
+                    f"grpc://127.0.0.1:{port}", f"{folders[2]}/train", 300, num_tracing_attempts=20
+                )
             assert training.poll() is None
         finally:
             training.terminate()

@@ -17,6 +17,8 @@ from trainer.training import checkpoints, fit
 # The last Z on a pooling source commutes with its CNOT: its gradient is exactly zero, and Adam makes
 # drift of rounding noise.
 _SOURCES_LAST_Z = 20
+# With it a training that is continued to more epochs is the one that had them from the beginning.
+STAYING = {"schedule": "constant", "warmup": 0.0}
 
 
 def _experiment(samples: int, workers: int) -> ExperimentConfig:
@@ -51,7 +53,7 @@ def test_the_number_of_workers_does_not_change_training(tmp_path: Path, samples:
 
 @pytest.mark.long
 def test_a_training_of_two_workers_is_continued_by_one(tmp_path: Path) -> None:
-    two = from_mapping({"qubits": 4, "epochs": 2})
+    two = from_mapping({"qubits": 4, "rounds": 20, "epochs": 2, "options": STAYING})
     _train(two, tmp_path / "two")
     four_epochs = two.model_copy(update={"epochs": 4, "workers": 1})
     names = ("dataset", "training", "logs")
@@ -65,7 +67,7 @@ def test_a_training_of_two_workers_is_continued_by_one(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_shots_are_the_same_on_any_number_of_workers(tmp_path: Path) -> None:
     """Three workers, continued by two, against one; the last of the batches is uneven."""
-    options = {"shots": 20, "train_fraction": 0.625, "profile_batches": ""}
+    options = {"shots": 20, "train_fraction": 0.625, "profile_batches": "", **STAYING}
     one = from_mapping({"qubits": 4, "rounds": 10, "epochs": 4, "batch_size": 8, "workers": 1, "options": options})
     _train(one.model_copy(update={"workers": 3, "epochs": 2}), tmp_path / "several")
     names = ("dataset", "training", "logs")
