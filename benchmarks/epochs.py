@@ -17,6 +17,8 @@ from typing import Any
 
 from tabulate import tabulate
 
+from benchmarks.peers.launch import report_of
+
 EPOCHS = 8
 # Name, words of the experiment, seconds that an epoch may take.
 EPOCH_ROWS: tuple[tuple[str, dict[str, Any], float], ...] = (
@@ -46,10 +48,7 @@ _IMPORTS = ("tensorflow", "tensorflow_quantum")
 
 def measure(words: dict[str, Any]) -> dict[str, float]:
     """Train in a process of its own; return seconds of the first and of a typical epoch, GiB, and the prediction."""
-    command = [sys.executable, "-m", "benchmarks.epochs", "--train", json.dumps(words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    reported: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return reported
+    return report_of([sys.executable, "-m", "benchmarks.epochs", "--train", json.dumps(words)])
 
 
 def train_once(words: dict[str, Any]) -> None:

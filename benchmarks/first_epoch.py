@@ -9,7 +9,6 @@ import argparse
 import dataclasses
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +17,8 @@ from typing import Any
 from unittest import mock
 
 from tabulate import tabulate
+
+from benchmarks.peers.launch import report_of
 
 EPOCHS = 8
 _SAMPLES = 1000
@@ -49,10 +50,7 @@ ROWS = (
 
 def measure(row: Row) -> dict[str, float]:
     """Train in a process of its own; return what `train_once` prints."""
-    command = [sys.executable, "-m", "benchmarks.first_epoch", "--train", json.dumps(row.words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    reported: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return reported
+    return report_of([sys.executable, "-m", "benchmarks.first_epoch", "--train", json.dumps(row.words)])
 
 
 def train_once(words: dict[str, Any]) -> None:

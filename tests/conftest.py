@@ -12,12 +12,9 @@ from tests.launchers.apiserver import ApiServer
 
 
 @pytest.fixture(autouse=True)
-def _no_lines_of_steps() -> Iterator[None]:
-    """What a step that ran in this process set up to show its log lines is gone after it."""
+def _no_lines_of_steps() -> None:
+    """What a step that ran in this process before set up to show its log lines is gone."""
     logger = logging.getLogger("qcnn")
-    logger.handlers.clear()
-    logger.propagate = True
-    yield
     logger.handlers.clear()
     logger.propagate = True
 

@@ -247,13 +247,10 @@ class ExperimentConfig(_Frozen):
     def _complete(cls, values: Any, handler: ModelWrapValidatorHandler["ExperimentConfig"]) -> "ExperimentConfig":
         """Take what the rules say where a word is 0, and refuse combinations that cannot run."""
         config = handler(values)
-        if not all(config._rule_words().values()):
+        if 0 in (*(getattr(config, name) for name in RULES), config.options.starts):
             config = handler(config._by_rules())
         config._check()
         return config
-
-    def _rule_words(self) -> dict[str, int]:
-        return {**{name: getattr(self, name) for name in RULES}, "starts": self.options.starts}
 
     def _by_rules(self) -> dict[str, Any]:
         """Return all words, those that are 0 as `trainer.defaults` says."""

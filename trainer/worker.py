@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainer import config, data
 from trainer.startup import end_on_signals, load_tensorflow, one_line_errors, open_standard_streams
@@ -16,6 +16,9 @@ from trainer.storage.copies import local_copy, working_copy
 from trainer.training import checkpoints
 from trainer.training.messages import FINISHED, Listener, ignore, to_pipe
 from trainer.training.roles import parse_cluster
+
+if TYPE_CHECKING:
+    from trainer.training.programs import Programs
 
 
 def main() -> None:
@@ -36,8 +39,7 @@ def main() -> None:
     arguments = parser.parse_args()
     take_signals = end_on_signals()
     send = ignore if arguments.events is None else to_pipe(arguments.events)
-    kept: dict[str, Any] = {}
-    _train(arguments, take_signals, send, kept)
+    programs = _train(arguments, take_signals, send, None)
     while arguments.further:
         sys.stdout.flush()
         send(FINISHED)
@@ -45,13 +47,13 @@ def main() -> None:
         if not line:
             break
         arguments = parser.parse_args(json.loads(line))
-        _train(arguments, take_signals, send, kept)
+        programs = _train(arguments, take_signals, send, programs)
 
 
 def _train(
-    arguments: argparse.Namespace, take_signals: Callable[[], None], send: Listener, kept: dict[str, Any]
-) -> None:
-    """Run one training; `kept` is what the next one of this process can use of it."""
+    arguments: argparse.Namespace, take_signals: Callable[[], None], send: Listener, programs: "Programs | None"
+) -> "Programs":
+    """Run one training with the programs of those before it, None for the first; return what the next can use."""
     with one_line_errors(), contextlib.ExitStack() as stack:
         cluster = parse_cluster(os.environ)
         experiment = config.from_json(arguments.experiment)
@@ -71,22 +73,24 @@ def _train(
             workdir.flush()
             logs.flush()
 
-        if not kept:
+        is_first = programs is None
+        if is_first:
             listener("state", state="loading TensorFlow")
             load_tensorflow()
         from trainer.training.fit import train
         from trainer.training.profiling import serve_profiles
         from trainer.training.programs import Programs
 
-        if not kept and arguments.profiler_port:
+        if is_first and arguments.profiler_port:
             serve_profiles(arguments.profiler_port, arguments.require_profiler)
-        programs = kept.setdefault("programs", Programs())
+        programs = programs or Programs()
         folders = {"workdir": workdir.folder, "logs": logs.folder}
         train(experiment, dataset, **folders, cluster=cluster, listener=listener, publish=publish, programs=programs)
         if arguments.model and is_chief:
             from trainer.results.export import export_to
 
             export_to(workdir.folder, arguments.model)
+        return programs
 
 
 def start_from(experiment: config.ExperimentConfig, address: str, folder: Path) -> None:

@@ -1,8 +1,9 @@
-"""Start a peer's process in its environment."""
+"""Start a process that measures, a peer's in its environment, and take what it reports."""
 
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,11 @@ def launch(module: str, *arguments: str, timeout: float | None = None) -> dict[s
     python = str(_PEERS) if module in _ELSEWHERE else sys.executable
     if not Path(python).exists():
         raise SystemExit("The peers' environment is not there: make peers")
-    command = [python, "-m", f"benchmarks.peers.{module}", *arguments]
+    return report_of([python, "-m", f"benchmarks.peers.{module}", *arguments], timeout)
+
+
+def report_of(command: Sequence[str], timeout: float | None = None) -> dict[str, Any]:
+    """Run a command and return the JSON of the last line that it prints; raises what `launch` does."""
     finished = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=timeout, check=False)
     if finished.returncode:
         sys.stderr.write(finished.stderr)

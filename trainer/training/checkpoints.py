@@ -15,7 +15,7 @@ import numpy.typing as npt
 from trainer.config import ExperimentConfig, from_saved
 from trainer.errors import ArtifactError
 from trainer.folders import new_file, readable
-from trainer.training.history import Epoch, epochs_of, is_complete, is_undecided
+from trainer.training.history import Epoch, epochs_of, is_complete
 
 logger = logging.getLogger("qcnn")
 
@@ -82,7 +82,7 @@ class Checkpoint:
     @property
     def is_complete(self) -> bool:
         """Whether training is over."""
-        return not is_undecided(self.config, self.tried) and is_complete(self.history, self.config)
+        return is_complete(self.history, self.config, self.tried)
 
 
 def save(checkpoint: Checkpoint, folder: Path) -> None:

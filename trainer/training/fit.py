@@ -17,7 +17,7 @@ from trainer.folders import only_writer
 from trainer.startup import start_compiler
 from trainer.training import checkpoints
 from trainer.training.checkpoints import Checkpoint
-from trainer.training.history import Epoch, epoch_seconds, epochs_left, plateau, save_history
+from trainer.training.history import Epoch, epoch_seconds, epochs_left, is_complete, plateau, save_history
 from trainer.training.messages import Listener, ignore
 from trainer.training.peers import lost_peers, taken_address
 from trainer.training.profiling import BatchProfile, batch_profile
@@ -72,7 +72,7 @@ def train(
     # Before the others can join: they must not read a checkpoint that an older chief still replaces.
     with only_writer(workdir) if is_chief else contextlib.nullcontext():
         saved = load_saved(config, dataset, folder)
-        if saved and dataclasses.replace(saved, config=config).is_complete:
+        if saved and is_complete(saved.history, config, saved.tried):
             # The others are not waited for: they may have ended before this process was lost.
             if is_chief:
                 save_history(saved.history, workdir / _HISTORY)

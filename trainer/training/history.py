@@ -44,12 +44,15 @@ def exported_epoch(history: Sequence[Epoch], weights: str) -> Epoch:
     return history[-1] if weights == "last" else best_epoch(history)
 
 
-def is_complete(history: Sequence[Epoch], config: ExperimentConfig) -> bool:
-    """Whether training is over: all epochs done, the loss to stop at reached, or none lower for `patience` epochs."""
+def is_complete(history: Sequence[Epoch], config: ExperimentConfig, tried: int = 0) -> bool:
+    """Whether training is over: all epochs done, the loss to stop at reached, or none lower for `patience` epochs.
+
+    Not before all starts have been tried, where there are several.
+    """
+    if is_undecided(config, tried) or not history:
+        return False
     if len(history) >= config.epochs:
         return True
-    if not history:
-        return False
     best, patience = best_epoch(history), config.options.patience
     return best.val_loss <= _stop_at(config) or bool(patience and len(history) - best.epoch >= patience)
 

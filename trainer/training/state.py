@@ -73,7 +73,7 @@ class Training:
     @property
     def is_complete(self) -> bool:
         """Whether training is over."""
-        return not self.is_undecided and is_complete(self.history, self.config)
+        return is_complete(self.history, self.config, self.tried)
 
     def epoch(self, profile: BatchProfile) -> tuple[Epoch, Measures]:
         """Train and validate one more epoch; return it, and the measures of its updates (steps, 3)."""

@@ -180,11 +180,10 @@ def _measures(
         if quantum.compiles:
             readouts = tf.function(readouts, jit_compile=True, autograph=False)
         outputs = sampled_outputs(model, readouts(qubit, angle), draw)
-    elif own is not None:
-        outputs = outputs_of(model, quantum((qubit, angle, own)))
-        weight *= tf.cast(tf.reduce_any(tf.equal(qubit[:, None], own), axis=1), PRECISION)
     else:
-        outputs = model((qubit, angle), training=True)
+        outputs = outputs_of(model, quantum((qubit, angle) if own is None else (qubit, angle, own)))
+    if own is not None:
+        weight *= tf.cast(tf.reduce_any(tf.equal(qubit[:, None], own), axis=1), PRECISION)
     prediction = outputs[:, 0]
     squared = tf.math.squared_difference(prediction, label)
     return tf.stack([tf.reduce_sum(weight * squared), tf.reduce_sum(weight * same_sign(label, prediction))])
