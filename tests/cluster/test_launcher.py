@@ -65,7 +65,8 @@ def test_after_success_a_launcher_returns_at_once(launchers: Launchers) -> None:
     again = launchers.start(quick)
     assert again.ends() == 0
     assert "has already succeeded" in again.output
-    assert {pod["metadata"]["uid"] for pod in launchers.until(PODS, bool)} == pods
+    # The operator may still have deleted a worker that the chief's success found running.
+    assert {pod["metadata"]["uid"] for pod in launchers.until(PODS, bool)} <= pods
 
 
 def test_every_line_of_every_process_is_shown_once_with_its_name(launchers: Launchers) -> None:
