@@ -21,7 +21,7 @@ from typing import Any
 from tabulate import tabulate
 
 QUBITS = 16
-BATCHES = (32, 256)
+BATCHES = (32, 64, 128, 256)
 WORKERS = (1, 2, 4)
 # Runs of each row, in turn with the others, so that all meet the same machine.
 RUNS = 2
