@@ -53,7 +53,7 @@ def _counts(made: Plan) -> str:
 
 
 def _simulators(made: Plan) -> str:
-    from trainer.simulators.cost import in_words
+    from trainer.simulators.costs.cost import in_words
 
     rows = []
     for prediction in made.predictions:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from trainer.config import ExperimentConfig
 from trainer.errors import ConfigError
-from trainer.model import limits
+from trainer.limits import limits
 from trainer.simulators import choice
 from trainer.simulators.choice import Estimate
-from trainer.simulators.cost import NOMINAL, Speed, in_words
-from trainer.simulators.gates import Network
+from trainer.simulators.costs.cost import NOMINAL, Speed, in_words
+from trainer.simulators.structure.gates import Network
 
 # The share of a training step's work on states, forward and back, that a step without a gradient does.
 _FORWARD = 0.25

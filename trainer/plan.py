@@ -9,14 +9,16 @@ import tensorflow as tf
 from trainer import data
 from trainer.config import ExperimentConfig
 from trainer.expectation import WORKERS, estimate_with, reductions_of, seconds_on_states
-from trainer.model import assemble, limits
+from trainer.limits import limits
+from trainer.model import assemble
 from trainer.quantum import circuits
-from trainer.simulators import choice, window
+from trainer.simulators import choice
 from trainer.simulators.choice import Estimate
-from trainer.simulators.gates import Network, read_model
 from trainer.simulators.interface import Batch, Table
 from trainer.simulators.probe import probe
 from trainer.simulators.registry import SIMULATORS
+from trainer.simulators.structure.gates import Network, read_model
+from trainer.simulators.structure.readouts import find_readouts
 from trainer.training.batches import shard
 from trainer.training.optimizer import build_optimizer
 from trainer.training.steps import measuring_epoch, training_epoch
@@ -64,7 +66,7 @@ def plan(config: ExperimentConfig) -> Plan:
     ansatz, network = read_model(config.model, config.qubits)
     if config.simulator != "auto":
         # Whatever it refuses is refused here.
-        SIMULATORS[config.simulator].create(network, limits(config))
+        SIMULATORS[config.simulator].check(network, limits(config))
     counts = config.split_counts
     steps = [-(-count // config.batch_size) for count in (counts.train, counts.validation)]
     estimates = choice.estimates(network, limits(config))
@@ -100,7 +102,7 @@ def plan(config: ExperimentConfig) -> Plan:
 
 def _cones(network: Network) -> tuple[tuple[int, ...], ...]:
     """Return, for every kind of readout, the qubits of its independent parts, traced out ones included."""
-    kinds = window.find_readouts(network).kinds
+    kinds = find_readouts(network).kinds
     return tuple(tuple(part.cone.inner + part.cone.outer for part in kind.parts) for kind in kinds)
 
 

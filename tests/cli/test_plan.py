@@ -8,7 +8,7 @@ import pytest
 
 from cli.main import main
 from trainer import plan as planning
-from trainer.simulators.cost import NOMINAL
+from trainer.simulators.costs.cost import NOMINAL
 
 WORDS = ["--qubits", "12", "--rounds", "10", "--batch-size", "16", "--workers", "1", "--strategy", "none"]
 

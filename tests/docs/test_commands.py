@@ -18,7 +18,7 @@ import cli.local.study
 from cli.main import main
 from tests.docs.documents import NOT_RUN, ROOT, Command, commands
 from trainer import plan as planning
-from trainer.simulators.cost import NOMINAL
+from trainer.simulators.costs.cost import NOMINAL
 
 EVERY = list(commands())
 # Of a block that is not run, what a test can still understand.

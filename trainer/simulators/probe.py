@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from trainer.simulators.blocks import Block
-from trainer.simulators.cost import Cost, Speed, evolution
-from trainer.simulators.evolution import Group, Unitaries, evolve, real_forms
-from trainer.simulators.gates import Exponent, Gate, Spectrum
+from trainer.simulators.costs.cost import Cost, Speed, evolution
+from trainer.simulators.evolution import Unitaries, evolve, real_forms
+from trainer.simulators.structure.gates import Exponent, Gate, Spectrum
+from trainer.simulators.structure.groups import Block, Group
 
 _REPEATS, _STEPS = 5, 5
 # Qubits and states: so few amplitudes that only the number of kernels counts, and more than fit in any cache.

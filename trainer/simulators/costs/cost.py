@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
-from trainer.simulators.evolution import Group
+from trainer.simulators.structure.groups import Group
 
 # Forward, back with the state, back with the gradient, and the sum over amplitudes that is a group's gradient.
 _SWEEPS = 4

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from trainer.simulators.cost import Cost, Speed, in_words
+from trainer.simulators.costs.cost import Cost, Speed, in_words
 
 
 def test_one_after_the_other_adds_the_work_and_needs_the_larger_memory() -> None:
