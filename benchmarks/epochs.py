@@ -60,7 +60,7 @@ def train_once(words: dict[str, Any]) -> None:
     alone = _peak_megabytes()
     from trainer import data
     from trainer.config import from_mapping
-    from trainer.plan import plan
+    from trainer.planning.plan import plan
     from trainer.training.fit import train
 
     options = {"checkpoint_seconds": 5.0, "profile_batches": "", **words.pop("options", {})}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trainer.config import from_mapping
-from trainer.expectation import Expectation, expectation, in_time, paying_workers
+from trainer.planning.expectation import Expectation, expectation, in_time, paying_workers
 from trainer.simulators.structure.gates import read_model
 
 
