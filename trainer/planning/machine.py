@@ -5,7 +5,7 @@ import math
 
 from trainer.config import ExperimentConfig
 from trainer.simulators.choice import Estimate
-from trainer.simulators.costs.cost import NOMINAL, Speed
+from trainer.simulators.costs.cost import NOMINAL, Cost, Speed
 
 # The share of a training step's work, forward and back, that a step without a gradient does.
 _FORWARD = 0.25
@@ -13,26 +13,21 @@ _FORWARD = 0.25
 _REDUCTION_SECONDS = 1e-3
 # Programs that an epoch enters: training and validation.
 _CALLS = 2
-# A hidden unit's activation takes as long as so many readouts of its sum. Measured.
-_ACTIVATION = 16
+# Operations of a weight of the hidden layer for each sample, forward and back, in time. A hidden unit's activation
+# takes as long as so many weights. Measured at 4 to 512 readouts and batches of 32 to 4,096.
+_WEIGHT_FLOPS, _ACTIVATION = 8, 16
 
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """How fast it evolves states, and the seconds of what is around them.
-
-    These are the seconds of entering a compiled program, of an update of the weights, and of a weight of the hidden
-    layer for each sample.
-    """
+    """How fast it takes the steps of an epoch, and the seconds of entering a compiled program."""
 
     speed: Speed
     call_seconds: float
-    update_seconds: float
-    weight_seconds: float
 
 
 # Two cores of a present-day machine.
-NOMINAL_MACHINE = Machine(NOMINAL, call_seconds=5e-4, update_seconds=5e-6, weight_seconds=5e-10)
+NOMINAL_MACHINE = Machine(NOMINAL, call_seconds=5e-4)
 
 
 def steps_of(config: ExperimentConfig) -> tuple[int, int]:
@@ -47,15 +42,13 @@ def epoch_seconds(config: ExperimentConfig, readouts: int, estimate: Estimate, m
     Of a network of so many readouts, whose states take each worker what is estimated, on machines like this one.
     """
     train, validation = steps_of(config)
-    step = machine.speed.seconds(estimate.cost) + layer_weights(config, readouts) * machine.weight_seconds
+    step = machine.speed.seconds(estimate.cost + _hidden_layer(config, readouts))
     # One reduction an update, one for validation.
     reductions = (train + 1) * _REDUCTION_SECONDS if config.workers > 1 else 0.0
-    calls = _CALLS * machine.call_seconds + train * machine.update_seconds
-    return calls + (train + _FORWARD * validation) * step + reductions
+    return _CALLS * machine.call_seconds + (train + _FORWARD * validation) * step + reductions
 
 
-def layer_weights(config: ExperimentConfig, readouts: int) -> int:
-    """Return how many weights of the hidden layer a worker's samples meet in a step; a single readout has none."""
-    if readouts == 1:
-        return 0
-    return math.ceil(config.batch_size / config.workers) * config.hidden_units * (readouts + _ACTIVATION)
+def _hidden_layer(config: ExperimentConfig, readouts: int) -> Cost:
+    """Return the cost of the hidden layer for a worker's samples of a step; a single readout needs none."""
+    weights = config.hidden_units * (readouts + _ACTIVATION) if readouts > 1 else 0
+    return Cost(few_flops=float(_WEIGHT_FLOPS * math.ceil(config.batch_size / config.workers) * weights))

@@ -5,8 +5,7 @@ A readout's light cone is split where its last gates, taken into the observable,
 picks numbers, and changes no more than the readouts that its qubit can reach.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -18,11 +17,15 @@ from trainer.simulators.interface import Batch, Limits, Table
 from trainer.simulators.rows import rows_at
 from trainer.simulators.structure.cones import Cone, Split
 from trainer.simulators.structure.gates import Network
-from trainer.simulators.structure.groups import Group, collect, fuse
-from trainer.simulators.structure.readouts import Places, find_readouts
-
-# Parts of up to so many amplitudes are evolved as one batch. Measured.
-_FEW_AMPLITUDES = 2**10
+from trainer.simulators.structure.readouts import (
+    TOGETHER_AMPLITUDES,
+    Places,
+    absorbed,
+    alike_kinds,
+    alike_parts,
+    find_readouts,
+    groups_of,
+)
 
 
 def create(network: Network, limits: Limits) -> "Window":
@@ -46,9 +49,8 @@ class Window:
         self.network = network
         self._readouts = find_readouts(network)
         kinds = self._readouts.kinds
-        parts = {part.cone.key: part.cone for kind in kinds for part in kind.parts}
-        self._parts = [_Parts(alike) for alike in _alike(parts.values(), _shape_of_part)]
-        self._kinds = [_Kinds(alike, self._parts) for alike in _alike(kinds, _shape_of_kind)]
+        self._parts = [_Parts(alike) for alike in alike_parts(kinds)]
+        self._kinds = [_Kinds(alike, self._parts) for alike in alike_kinds(kinds)]
         groups = [group for parts in self._parts for every in parts.groups for group in every]
         absorbed = [group for kinds in self._kinds for group in kinds.absorbed]
         self._unitaries = Unitaries([*groups, *absorbed], network.parameters)
@@ -101,37 +103,9 @@ class Window:
         return np.array([*(place for kind in self._readouts.kinds for place in places[id(kind)]), end], np.int32)
 
 
-_Item = TypeVar("_Item")
-
-
-def _alike(items: Iterable[_Item], shape: Callable[[_Item], object]) -> list[list[_Item]]:
-    """Return the items of each shape together."""
-    found: dict[object, list[_Item]] = {}
-    for item in items:
-        found.setdefault(shape(item), []).append(item)
-    return list(found.values())
-
-
-def _groups(cone: Cone) -> list[Group]:
-    return collect(fuse(reversed(cone.gates)))
-
-
-def _shape_of_part(cone: Cone) -> object:
-    # Of large parts, each by itself takes less time.
-    return cone.key if cone.amplitudes > _FEW_AMPLITUDES else _shape(cone)
-
-
 def _together(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     """Return a batch of tensors, or the only one as it is, whose products the compiler makes faster."""
     return tensors[0] if len(tensors) == 1 else tf.stack(tensors)
-
-
-def _shape(cone: Cone) -> object:
-    return cone.targets, cone.inner, cone.outer, tuple(group.qubits for group in _groups(cone))
-
-
-def _shape_of_kind(kind: Split) -> object:
-    return kind.targets, tuple(part.targets for part in kind.parts)
 
 
 class _Parts:
@@ -140,9 +114,9 @@ class _Parts:
     def __init__(self, cones: Sequence[Cone]) -> None:
         self.cones = cones
         # One row a cone, one column a group of each.
-        self.groups = [_groups(cone) for cone in cones]
+        self.groups = [groups_of(cone) for cone in cones]
         # Of small parts they are kept: a program that makes them is a third longer.
-        self._kept = None if cones[0].amplitudes > _FEW_AMPLITUDES else self._states().numpy()
+        self._kept = None if cones[0].amplitudes > TOGETHER_AMPLITUDES else self._states().numpy()
 
     def densities(self, unitaries: Unitaries, forms: Sequence[tf.Tensor]) -> tf.Tensor:
         """Return the targets' matrices, complex128 (parts, rows, d, d): unexcited, flipped and mixed for each qubit.
@@ -178,7 +152,7 @@ class _Kinds:
 
     def __init__(self, kinds: Sequence[Split], parts: Sequence[_Parts]) -> None:
         self.kinds = kinds
-        self.absorbed = [Group(tuple(range(kind.targets)), tuple(fuse(kind.absorbed))) for kind in kinds]
+        self.absorbed = [absorbed(kind) for kind in kinds]
         where = {cone.key: (number, row) for number, alike in enumerate(parts) for row, cone in enumerate(alike.cones)}
         # One row a kind, one column each of its parts: the batch of parts, and the row there.
         self._where = [[where[part.cone.key] for part in kind.parts] for kind in kinds]

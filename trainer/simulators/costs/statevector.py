@@ -5,7 +5,7 @@ import math
 
 from trainer.config import STATEVECTOR_MAX_QUBITS
 from trainer.errors import ConfigError
-from trainer.simulators.costs.cost import Cost, evolution, in_words
+from trainer.simulators.costs.cost import FEW_AMPLITUDES, Cost, evolution, in_words, step, sweeps
 from trainer.simulators.interface import Limits
 from trainer.simulators.structure.gates import Network
 from trainer.simulators.structure.groups import collect, fuse
@@ -15,8 +15,8 @@ from trainer.simulators.structure.groups import collect, fuse
 _COPIES = 10
 # The graph state and a flipped one: a mixed row needs both.
 _LEAST_COLUMNS = 2
-# Up to so many amplitudes complex128 takes no longer.
-_FEW_AMPLITUDES = 2**15
+# Of a readout: its sum over amplitudes, and what is made of it. Counted, see `costs.cost`.
+_KERNELS_OF_A_READOUT = 2
 
 
 def estimate(network: Network, limits: Limits) -> Cost:
@@ -25,11 +25,13 @@ def estimate(network: Network, limits: Limits) -> Cost:
         return Cost(memory=math.inf)
     count = _states(network.qubits, limits.batch, limits.replicas)
     fitting = max(_LEAST_COLUMNS, columns(network, limits))
-    cost = evolution(collect(fuse(network.gates)), count * 2.0**network.qubits, real_bytes(network, limits))
+    groups = collect(fuse(network.gates))
+    cost = sweeps(groups) + evolution(groups, count * 2.0**network.qubits, real_bytes(network, limits))
     if count > fitting:
         # Every group evolves the graph state again, and all of it once more for the gradient.
-        groups = -(-count // (fitting - 1))
-        cost = cost * (1.25 * (count + groups) / count)
+        turns = -(-count // (fitting - 1))
+        cost = cost * (1.25 * (count + turns) / count)
+    cost += step(groups) + Cost(kernels=_KERNELS_OF_A_READOUT * len(network.readouts))
     return dataclasses.replace(cost, memory=_column_bytes(network, limits) * max(_LEAST_COLUMNS, min(count, fitting)))
 
 
@@ -63,8 +65,8 @@ def real_bytes(network: Network, limits: Limits) -> int:
 
 
 def few_amplitudes(qubits: int) -> bool:
-    """Whether all states together are so small that a step takes no longer in complex128."""
-    return (1 + qubits) << qubits <= _FEW_AMPLITUDES
+    """Whether all states together are so small that they are evolved in complex128."""
+    return (1 + qubits) << qubits <= FEW_AMPLITUDES
 
 
 def by_qubit(qubits: int, batch: int, replicas: int) -> bool:

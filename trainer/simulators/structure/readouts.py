@@ -2,7 +2,8 @@
 
 import dataclasses
 import functools
-from typing import TypeAlias
+from collections.abc import Callable, Iterable
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,11 @@ import numpy.typing as npt
 from trainer.simulators.structure import cones
 from trainer.simulators.structure.cones import Cone, Split
 from trainer.simulators.structure.gates import Network
+from trainer.simulators.structure.groups import Group, collect, fuse
 from trainer.simulators.structure.ring import ring_edges
+
+# Parts of up to so many amplitudes are evolved as one batch. Measured.
+TOGETHER_AMPLITUDES = 2**10
 
 Places: TypeAlias = npt.NDArray[np.int32]
 
@@ -69,3 +74,42 @@ class _Kind:
         self.split = cones.split(cone)
         self.reached = [label for part in self.split.parts for label in part.labels[: part.cone.inner]]
         self.start, self.end = start, start + 1 + 2 * len(self.reached)
+
+
+def groups_of(cone: Cone) -> list[Group]:
+    """Return a cone's gates in groups, first the one that acts first."""
+    return collect(fuse(reversed(cone.gates)))
+
+
+def absorbed(kind: Split) -> Group:
+    """Return the gates that a kind's observable takes in, as one group on all of its targets."""
+    return Group(tuple(range(kind.targets)), tuple(fuse(kind.absorbed)))
+
+
+def alike_parts(kinds: Iterable[Split]) -> list[list[Cone]]:
+    """Return the parts of all kinds, equal ones once, those together that are evolved as one batch."""
+    parts = {part.cone.key: part.cone for kind in kinds for part in kind.parts}
+    return _alike(parts.values(), _shape_of_part)
+
+
+def alike_kinds(kinds: Iterable[Split]) -> list[list[Split]]:
+    """Return the kinds, those together whose values are put together as one batch."""
+    return _alike(kinds, lambda kind: (kind.targets, tuple(part.targets for part in kind.parts)))
+
+
+_Item = TypeVar("_Item")
+
+
+def _alike(items: Iterable[_Item], shape: Callable[[_Item], object]) -> list[list[_Item]]:
+    """Return the items of each shape together."""
+    found: dict[object, list[_Item]] = {}
+    for item in items:
+        found.setdefault(shape(item), []).append(item)
+    return list(found.values())
+
+
+def _shape_of_part(cone: Cone) -> object:
+    # Of large parts, each by itself takes less time.
+    if cone.amplitudes > TOGETHER_AMPLITUDES:
+        return cone.key
+    return cone.targets, cone.inner, cone.outer, tuple(group.qubits for group in groups_of(cone))
