@@ -60,7 +60,8 @@ def train_once(words: dict[str, Any]) -> None:
     alone = _peak_megabytes()
     from trainer import data
     from trainer.config import from_mapping
-    from trainer.planning.plan import plan
+    from trainer.planning.plan import count, predict
+    from trainer.planning.probe import probe
     from trainer.training.fit import train
 
     options = {"checkpoint_seconds": 5.0, "profile_batches": "", **words.pop("options", {})}
@@ -70,7 +71,7 @@ def train_once(words: dict[str, Any]) -> None:
         history = train(config, data.generate(config), Path(folder))
     peak = _peak_megabytes()
     # Predicted after the training, so that the memory measured is the training's alone.
-    predicted = plan(config).chosen.epoch_seconds
+    predicted = predict(config, count(config), probe()).chosen
     print(
         json.dumps(
             {

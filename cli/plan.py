@@ -75,7 +75,7 @@ def _simulators(counts: Counts, predicted: Prediction) -> str:
         numbers = ["", "", "", ""]
         if math.isfinite(cost.memory):
             seconds = f"{predicted.by_simulator[estimate.simulator]:.3g}"
-            numbers = [f"{cost.flops:.2g}", in_words(cost.traffic), in_words(cost.memory), seconds]
+            numbers = [f"{cost.operations:.2g}", in_words(cost.traffic), in_words(cost.memory), seconds]
         fits = "" if estimate.fits else "does not fit in memory_gib"
         rows.append((estimate.simulator, *numbers, "chosen" if estimate is counts.chosen else fits))
     return tabulate(rows, headers=_COLUMNS, tablefmt="simple", disable_numparse=True)

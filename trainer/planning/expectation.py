@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from trainer.config import ExperimentConfig
 from trainer.errors import ConfigError
 from trainer.limits import limits
-from trainer.planning.machine import NOMINAL_MACHINE, epoch_seconds
+from trainer.planning.machine import NOMINAL_MACHINE, expected_seconds
 from trainer.simulators import choice
 from trainer.simulators.choice import Estimate
 from trainer.simulators.costs.cost import in_words
@@ -159,4 +159,4 @@ def _chosen(config: ExperimentConfig, network: Network) -> Estimate | None:
 
 
 def _seconds(config: ExperimentConfig, network: Network, estimate: Estimate) -> float:
-    return _WRITING_SECONDS + epoch_seconds(config, len(network.readouts), estimate, NOMINAL_MACHINE)
+    return _WRITING_SECONDS + expected_seconds(config, len(network.readouts), estimate, NOMINAL_MACHINE)

@@ -20,14 +20,15 @@ _WEIGHT_FLOPS, _ACTIVATION = 8, 16
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """How fast it takes the steps of an epoch, and the seconds of entering a compiled program."""
+    """How fast it takes the steps of an epoch, the seconds of entering a program, and of ordering each sample."""
 
     speed: Speed
     call_seconds: float
+    sample_seconds: float
 
 
 # Two cores of a present-day machine.
-NOMINAL_MACHINE = Machine(NOMINAL, call_seconds=5e-4)
+NOMINAL_MACHINE = Machine(NOMINAL, call_seconds=5e-4, sample_seconds=1e-7)
 
 
 def steps_of(config: ExperimentConfig) -> tuple[int, int]:
@@ -36,7 +37,7 @@ def steps_of(config: ExperimentConfig) -> tuple[int, int]:
     return math.ceil(counts.train / config.batch_size), math.ceil(counts.validation / config.batch_size)
 
 
-def epoch_seconds(config: ExperimentConfig, readouts: int, estimate: Estimate, machine: Machine) -> float:
+def expected_seconds(config: ExperimentConfig, readouts: int, estimate: Estimate, machine: Machine) -> float:
     """Return the seconds of an epoch of training and validation, without its checkpoint and events.
 
     Of a network of so many readouts, whose states take each worker what is estimated, on machines like this one.
@@ -45,7 +46,8 @@ def epoch_seconds(config: ExperimentConfig, readouts: int, estimate: Estimate, m
     step = machine.speed.seconds(estimate.cost + _hidden_layer(config, readouts))
     # One reduction an update, one for validation.
     reductions = (train + 1) * _REDUCTION_SECONDS if config.workers > 1 else 0.0
-    return _CALLS * machine.call_seconds + (train + _FORWARD * validation) * step + reductions
+    before = _CALLS * machine.call_seconds + config.split_counts.train * machine.sample_seconds
+    return before + (train + _FORWARD * validation) * step + reductions
 
 
 def _hidden_layer(config: ExperimentConfig, readouts: int) -> Cost:

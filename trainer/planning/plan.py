@@ -5,7 +5,7 @@ import dataclasses
 from trainer.config import ExperimentConfig
 from trainer.limits import limits
 from trainer.planning.expectation import WORKERS, estimate_with
-from trainer.planning.machine import Machine, epoch_seconds, steps_of
+from trainer.planning.machine import Machine, expected_seconds, steps_of
 from trainer.simulators import choice
 from trainer.simulators.choice import Estimate
 from trainer.simulators.registry import SIMULATORS
@@ -84,7 +84,7 @@ def predict(config: ExperimentConfig, counts: Counts, machine: Machine) -> Predi
     """Tell what was counted of an experiment in seconds of a machine."""
 
     def seconds(estimate: Estimate, workers: int = config.workers) -> float:
-        return epoch_seconds(config.model_copy(update={"workers": workers}), counts.readouts, estimate, machine)
+        return expected_seconds(config.model_copy(update={"workers": workers}), counts.readouts, estimate, machine)
 
     return Prediction(
         by_simulator={estimate.simulator: seconds(estimate) for estimate in counts.estimates},

@@ -23,7 +23,9 @@ from trainer.training.steps import training_epoch
 
 _REPEATS, _STEPS = 7, 4
 # An experiment of so few amplitudes that only the number of kernels counts.
-_SMALL = {"qubits": 4, "batch_size": 4, "rounds": 100, "workers": 1, "strategy": "none", "simulator": "statevector"}
+_SMALL = {"qubits": 5, "batch_size": 4, "rounds": 100, "workers": 1, "strategy": "none", "simulator": "statevector"}
+# Samples that are brought into order, and those of a batch.
+_SAMPLES, _BATCH = 2**15, 64
 # Qubits and states: as many amplitudes as fit in one core's cache, and more than fit in any.
 _FEW, _MANY = (10, 11), (17, 8)
 
@@ -42,7 +44,15 @@ def probe() -> Machine:
             kernel_seconds=kernel_seconds,
         ),
         call_seconds,
+        _ordering_seconds() / _SAMPLES,
     )
+
+
+def _ordering_seconds() -> float:
+    """Return the seconds of bringing samples into an epoch's order and batches."""
+    zeros = np.zeros(_SAMPLES, np.int32)
+    samples = data.Samples(zeros, zeros.astype(np.float32), zeros.astype(np.int8))
+    return _least(lambda: shard(samples.take(data.order(0, 1, _SAMPLES)), _BATCH, 1))
 
 
 def _epoch() -> tuple[float, float]:

@@ -75,6 +75,6 @@ def test_larger_batches_never_cost_less(name: str) -> None:
         )
         return estimate.cost
 
-    assert cost(1).flops <= cost(8).flops <= cost(32).flops <= cost(4096).flops
+    assert cost(1).operations <= cost(8).operations <= cost(32).operations <= cost(4096).operations
     # Beyond the states that all samples span, only TensorFlow Quantum evolves more.
-    assert (cost(4096).flops > 10 * cost(32).flops) == (name == "tfq")
+    assert (cost(4096).operations > 10 * cost(32).operations) == (name == "tfq")

@@ -37,7 +37,7 @@ def weights_of(size: int) -> Floats:
 @pytest.fixture(autouse=True)
 def as_with_many_qubits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few qubits take what only more do otherwise: complex64."""
-    monkeypatch.setattr(costs.statevector, "_FEW_AMPLITUDES", 0)
+    monkeypatch.setattr(costs.statevector, "FEW_AMPLITUDES", 0)
 
 
 @pytest.mark.parametrize("columns", [2, 4])

@@ -32,6 +32,11 @@ class Cost:
     kernels: float = 0.0
     memory: float = 0.0
 
+    @property
+    def operations(self) -> float:
+        """All arithmetic."""
+        return self.flops + self.few_flops
+
     def __add__(self, other: "Cost") -> "Cost":
         """Return the cost of both, one after the other."""
         return Cost(

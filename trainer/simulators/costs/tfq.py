@@ -15,8 +15,9 @@ from trainer.simulators.interface import Limits
 from trainer.simulators.structure.gates import Gate, Network, read_gates
 from trainer.startup import loading
 
-# What the library spends on a gate of a sample beside the arithmetic: it reads the circuit anew. Measured.
-_KERNELS_OF_A_GATE = 1.5
+# What the library spends on a gate of a sample beside the arithmetic, in kernels of a compiled program: it reads the
+# circuit anew. Measured at 8 to 16 qubits.
+_KERNELS_OF_A_GATE = 7
 
 
 def estimate(network: Network, limits: Limits) -> Cost:

@@ -17,12 +17,12 @@ def test_split_batches_cost_more_and_memory_stays_within_its_limit() -> None:
     network = read_model("hybrid", 12)[1]
     free, bound = (statevector.estimate(network, Limits(memory=memory, batch=32)) for memory in (2**31, 2**20))
     assert bound.memory <= 2**20 < free.memory
-    assert bound.flops > 1.25 * free.flops
+    assert bound.operations > 1.25 * free.operations
 
 
 def test_two_states_must_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     # As with many qubits, whose numbers are of 4 bytes.
-    monkeypatch.setattr(statevector, "_FEW_AMPLITUDES", 0)
+    monkeypatch.setattr(statevector, "FEW_AMPLITUDES", 0)
     column = 2**QUBITS * 8 * statevector._COPIES
     with pytest.raises(ConfigError, match=r"^qubits: .*statevector needs 5 KiB .*memory_gib gives it 5 KiB. Given: 5$"):
         statevector.check(NETWORK, Limits(memory=2 * column - 1, batch=32))
@@ -70,4 +70,4 @@ def test_state_vectors_cost_twice_as_much_with_every_qubit(model: str) -> None:
     for fewer, more in itertools.pairwise(costs):
         assert more.memory > 2 * fewer.memory
     for fewer, more in zip(costs, costs[2:], strict=False):
-        assert more.flops >= 4 * fewer.flops
+        assert more.operations >= 4 * fewer.operations
