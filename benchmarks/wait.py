@@ -1,6 +1,7 @@
 """Where the time of a run goes, and of a study's trials: python -m benchmarks.wait."""
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -41,8 +42,12 @@ def _row(what: str, seconds: float, processor: float | None = None) -> Sequence[
 
 def main() -> None:
     """Print wall time, and processor time where it can be told apart, of commands and of their parts."""
-    rows = [_row("qcnn --help", *measured("--help")), _row("qcnn plan", *measured("plan"))]
+    rows = [_row("qcnn --help", *measured("--help"))]
     with tempfile.TemporaryDirectory() as folder:
+        # A cache of its own, in which nothing is known of this machine.
+        os.environ["XDG_CACHE_HOME"] = folder
+        rows.append(_row("qcnn plan, the first on a machine", *measured("plan")))
+        rows.append(_row("qcnn plan", *measured("plan")))
         runs = Path(folder, "run")
         rows.append(_row("qcnn run at defaults", *measured("run", "--runs", str(runs))))
         (parts,) = steps(runs)
