@@ -11,14 +11,19 @@ ROOT = Path(__file__).parents[1]
 LAYERS = ["trainer", "launchers", "components", "pipelines", "cli"]
 # What runs the processes of a training knows nothing of what they train.
 LAUNCHERS_KNOW = ("trainer.errors", "trainer.startup", "trainer.provenance")
+# What counts, and so answers before TensorFlow is loaded; only the probe computes.
+COUNTING = ("trainer.simulators.structure.", "trainer.simulators.costs.", "trainer.planning.")
+COMPUTING = {"trainer.planning.probe"}
+TENSORFLOW = {"tensorflow", "tensorflow_quantum", "tf_keras"}
 # Libraries that a layer leaves to those above.
 LEFT = {"trainer": {"kfp", "kubernetes"}, "launchers": {"kfp"}}
 
 
-def _imported(path: Path) -> set[str]:
-    """Return the dotted names that a module imports."""
+def _imported(path: Path, *, when_loaded: bool = False) -> set[str]:
+    """Return the dotted names that a module imports, only those that it imports when it is itself if so asked."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    for node in tree.body if when_loaded else ast.walk(tree):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -53,6 +58,21 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     while leaves := {name for name, imported in known.items() if imported.isdisjoint(known)}:
         known = {name: imported for name, imported in known.items() if name not in leaves}
     assert not known
+
+
+def test_what_counts_loads_no_tensorflow() -> None:
+    paths = {_dotted(path): path for path, _ in _modules("trainer")}
+    loads = {name: _imported(path, when_loaded=True) for name, path in paths.items()}
+    for name in paths:
+        if not name.startswith(COUNTING) or name in COMPUTING:
+            continue
+        reached, waiting = set[str](), {name}
+        while waiting:
+            module = waiting.pop()
+            reached.add(module)
+            used = {used if used in loads else used.rpartition(".")[0] or used for used in loads.get(module, ())}
+            waiting |= used - reached
+        assert not {module.split(".")[0] for module in reached} & TENSORFLOW, name
 
 
 def test_launchers_know_no_experiments() -> None:

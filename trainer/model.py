@@ -4,8 +4,6 @@ Everything around the simulator is float64: sums over samples then agree to the 
 order and on however many workers they are made, so training does not depend on the number of workers.
 """
 
-import dataclasses
-
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
@@ -13,8 +11,9 @@ import tf_keras
 
 from trainer import data, simulators
 from trainer.config import ExperimentConfig
+from trainer.limits import limits
 from trainer.quantum import circuits
-from trainer.simulators import Batch, Limits
+from trainer.simulators import Batch
 
 PRECISION = "float64"
 
@@ -70,18 +69,6 @@ def build_model(config: ExperimentConfig) -> tf_keras.Model:
     ansatz = circuits.build(config.model, config.qubits)
     simulator = simulators.create(config.simulator, ansatz, circuits.ring(config.qubits), limits(config))
     return assemble(config, ansatz, simulator)
-
-
-def limits(config: ExperimentConfig) -> Limits:
-    """Return what a worker's simulator has to keep to."""
-    found = Limits(
-        memory=config.options.memory_gib * 2**30,
-        batch=config.batch_size,
-        real_bytes={"complex64": 4, "complex128": 8}[config.options.precision],
-        replicas=config.workers,
-    )
-    # Sampled readouts are shared by sample: a worker's share is then a step of its own.
-    return dataclasses.replace(found, batch=found.share, replicas=1) if config.options.shots else found
 
 
 def assemble(config: ExperimentConfig, ansatz: circuits.Ansatz, simulator: simulators.Simulator) -> tf_keras.Model:

@@ -42,11 +42,12 @@ class Tree:
     """A tree of this project; its modules come before those of the environment."""
 
     root: Path
+    cache: Path
 
     def run(self, *words: str) -> tuple[Spent, str]:
-        """Run Python; return what it took and what it printed."""
+        """Run Python, with a cache of its own; return what it took and what it printed."""
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        environment = {**os.environ, "PYTHONPATH": str(self.root)}
+        environment = {**os.environ, "PYTHONPATH": str(self.root), "XDG_CACHE_HOME": str(self.cache)}
         ended = subprocess.run(
             [sys.executable, *words], cwd=self.root, env=environment, check=True, stdout=subprocess.PIPE, text=True
         )
@@ -79,6 +80,8 @@ def parts(tree: Tree) -> Iterator[tuple[str, Spent]]:
 def commands(tree: Tree) -> Iterator[tuple[str, Spent]]:
     """Yield what the commands take, and their steps, seconds on the clock."""
     yield "qcnn --help", tree.qcnn("--help")
+    # Nothing is known of the machine yet.
+    yield "qcnn plan, the first on a machine", tree.qcnn("plan")
     yield "qcnn plan", tree.qcnn("plan")
     with tempfile.TemporaryDirectory() as folder:
         runs = Path(folder, "run")
@@ -122,7 +125,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure where the time of a run goes; prints Markdown.")
     parser.add_argument("--before", type=Path, metavar="FOLDER", help="an earlier tree of this project")
     before = parser.parse_args().before
-    trees = {**({"before": Tree(before.absolute())} if before else {}), "now" if before else "": Tree(_HERE)}
+    with tempfile.TemporaryDirectory() as cache:
+        _print(
+            {
+                **({"before": Tree(before.absolute(), Path(cache, "before"))} if before else {}),
+                "now" if before else "": Tree(_HERE, Path(cache, "now")),
+            }
+        )
+
+
+def _print(trees: Mapping[str, Tree]) -> None:
     found: dict[str, dict[str, list[Spent]]] = {label: {} for label in trees}
     for _ in range(_TIMES):
         for label, tree in trees.items():

@@ -82,6 +82,6 @@ def check_model(experiment: ExperimentConfig) -> None:
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     # It takes a second to load.
-    from trainer.simulators.gates import read_model
+    from trainer.simulators.structure.gates import read_model
 
     read_model(experiment.model, experiment.qubits)

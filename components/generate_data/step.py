@@ -21,7 +21,7 @@ def generate_data(words: Mapping[str, Any], folder: str, run: str = "") -> tuple
         if run:
             config = config.model_copy(update={"seed": seed_of_run(config.seed, run)})
         if config.model not in MODELS:
-            from trainer.simulators.gates import read_model
+            from trainer.simulators.structure.gates import read_model
 
             # A circuit of the user's own must fail here, in seconds, and not on every worker.
             read_model(config.model, config.qubits)

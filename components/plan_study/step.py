@@ -19,7 +19,7 @@ def plan_study(
         for model, qubits in dict.fromkeys(
             (trial.model, trial.qubits) for trial in trials if trial.model not in MODELS
         ):
-            from trainer.simulators.gates import read_model
+            from trainer.simulators.structure.gates import read_model
 
             # Circuits of the user's own must fail here, and not after some of the trials.
             read_model(model, qubits)

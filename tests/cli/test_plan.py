@@ -1,14 +1,18 @@
 """qcnn plan as a user types it."""
 
 import contextlib
+import datetime
 import re
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from cli.main import main
-from trainer import plan as planning
-from trainer.simulators.cost import NOMINAL
+from trainer.planning import kept_machine
+from trainer.planning.machine import NOMINAL_MACHINE
 
 WORDS = ["--qubits", "12", "--rounds", "10", "--batch-size", "16", "--workers", "1", "--strategy", "none"]
 
@@ -33,6 +37,15 @@ def plan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     return typed
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a cache folder of its own, which takes the machine for a nominal one: measuring it takes seconds."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept = kept_machine.keep(NOMINAL_MACHINE)
+    assert kept.path
+    return kept.path.parent
+
+
 def test_counts_what_an_epoch_runs_and_names_the_cheapest(plan: Callable[..., str]) -> None:
     """120 samples are split 0.7, 0.15 and 0.15; a readout's cone is two parts of 4 qubits with 2 traced out."""
     text = plan(*WORDS)
@@ -46,14 +59,6 @@ def test_counts_what_an_epoch_runs_and_names_the_cheapest(plan: Callable[..., st
     assert "more than one worker does not pay" in text
 
 
-@pytest.fixture
-def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take the machine for a nominal one: measuring it takes seconds."""
-    monkeypatch.setattr(planning, "probe", lambda: NOMINAL)
-    monkeypatch.setattr(planning, "_rest_of_an_epoch", lambda *_: 0.01)
-
-
-@pytest.mark.usefixtures("unmeasured")
 def test_tells_what_does_not_fit(plan: Callable[..., str]) -> None:
     text = plan(*WORDS, "--memory-gib", "0.0005", "--simulator", "window")
     assert "simulator window, as asked: about" in text
@@ -80,7 +85,6 @@ def test_refuses_what_no_simulator_can_run_in_one_line(
     assert re.fullmatch(rf"error: {line}\n", plan(*words, "--rounds", "2"))
 
 
-@pytest.mark.usefixtures("unmeasured")
 def test_says_from_where_on_more_workers_do_not_pay(plan: Callable[..., str]) -> None:
     """16 of them evolve two states each, and so do 32."""
     text = plan("--model", "deep", "--qubits", "16", "--rounds", "100", "--batch-size", "256", "--workers", "4")
@@ -89,7 +93,6 @@ def test_says_from_where_on_more_workers_do_not_pay(plan: Callable[..., str]) ->
     assert _table(text)["statevector"][2] == "25 MiB"
 
 
-@pytest.mark.usefixtures("unmeasured")
 @pytest.mark.parametrize("qubits", [27, 30, 31, 64, 1024, 5001])
 def test_plans_at_any_size(plan: Callable[..., str], qubits: int) -> None:
     """What does not fit anywhere has no numbers."""
@@ -103,7 +106,6 @@ def test_plans_at_any_size(plan: Callable[..., str], qubits: int) -> None:
     assert not re.search(r"\b(nan|inf)\b|any machine", text)
 
 
-@pytest.mark.usefixtures("unmeasured")
 def test_tells_how_long_the_whole_training_takes_with_all_that_is_tried(plan: Callable[..., str]) -> None:
     """Of 50 epochs each of the eleven other starts has five."""
     text = plan("--model", "deep", "--workers", "1", "--epochs", "50")
@@ -112,3 +114,32 @@ def test_tells_how_long_the_whole_training_takes_with_all_that_is_tried(plan: Ca
     assert found
     assert an_epoch
     assert float(found[1]) == pytest.approx(105 * float(an_epoch[1]), rel=0.1)
+
+
+def test_the_machine_is_measured_once(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (file,) = cache.iterdir()
+    file.write_text("damaged")
+    said = []
+    for _ in range(2):
+        monkeypatch.setattr("sys.argv", ["qcnn", "plan", *WORDS])
+        main()
+        said.append(capfd.readouterr())
+    assert [lines.err for lines in said] == ["measuring this machine, which takes some seconds\n", ""]
+    # To the digit: the numbers are those that were measured then.
+    assert said[0].out == said[1].out
+    assert f"which was measured on {datetime.date.today()}; delete {file} to measure it again" in said[0].out
+
+
+def test_a_machine_that_is_known_needs_no_tensorflow() -> None:
+    program = """
+import sys
+from cli.main import main
+sys.argv = ["qcnn", "plan", "--qubits", "12"]
+main()
+print(*sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "about" in done.stdout
+    assert not {"tensorflow", "tf_keras"} & set(done.stdout.split())

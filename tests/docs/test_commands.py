@@ -17,8 +17,8 @@ import cli.local.run
 import cli.local.study
 from cli.main import main
 from tests.docs.documents import NOT_RUN, ROOT, Command, commands
-from trainer import plan as planning
-from trainer.simulators.cost import NOMINAL
+from trainer.planning.kept_machine import keep
+from trainer.planning.machine import NOMINAL_MACHINE
 
 EVERY = list(commands())
 # Of a block that is not run, what a test can still understand.
@@ -69,8 +69,8 @@ def test_a_command_runs_as_it_stands(
     command: Command, checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # The machine is not measured here, which takes seconds.
-    monkeypatch.setattr(planning, "probe", lambda: NOMINAL)
-    monkeypatch.setattr(planning, "_rest_of_an_epoch", lambda *_: 0.01)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(checkout / "cache"))
+    keep(NOMINAL_MACHINE)
     monkeypatch.setattr(cli.local.run, "run_pipeline", _start)
     monkeypatch.setattr(cli.local.study, "run_study", _start)
     monkeypatch.syspath_prepend(checkout)

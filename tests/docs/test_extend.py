@@ -18,7 +18,7 @@ from trainer.config import from_mapping
 from trainer.model import build_model
 from trainer.quantum import circuits
 from trainer.simulators import Batch, Limits, statevector
-from trainer.simulators.gates import read_network
+from trainer.simulators.structure.gates import read_network
 from trainer.storage.address import Address
 from trainer.storage.copies import download
 from trainer.storage.mirror import Mirror

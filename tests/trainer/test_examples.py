@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from trainer import config, data, plan, simulators
+from trainer import config, data, simulators
+from trainer.planning import plan
 from trainer.results import evaluate, export
 from trainer.study import trials
 from trainer.training import fit
@@ -20,7 +21,7 @@ ENTRY_POINTS: tuple[Callable[..., Any], ...] = (
     fit.train,
     export.export,
     evaluate.evaluate,
-    plan.plan,
+    plan.count,
     trials.plan,
 )
 

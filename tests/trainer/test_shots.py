@@ -17,7 +17,8 @@ from tests.trainer.conftest import SMALL, assert_same_training, copy_checkpoint,
 from trainer import data
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError
-from trainer.model import build_model, dense_layers, limits
+from trainer.limits import limits
+from trainer.model import build_model, dense_layers
 from trainer.results import evaluate, export
 from trainer.shots import sample
 from trainer.training import checkpoints

@@ -6,7 +6,7 @@ import cirq
 
 from trainer.config import MODELS
 from trainer.quantum.circuits import Ansatz
-from trainer.simulators.gates import Network, read_model
+from trainer.simulators.structure.gates import Network, read_model
 
 
 def fingerprint(model: str, qubits: int) -> str:

@@ -33,14 +33,13 @@ def create(simulator: str, ansatz: "Ansatz", qubits: "Sequence[cirq.Qid]", limit
     >>> simulator.name, simulator.expectations(parameters, samples).shape
     ('statevector', TensorShape([3, 2]))
     """
-    # Imported here because they load TensorFlow, which takes seconds and which the interface does not need.
-    from trainer.simulators import choice
-    from trainer.simulators.gates import read_network
-    from trainer.simulators.registry import SIMULATORS
+    # Imported here: cirq and TensorFlow take seconds to load, and the interface does not need them.
+    from trainer.simulators import choice, registry
+    from trainer.simulators.structure.gates import read_network
 
     # All simulators share one reader: what it refuses, none of them runs.
     network = read_network(ansatz, qubits)
     if simulator == "auto":
         simulator = choice.cheapest(choice.estimates(network, limits), network, limits).simulator
         logger.info("simulator: %s, the cheapest that is exact and fits", simulator)
-    return SIMULATORS[simulator].create(network, limits)
+    return registry.load(simulator).create(network, limits)

@@ -1,54 +1,15 @@
-"""Gates fused into blocks of few qubits, and the matrices of all blocks at once."""
+"""The matrices of all blocks at once."""
 
-import dataclasses
-import functools
 from collections.abc import Callable, Iterable
 
 import numpy as np
 import tensorflow as tf
 
-from trainer.simulators.gates import Complex, Exponent, Gate, Spectrum
+from trainer.simulators.structure.gates import Complex, Exponent, Spectrum
+from trainer.simulators.structure.groups import Block
 
 # Up to such matrices, the products of many at a time are faster written out.
 _SMALL = 4
-
-
-@dataclasses.dataclass(frozen=True)
-class Block:
-    """Gates, in their order, that act on the same few qubits; these ascend."""
-
-    qubits: tuple[int, ...]
-    gates: tuple[Gate, ...]
-
-    @functools.cached_property
-    def key(self) -> tuple[object, ...]:
-        """Equal for blocks of equal matrices at all parameters, wherever they act."""
-        axes = {qubit: axis for axis, qubit in enumerate(self.qubits)}
-        return len(self.qubits), tuple((gate.key, tuple(axes[q] for q in gate.qubits)) for gate in self.gates)
-
-
-def fuse(gates: Iterable[Gate]) -> list[Block]:
-    """Fuse greedily: a gate joins the block before it on its qubits, or takes in the smaller ones before it.
-
-    No block is larger than its largest gate, and none is on one qubit where a later gate could take it in.
-    """
-    blocks: dict[int, tuple[tuple[int, ...], list[Gate]]] = {}
-    last: dict[int, int] = {}
-    for number, gate in enumerate(gates):
-        before = dict.fromkeys(last[qubit] for qubit in gate.qubits if qubit in last)
-        host = next((block for block in before if set(gate.qubits) <= set(blocks[block][0])), None)
-        if host is not None and all(last[qubit] == host for qubit in gate.qubits):
-            blocks[host][1].append(gate)
-            continue
-        taken: list[Gate] = []
-        for block in before:
-            qubits, inside = blocks[block]
-            if set(qubits) <= set(gate.qubits) and all(last[qubit] == block for qubit in qubits):
-                taken += inside
-                del blocks[block]
-        blocks[number] = (tuple(sorted(gate.qubits)), [*taken, gate])
-        last.update(dict.fromkeys(gate.qubits, number))
-    return [Block(qubits, tuple(inside)) for qubits, inside in blocks.values()]
 
 
 class Matrices:

@@ -3,10 +3,10 @@
 import dataclasses
 
 from trainer.errors import ConfigError
-from trainer.simulators.cost import NOMINAL, Cost, in_words
-from trainer.simulators.gates import Network
+from trainer.simulators.costs.cost import NOMINAL, Cost, in_words
 from trainer.simulators.interface import Limits
 from trainer.simulators.registry import SIMULATORS
+from trainer.simulators.structure.gates import Network
 
 
 @dataclasses.dataclass(frozen=True)

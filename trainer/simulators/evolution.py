@@ -13,49 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from trainer.simulators.blocks import Block, Matrices, padded, product
+from trainer.simulators.blocks import Matrices, padded, product
 from trainer.simulators.rows import chosen_rows, permuted
+from trainer.simulators.structure.groups import MOST_QUBITS, Block, Group
 
-# Products of up to this many qubits cost no more than reading and writing the states does. No block is larger.
-_MOST_QUBITS = 4
 # Two blocks of up to so many qubits act side by side.
 _PAIR_QUBITS = 2
 # Gates of a piece of a block. Most blocks have no more; longer ones are cut, so that not all are padded to theirs.
 _PIECE_GATES = 16
-
-
-@dataclasses.dataclass(frozen=True)
-class Group:
-    """Blocks, in their order, on the same few qubits, which ascend."""
-
-    qubits: tuple[int, ...]
-    blocks: tuple[Block, ...]
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Equal for groups of equal matrices at all parameters, wherever they act."""
-        axes = {qubit: axis for axis, qubit in enumerate(self.qubits)}
-        return len(self.qubits), tuple((block.key, tuple(axes[q] for q in block.qubits)) for block in self.blocks)
-
-
-def collect(blocks: Sequence[Block]) -> list[Group]:
-    """Collect blocks into groups: each goes into the first that comes late enough and has room for its qubits."""
-    groups: list[tuple[set[int], list[Block]]] = []
-    last: dict[int, int] = {}
-    for block in blocks:
-        earliest = max((last[qubit] for qubit in block.qubits if qubit in last), default=0)
-        for number in range(earliest, len(groups)):
-            qubits, inside = groups[number]
-            if len(qubits.union(block.qubits)) <= max(_MOST_QUBITS, len(block.qubits)):
-                break
-        else:
-            number = len(groups)
-            qubits, inside = set(), []
-            groups.append((qubits, inside))
-        qubits.update(block.qubits)
-        inside.append(block)
-        last.update(dict.fromkeys(block.qubits, number))
-    return [Group(tuple(sorted(qubits)), tuple(inside)) for qubits, inside in groups]
 
 
 class Unitaries:
@@ -76,7 +41,7 @@ class Unitaries:
         every = [layer for key, depth in ordered for layer in [*kinds[key], *[_Layer()] * (depth - len(kinds[key]))]]
         self._pairs = _LayerMatrices([layer.pair for layer in every], _PAIR_QUBITS, parameters)
         wide = [layer.wide for layer in every]
-        self._wide = _LayerMatrices(wide, _MOST_QUBITS, parameters) if any(wide) else None
+        self._wide = _LayerMatrices(wide, MOST_QUBITS, parameters) if any(wide) else None
 
     def index(self, group: Group) -> int:
         """Return which of the matrices is the group's."""
@@ -116,7 +81,7 @@ class _Layer:
     def add(self, placed: _Placed) -> bool:
         """Take in a block that no other of this layer shares a qubit with, if there is room."""
         small = len(placed.axes) <= _PAIR_QUBITS
-        if self.wide or (self.pair and not small) or len(self.pair) == _MOST_QUBITS // _PAIR_QUBITS:
+        if self.wide or (self.pair and not small) or len(self.pair) == MOST_QUBITS // _PAIR_QUBITS:
             return False
         (self.pair if small else self.wide).append(placed)
         return True
@@ -126,7 +91,7 @@ def _layers(group: Group) -> list[_Layer]:
     """Return a group's blocks in layers, each in the first that comes late enough and has room."""
     layers: list[_Layer] = []
     last: dict[int, int] = {}
-    first = _MOST_QUBITS - len(group.qubits)
+    first = MOST_QUBITS - len(group.qubits)
     for block in group.blocks:
         placed = _Placed(tuple(first + group.qubits.index(qubit) for qubit in block.qubits), block)
         earliest = max(last.get(axis, 0) for axis in placed.axes)
@@ -143,7 +108,7 @@ class _LayerMatrices:
 
     def __init__(self, layers: Sequence[Sequence[_Placed]], width: int, parameters: int) -> None:
         self._layers, self._width = len(layers), width
-        factors = _MOST_QUBITS // width
+        factors = MOST_QUBITS // width
         cut = [[_pieces(placed.block) for placed in layer] + [[]] * (factors - len(layer)) for layer in layers]
         pieces = [piece for layer in cut for own in layer for piece in own]
         self._matrices = Matrices(pieces, width, parameters)
@@ -154,13 +119,13 @@ class _LayerMatrices:
             for own in layer
         ]
         self._numbers = np.array(numbers, np.int32).ravel()
-        size = 4**_MOST_QUBITS
+        size = 4**MOST_QUBITS
         orders = [_in_order([placed.axes for placed in layer], width) + size * n for n, layer in enumerate(layers)]
         self._order = np.array(orders, np.int32).ravel()
 
     def __call__(self, parameters: tf.Tensor) -> tf.Tensor:
         """Return every layer's matrix, complex128 (layers, 16, 16)."""
-        wide, narrow = 2**_MOST_QUBITS, 2**self._width
+        wide, narrow = 2**MOST_QUBITS, 2**self._width
         pieces = tf.reshape(self._matrices(parameters), [-1, narrow**2])
         chosen = chosen_rows(pieces, self._numbers, self._matrices.identity)
         factors = product(tf.reshape(chosen, [self._layers, -1, self._longest, narrow, narrow]))
@@ -179,13 +144,13 @@ def _pieces(block: Block) -> list[Block]:
 
 def _in_order(own: Sequence[tuple[int, ...]], width: int) -> npt.NDArray[np.int32]:
     """Return where each entry of a layer's matrix, qubits in order, stands in the product of its blocks' matrices."""
-    spare = [axis for axis in range(_MOST_QUBITS) if not any(axis in axes for axes in own)]
+    spare = [axis for axis in range(MOST_QUBITS) if not any(axis in axes for axes in own)]
     order: list[int] = []
-    for axes in [*own, *[()] * (_MOST_QUBITS // width - len(own))]:
+    for axes in [*own, *[()] * (MOST_QUBITS // width - len(own))]:
         # Spare qubits first: a matrix of fewer qubits is that of the last ones.
         order += [*(spare.pop(0) for _ in range(width - len(axes))), *axes]
-    size = 2**_MOST_QUBITS
-    rows = np.arange(size, dtype=np.int32).reshape([2] * _MOST_QUBITS).transpose(np.argsort(order)).ravel()
+    size = 2**MOST_QUBITS
+    rows = np.arange(size, dtype=np.int32).reshape([2] * MOST_QUBITS).transpose(np.argsort(order)).ravel()
     places: npt.NDArray[np.int32] = (size * rows[:, None] + rows).ravel()
     return places
 

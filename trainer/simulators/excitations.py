@@ -5,20 +5,13 @@ measured on it is a + b cos(angle) + c sin(angle), fixed by three rows: the grap
 state's, and that of i|0><flipped| - i|flipped><0|.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-# Pairs of qubits joined by CZ.
-Edges: TypeAlias = Sequence[tuple[int, int]]
-
-
-def ring_edges(qubits: int) -> list[tuple[int, int]]:
-    """Return the pairs of neighbours on the ring, the closing pair included."""
-    return [(qubit, (qubit + 1) % qubits) for qubit in range(qubits)]
+from trainer.simulators.structure.ring import Edges
 
 
 def flip_masks(qubits: int, edges: Edges, flipped: Iterable[int]) -> npt.NDArray[np.int32]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from trainer.simulators.gates import Network
+    from trainer.simulators.structure.gates import Network
 
 
 @dataclasses.dataclass(frozen=True)

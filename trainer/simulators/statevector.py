@@ -5,46 +5,20 @@ each qubit flipped, whichever are fewer; in groups where all at once need more m
 Replicas that share a batch by qubit evolve the graph state and the flipped ones of their own qubits only.
 """
 
-import dataclasses
-import math
 from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from trainer.config import STATEVECTOR_MAX_QUBITS
-from trainer.errors import ConfigError
 from trainer.simulators import excitations
-from trainer.simulators.blocks import fuse
-from trainer.simulators.cost import Cost, evolution, in_words
-from trainer.simulators.evolution import Unitaries, collect, evolve, on_last, real_forms
-from trainer.simulators.gates import Network
+from trainer.simulators.costs.statevector import by_qubit, check, columns, few_amplitudes, real_bytes
+from trainer.simulators.evolution import Unitaries, evolve, on_last, real_forms
 from trainer.simulators.interface import Batch, Limits, Table
 from trainer.simulators.rows import rows_at
-
-# States that are held at a time: the state, its gradient, and what a product makes of them. Measured: 6 where it is
-# compiled, more where TensorFlow runs it operation by operation.
-_COPIES = 10
-# The graph state and a flipped one: a mixed row needs both.
-_LEAST_COLUMNS = 2
-# Up to so many amplitudes complex128 takes no longer.
-_FEW_AMPLITUDES = 2**15
-
-
-def estimate(network: Network, limits: Limits) -> Cost:
-    """Return the cost of a training step; its memory is the least that will do."""
-    if network.qubits > STATEVECTOR_MAX_QUBITS:
-        return Cost(memory=math.inf)
-    column = _column_bytes(network, limits)
-    count = _states(network.qubits, limits.batch, limits.replicas)
-    fitting = max(_LEAST_COLUMNS, int(limits.memory // column))
-    cost = evolution(collect(fuse(network.gates)), count * 2.0**network.qubits, _real_bytes(network, limits))
-    if count > fitting:
-        # Every group evolves the graph state again, and all of it once more for the gradient.
-        groups = -(-count // (fitting - 1))
-        cost = cost * (1.25 * (count + groups) / count)
-    return dataclasses.replace(cost, memory=column * max(_LEAST_COLUMNS, min(count, fitting)))
+from trainer.simulators.structure.gates import Network
+from trainer.simulators.structure.groups import collect, fuse
+from trainer.simulators.structure.ring import ring_edges
 
 
 def create(network: Network, limits: Limits) -> "StateVector":
@@ -53,54 +27,9 @@ def create(network: Network, limits: Limits) -> "StateVector":
     Raises:
         ConfigError: not even a few states fit.
     """
-    if network.qubits > STATEVECTOR_MAX_QUBITS:
-        raise ConfigError(
-            f"qubits: must be at most {STATEVECTOR_MAX_QUBITS} with simulator statevector, which holds 2^qubits "
-            f"amplitudes. Given: {network.qubits}"
-        )
-    column = _column_bytes(network, limits)
-    columns = int(limits.memory // column)
-    if columns < _LEAST_COLUMNS:
-        raise ConfigError(
-            f"qubits: simulator statevector needs {in_words(_LEAST_COLUMNS * column)} for the least it can work "
-            f"with; memory_gib gives it {in_words(limits.memory)}. Given: {network.qubits}"
-        )
-    return StateVector(network, columns, tf.float64 if _real_bytes(network, limits) == 8 else tf.float32)
-
-
-def by_qubit(qubits: int, batch: int, replicas: int) -> bool:
-    """Whether replicas that share a step by qubit spare more amplitudes than they have more samples to look at."""
-    by_sample = _states_by_sample(qubits, batch, replicas)
-    # Each then reads the whole batch, of which what is not its own weighs nothing.
-    more_samples = batch - -(-batch // replicas)
-    return (by_sample - _states_by_qubit(qubits, replicas)) << qubits > more_samples
-
-
-def _states(qubits: int, batch: int, replicas: int) -> int:
-    """Return how many states a replica evolves in a step."""
-    if by_qubit(qubits, batch, replicas):
-        return _states_by_qubit(qubits, replicas)
-    return _states_by_sample(qubits, batch, replicas)
-
-
-def _states_by_sample(qubits: int, batch: int, replicas: int) -> int:
-    return min(-(-batch // replicas), 1 + qubits)
-
-
-def _states_by_qubit(qubits: int, replicas: int) -> int:
-    return 1 + -(-qubits // replicas)
-
-
-def _few_amplitudes(qubits: int) -> bool:
-    return (1 + qubits) << qubits <= _FEW_AMPLITUDES
-
-
-def _real_bytes(network: Network, limits: Limits) -> int:
-    return 8 if _few_amplitudes(network.qubits) else limits.real_bytes
-
-
-def _column_bytes(network: Network, limits: Limits) -> float:
-    return 2.0**network.qubits * 2 * _real_bytes(network, limits) * _COPIES
+    check(network, limits)
+    dtype = tf.float64 if real_bytes(network, limits) == 8 else tf.float32
+    return StateVector(network, columns(network, limits), dtype)
 
 
 class StateVector:
@@ -113,10 +42,10 @@ class StateVector:
         self.network = network
         self._qubits, self._readouts = network.qubits, network.readouts
         self._columns, self._dtype = columns, dtype
-        self.large = not _few_amplitudes(network.qubits)
+        self.large = not few_amplitudes(network.qubits)
         self._groups = collect(fuse(network.gates))
         self._unitaries = Unitaries(self._groups, network.parameters)
-        self._edges = excitations.ring_edges(self._qubits)
+        self._edges = ring_edges(self._qubits)
         self._masks = excitations.flip_masks(self._qubits, self._edges, range(self._qubits))
 
     def by_qubit(self, batch: int, replicas: int) -> bool:

@@ -12,8 +12,8 @@ import tensorflow as tf
 from trainer import data
 from trainer.config import ExperimentConfig
 from trainer.errors import RetryableError
-from trainer.expectation import expectation
 from trainer.folders import only_writer
+from trainer.planning.expectation import expectation
 from trainer.startup import start_compiler
 from trainer.training import checkpoints
 from trainer.training.checkpoints import Checkpoint

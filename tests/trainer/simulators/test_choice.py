@@ -1,7 +1,6 @@
 """Which simulator is taken, and what it would cost, without running one."""
 
 import functools
-import itertools
 import logging
 
 import pytest
@@ -9,9 +8,9 @@ import pytest
 from trainer import simulators
 from trainer.errors import ConfigError
 from trainer.quantum import circuits
-from trainer.simulators import Limits, choice, statevector, window
-from trainer.simulators.cost import NOMINAL, Cost
-from trainer.simulators.gates import Network, read_network
+from trainer.simulators import Limits, choice, costs, statevector, window
+from trainer.simulators.costs.cost import Cost
+from trainer.simulators.structure.gates import Network, read_network
 
 LIMITS = Limits(memory=2**31, batch=32)
 
@@ -58,7 +57,7 @@ def test_what_nothing_can_run_is_refused_in_one_line(gib: int) -> None:
 def test_a_simulator_that_does_not_fit_is_not_taken() -> None:
     """State vectors would be faster for `hybrid` at n = 11, which no memory for two of them rules out."""
     network = network_of("hybrid", 11)
-    least = 2 * statevector._column_bytes(network, LIMITS)
+    least = 2 * costs.statevector._column_bytes(network, LIMITS)
     needs = {estimate.simulator: estimate.cost.memory for estimate in choice.estimates(network, LIMITS)}
     assert needs["window"] < least or needs["tfq"] < least
     estimates = choice.estimates(network, Limits(memory=least - 1, batch=32))
@@ -66,25 +65,6 @@ def test_a_simulator_that_does_not_fit_is_not_taken() -> None:
     assert not fits["statevector"]
     taken = choice.cheapest(estimates, network, Limits(memory=least - 1, batch=32))
     assert taken.fits
-
-
-def test_windows_cost_no_more_on_a_longer_ring() -> None:
-    costs = [window.estimate(network_of("hybrid", qubits), LIMITS) for qubits in (24, 64, 256)]
-    assert costs[0].memory == costs[1].memory == costs[2].memory
-    assert costs[0].kernels == costs[1].kernels == costs[2].kernels
-    # Only samples are put together from more readouts.
-    assert NOMINAL.seconds(costs[1]) < 1.05 * NOMINAL.seconds(costs[0])
-    assert NOMINAL.seconds(costs[2]) < 1.3 * NOMINAL.seconds(costs[0])
-
-
-@pytest.mark.parametrize("model", ["hybrid", "deep"])
-def test_state_vectors_cost_twice_as_much_with_every_qubit(model: str) -> None:
-    limits = Limits(memory=2.0**60, batch=1000, real_bytes=8)
-    costs = [statevector.estimate(network_of(model, qubits), limits) for qubits in range(6, 26)]
-    for fewer, more in itertools.pairwise(costs):
-        assert more.memory > 2 * fewer.memory
-    for fewer, more in zip(costs, costs[2:], strict=False):
-        assert more.flops >= 4 * fewer.flops
 
 
 @pytest.mark.parametrize("name", ["window", "statevector", "tfq"])
@@ -95,6 +75,6 @@ def test_larger_batches_never_cost_less(name: str) -> None:
         )
         return estimate.cost
 
-    assert cost(1).flops <= cost(8).flops <= cost(32).flops <= cost(4096).flops
+    assert cost(1).operations <= cost(8).operations <= cost(32).operations <= cost(4096).operations
     # Beyond the states that all samples span, only TensorFlow Quantum evolves more.
-    assert (cost(4096).flops > 10 * cost(32).flops) == (name == "tfq")
+    assert (cost(4096).operations > 10 * cost(32).operations) == (name == "tfq")

@@ -1,7 +1,5 @@
 """State vectors under groups of blocks: cirq's unitary on every basis state, and its gradient."""
 
-import itertools
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,9 +8,9 @@ from hypothesis import given, settings
 from tests.trainer.simulators.drawn import Complex, ansatzes, assert_equal_up_to_phase, repeatable, unitary
 from trainer.quantum import circuits
 from trainer.quantum.circuits import Ansatz
-from trainer.simulators.blocks import fuse
-from trainer.simulators.evolution import Unitaries, collect, evolve, on_last, real_forms
-from trainer.simulators.gates import Network, read_network
+from trainer.simulators.evolution import Unitaries, evolve, on_last, real_forms
+from trainer.simulators.structure.gates import Network, read_network
+from trainer.simulators.structure.groups import collect, fuse
 
 
 def basis_states(qubits: int, dtype: tf.DType = tf.float64) -> tf.Tensor:
@@ -43,24 +41,6 @@ def test_basis_states_become_the_columns_of_cirqs_unitary(drawn: tuple[Ansatz, i
     values = np.random.default_rng(0).uniform(-2, 2, len(ansatz.symbols))
     expected = unitary(ansatz.circuit, ansatz.symbols, values, qubits)
     assert_equal_up_to_phase(columns(network, tf.constant(values, tf.float64)), expected)
-
-
-@given(ansatzes(most=12))
-@repeatable
-def test_groups_hold_every_block_in_order_on_four_qubits_at_most(drawn: tuple[Ansatz, int]) -> None:
-    ansatz, qubits = drawn
-    blocks = fuse(read_network(ansatz, circuits.ring(qubits)).gates)
-    groups = collect(blocks)
-    collected = [block for group in groups for block in group.blocks]
-    assert sorted(map(id, collected)) == sorted(map(id, blocks))
-    for qubit in range(qubits):
-        assert [id(b) for b in collected if qubit in b.qubits] == [id(b) for b in blocks if qubit in b.qubits]
-    for group in groups:
-        assert list(group.qubits) == sorted({qubit for block in group.blocks for qubit in block.qubits})
-        assert len(group.qubits) <= 4
-    # Neighbours that would fit into one are one.
-    for one, other in itertools.pairwise(groups):
-        assert len({*one.qubits, *other.blocks[0].qubits}) > 4
 
 
 @pytest.mark.parametrize(("model", "qubits"), [("hybrid", 7), ("deep", 8)])

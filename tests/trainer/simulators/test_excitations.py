@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from trainer.quantum.circuits import cluster_state, ring
-from trainer.simulators.excitations import flip_masks, ring_edges, sample_states
+from trainer.simulators.excitations import flip_masks, sample_states
+from trainer.simulators.structure.ring import ring_edges
 
 
 @pytest.mark.parametrize("qubits", [4, 5])

@@ -1,5 +1,6 @@
-"""A simulator is one module and one line: whatever is registered is estimated, chosen and created."""
+"""A simulator is two modules and one line: whatever is registered is estimated, chosen and created."""
 
+import sys
 import types
 from typing import get_args
 
@@ -7,10 +8,11 @@ import pytest
 
 from trainer import simulators
 from trainer.config import EXPERIMENT_FIELDS
+from trainer.errors import ConfigError
 from trainer.quantum import circuits
-from trainer.simulators import Limits, choice, registry
-from trainer.simulators.cost import Cost
-from trainer.simulators.gates import Network, read_model
+from trainer.simulators import Limits, choice, registry, window
+from trainer.simulators.costs.cost import Cost
+from trainer.simulators.structure.gates import Network, read_model
 
 LIMITS = Limits(memory=2**30, batch=4)
 ANSATZ, NETWORK = read_model("hybrid", 4)
@@ -21,13 +23,12 @@ def test_the_registry_names_the_simulators_that_an_experiment_can_ask_for() -> N
 
 
 def test_a_registered_simulator_is_estimated_chosen_and_created(monkeypatch: pytest.MonkeyPatch) -> None:
-    window = registry.SIMULATORS["window"]
-
     def estimate(network: Network, limits: Limits, /) -> Cost:
         return Cost(flops=1.0)
 
-    mine = types.SimpleNamespace(estimate=estimate, create=window.create)
+    mine = types.SimpleNamespace(estimate=estimate, check=lambda network, limits: None)
     monkeypatch.setitem(registry.SIMULATORS, "mine", mine)
+    monkeypatch.setitem(sys.modules, "trainer.simulators.mine", window)
     estimates = choice.estimates(NETWORK, LIMITS)
     assert [each.simulator for each in estimates] == ["window", "statevector", "tfq", "mine"]
     assert choice.cheapest(estimates, NETWORK, LIMITS).simulator == "mine"
@@ -37,6 +38,18 @@ def test_a_registered_simulator_is_estimated_chosen_and_created(monkeypatch: pyt
 
 @pytest.mark.parametrize("name", registry.SIMULATORS)
 def test_every_simulator_is_made_in_the_same_way(name: str) -> None:
-    simulator = registry.SIMULATORS[name]
-    assert 0 < simulator.estimate(NETWORK, LIMITS).memory < LIMITS.memory
-    assert simulator.create(NETWORK, LIMITS).name == name
+    costs = registry.SIMULATORS[name]
+    assert 0 < costs.estimate(NETWORK, LIMITS).memory < LIMITS.memory
+    costs.check(NETWORK, LIMITS)
+    assert registry.load(name).create(NETWORK, LIMITS).name == name
+
+
+@pytest.mark.parametrize("name", ["window", "statevector"])
+def test_what_does_not_fit_is_refused_in_the_same_words_before_and_when_it_is_created(name: str) -> None:
+    limits = Limits(memory=1.0, batch=4)
+    refusals = []
+    for refuse in (registry.SIMULATORS[name].check, registry.load(name).create):
+        with pytest.raises(ConfigError, match=f"^qubits: .*simulator {name}") as error:
+            refuse(NETWORK, limits)
+        refusals.append(str(error.value))
+    assert refusals[0] == refusals[1]

@@ -7,15 +7,14 @@ import tensorflow as tf
 from tests import reference
 from tests.trainer.simulators.drawn import Floats
 from tests.trainer.simulators.step import step
-from trainer.errors import ConfigError
 from trainer.quantum import circuits
-from trainer.simulators import Batch, Limits, statevector
+from trainer.simulators import Batch, Limits, costs, statevector
 from trainer.simulators.evolution import evolve
-from trainer.simulators.gates import Network, read_network
+from trainer.simulators.structure.gates import Network, read_network
 
 QUBITS = 5
 # As many bytes as the sweeps take for a state vector of complex64.
-COLUMN = 2**QUBITS * 8 * statevector._COPIES
+COLUMN = 2**QUBITS * 8 * costs.statevector._COPIES
 RANDOM = np.random.default_rng(0)
 PARAMETERS = RANDOM.uniform(0, 2, 21)
 # No more samples than qubits are evolved themselves, more through what they span.
@@ -38,7 +37,7 @@ def weights_of(size: int) -> Floats:
 @pytest.fixture(autouse=True)
 def as_with_many_qubits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few qubits take what only more do otherwise: complex64."""
-    monkeypatch.setattr(statevector, "_FEW_AMPLITUDES", 0)
+    monkeypatch.setattr(costs.statevector, "FEW_AMPLITUDES", 0)
 
 
 @pytest.mark.parametrize("columns", [2, 4])
@@ -62,29 +61,7 @@ def test_little_memory_splits_a_batch_and_changes_nothing(
     assert 0 < max(held) <= columns
     np.testing.assert_allclose(readouts, expected_readouts, atol=1e-6)
     np.testing.assert_allclose(gradient, expected_gradient, atol=1e-5 * np.abs(expected_gradient).max())
-    assert statevector.estimate(network, limits).memory <= limits.memory
-
-
-def test_split_batches_cost_more_and_memory_stays_within_its_limit() -> None:
-    network = network_of(12)
-    free, bound = (statevector.estimate(network, Limits(memory=memory, batch=32)) for memory in (2**31, 2**20))
-    assert bound.memory <= 2**20 < free.memory
-    assert bound.flops > 1.25 * free.flops
-
-
-def test_two_states_must_fit() -> None:
-    network = network_of(QUBITS)
-    with pytest.raises(ConfigError, match=r"^qubits: .*statevector needs 5 KiB .*memory_gib gives it 5 KiB. Given: 5$"):
-        statevector.create(network, Limits(memory=2 * COLUMN - 1, batch=32))
-    # Twice the bytes for numbers of twice the digits.
-    statevector.create(network, Limits(memory=2 * COLUMN, batch=32))
-    with pytest.raises(ConfigError, match=r"needs 10 KiB"):
-        statevector.create(network, Limits(memory=2 * COLUMN, batch=32, real_bytes=8))
-
-
-def test_more_amplitudes_than_can_be_numbered_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"^qubits: must be at most 30 with simulator statevector.* Given: 31$"):
-        statevector.create(network_of(31), Limits(memory=2.0**60, batch=32))
+    assert costs.statevector.estimate(network, limits).memory <= limits.memory
 
 
 def test_complex128_is_closer_than_complex64_and_taken_where_it_costs_nothing(
@@ -140,29 +117,3 @@ def test_shares_of_the_qubits_add_up_to_the_whole(shares: list[list[int]], colum
         assert np.isfinite(shared).all()
         total += of_share
     np.testing.assert_allclose(total, gradient, atol=1e-8)
-
-
-@pytest.mark.parametrize(
-    ("qubits", "batch", "replicas", "by_qubit", "states"),
-    [
-        (16, 32, 1, False, 17),
-        (16, 32, 2, True, 9),
-        (16, 256, 4, True, 5),
-        (16, 32, 5, True, 5),
-        # More replicas than qubits: some have nothing to do.
-        (16, 256, 64, True, 2),
-        # Few samples are fewer states than the flipped ones of a replica's qubits.
-        (16, 8, 2, False, 4),
-        (16, 32, 32, False, 1),
-        # Little is spared where states are short, and every replica would look at all samples.
-        (4, 10_000, 2, False, 5),
-    ],
-)
-def test_replicas_share_by_qubit_where_they_then_evolve_fewer_states(
-    qubits: int, batch: int, replicas: int, by_qubit: bool, states: int
-) -> None:
-    assert statevector.by_qubit(qubits, batch, replicas) == by_qubit
-    network = network_of(qubits)
-    limits = Limits(memory=2**31, batch=batch, replicas=replicas)
-    column = statevector._column_bytes(network, limits)
-    assert statevector.estimate(network, limits).memory == max(2, states) * column

@@ -9,7 +9,7 @@ import sympy
 import tensorflow as tf
 
 from tests.trainer.simulators import drawn
-from tests.trainer.simulators.test_gates import ONE_QUBIT, TWO_QUBITS, A, B, C, Q
+from tests.trainer.simulators.structure.test_gates import ONE_QUBIT, TWO_QUBITS, A, B, C, Q
 from trainer import simulators
 from trainer.errors import ConfigError, one_line
 from trainer.quantum.circuits import Ansatz

@@ -1,7 +1,5 @@
 """Windows against cirq where no built-in circuit leads: gates across windows, any circuit, few readouts."""
 
-from typing import Any
-
 import cirq
 import numpy as np
 import pytest
@@ -12,13 +10,13 @@ from hypothesis import given, settings
 from tests.trainer.simulators import drawn
 from tests.trainer.simulators.drawn import Floats, ansatzes, repeatable
 from tests.trainer.simulators.step import step
-from tests.trainer.simulators.test_cones import bridged
+from tests.trainer.simulators.structure.test_cones import bridged
 from trainer import simulators
-from trainer.errors import ConfigError
 from trainer.quantum import circuits
 from trainer.quantum.circuits import Ansatz
-from trainer.simulators import Batch, Limits, cones, window
-from trainer.simulators.gates import read_network
+from trainer.simulators import Batch, Limits, costs, window
+from trainer.simulators.structure.gates import read_network
+from trainer.simulators.structure.readouts import find_readouts
 
 LIMITS = Limits(memory=2**31, batch=32)
 
@@ -93,14 +91,6 @@ def test_a_circuit_without_parameters_is_one_too(name: str) -> None:
     np.testing.assert_allclose(readouts, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize(("qubits", "kinds"), [(24, 2), (64, 2), (1024, 2), (23, 5), (203, 5)])
-def test_kinds_of_readouts_do_not_grow_with_the_ring(qubits: int, kinds: int) -> None:
-    readouts = window.find_readouts(read_network(circuits.build("hybrid", qubits), circuits.ring(qubits)))
-    assert len(readouts.kinds) == kinds
-    # Of a sample, a few readouts change.
-    assert readouts.reached.shape == (qubits, 4 if kinds == 2 else 5)
-
-
 def operations(qubits: int) -> int:
     """Return how many operations the readouts and their gradient are made of."""
     network = read_network(circuits.build("hybrid", qubits), circuits.ring(qubits))
@@ -125,38 +115,11 @@ def test_the_program_hardly_grows_with_kinds_and_not_with_the_ring() -> None:
     assert odd < 2 * even
 
 
-@pytest.mark.parametrize(("even", "odd"), [(64, 63), (1024, 1023)])
-def test_a_cone_is_looked_into_once_a_kind_and_at_the_seam(
-    even: int, odd: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked_into = []
-    canonical = cones._canonical
-
-    def counted(*arguments: Any) -> Any:
-        looked_into.append(arguments)
-        return canonical(*arguments)
-
-    monkeypatch.setattr(cones, "_canonical", counted)
-    for qubits, most in ((even, 60), (odd, 100)):
-        looked_into.clear()
-        window.find_readouts(read_network(circuits.build("hybrid", qubits), circuits.ring(qubits)))
-        assert len(looked_into) < most
-
-
-def test_the_same_network_is_split_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_network_is_split_once() -> None:
     network = read_network(circuits.build("hybrid", 24), circuits.ring(24))
-    found = window.find_readouts(network)
-    window.estimate(network, LIMITS)
+    found = find_readouts(network)
+    costs.window.estimate(network, LIMITS)
     assert window.create(network, LIMITS)._readouts is found
-
-
-@pytest.mark.parametrize(("qubits", "need"), [(32, "[0-9.e+]+ TiB"), (129, "more than any machine has")])
-def test_light_cones_that_are_too_wide_are_refused(qubits: int, need: str) -> None:
-    network = read_network(circuits.build("deep", qubits), circuits.ring(qubits))
-    with pytest.raises(
-        ConfigError, match=rf"^qubits: .*too wide.*window.*{need}; memory_gib gives it 2 GiB. Given: {qubits}$"
-    ):
-        window.create(network, LIMITS)
 
 
 def test_readouts_that_are_data_alone_need_no_gate() -> None:

@@ -1,24 +1,19 @@
 """What a training is expected to take, before its first epoch: counted rather than measured, so it takes no time."""
 
 import dataclasses
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from trainer.config import ExperimentConfig
 from trainer.errors import ConfigError
-from trainer.model import limits
+from trainer.limits import limits
+from trainer.planning.machine import NOMINAL_MACHINE, expected_seconds
 from trainer.simulators import choice
 from trainer.simulators.choice import Estimate
-from trainer.simulators.cost import NOMINAL, Speed, in_words
-from trainer.simulators.gates import Network
+from trainer.simulators.costs.cost import in_words
+from trainer.simulators.structure.gates import Network
 
-# The share of a training step's work on states, forward and back, that a step without a gradient does.
-_FORWARD = 0.25
-# A reduction over workers, each on a machine of its own: two trips through a data centre's network.
-_REDUCTION_SECONDS = 1e-3
-# Seconds besides the states: of each step, and of an epoch's checkpoint and events. Measured on two cores.
-_STEP_SECONDS = 3e-4
-_EPOCH_SECONDS = 0.05
+# Seconds of an epoch's checkpoint and events. Measured on two cores.
+_WRITING_SECONDS = 0.05
 # Smaller gains are not worth a line.
 _MUCH, _WORTH_SECONDS = 2.0, 10.0
 # Numbers of workers that are compared. More do not pay that make an epoch shorter by less than this share.
@@ -65,7 +60,7 @@ class Expectation:
 def expectation(config: ExperimentConfig, network: Network, simulator: str, epochs: int) -> Expectation:
     """Return what to expect of an experiment whose states this simulator evolves, with so many epochs to go."""
     estimate = estimate_with(config, network, simulator, config.workers)
-    seconds = _epoch_seconds(config, estimate)
+    seconds = _seconds(config, network, estimate)
     faster = next(
         (
             faster
@@ -85,11 +80,6 @@ def estimate_with(config: ExperimentConfig, network: Network, simulator: str, wo
     return next(each for each in estimates if each.simulator == simulator)
 
 
-def reductions_of(updates: int, workers: int) -> float:
-    """Return the seconds that workers spend on reductions in an epoch: one an update, one for validation."""
-    return (updates + 1) * _REDUCTION_SECONDS if workers > 1 else 0.0
-
-
 def paying_workers(seconds: Mapping[int, float]) -> int:
     """Return from where on more workers do not pay, of the seconds of an epoch by their number."""
     least = min(seconds.values())
@@ -107,19 +97,13 @@ def _enough(
     """Return how many workers would do, None where there are no more or nobody needs to be told."""
     if config.workers == 1 or (faster and faster.word == "workers"):
         return None
-    seconds = {
-        workers: _epoch_seconds(_with(config, "workers", workers), estimate_with(config, network, simulator, workers))
-        for workers in {*WORKERS, config.workers}
-        if workers <= config.workers
-    }
+    seconds = {}
+    for workers in sorted({*WORKERS, config.workers}):
+        if workers <= config.workers:
+            estimate = estimate_with(config, network, simulator, workers)
+            seconds[workers] = _seconds(_with(config, "workers", workers), network, estimate)
     enough = paying_workers(seconds)
     return enough if enough < config.workers and seconds[config.workers] * epochs >= _WORTH_SECONDS else None
-
-
-def seconds_on_states(estimate: Estimate, speed: Speed, steps: Sequence[int]) -> float:
-    """Return the seconds that a machine of this speed spends on states in an epoch of training and validation steps."""
-    train, validation = steps
-    return (train + _FORWARD * validation) * speed.seconds(estimate.cost)
 
 
 def in_time(seconds: float) -> str:
@@ -152,7 +136,7 @@ def _fastest(config: ExperimentConfig, network: Network, words: Iterator[tuple[s
     for word, value in words:
         changed = _with(config, word, value)
         if estimate := _chosen(changed, network):
-            seconds = _epoch_seconds(changed, estimate)
+            seconds = _seconds(changed, network, estimate)
             faster.append(Faster(word, value, seconds, same_training=word != "batch_size"))
     return min(faster, key=lambda each: each.epoch_seconds, default=None)
 
@@ -174,8 +158,5 @@ def _chosen(config: ExperimentConfig, network: Network) -> Estimate | None:
         return None
 
 
-def _epoch_seconds(config: ExperimentConfig, estimate: Estimate) -> float:
-    counts = config.split_counts
-    train, validation = (math.ceil(count / config.batch_size) for count in (counts.train, counts.validation))
-    around = (train + validation) * _STEP_SECONDS + reductions_of(train, config.workers)
-    return _EPOCH_SECONDS + around + seconds_on_states(estimate, NOMINAL, (train, validation))
+def _seconds(config: ExperimentConfig, network: Network, estimate: Estimate) -> float:
+    return _WRITING_SECONDS + expected_seconds(config, len(network.readouts), estimate, NOMINAL_MACHINE)

@@ -13,7 +13,7 @@ from trainer import simulators
 from trainer.errors import ConfigError, one_line
 from trainer.quantum.circuits import Ansatz, ring
 from trainer.simulators import Limits
-from trainer.simulators.gates import Gate, read_gates, read_network
+from trainer.simulators.structure.gates import Gate, read_gates, read_network
 
 QUBITS = 5
 Q = ring(QUBITS)

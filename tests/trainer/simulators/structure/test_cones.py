@@ -9,10 +9,10 @@ import sympy
 
 from trainer.quantum import circuits
 from trainer.quantum.circuits import Ansatz
-from trainer.simulators import cones
-from trainer.simulators.cones import Cone, Lattice, Split
-from trainer.simulators.excitations import ring_edges
-from trainer.simulators.gates import Gate, Network, read_network
+from trainer.simulators.structure import cones
+from trainer.simulators.structure.cones import Cone, Lattice, Split
+from trainer.simulators.structure.gates import Gate, Network, read_network
+from trainer.simulators.structure.ring import ring_edges
 
 
 def network_of(qubits: int, model: str = "hybrid") -> Network:

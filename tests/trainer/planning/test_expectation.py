@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from trainer.config import from_mapping
-from trainer.expectation import Expectation, expectation, in_time, paying_workers
-from trainer.simulators.gates import read_model
+from trainer.planning.expectation import Expectation, expectation, in_time, paying_workers
+from trainer.simulators.structure.gates import read_model
 
 
 def expected(ran: str, **words: Any) -> Expectation:

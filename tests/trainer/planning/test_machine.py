@@ -1,0 +1,56 @@
+"""Seconds of an epoch follow from counts and the rates of a machine."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from trainer.config import ExperimentConfig, from_mapping
+from trainer.planning.machine import Machine, expected_seconds, steps_of
+from trainer.simulators.choice import Estimate
+from trainer.simulators.costs.cost import Cost, Speed
+
+# Whose kernels take a millisecond; nothing else takes any time.
+SLOW = Machine(
+    Speed(flops=1e30, traffic=1e30, few_flops=1e30, kernel_seconds=1e-3), call_seconds=0.0, sample_seconds=0.0
+)
+
+
+def config_of(**words: Any) -> ExperimentConfig:
+    return from_mapping({"qubits": 8, "rounds": 100, "batch_size": 32, "workers": 1, "strategy": "none", **words})
+
+
+def seconds(machine: Machine, readouts: int = 4, **words: Any) -> float:
+    return expected_seconds(config_of(**words), readouts, Estimate("window", Cost(kernels=1.0), fits=True), machine)
+
+
+def test_a_step_without_a_gradient_takes_a_quarter() -> None:
+    """560 training samples and 120 of validation."""
+    assert steps_of(config_of()) == (18, 4)
+    assert seconds(SLOW) == pytest.approx((18 + 0.25 * 4) * 1e-3)
+
+
+def test_training_and_validation_are_entered_once_each() -> None:
+    entered = dataclasses.replace(SLOW, call_seconds=1.0)
+    assert seconds(entered) - seconds(SLOW) == pytest.approx(2.0)
+
+
+def test_every_training_sample_is_brought_into_order() -> None:
+    ordered = dataclasses.replace(SLOW, sample_seconds=1.0)
+    assert seconds(ordered) - seconds(SLOW) == pytest.approx(560.0)
+
+
+def test_workers_reduce_once_an_update_and_once_for_validation() -> None:
+    assert seconds(SLOW, workers=2, strategy="multi_worker") - seconds(SLOW) == pytest.approx(19e-3)
+
+
+def test_the_hidden_layer_takes_longer_with_readouts_units_and_samples_and_one_readout_has_none() -> None:
+    machine = Machine(
+        Speed(flops=1e30, traffic=1e30, few_flops=1e6, kernel_seconds=0.0), call_seconds=0.0, sample_seconds=0.0
+    )
+    assert seconds(machine, readouts=1) == pytest.approx(0.0, abs=1e-12)
+    plain = seconds(machine)
+    assert seconds(machine, readouts=500) > 10 * plain
+    assert seconds(machine, hidden_units=80) == pytest.approx(10 * plain)
+    # Half of the steps, of twice as many samples.
+    assert seconds(machine, batch_size=64) == pytest.approx(plain, rel=0.1)

@@ -1,0 +1,29 @@
+"""What windows cost, and when they are refused."""
+
+import pytest
+
+from trainer.errors import ConfigError
+from trainer.simulators.costs import window
+from trainer.simulators.costs.cost import NOMINAL
+from trainer.simulators.interface import Limits
+from trainer.simulators.structure.gates import read_model
+
+LIMITS = Limits(memory=2**31, batch=32)
+
+
+def test_windows_cost_no_more_on_a_longer_ring() -> None:
+    costs = [window.estimate(read_model("hybrid", qubits)[1], LIMITS) for qubits in (24, 64, 256)]
+    assert costs[0].memory == costs[1].memory == costs[2].memory
+    assert costs[0].kernels == costs[1].kernels == costs[2].kernels
+    # Only samples are put together from more readouts. Measured: 1.1 and 2 times as long.
+    assert NOMINAL.seconds(costs[1]) < 1.1 * NOMINAL.seconds(costs[0])
+    assert NOMINAL.seconds(costs[2]) < 1.6 * NOMINAL.seconds(costs[0])
+
+
+@pytest.mark.parametrize(("qubits", "need"), [(32, "[0-9.e+]+ TiB"), (129, "more than any machine has")])
+def test_light_cones_that_are_too_wide_are_refused(qubits: int, need: str) -> None:
+    _, network = read_model("deep", qubits)
+    with pytest.raises(
+        ConfigError, match=rf"^qubits: .*too wide.*window.*{need}; memory_gib gives it 2 GiB. Given: {qubits}$"
+    ):
+        window.check(network, LIMITS)

@@ -1,0 +1,56 @@
+"""How fast a machine is, and the seconds of an epoch on it: counted work over rates."""
+
+import dataclasses
+import math
+
+from trainer.config import ExperimentConfig
+from trainer.simulators.choice import Estimate
+from trainer.simulators.costs.cost import NOMINAL, Cost, Speed
+
+# The share of a training step's work, forward and back, that a step without a gradient does.
+_FORWARD = 0.25
+# A reduction over workers, each on a machine of its own: two trips through a data centre's network.
+_REDUCTION_SECONDS = 1e-3
+# Programs that an epoch enters: training and validation.
+_CALLS = 2
+# Operations of a weight of the hidden layer for each sample, forward and back, in time. A hidden unit's activation
+# takes as long as so many weights. Measured at 4 to 512 readouts and batches of 32 to 4,096.
+_WEIGHT_FLOPS, _ACTIVATION = 8, 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """How fast it takes the steps of an epoch, the seconds of entering a program, and of ordering each sample."""
+
+    speed: Speed
+    call_seconds: float
+    sample_seconds: float
+
+
+# Two cores of a present-day machine.
+NOMINAL_MACHINE = Machine(NOMINAL, call_seconds=5e-4, sample_seconds=1e-7)
+
+
+def steps_of(config: ExperimentConfig) -> tuple[int, int]:
+    """Return the training and the validation steps of an epoch."""
+    counts = config.split_counts
+    return math.ceil(counts.train / config.batch_size), math.ceil(counts.validation / config.batch_size)
+
+
+def expected_seconds(config: ExperimentConfig, readouts: int, estimate: Estimate, machine: Machine) -> float:
+    """Return the seconds of an epoch of training and validation, without its checkpoint and events.
+
+    Of a network of so many readouts, whose states take each worker what is estimated, on machines like this one.
+    """
+    train, validation = steps_of(config)
+    step = machine.speed.seconds(estimate.cost + _hidden_layer(config, readouts))
+    # One reduction an update, one for validation.
+    reductions = (train + 1) * _REDUCTION_SECONDS if config.workers > 1 else 0.0
+    before = _CALLS * machine.call_seconds + config.split_counts.train * machine.sample_seconds
+    return before + (train + _FORWARD * validation) * step + reductions
+
+
+def _hidden_layer(config: ExperimentConfig, readouts: int) -> Cost:
+    """Return the cost of the hidden layer for a worker's samples of a step; a single readout needs none."""
+    weights = config.hidden_units * (readouts + _ACTIVATION) if readouts > 1 else 0
+    return Cost(few_flops=float(_WEIGHT_FLOPS * math.ceil(config.batch_size / config.workers) * weights))

@@ -1,0 +1,99 @@
+"""What an experiment will cost, before it runs: counted first, then told in seconds of a machine. No TensorFlow."""
+
+import dataclasses
+
+from trainer.config import ExperimentConfig
+from trainer.limits import limits
+from trainer.planning.expectation import WORKERS, estimate_with
+from trainer.planning.machine import Machine, expected_seconds, steps_of
+from trainer.simulators import choice
+from trainer.simulators.choice import Estimate
+from trainer.simulators.registry import SIMULATORS
+from trainer.simulators.structure.gates import Network, read_model
+from trainer.simulators.structure.readouts import find_readouts
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """What an experiment does: samples, steps and circuits of an epoch, readouts, and each simulator's estimate.
+
+    `cones` holds the qubits of the independent parts of every kind of readout, traced out ones included; `by_workers`
+    the estimates of the chosen simulator.
+    """
+
+    samples: int
+    train_steps: int
+    validation_steps: int
+    circuits: int
+    readouts: int
+    cones: tuple[tuple[int, ...], ...]
+    estimates: tuple[Estimate, ...]
+    chosen: Estimate
+    by_workers: dict[int, Estimate]
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """Seconds of an epoch on a machine with each simulator, and with the chosen one by the number of workers."""
+
+    by_simulator: dict[str, float]
+    chosen: float
+    by_workers: dict[int, float]
+
+
+def count(config: ExperimentConfig) -> Counts:
+    """Count what an experiment does.
+
+    Raises:
+        ConfigError: the experiment cannot run.
+
+    >>> from trainer.config import from_mapping
+    >>> counts = count(from_mapping({"qubits": 4, "rounds": 10}))
+    >>> counts.samples, counts.train_steps, counts.readouts, counts.chosen.simulator
+    (40, 1, 2, 'statevector')
+    >>> list(counts.by_workers)
+    [1, 2, 4, 8, 16, 32]
+    """
+    _, network = read_model(config.model, config.qubits)
+    own = limits(config)
+    if config.simulator != "auto":
+        SIMULATORS[config.simulator].check(network, own)
+    estimates = choice.estimates(network, own)
+    cheapest = choice.cheapest(estimates, network, own).simulator
+    name = cheapest if config.simulator == "auto" else config.simulator
+    train_steps, validation_steps = steps_of(config)
+    splits = config.split_counts
+    return Counts(
+        samples=config.rounds * config.qubits,
+        train_steps=train_steps,
+        validation_steps=validation_steps,
+        circuits=splits.train + splits.validation,
+        readouts=len(network.readouts),
+        cones=_cones(network),
+        estimates=estimates,
+        chosen=next(estimate for estimate in estimates if estimate.simulator == name),
+        by_workers={
+            workers: estimate_with(config, network, name, workers)
+            for workers in WORKERS
+            if workers <= config.batch_size
+        },
+    )
+
+
+def predict(config: ExperimentConfig, counts: Counts, machine: Machine) -> Prediction:
+    """Tell what was counted of an experiment in seconds of a machine."""
+
+    def seconds(estimate: Estimate, workers: int = config.workers) -> float:
+        return expected_seconds(config.model_copy(update={"workers": workers}), counts.readouts, estimate, machine)
+
+    return Prediction(
+        by_simulator={estimate.simulator: seconds(estimate) for estimate in counts.estimates},
+        chosen=seconds(counts.chosen),
+        by_workers={workers: seconds(estimate, workers) for workers, estimate in counts.by_workers.items()},
+    )
+
+
+def _cones(network: Network) -> tuple[tuple[int, ...], ...]:
+    """Return, for every kind of readout, the qubits of its independent parts, traced out ones included."""
+    kinds = find_readouts(network).kinds
+    return tuple(tuple(part.cone.inner + part.cone.outer for part in kind.parts) for kind in kinds)

@@ -1,0 +1,1 @@
+"""What a training step costs each simulator, and what it refuses, before TensorFlow is loaded."""

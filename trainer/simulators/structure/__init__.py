@@ -1,0 +1,1 @@
+"""What follows from a circuit's structure alone: nothing here computes a state or loads TensorFlow."""

@@ -1,0 +1,115 @@
+"""Every readout of a network split into independent parts, equal ones once, and which samples change it."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from trainer.simulators.structure import cones
+from trainer.simulators.structure.cones import Cone, Split
+from trainer.simulators.structure.gates import Network
+from trainer.simulators.structure.groups import Group, collect, fuse
+from trainer.simulators.structure.ring import ring_edges
+
+# Parts of up to so many amplitudes are evolved as one batch. Measured.
+TOGETHER_AMPLITUDES = 2**10
+
+Places: TypeAlias = npt.NDArray[np.int32]
+
+
+@dataclasses.dataclass(frozen=True)
+class Readouts:
+    """Every readout's kind, and what a sample on a qubit changes.
+
+    Values of all kinds stand in one row: kind k's, from `start[k]` on, are its unexcited value, then those with
+    each qubit of its parts flipped, then the mixed ones (`trainer.simulators.excitations`); last of all a zero.
+    """
+
+    kinds: tuple[Split, ...]
+    unexcited: Places  # int32 (readouts,): the value's place
+    reached: Places  # int32 (qubits, most): readouts that the qubit reaches, filled up with 0
+    flipped: Places  # int32 (qubits, most): the place of the flipped value; the unexcited where filled up
+    mixed: Places  # int32 (qubits, most): the place of the mixed value; that of zero where filled up
+
+
+# Estimates for several batches, and the simulator itself, ask for the same.
+@functools.lru_cache(maxsize=1)
+def find_readouts(network: Network) -> Readouts:
+    """Split every readout of a network; equal ones once.
+
+    Raises:
+        TooWideError: a light cone holds more qubits than could ever be evolved.
+    """
+    lattice = cones.Lattice(network.gates, ring_edges(network.qubits))
+    kinds: dict[tuple[object, ...], _Kind] = {}
+    # Most cones were seen before, and are recognised by identity.
+    kind_of: dict[int, _Kind] = {}
+    places: list[list[tuple[int, int, int]]] = [[] for _ in range(network.qubits)]
+    unexcited, end = [], 0
+    for number, readout in enumerate(network.readouts):
+        cone, where = lattice.cone(readout)
+        if id(cone) not in kind_of:
+            if cone.key not in kinds:
+                kinds[cone.key] = _Kind(cone, end)
+                end = kinds[cone.key].end
+            kind_of[id(cone)] = kinds[cone.key]
+        kind = kind_of[id(cone)]
+        unexcited.append(kind.start)
+        for slot, label in enumerate(kind.reached, start=kind.start + 1):
+            places[where[label]].append((number, slot, slot + len(kind.reached)))
+    most = max(map(len, places))
+    filled = [[*place, *[(0, unexcited[0], end)] * (most - len(place))] for place in places]
+    table = np.array(filled, np.int32)
+    splits = tuple(kind.split for kind in kinds.values())
+    return Readouts(splits, np.array(unexcited, np.int32), table[..., 0], table[..., 1], table[..., 2])
+
+
+class _Kind:
+    """A kind of readout: its split, the labels of the qubits that reach it, and where its values start and end."""
+
+    def __init__(self, cone: Cone, start: int) -> None:
+        self.split = cones.split(cone)
+        self.reached = [label for part in self.split.parts for label in part.labels[: part.cone.inner]]
+        self.start, self.end = start, start + 1 + 2 * len(self.reached)
+
+
+def groups_of(cone: Cone) -> list[Group]:
+    """Return a cone's gates in groups, first the one that acts first."""
+    return collect(fuse(reversed(cone.gates)))
+
+
+def absorbed(kind: Split) -> Group:
+    """Return the gates that a kind's observable takes in, as one group on all of its targets."""
+    return Group(tuple(range(kind.targets)), tuple(fuse(kind.absorbed)))
+
+
+def alike_parts(kinds: Iterable[Split]) -> list[list[Cone]]:
+    """Return the parts of all kinds, equal ones once, those together that are evolved as one batch."""
+    parts = {part.cone.key: part.cone for kind in kinds for part in kind.parts}
+    return _alike(parts.values(), _shape_of_part)
+
+
+def alike_kinds(kinds: Iterable[Split]) -> list[list[Split]]:
+    """Return the kinds, those together whose values are put together as one batch."""
+    return _alike(kinds, lambda kind: (kind.targets, tuple(part.targets for part in kind.parts)))
+
+
+_Item = TypeVar("_Item")
+
+
+def _alike(items: Iterable[_Item], shape: Callable[[_Item], object]) -> list[list[_Item]]:
+    """Return the items of each shape together."""
+    found: dict[object, list[_Item]] = {}
+    for item in items:
+        found.setdefault(shape(item), []).append(item)
+    return list(found.values())
+
+
+def _shape_of_part(cone: Cone) -> object:
+    # Of large parts, each by itself takes less time.
+    if cone.amplitudes > TOGETHER_AMPLITUDES:
+        return cone.key
+    return cone.targets, cone.inner, cone.outer, tuple(group.qubits for group in groups_of(cone))
