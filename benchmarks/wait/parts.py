@@ -10,14 +10,14 @@ import json
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-_PROGRAMS = {"training_epoch": "training", "measuring_epoch": "validation"}
-# Functions that are compiled, or that call one that is.
-_TRACED = ("epoch", "own_steps", "per_replica")
+# The functions that are compiled, by their names in trainer/training/steps.py.
+_PROGRAMS = ("epoch", "own_steps")
+_FIRST = "the first epoch"
 
 
 class Clock:
@@ -55,61 +55,55 @@ class Clock:
         self._since = now
 
 
-class _Programs:
-    """Tells tracing, compiling and running of the programs of a training apart."""
+class _Traced:
+    """A function of TensorFlow's whose first tracing is counted, on the thread that it happens on."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._program = ""
-        self._function: Callable[..., Any]
+    def __init__(self, made: Any, seconds: list[float]) -> None:
+        self._made, self._seconds = made, seconds
+        self._seen = False
 
-    @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
-        """Watch those that are made in this block."""
-        import tensorflow as tf
+    def get_concrete_function(self, *arguments: Any) -> Any:
+        start = time.thread_time()
+        traced = self._made.get_concrete_function(*arguments)
+        if not self._seen:
+            self._seen = True
+            self._seconds.append(time.thread_time() - start)
+        return traced
 
-        from trainer.training import steps
+    def __call__(self, *arguments: Any) -> Any:
+        if not self._seen:
+            self.get_concrete_function(*arguments)
+        return self._made(*arguments)
 
-        self._function = tf.function
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(mock.patch.object(tf, "function", self._traced))
-            for name, program in _PROGRAMS.items():
-                made = self._made(getattr(steps, name), program)
-                stack.enter_context(mock.patch.object(steps, name, made))
-            yield
 
-    def _traced(self, python_function: Any = None, **options: Any) -> Any:
-        made = self._function(python_function, **options)
-        if getattr(python_function, "__name__", "") not in _TRACED:
-            return made
-        is_traced = False
+@contextlib.contextmanager
+def _tracing_counted(seconds: list[float]) -> Iterator[None]:
+    """Have the seconds of tracing the programs of training and of validation added in this block, in that order."""
+    import tensorflow as tf
 
-        def call(*arguments: Any, **named: Any) -> Any:
-            nonlocal is_traced
-            if not is_traced:
-                is_traced = True
-                with self._clock(f"tracing {self._program}"):
-                    made.get_concrete_function(*arguments, **named)
-            return made(*arguments, **named)
+    function = tf.function
 
-        return call
+    def traced(python_function: Any = None, **options: Any) -> Any:
+        made = function(python_function, **options)
+        is_program = getattr(python_function, "__name__", "") in _PROGRAMS and options.get("jit_compile")
+        return _Traced(made, seconds) if is_program else made
 
-    def _made(self, make: Callable[..., Any], program: str) -> Callable[..., Any]:
-        def made(*arguments: Any, **options: Any) -> Callable[..., Any]:
-            run = make(*arguments, **options)
-            is_compiled = False
+    with mock.patch.object(tf, "function", traced):
+        yield
 
-            def call(*shards: Any, **parts: Any) -> Any:
-                nonlocal is_compiled
-                self._program = program
-                name = "later epochs" if is_compiled else f"compiling {program}"
-                is_compiled = True
-                with self._clock(name):
-                    return run(*shards, **parts)
 
-            return call
+class _Epochs:
+    """Counts the first epoch apart from the others."""
 
-        return made
+    def __init__(self, clock: Clock, epoch: Callable[..., Any]) -> None:
+        self._epoch, self._clock = epoch, clock
+        self.count = 0
+
+    def __call__(self, *arguments: Any) -> Any:
+        with self._clock("later epochs" if self.count else _FIRST):
+            done = self._epoch(*arguments)
+        self.count += 1
+        return done
 
 
 def main() -> None:
@@ -126,8 +120,6 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         with clock("the project's import"):
-            # Before the modules that take the programs by name.
-            stack.enter_context(_Programs(clock).watched())
             from trainer import data
             from trainer.config import from_mapping
             from trainer.results import evaluate, export, report
@@ -141,11 +133,14 @@ def main() -> None:
             (EventLog, "close", "TensorBoard"),
         ):
             setattr(place, name, clock.counted(what, getattr(place, name)))
+        traced: list[float] = []
+        epochs = _Epochs(clock, state.Training.epoch)
+        stack.enter_context(mock.patch.object(state.Training, "epoch", lambda *arguments: epochs(*arguments)))
         config = from_mapping({"strategy": "none", "workers": 1})
         workdir, model = Path(folder, "training"), Path(folder, "model")
         with clock("data"):
             dataset = data.generate(config)
-        with clock("the network, and all else of training"):
+        with clock("the network, and all else of training"), _tracing_counted(traced):
             fit.train(config, dataset, workdir)
         with clock("export"):
             export.export(workdir, model)
@@ -154,7 +149,15 @@ def main() -> None:
         with clock("report"):
             history = load_history(workdir / "history.csv")
             report.report_page(result.description, history, result.samples, result.predictions, result.metrics)
-    print(json.dumps(clock.seconds))
+    print(json.dumps(_parted(clock.seconds, traced, epochs.count)))
+
+
+def _parted(seconds: dict[str, float], traced: Sequence[float], epochs: int) -> dict[str, float]:
+    """Return the seconds with those of the first epoch in their parts."""
+    tracing = dict(zip(("tracing training", "tracing validation"), traced, strict=True))
+    compiling = seconds[_FIRST] - sum(traced) - seconds["later epochs"] / (epochs - 1)
+    rest = {name: value for name, value in seconds.items() if name != _FIRST}
+    return {**rest, **tracing, "compiling both": compiling}
 
 
 if __name__ == "__main__":

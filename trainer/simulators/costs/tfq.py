@@ -16,7 +16,7 @@ from trainer.simulators.structure.gates import Gate, Network, read_gates
 from trainer.startup import loading
 
 # What the library spends on a gate of a sample beside the arithmetic, in kernels of a compiled program: it reads the
-# circuit anew. Measured at 8 to 16 qubits.
+# circuit anew. From the seconds of its steps at 8 to 16 qubits (docs/simulators.md).
 _KERNELS_OF_A_GATE = 7
 
 
