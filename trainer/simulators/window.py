@@ -23,7 +23,7 @@ from trainer.simulators.cost import Cost, evolution, in_words
 from trainer.simulators.evolution import Group, Unitaries, collect, evolve, on_last, real_forms
 from trainer.simulators.gates import Network
 from trainer.simulators.interface import Batch, Limits, Table
-from trainer.simulators.rows import rows_at
+from trainer.simulators.rows import as_input, fixed_rows, rows_at
 
 # Parts are small: they are evolved in complex128, whatever state vectors are.
 _REAL_BYTES = 8
@@ -169,10 +169,10 @@ class Window:
         readouts, (qubits, most) = len(found.unexcited), found.reached.shape
         per_qubit = found.flipped, found.unexcited[found.reached], found.mixed
         places = np.concatenate([found.unexcited, *(part.ravel() for part in per_qubit)])
-        every = rows_at(self._values(parameters)[:, None], self._places[places])[:, 0]
+        every = fixed_rows(self._values(parameters)[:, None], self._places[places])[:, 0]
         unexcited, *parts = tf.split(every, [readouts, *[qubits * most] * 3])
         flipped, before, mixed = (tf.reshape(part, [qubits, most]) for part in parts)
-        return Table(unexcited, tf.constant(found.reached), flipped - before, mixed)
+        return Table(unexcited, as_input(found.reached), flipped - before, mixed)
 
     def _values(self, parameters: tf.Tensor) -> tf.Tensor:
         """Return the values of all kinds, float64, at their `_places`, and last a zero."""
@@ -236,7 +236,7 @@ class _Parts:
         # One row a cone, one column a group of each.
         self.groups = [_groups(cone) for cone in cones]
         # Of small parts they are kept: a program that makes them is a third longer.
-        self._kept = None if cones[0].amplitudes > _FEW_AMPLITUDES else self._states().numpy()
+        self._kept = None if cones[0].amplitudes > _FEW_AMPLITUDES else self._states()
 
     def densities(self, unitaries: Unitaries, forms: Sequence[tf.Tensor]) -> tf.Tensor:
         """Return the targets' matrices, complex128 (parts, rows, d, d): unexcited, flipped and mixed for each qubit.
@@ -245,7 +245,7 @@ class _Parts:
         """
         first = self.cones[0]
         qubits = first.inner + first.outer
-        states = self._states() if self._kept is None else tf.constant(self._kept)
+        states = self._states() if self._kept is None else self._kept
         places = [group.qubits for group in self.groups[0]]
         columns = zip(*self.groups, strict=True)
         every = [
