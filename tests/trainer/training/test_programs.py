@@ -2,14 +2,18 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from trainer import data
 from trainer.config import ExperimentConfig, from_mapping, merge
 from trainer.training import checkpoints
+from trainer.training.batches import shard
 from trainer.training.checkpoints import Checkpoint
 from trainer.training.fit import train
 from trainer.training.programs import Program, Programs, key
+from trainer.training.variables import values_of
 
 WORDS = {"qubits": 4, "rounds": 10, "epochs": 2, "batch_size": 8, "strategy": "none", "workers": 1}
 
@@ -43,6 +47,22 @@ def test_a_training_after_others_ends_with_the_same_weights_to_the_bit(tmp_path:
     assert len({*built, *programs._programs.values()}) == 1
     assert _bits(shared) == _bits(alone)
     assert shared.fresh_mse == alone.fresh_mse
+
+
+def test_to_compile_changes_no_variable_and_leaves_nothing_to_trace() -> None:
+    config = from_mapping(WORDS)
+    samples = data.generate(config)
+    program = Program(config, tf.distribute.get_strategy(), 2)
+    train, validation = (shard(split, config.batch_size, 1) for split in (samples.train, samples.validation))
+    variables = [*program.model.trainable_variables, *program.optimizer.variables]
+    before = values_of(variables)
+    program.compile(train, validation)
+    for value, variable in zip(before, variables, strict=True):
+        np.testing.assert_array_equal(value, variable)
+    program.train(train)
+    program.validate(validation)
+    counts = [epoch._compiled.experimental_get_tracing_count() for epoch in (program.train, program.validate)]
+    assert counts == [1, 1]
 
 
 @pytest.mark.parametrize(
