@@ -1,6 +1,7 @@
 """What trainings of one process share, and that none of their numbers depends on it."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,8 +62,8 @@ def test_to_compile_changes_no_variable_and_leaves_nothing_to_trace() -> None:
         np.testing.assert_array_equal(value, variable)
     program.train(train)
     program.validate(validation)
-    counts = [epoch._compiled.experimental_get_tracing_count() for epoch in (program.train, program.validate)]
-    assert counts == [1, 1]
+    traced: tuple[Any, ...] = (program.train._compiled, program.validate._compiled)
+    assert [function.experimental_get_tracing_count() for function in traced] == [1, 1]
 
 
 @pytest.mark.parametrize(
