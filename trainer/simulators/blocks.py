@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import tensorflow as tf
 
+from trainer.simulators.rows import as_input
 from trainer.simulators.structure.gates import Complex, Exponent, Spectrum
 from trainer.simulators.structure.groups import Block
 
@@ -51,10 +52,10 @@ class Matrices:
 
         For parameters float64 (parameters,).
         """
-        exponents = self._constants + tf.linalg.matvec(self._coefficients, parameters)
-        angles = np.pi * self._phases * exponents[:, :, None]
+        exponents = as_input(self._constants) + tf.linalg.matvec(as_input(self._coefficients), parameters)
+        angles = np.pi * as_input(self._phases) * exponents[:, :, None]
         turns = tf.complex(tf.cos(angles), tf.sin(angles))
-        return product(tf.reduce_sum(turns[..., None, None] * self._projectors, axis=2))
+        return product(tf.reduce_sum(turns[..., None, None] * as_input(self._projectors), axis=2))
 
 
 def product(factors: tf.Tensor) -> tf.Tensor:
@@ -71,12 +72,11 @@ def product(factors: tf.Tensor) -> tf.Tensor:
 
 @tf.custom_gradient
 def _small_product(first: tf.Tensor, second: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
-    """Return the products of small matrices, column by row: compiled, that takes a sixth of tf.matmul's time."""
+    """Return the products of small matrices as sums of products: compiled, that takes a sixth of tf.matmul's time."""
 
     def multiplied(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-        size = first.shape[-1]
-        columns, rows = tf.split(first, size, axis=-1), tf.split(second, size, axis=-2)
-        return tf.add_n([column * row for column, row in zip(columns, rows, strict=True)])
+        # Summed over the last axis: written out column by row, it is three times as long a program.
+        return tf.reduce_sum(first[..., :, None, :] * tf.linalg.matrix_transpose(second)[..., None, :, :], axis=-1)
 
     def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
         return [multiplied(upstream, tf.linalg.adjoint(second)), multiplied(tf.linalg.adjoint(first), upstream)]

@@ -1,10 +1,21 @@
 """Rows of a table, with a gradient that is fast where it is compiled."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+
+
+def as_input(array: npt.NDArray[Any]) -> tf.Tensor:
+    """Return an array as what compiled programs are given, instead of as a part of them.
+
+    A program that holds more than 10,000 bytes of one constant is turned into machine code on one core only
+    (HasLargeConstants in xla/service/cpu/cpu_compiler.cc).
+    """
+    with tf.init_scope():
+        return tf.constant(array)
 
 
 def chosen_rows(table: tf.Tensor, places: npt.NDArray[np.int32], constant: int) -> tf.Tensor:
@@ -17,7 +28,7 @@ def chosen_rows(table: tf.Tensor, places: npt.NDArray[np.int32], constant: int) 
         if place != constant:
             uses[place].append(use)
     most = max(1, *map(len, uses))
-    given_by = np.array([[*used, *[len(places)] * (most - len(used))] for used in uses], np.int32)
+    given_by = as_input(np.array([[*used, *[len(places)] * (most - len(used))] for used in uses], np.int32))
 
     @tf.custom_gradient
     def gather(table: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
@@ -25,33 +36,39 @@ def chosen_rows(table: tf.Tensor, places: npt.NDArray[np.int32], constant: int) 
             with_nothing = tf.pad(upstream, [[0, 1], [0, 0]])
             return tf.reduce_sum(tf.gather(with_nothing, given_by), axis=1)
 
-        return tf.gather(table, places), gradient
+        return tf.gather(table, as_input(places)), gradient
 
     return gather(table)
 
 
 def permuted(values: tf.Tensor, places: npt.NDArray[np.int32]) -> tf.Tensor:
     """Return values[places], (count,), where every place is there once."""
+    forth, back = as_input(places), as_input(np.argsort(places).astype(np.int32))
 
     @tf.custom_gradient
     def gather(values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-        return tf.gather(values, places), lambda upstream: tf.gather(upstream, np.argsort(places).astype(np.int32))
+        return tf.gather(values, forth), lambda upstream: tf.gather(upstream, back)
 
     return gather(values)
 
 
-def rows_at(table: tf.Tensor, places: tf.Tensor | npt.NDArray[np.int32]) -> tf.Tensor:
+def rows_at(table: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
     """Return table[places], (places, columns).
 
     The gradient is a matrix product: that of tf.gather, compiled, adds up one row after another.
     """
+    return _rows_at(table, places, lambda: tf.one_hot(places, table.shape[0], dtype=table.dtype))
 
+
+def fixed_rows(table: tf.Tensor, places: npt.NDArray[np.int32]) -> tf.Tensor:
+    """Return what `rows_at` does, for places that are the same in every step."""
+    ones = np.equal.outer(places, np.arange(table.shape[0])).astype(table.dtype.as_numpy_dtype)
+    return _rows_at(table, as_input(places), lambda: as_input(ones))
+
+
+def _rows_at(table: tf.Tensor, places: tf.Tensor, chosen: Callable[[], tf.Tensor]) -> tf.Tensor:
     @tf.custom_gradient
     def gather(table: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-        def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            chosen = tf.one_hot(places, table.shape[0], dtype=table.dtype)
-            return tf.matmul(chosen, upstream, transpose_a=True)
-
-        return tf.gather(table, places), gradient
+        return tf.gather(table, places), lambda upstream: tf.matmul(chosen(), upstream, transpose_a=True)
 
     return gather(table)

@@ -14,7 +14,7 @@ from trainer.simulators import excitations
 from trainer.simulators.costs.window import check
 from trainer.simulators.evolution import Unitaries, evolve, on_last, real_forms
 from trainer.simulators.interface import Batch, Limits, Table
-from trainer.simulators.rows import rows_at
+from trainer.simulators.rows import as_input, fixed_rows, rows_at
 from trainer.simulators.structure.cones import Cone, Split
 from trainer.simulators.structure.gates import Network
 from trainer.simulators.structure.readouts import (
@@ -77,10 +77,10 @@ class Window:
         readouts, (qubits, most) = len(found.unexcited), found.reached.shape
         per_qubit = found.flipped, found.unexcited[found.reached], found.mixed
         places = np.concatenate([found.unexcited, *(part.ravel() for part in per_qubit)])
-        every = rows_at(self._values(parameters)[:, None], self._places[places])[:, 0]
+        every = fixed_rows(self._values(parameters)[:, None], self._places[places])[:, 0]
         unexcited, *parts = tf.split(every, [readouts, *[qubits * most] * 3])
         flipped, before, mixed = (tf.reshape(part, [qubits, most]) for part in parts)
-        return Table(unexcited, tf.constant(found.reached), flipped - before, mixed)
+        return Table(unexcited, as_input(found.reached), flipped - before, mixed)
 
     def _values(self, parameters: tf.Tensor) -> tf.Tensor:
         """Return the values of all kinds, float64, at their `_places`, and last a zero."""
@@ -116,7 +116,7 @@ class _Parts:
         # One row a cone, one column a group of each.
         self.groups = [groups_of(cone) for cone in cones]
         # Of small parts they are kept: a program that makes them is a third longer.
-        self._kept = None if cones[0].amplitudes > TOGETHER_AMPLITUDES else self._states().numpy()
+        self._kept = None if cones[0].amplitudes > TOGETHER_AMPLITUDES else self._states()
 
     def densities(self, unitaries: Unitaries, forms: Sequence[tf.Tensor]) -> tf.Tensor:
         """Return the targets' matrices, complex128 (parts, rows, d, d): unexcited, flipped and mixed for each qubit.
@@ -125,7 +125,7 @@ class _Parts:
         """
         first = self.cones[0]
         qubits = first.inner + first.outer
-        states = self._states() if self._kept is None else tf.constant(self._kept)
+        states = self._states() if self._kept is None else self._kept
         places = [group.qubits for group in self.groups[0]]
         columns = zip(*self.groups, strict=True)
         every = [

@@ -4,12 +4,14 @@ To compile takes seconds; a short training at few qubits takes milliseconds.
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import tensorflow as tf
 
 from trainer.config import ExperimentConfig
 from trainer.model import build_model, initial_weights
+from trainer.training.batches import Shards
 from trainer.training.optimizer import build_optimizer
 from trainer.training.steps import measuring_epoch, training_epoch
 from trainer.training.variables import assign, values_of
@@ -37,6 +39,21 @@ class Program:
         self.fresh_optimizer = values_of(self.optimizer.variables)
         self.train = training_epoch(strategy, self.model, self.optimizer)
         self.validate = measuring_epoch(strategy, self.model)
+        self._alone = strategy.num_replicas_in_sync == 1
+
+    def compile(self, train: Shards, validation: Shards) -> None:
+        """Compile the epochs of such shards: validation on another core, beside training, which takes longer.
+
+        Several replicas compile one after the other, when each epoch first runs: they have to agree on the turns of
+        their collectives, and the other cores are at work.
+        """
+        if not self._alone:
+            return
+        self.train.trace(train)
+        with ThreadPoolExecutor(1) as beside:
+            compiled = beside.submit(self.validate, validation, range(0))
+            self.train(train, range(0))
+            compiled.result()
 
     def begin(self, config: ExperimentConfig, updates: int) -> None:
         """Set all variables as a new program of this experiment, of so many updates, would have them."""

@@ -57,6 +57,7 @@ class Training:
             self._take(saved.line)
             self.tried, self._leader, self._passed = saved.tried, saved.leader, saved.passed
             logger.info("continuing after epoch %d", saved.passed)
+        self._compiled = False
         self._replicas = strategy.num_replicas_in_sync
         self._validation = self.shared(dataset.validation, self._replicas)
 
@@ -85,6 +86,9 @@ class Training:
             self._with_shots("train", batches, number),
             self._with_shots("validation", self._validation, number),
         )
+        if not self._compiled:
+            self._program.compile(batches, validation)
+            self._compiled = True
         measures = profile.run(self._program.train, batches, self._passed * self.updates)
         train_loss, train_accuracy = _mean(measures, batches, number, "training")
         val_loss, val_accuracy = _mean(self._program.validate(validation), validation, number, "validation")

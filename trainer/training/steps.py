@@ -27,9 +27,35 @@ class EpochRun(Protocol):
         """
 
 
+class EpochProgram:
+    """An `EpochRun` that XLA compiles, or where it cannot, a plain function of TensorFlow's."""
+
+    def __init__(self, plain: Callable[..., tf.Tensor], compiled: Callable[..., tf.Tensor]) -> None:
+        self._plain, self._compiled = plain, compiled
+
+    def __call__(self, shards: Shards, part: range | None = None) -> Measures:
+        """Run as `EpochRun` says; a part without steps compiles the program and changes nothing."""
+        steps = range(len(shards.sizes)) if part is None else part
+        measures: Measures = self._program(shards)(*_arguments(shards, steps)).numpy()
+        return measures[steps.start : steps.stop]
+
+    def trace(self, shards: Shards) -> None:
+        """Trace the program of such shards, which is compiled when it first runs."""
+        self._program(shards).get_concrete_function(*_arguments(shards, range(0)))
+
+    def _program(self, shards: Shards) -> Any:
+        # XLA cannot compile the sampling.
+        return self._compiled if shards.draw is None else self._plain
+
+
+def _arguments(shards: Shards, steps: range) -> tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]:
+    arrays = {name: tf.constant(array) for name, array in shards.arrays.items()}
+    return arrays, tf.constant(steps.start), tf.constant(steps.stop)
+
+
 def training_epoch(
     strategy: tf.distribute.Strategy, model: tf_keras.Model, optimizer: tf_keras.optimizers.Optimizer
-) -> EpochRun:
+) -> EpochProgram:
     """Return a function that trains on the shards of one epoch and returns the measures before each update.
 
     Every process passes the same shards; a replica reads its own row.
@@ -69,14 +95,14 @@ def training_epoch(
 
     plain = epoch_of(per_replica, jit_compile=False)
     if not model.get_layer("quantum").compiles:
-        return _epoch_run(plain, plain)
+        return EpochProgram(plain, plain)
     if alone:
-        return _epoch_run(plain, epoch_of(per_replica, jit_compile=True))
+        return EpochProgram(plain, epoch_of(per_replica, jit_compile=True))
     # XLA cannot compile the reduction between replicas.
-    return _epoch_run(plain, epoch_of(_traced(per_replica, jit_compile=True), jit_compile=False))
+    return EpochProgram(plain, epoch_of(_traced(per_replica, jit_compile=True), jit_compile=False))
 
 
-def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> EpochRun:
+def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> EpochProgram:
     """Return a function that measures the model on shards without training it.
 
     A replica's steps are one compiled loop, which computes once what depends on the weights alone, and all share one
@@ -102,7 +128,7 @@ def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> 
 
     plain = epoch_of(own_steps)
     compiles = model.get_layer("quantum").compiles
-    return _epoch_run(plain, epoch_of(_traced(own_steps, jit_compile=True)) if compiles else plain)
+    return EpochProgram(plain, epoch_of(_traced(own_steps, jit_compile=True)) if compiles else plain)
 
 
 def same_everywhere(strategy: tf.distribute.Strategy, value: int) -> bool:
@@ -114,18 +140,6 @@ def same_everywhere(strategy: tf.distribute.Strategy, value: int) -> bool:
         return strategy.experimental_local_results(summed)[0][0]
 
     return bool(total() == value * strategy.num_replicas_in_sync)
-
-
-def _epoch_run(plain: Callable[..., tf.Tensor], compiled: Callable[..., tf.Tensor]) -> EpochRun:
-    def run(shards: Shards, part: range | None = None) -> Measures:
-        steps = range(len(shards.sizes)) if part is None else part
-        arrays = {name: tf.constant(array) for name, array in shards.arrays.items()}
-        # XLA cannot compile the sampling.
-        epoch = compiled if shards.draw is None else plain
-        measures: Measures = epoch(arrays, tf.constant(steps.start), tf.constant(steps.stop)).numpy()
-        return measures[steps.start : steps.stop]
-
-    return run
 
 
 def _over_steps(

@@ -1,15 +1,20 @@
 """What trainings of one process share, and that none of their numbers depends on it."""
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from trainer import data
 from trainer.config import ExperimentConfig, from_mapping, merge
 from trainer.training import checkpoints
+from trainer.training.batches import shard
 from trainer.training.checkpoints import Checkpoint
 from trainer.training.fit import train
 from trainer.training.programs import Program, Programs, key
+from trainer.training.variables import values_of
 
 WORDS = {"qubits": 4, "rounds": 10, "epochs": 2, "batch_size": 8, "strategy": "none", "workers": 1}
 
@@ -43,6 +48,22 @@ def test_a_training_after_others_ends_with_the_same_weights_to_the_bit(tmp_path:
     assert len({*built, *programs._programs.values()}) == 1
     assert _bits(shared) == _bits(alone)
     assert shared.fresh_mse == alone.fresh_mse
+
+
+def test_to_compile_changes_no_variable_and_leaves_nothing_to_trace() -> None:
+    config = from_mapping(WORDS)
+    samples = data.generate(config)
+    program = Program(config, tf.distribute.get_strategy(), 2)
+    train, validation = (shard(split, config.batch_size, 1) for split in (samples.train, samples.validation))
+    variables = [*program.model.trainable_variables, *program.optimizer.variables]
+    before = values_of(variables)
+    program.compile(train, validation)
+    for value, variable in zip(before, variables, strict=True):
+        np.testing.assert_array_equal(value, variable)
+    program.train(train)
+    program.validate(validation)
+    traced: tuple[Any, ...] = (program.train._compiled, program.validate._compiled)
+    assert [function.experimental_get_tracing_count() for function in traced] == [1, 1]
 
 
 @pytest.mark.parametrize(
