@@ -1,15 +1,13 @@
 """qcnn study --target kubeflow: all trials as one run of a backend."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 import click
 
 from cli.kubeflow.backend import Backend, backend_options
-from cli.kubeflow.create_run import Submission, create_run, submission_options, wait_option
+from cli.kubeflow.create_run import Submission, create_run, submission_options
 from cli.options.experiment import Words, experiment_options
+from cli.options.runs import wait_option
 from cli.options.search import STUDY_HELP, SearchFlags, read_study, search_options
+from cli.packages import Source, source_options, study_pipeline
 from pipelines.parameters import PARALLELISM
 
 
@@ -20,19 +18,20 @@ from pipelines.parameters import PARALLELISM
 )
 @wait_option
 @backend_options
+@source_options
 @submission_options
 @experiment_options
 def study(
-    search: SearchFlags, parallelism: int, wait: bool, backend: Backend, submission: Submission, words: Words
+    search: SearchFlags,
+    parallelism: int,
+    wait: bool,
+    backend: Backend,
+    source: Source,
+    submission: Submission,
+    words: Words,
 ) -> None:
     """Run the study in a backend, several trials at the same time."""
     asked = read_study(search, words)
-
-    def compile_now(path: Path, image: str, settings: Mapping[str, Any]) -> None:
-        from pipelines.compilation import compile_study
-        from pipelines.kubeflow.target import KUBEFLOW
-
-        compile_study(KUBEFLOW, path, image, settings, parallelism=parallelism)
 
     arguments = {
         "experiment": asked.shared,
@@ -40,4 +39,4 @@ def study(
         "ranges": asked.search["range"] or {},
         "random": asked.search["random"] or 0,
     }
-    create_run(compile_now, arguments, "qcnn-study", backend, submission, wait=wait)
+    create_run(study_pipeline("kubeflow", parallelism), arguments, "qcnn-study", backend, source, submission, wait=wait)

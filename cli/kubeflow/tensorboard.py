@@ -1,4 +1,4 @@
-"""Finds the TensorBoard logs of a backend's runs, also of runs that have not ended."""
+"""qcnn tensorboard --target kubeflow: the logs of a backend's runs, also of runs that have not ended."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import collections
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cli.kubeflow.backend import Backend, connect
+import click
+
+from cli.kubeflow.backend import Backend, backend_options, connect, metadata_host_option
 from cli.kubeflow.follow import ENDED
 from cli.kubeflow.ml_metadata import MetadataStore
 from cli.kubeflow.refusals import explained
-from cli.kubeflow.runs import find_experiment, find_run, pages
+from cli.kubeflow.runs import find_experiment, find_run, is_id, pages
 from cli.local.tensorboard import Logs
+from cli.tensorboard import tensorboard_command
+from cli.tfjob.tensorboard import logs_of_jobs
 from trainer.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -77,3 +81,26 @@ def _logs(run: kfp_server_api.V2beta1Run, name: str, store: MetadataStore) -> li
     return [
         Logs(name if number == 1 else f"{name}-{number}", address) for number, address in enumerate(addresses, start=1)
     ]
+
+
+def _logs_there(
+    ids: Sequence[str],
+    experiment: str | None,
+    names: Sequence[str],
+    *,
+    jobs: tuple[str, ...],
+    backend: Backend,
+    metadata_host: str | None,
+) -> list[Logs]:
+    of_runs = logs_of_runs(backend, ids, experiment, names, metadata_host)
+    return [*of_runs, *logs_of_jobs(jobs, backend.namespace)]
+
+
+tensorboard = tensorboard_command(
+    "a Kubeflow backend",
+    is_id,
+    _logs_there,
+    click.option("--job", "jobs", metavar="NAME", multiple=True, help="TFJob of the cluster; may come often."),
+    metadata_host_option,
+    backend_options,
+)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from cli.kubeflow import follow
+from cli import following
 from cli.main import main
 from tests.backend import FakeBackend, fake_backend
 
@@ -28,7 +28,7 @@ grid:
 def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBackend]:
     for name in ("KF_PIPELINES_ENDPOINT", "KF_PIPELINES_UI_ENDPOINT", "KUBECONFIG"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(follow, "INTERVAL", 0)
+    monkeypatch.setattr(following, "INTERVAL", 0)
     with fake_backend() as backend:
         yield backend
 
