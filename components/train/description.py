@@ -3,8 +3,7 @@
 import sys
 from collections.abc import Mapping
 
-from launchers.job import OUTPUTS, Job
-from launchers.kubernetes.pod_template import JOB_VARIABLE
+from launchers.job import JOB_VARIABLE, OUTPUTS, Job
 from launchers.pod import Pod
 from trainer.config import ExperimentConfig
 from trainer.errors import ConfigError

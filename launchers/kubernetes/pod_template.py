@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launchers.kubernetes.identity import Identity, annotations, labels
+from launchers.job import JOB_VARIABLE
+from launchers.kubernetes.identity import annotations, labels
+from launchers.naming import Identity
 from launchers.pod import Pod
 from trainer.provenance import IMAGE_VARIABLE
 
 # The operator finds the training's container by this name.
 CONTAINER = "tensorflow"
-# Holds the job's name in every container; Kubernetes replaces $(QCNN_JOB) in a command by it.
-JOB_VARIABLE = "QCNN_JOB"
 # A worker ends at once when it is told to; one that does not is hanging.
 _GRACE_SECONDS = 10
 # The group of the image's user. Without it processes have root's group, and cannot write to root's volumes.

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from launchers.job import Job
-from launchers.kubernetes.identity import HASH_ANNOTATION, RUN_ANNOTATION, TRAINING_ANNOTATION, Identity
+from launchers.kubernetes.identity import HASH_ANNOTATION, RUN_ANNOTATION, TRAINING_ANNOTATION
+from launchers.naming import Identity
 from launchers.pod import Pod
 from launchers.tfjob.manifest import Manifest, Policy, lease, profiler_service, tfjob
 from trainer.errors import ConfigError
