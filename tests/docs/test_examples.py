@@ -64,4 +64,4 @@ def test_settings_of_pods_are_taken_by_the_pipeline_and_by_trainings_on_a_cluste
 def test_settings_of_pods_that_the_documents_show_are_right(tmp_path: Path) -> None:
     (shown,) = blocks(ROOT / "docs" / "cluster.md", "yaml")
     (tmp_path / "pod.yaml").write_text(shown.text)
-    assert pod_settings(read_file(tmp_path / "pod.yaml", "pod")).node_selector
+    assert pod_settings(read_file(tmp_path / "pod.yaml", "pod")).spot

@@ -163,6 +163,13 @@ def test_pods_get_what_the_description_says() -> None:
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
 
 
+def test_accelerators_and_spot_machines_are_asked_for_by_the_labels_of_nodes() -> None:
+    node = _template(Pod(image="qcnn", gpus=1, accelerator="nvidia-l4", spot=True, node_selector={"pool": "a"}))["spec"]
+    labels = {"cloud.google.com/gke-accelerator": "nvidia-l4", "cloud.google.com/gke-spot": "true", "pool": "a"}
+    assert node["nodeSelector"] == labels
+    assert node["tolerations"] == [{"key": "cloud.google.com/gke-spot", "operator": "Exists"}]
+
+
 @pytest.mark.parametrize("seconds", [None, 600])
 def test_pods_have_no_more_rights_than_they_need(seconds: int | None) -> None:
     spec = _template(POD, Policy(lease_seconds=seconds))["spec"]
