@@ -1,15 +1,17 @@
-"""What the artifacts of a run tell of it: its metrics, and the words of the experiment that was run."""
+"""What the artifacts of a run tell of it: its metrics, the words of the experiment that was run, where its logs are."""
 
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cli.local.tensorboard import Logs
 from components.tensorboard.step import BACKENDS_OWN
 from trainer.config import from_mapping, from_saved
 from trainer.errors import ConfigError
 
 _METRICS, _MODEL = "system.Metrics", "system.Model"
+_LOGS = "logs"
 _FIRST = ("mse", "accuracy")
 
 
@@ -52,6 +54,22 @@ def words_of(artifacts: Sequence[Artifact], submitted: Mapping[str, Any]) -> dic
         words = dict(words)
     options = words.pop("options", {})
     return {**words, **(options if isinstance(options, dict) else {})}
+
+
+def logs_of(name: str, run: str, artifacts: Sequence[Artifact], *, ended: bool) -> list[Logs]:
+    """Return the logs of a run, called `name`: those that are its artifacts; while it runs, all that lie in its folder.
+
+    A backend knows an artifact once the step that makes it has ended. It knows the folder from the first step on: the
+    one of the run's id, in Kubeflow (GenerateOutputURI in the backend's driver: root, pipeline, run, task, attempt,
+    artifact) and on Vertex AI (root, project, run, task, artifact).
+    """
+    homes = {f"{before}/{run}" for before, found, _ in (each.uri.partition(f"/{run}/") for each in artifacts) if found}
+    if not ended and homes:
+        return [Logs(name, min(homes), of_run=True)]
+    addresses = sorted({each.uri for each in artifacts if each.metadata.get("display_name") == _LOGS})
+    return [
+        Logs(name if number == 1 else f"{name}-{number}", address) for number, address in enumerate(addresses, start=1)
+    ]
 
 
 def _place(item: tuple[str, Any]) -> tuple[int, str]:

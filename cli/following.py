@@ -7,8 +7,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-# Seconds between two looks at a run.
+from cli.errors import UnavailableError
+
+# Seconds between two looks at a run, and for how long its service may be unreachable meanwhile.
 INTERVAL = 2.0
+_PATIENCE = 600.0
 # A service may store the last states of steps a little after that of the run: how often it is asked once more.
 _LATE = 5
 _UNFINISHED = {"PENDING", "RUNNING"}
@@ -29,13 +32,24 @@ class Seen(Generic[R]):
 def follow(look: Callable[[], Seen[R] | None], say: Callable[[str], None], seconds: float = float("inf")) -> Seen[R]:
     """Wait until a run has ended, at most `seconds`, and return it as it is then; `look` gives None for no answer.
 
-    Each change of its state, and of its steps, is reported through `say`.
+    Each change of its state, and of its steps, is reported through `say`. A service that does not answer is waited for.
+
+    Raises:
+        UnavailableError: it has not answered for ten minutes.
     """
     shown: dict[str, str] = {}
     late = 0
-    end = time.monotonic() + seconds
+    answered = time.monotonic()
+    end = answered + seconds
     while True:
-        if seen := look():
+        try:
+            seen = look()
+        except UnavailableError:
+            if time.monotonic() - answered > _PATIENCE:
+                raise
+            seen = None
+        if seen:
+            answered = time.monotonic()
             current = {**seen.steps, "run": seen.state}
             for name, state in current.items():
                 if shown.get(name) != state:

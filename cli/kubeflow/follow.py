@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from cli import following
-from cli.errors import CredentialsError, StepError, UnavailableError
+from cli.errors import CredentialsError, StepError
 from cli.following import Seen, numbered
 from cli.kubeflow.backend import Backend, connect
 from cli.kubeflow.refusals import explained
@@ -16,39 +15,32 @@ if TYPE_CHECKING:
     import kfp
     import kfp_server_api
 
-# For how many seconds the backend may be unreachable between two looks at a run.
-_PATIENCE = 600.0
 ENDED = ("SUCCEEDED", "SKIPPED", "FAILED", "CANCELED")
 _FAILED = ("FAILED", "ERROR")
 
 
 class Asking:
-    """Asks for one run again and again: tokens are renewed, and a backend that is gone for a while is waited for."""
+    """Asks for one run again and again; tokens that expire meanwhile are renewed."""
 
     def __init__(self, client: kfp.Client, backend: Backend, run: str) -> None:
         self._client, self._backend, self._run = client, backend, run
-        self._answered = time.monotonic()
         self._renewed = False
 
     def __call__(self) -> kfp_server_api.V2beta1Run | None:
-        """Return the run, None while the backend does not answer.
+        """Return the run, None where a token had to be renewed first.
 
         Raises:
-            BackendError: it refuses, or has been gone for ten minutes.
+            BackendError: the backend refuses, or does not answer.
         """
         try:
             with explained(self._backend.address):
                 found = self._client.get_run(self._run)
-        except UnavailableError:
-            if time.monotonic() - self._answered > _PATIENCE:
-                raise
-            return None
         except CredentialsError:
             if self._renewed:
                 raise
             self._client, self._renewed = connect(self._backend), True
             return None
-        self._answered, self._renewed = time.monotonic(), False
+        self._renewed = False
         return found
 
 

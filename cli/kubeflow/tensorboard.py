@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cli.artifacts import logs_of
 from cli.kubeflow.backend import Backend, backend_options, connect, metadata_host_option
 from cli.kubeflow.follow import ENDED
 from cli.kubeflow.ml_metadata import MetadataStore
@@ -20,8 +21,6 @@ from trainer.errors import ArtifactError
 
 if TYPE_CHECKING:
     import kfp_server_api
-
-_ARTIFACT = "logs"
 
 
 def logs_of_runs(
@@ -47,7 +46,7 @@ def logs_of_runs(
     all_logs = []
     for run in runs:
         name = run.display_name if counts[run.display_name] == 1 else f"{run.display_name}-{run.run_id[:8]}"
-        all_logs += _logs(run, name.replace("/", "-"), store)
+        all_logs += logs_of(name.replace("/", "-"), run.run_id, store.artifacts(run.run_id), ended=run.state in ENDED)
     if not all_logs:
         raise ArtifactError(f"run: nothing is logged yet. Given: {', '.join([*ids, *names]) or experiment}")
     return all_logs
@@ -61,26 +60,6 @@ def _chosen(
             shown = ", ".join(sorted({run.display_name for run in known})) or "none"
             raise ArtifactError(f"run: experiment {experiment} has {shown}. Given: {name}")
     return [run for run in known if not names or run.run_id in names or run.display_name in names]
-
-
-def _logs(run: kfp_server_api.V2beta1Run, name: str, store: MetadataStore) -> list[Logs]:
-    """Return the logs of a run: those that are its artifacts; while it runs, all that lie in its folder.
-
-    The backend knows an artifact once the step that makes it has ended. It knows the folder from the first step on
-    (GenerateOutputURI in the backend's driver: root, pipeline, run, task, attempt, artifact).
-    """
-    artifacts = store.artifacts(run.run_id)
-    homes = {
-        f"{before}/{run.run_id}"
-        for before, found, _ in (artifact.uri.partition(f"/{run.run_id}/") for artifact in artifacts)
-        if found
-    }
-    if run.state not in ENDED and homes:
-        return [Logs(name, min(homes), of_run=True)]
-    addresses = sorted({each.uri for each in artifacts if each.metadata.get("display_name") == _ARTIFACT})
-    return [
-        Logs(name if number == 1 else f"{name}-{number}", address) for number, address in enumerate(addresses, start=1)
-    ]
 
 
 def _logs_there(

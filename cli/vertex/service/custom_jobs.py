@@ -1,0 +1,82 @@
+"""Custom jobs that qcnn made on Vertex AI: found by their labels, and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cli.errors import UnavailableError
+from cli.following import INTERVAL
+from cli.vertex.service.connection import Vertex
+from cli.vertex.service.refusals import NotFoundError
+from launchers.naming import run_label
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1 import CustomJob
+
+# Seconds in which a job that is cancelled ends.
+_PATIENCE = 120.0
+ENDED = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "PARTIALLY_SUCCEEDED")
+
+
+def list_jobs(vertex: Vertex, run: str | None = None) -> Sequence[CustomJob]:
+    """Return all custom jobs of ours, or those of a run, oldest first.
+
+    Raises:
+        BackendError: Vertex AI refuses, or does not answer.
+    """
+    from launchers.vertex.custom_job import RUN_LABEL
+
+    filtered = f'labels.{RUN_LABEL}="{run_label(run)}"' if run else f"labels.{RUN_LABEL}:*"
+    found = vertex.pages("JobService.list_custom_jobs", filter=filtered)
+    return sorted(found, key=lambda job: (job.create_time, job.name))
+
+
+def state_of(job: CustomJob) -> str:
+    """Return the state of a custom job without what all names of states begin with."""
+    return str(job.state.name).removeprefix("JOB_STATE_")
+
+
+def run_of(job: CustomJob) -> str:
+    """Return the full name of the run that a job belongs to, which a label does not hold; empty if it does not say."""
+    from launchers.vertex.custom_job import RUN_VARIABLE
+
+    variables = [each for pool in job.job_spec.worker_pool_specs for each in pool.container_spec.env]
+    return next((str(each.value) for each in variables if each.name == RUN_VARIABLE), "")
+
+
+def cancel(vertex: Vertex, jobs: Sequence[CustomJob]) -> list[str]:
+    """Cancel those of the jobs that have not ended; return their names.
+
+    Raises:
+        BackendError: Vertex AI refuses, or does not answer.
+    """
+    alive = [job for job in jobs if state_of(job) not in ENDED]
+    for job in alive:
+        # It may have ended, or have been deleted, meanwhile.
+        with contextlib.suppress(NotFoundError):
+            vertex.ask("JobService.cancel_custom_job", name=job.name)
+    return [job.display_name for job in alive]
+
+
+def delete(vertex: Vertex, jobs: Sequence[CustomJob]) -> None:
+    """Delete jobs; those that have not ended are cancelled first, and waited for.
+
+    Raises:
+        BackendError: Vertex AI refuses, or does not answer; or one does not end.
+    """
+    cancel(vertex, jobs)
+    for job in jobs:
+        with contextlib.suppress(NotFoundError):
+            _wait(vertex, job)
+            vertex.finish("JobService.delete_custom_job", name=job.name)
+
+
+def _wait(vertex: Vertex, job: CustomJob) -> None:
+    end = time.monotonic() + _PATIENCE
+    while state_of(vertex.ask("JobService.get_custom_job", name=job.name)) not in ENDED:
+        if time.monotonic() > end:
+            raise UnavailableError(f"custom job: it has not ended within {_PATIENCE:g} s. Given: {job.name}")
+        time.sleep(INTERVAL)
