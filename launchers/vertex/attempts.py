@@ -5,8 +5,8 @@ import datetime
 import re
 from collections.abc import Iterable
 
+from launchers.vertex.client.library import aiplatform
 from launchers.vertex.custom_job import POOLS, SPEC_LABEL
-from launchers.vertex.library import aiplatform
 from trainer.startup import is_own_fault
 
 _ENDED = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "PARTIALLY_SUCCEEDED")

@@ -10,10 +10,10 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from launchers.vertex.api import Api, UnansweredError
 from launchers.vertex.attempts import Attempt, attempt
+from launchers.vertex.client.api import Api, UnansweredError
+from launchers.vertex.client.library import aiplatform
 from launchers.vertex.custom_job import JOB_LABEL, SPEC_LABEL
-from launchers.vertex.library import aiplatform
 from launchers.vertex.verdict import Plan, Step, next_step
 from trainer.errors import ConfigError, QcnnError, RetryableError
 

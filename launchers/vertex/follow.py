@@ -3,10 +3,10 @@
 import logging
 import time
 
-from launchers.vertex.api import Api
 from launchers.vertex.attempts import Attempt, attempt
+from launchers.vertex.client.api import Api
+from launchers.vertex.client.library import aiplatform
 from launchers.vertex.create_or_adopt import look_at
-from launchers.vertex.library import aiplatform
 from launchers.vertex.lines import Lines
 from launchers.vertex.room import Room
 from launchers.vertex.verdict import next_step
@@ -23,8 +23,8 @@ _MEANINGS = {
     "UPDATING": "is being updated",
     "PAUSED": "is paused",
 }
-# In seconds. A project may read logs 60 times a minute (cloud.google.com/logging/quotas), so a job that goes on for long
-# is looked at less often.
+# In seconds. A project may read logs 60 times a minute (cloud.google.com/logging/quotas), so a job that goes on for
+# long is looked at less often.
 _FIRST_LOOK, _LONGEST_LOOK, _FACTOR = 0.5, 10.0, 1.5
 # Lines may come so long after a job has ended; it is looked for them this often.
 _LINES_SECONDS, _LINES_LOOK = 10.0, 1.0

@@ -9,12 +9,12 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 
-from launchers.vertex.api import Api, QuotaError
 from launchers.vertex.attempts import Attempt, to_blame
+from launchers.vertex.client.api import Api, QuotaError
+from launchers.vertex.client.library import aiplatform
 from launchers.vertex.create_or_adopt import How, abandon, create_or_adopt, look_at
 from launchers.vertex.custom_job import JOB_LABEL
 from launchers.vertex.follow import follow
-from launchers.vertex.library import aiplatform
 from launchers.vertex.lines import Lines
 from launchers.vertex.place import Place, logging_endpoint_of
 from launchers.vertex.room import Room
@@ -34,9 +34,9 @@ def launch(job: aiplatform.CustomJob, place: Place, *, restarts: int, pending_se
     """Train as a custom job and return when one of this training has succeeded, at once if it already has.
 
     One that lives is adopted. One that was lost with its machines is followed by another, which goes on from the last
-    checkpoint, up to `restarts` times in all; where there are no machines they are waited for, `pending_seconds` long. A
-    training that failed by its own fault is not tried again under the same name. A launcher that is told to end has its
-    jobs cancelled.
+    checkpoint, up to `restarts` times in all. Where there are no machines they are waited for, `pending_seconds` long.
+    A training that failed by its own fault is not tried again under the same name. A launcher that is told to end has
+    its jobs cancelled.
 
     Raises:
         ConfigError: Vertex AI refuses the job, or has no machines for it; one line that says why.

@@ -14,14 +14,14 @@ from collections.abc import Iterable
 from google.protobuf import json_format
 
 from launchers.vertex.attempts import Attempt, process_name
-from launchers.vertex.library import (
+from launchers.vertex.client.library import (
     ListLogEntriesRequest,
     LogEntry,
     LoggingServiceV2Client,
     auth_exceptions,
     exceptions,
 )
-from launchers.vertex.refusals import is_broken, is_quota, why
+from launchers.vertex.client.refusals import is_broken, is_quota, why
 
 logger = logging.getLogger("qcnn")
 

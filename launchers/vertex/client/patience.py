@@ -7,7 +7,7 @@ from typing import Any
 
 import tenacity
 
-from launchers.vertex.refusals import is_broken, is_quota, why
+from launchers.vertex.client.refusals import is_broken, is_quota, why
 
 logger = logging.getLogger("qcnn")
 

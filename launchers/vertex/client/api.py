@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from launchers.vertex.library import aiplatform, auth_exceptions, exceptions
-from launchers.vertex.patience import tries
+from launchers.vertex.client.library import aiplatform, auth_exceptions, exceptions
+from launchers.vertex.client.patience import tries
+from launchers.vertex.client.refusals import is_broken, is_quota, refused, why
 from launchers.vertex.place import Place
-from launchers.vertex.refusals import is_broken, is_quota, refused, why
 from trainer.errors import QcnnError, RetryableError
 
 Result = TypeVar("Result")

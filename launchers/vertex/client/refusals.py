@@ -1,6 +1,6 @@
 """What an error of Google's client library means, in one line."""
 
-from launchers.vertex.library import auth_exceptions, exceptions
+from launchers.vertex.client.library import auth_exceptions, exceptions
 from trainer.errors import ConfigError, one_line
 
 # Answers after which the same request may succeed, and nobody knows whether it has.
