@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
+from cli.messages import quiet
 from cli.options.group import options_as
-from cli.quiet import quiet
 from components.image import IMAGE
 from trainer.config import read_file
 from trainer.errors import ConfigError, one_line

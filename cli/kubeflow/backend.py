@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.kubeflow.refusals import check_is_api, explained
+from cli.messages import quiet
 from cli.options.group import options_as
-from cli.quiet import quiet
 
 if TYPE_CHECKING:
     import kfp

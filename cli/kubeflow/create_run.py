@@ -13,9 +13,9 @@ from tabulate import tabulate
 from cli.kubeflow.backend import Backend, connect
 from cli.kubeflow.follow import Asking, check_succeeded, follow
 from cli.kubeflow.refusals import explained
+from cli.messages import quiet
 from cli.options.group import options_as
 from cli.packages import Compile, Source, compiled, read_package, steps_of
-from cli.quiet import quiet
 
 EXPERIMENT = "qcnn"
 

@@ -14,10 +14,10 @@ from cli.kubeflow.end_run import end_run
 from cli.kubeflow.follow import ENDED
 from cli.kubeflow.refusals import explained
 from cli.kubeflow.runs import find_schedule, pages
+from cli.messages import quiet
 from cli.options.experiment import Words, experiment_options
 from cli.options.times import cron_expression, interval_seconds
 from cli.packages import Source, scheduled, source_options
-from cli.quiet import quiet
 from trainer.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from tabulate import tabulate
 from cli.confirmation import confirm
 from cli.vertex.service import custom_jobs
 from cli.vertex.service.connection import Vertex, place_options
-from cli.vertex.service.runs import ENDED, find_run, id_of, list_runs, state_of
+from cli.vertex.service.messages import id_of
+from cli.vertex.service.runs import ENDED, find_run, list_runs, state_of
 from launchers.vertex.place import Place
 from trainer.errors import ConfigError
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from cli.vertex.follow import follow
 from cli.vertex.service import custom_jobs
 from cli.vertex.service.connection import Vertex
-from cli.vertex.service.runs import ENDED, id_of, state_of
+from cli.vertex.service.messages import id_of
+from cli.vertex.service.runs import ENDED, state_of
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob

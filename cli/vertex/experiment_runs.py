@@ -8,7 +8,8 @@ from cli.artifacts import Artifact, metrics_of, words_of
 from cli.comparison import Run
 from cli.errors import BackendError
 from cli.vertex.service.connection import Vertex
-from cli.vertex.service.runs import EXPERIMENT_LABEL, get_run, id_of, list_runs, seconds_of, state_of
+from cli.vertex.service.messages import id_of, seconds_of
+from cli.vertex.service.runs import EXPERIMENT_LABEL, get_run, list_runs, state_of
 from launchers.vertex.place import Place
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from cli import following
 from cli.errors import StepError
 from cli.following import Seen
 from cli.vertex.service.connection import Vertex
-from cli.vertex.service.runs import ENDED, get_run, id_of, state_of, steps_in, tasks_of
+from cli.vertex.service.messages import id_of
+from cli.vertex.service.runs import ENDED, get_run, state_of, steps_in, tasks_of
 from trainer.errors import one_line
 
 if TYPE_CHECKING:

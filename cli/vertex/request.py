@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cli.messages import quiet
 from cli.options.group import options_as
-from cli.quiet import quiet
 from cli.vertex.service.runs import EXPERIMENT_LABEL
 from launchers.naming import slug
 from launchers.vertex.place import Place
@@ -149,14 +149,6 @@ def run_request(
         raise ConfigError(f"request: Vertex AI does not take it ({one_line(error)}). Given: {display_name}") from None
     request: CreatePipelineJobRequest = CreatePipelineJobRequest.wrap(message)
     return request
-
-
-def as_json(request: Any) -> str:
-    """Return a request as JSON, as Google's own API takes it."""
-    from google.protobuf import json_format
-
-    text: str = json_format.MessageToJson(type(request).pb(request), indent=2, sort_keys=True)
-    return text
 
 
 def _check(name: str, value: str | None, form: re.Pattern[str], allowed: str) -> None:

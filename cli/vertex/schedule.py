@@ -14,11 +14,12 @@ from cli.options.times import unix_cron
 from cli.packages import Source, read_package, scheduled, source_options
 from cli.vertex.create_run import dry_run_option
 from cli.vertex.end_run import end_run
-from cli.vertex.request import Submission, as_json, run_request, submission_options
+from cli.vertex.request import Submission, run_request, submission_options
 from cli.vertex.service.buckets import check_bucket
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.service.console import schedule_page
-from cli.vertex.service.runs import ENDED, EXPERIMENT_LABEL, id_of, list_runs, state_of
+from cli.vertex.service.messages import as_json, id_of
+from cli.vertex.service.runs import ENDED, EXPERIMENT_LABEL, list_runs, state_of
 from launchers.vertex.place import Place
 
 if TYPE_CHECKING:

@@ -13,16 +13,8 @@ from cli.durations import in_two_units
 from cli.vertex.service import custom_jobs
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.service.console import run_page
-from cli.vertex.service.runs import (
-    EXPERIMENT_LABEL,
-    find_run,
-    id_of,
-    list_runs,
-    seconds_of,
-    state_of,
-    steps_in,
-    tasks_of,
-)
+from cli.vertex.service.messages import id_of, seconds_of
+from cli.vertex.service.runs import EXPERIMENT_LABEL, find_run, list_runs, state_of, steps_in, tasks_of
 from launchers.vertex.place import Place
 from trainer.errors import one_line
 

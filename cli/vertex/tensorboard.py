@@ -10,7 +10,8 @@ from cli.local.tensorboard import Logs
 from cli.tensorboard import tensorboard_command
 from cli.vertex.experiment_runs import artifacts_of
 from cli.vertex.service.connection import Vertex, place_options
-from cli.vertex.service.runs import ENDED, find_run, get_run, id_of, is_id, list_runs, state_of
+from cli.vertex.service.messages import id_of
+from cli.vertex.service.runs import ENDED, find_run, get_run, is_id, list_runs, state_of
 from launchers.vertex.place import Place
 from trainer.errors import ArtifactError
 

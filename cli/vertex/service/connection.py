@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
-import importlib
+import functools
 import os
 from collections.abc import Callable
 from typing import Any
@@ -12,17 +12,14 @@ import click
 
 from cli.errors import UnavailableError
 from cli.options.group import options_as
-from cli.quiet import quiet
 from cli.vertex.service.refusals import explained
 from launchers.vertex.place import ENDPOINT_VARIABLE, Place, endpoint_of, logging_endpoint_of
 from trainer.errors import ConfigError
 
-# Seconds until an answer to one request, and until a service that fails or does not answer is given up.
-_TIMEOUT = 60.0
-_PATIENCE = 120.0
-
-_AIPLATFORM = "google.cloud.aiplatform_v1"
-_LOGGING = "google.cloud.logging_v2.services.logging_service_v2"
+# Until an answer to one request, and until the work that it began is done.
+_SECONDS, _WORK_SECONDS = 60.0, 120.0
+_LOGGING = "LoggingServiceV2"
+_PAGE = 1000
 
 
 def _place(project: str | None, location: str | None, endpoint: str | None) -> Place:
@@ -61,40 +58,45 @@ place_options = options_as(
 
 
 class Vertex:
-    """The services of Vertex AI at a place; each is connected when it is first asked."""
+    """The services of Vertex AI at a place; each is connected when it is first asked.
+
+    A service that fails for a while is asked again: for seconds at first, for minutes once it has answered anything.
+    """
 
     def __init__(self, place: Place) -> None:
         self.place = place
         self._clients: dict[str, Any] = {}
+        self._answered = False
 
     def ask(self, method: str, request: Any = None, *, again: bool = True, **fields: Any) -> Any:
         """Return the answer to a method of the API, such as PipelineService.get_pipeline_job.
 
-        A service that fails for a while is asked `again`, unless that could do twice what was to be done once.
+        Without `again` it is asked once, where a second request could do twice what is to be done once.
 
         Raises:
             BackendError: it refuses, or does not answer.
         """
-        from google.api_core import exceptions
-        from google.api_core.retry import Retry, if_exception_type
+        return self._tried(method, lambda call: call(fields if request is None else request), again=again)
 
-        # What a service answers while it is restarted, or when a connection breaks.
-        transient = if_exception_type(
-            exceptions.ServiceUnavailable,
-            exceptions.DeadlineExceeded,
-            exceptions.InternalServerError,
-            exceptions.Aborted,
-            exceptions.Unknown,
-            exceptions.TooManyRequests,
-        )
-        service, _, name = method.partition(".")
-        with explained(self.place):
-            call: Callable[..., Any] = getattr(self._client(service), name)
-            return call(
-                request if request is not None else fields,
-                retry=Retry(predicate=transient, timeout=_PATIENCE) if again else None,
-                timeout=_TIMEOUT,
-            )
+    def pages(self, method: str, **fields: Any) -> list[Any]:
+        """Return all that a list of the API holds, over all its pages.
+
+        Raises:
+            BackendError: it refuses, or does not answer.
+        """
+        found: list[Any] = self._tried(method, lambda call: list(call({"parent": self.place.parent, **fields})))
+        return found
+
+    def entries(self, filtered: str) -> list[Any]:
+        """Return the entries of Cloud Logging that a filter lets through, in the order of time.
+
+        Raises:
+            BackendError: Cloud Logging refuses, or does not answer.
+        """
+        project = f"projects/{self.place.project}"
+        asked = {"resource_names": [project], "filter": filtered, "order_by": "timestamp asc", "page_size": _PAGE}
+        found: list[Any] = self._tried(f"{_LOGGING}.list_log_entries", lambda call: list(call(asked)))
+        return found
 
     def finish(self, method: str, **fields: Any) -> None:
         """Call a method whose work goes on after its answer, and wait until that is done.
@@ -105,44 +107,26 @@ class Vertex:
         operation = self.ask(method, **fields)
         with explained(self.place):
             try:
-                operation.result(timeout=_PATIENCE)
+                operation.result(timeout=_WORK_SECONDS)
             except concurrent.futures.TimeoutError:
-                raise UnavailableError(f"{method}: not done in {_PATIENCE:g} s. Given: {fields}") from None
+                raise UnavailableError(f"{method}: not done within {_WORK_SECONDS:g} s. Given: {fields}") from None
 
-    def pages(self, method: str, **fields: Any) -> list[Any]:
-        """Return all that a list of the API holds, over all its pages.
+    def _tried(self, method: str, use: Callable[[Callable[..., Any]], Any], *, again: bool = True) -> Any:
+        from launchers.vertex.client.patience import tries
 
-        Raises:
-            BackendError: it refuses, or does not answer.
-        """
-        found = self.ask(method, parent=self.place.parent, **fields)
+        service, _, name = method.partition(".")
         with explained(self.place):
-            return list(found)
-
-    def entries(self, filtered: str) -> list[Any]:
-        """Return the entries of Cloud Logging that a filter lets through, in the order of time.
-
-        Raises:
-            BackendError: Cloud Logging refuses, or does not answer.
-        """
-        found = self.ask(
-            "LoggingServiceV2.list_log_entries",
-            resource_names=[f"projects/{self.place.project}"],
-            filter=filtered,
-            order_by="timestamp asc",
-            page_size=1000,
-        )
-        with explained(self.place):
-            return list(found)
+            call = functools.partial(getattr(self._client(service), name), retry=None, timeout=_SECONDS)
+            answer = tries(method, lambda: self._answered)(use, call) if again else use(call)
+        self._answered = True
+        return answer
 
     def _client(self, service: str) -> Any:
         if service not in self._clients:
-            with quiet():
-                from google.api_core.client_options import ClientOptions
+            from launchers.vertex.client import library
 
-                of_logs = service == "LoggingServiceV2"
-                endpoint = logging_endpoint_of(os.environ) if of_logs else self.place.endpoint
-                library = importlib.import_module(_LOGGING if of_logs else _AIPLATFORM)
-                kind = getattr(library, f"{service}Client")
-                self._clients[service] = kind(client_options=ClientOptions(api_endpoint=endpoint))
+            is_log = service == _LOGGING
+            endpoint = logging_endpoint_of(os.environ) if is_log else self.place.endpoint
+            kind = library.LoggingServiceV2Client if is_log else getattr(library.aiplatform, f"{service}Client")
+            self._clients[service] = kind(client_options={"api_endpoint": endpoint})
         return self._clients[service]

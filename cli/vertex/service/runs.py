@@ -10,10 +10,11 @@ from cli.errors import BackendError
 from cli.following import numbered
 from cli.packages import steps_of
 from cli.vertex.service.connection import Vertex
+from cli.vertex.service.messages import id_of
 from cli.vertex.service.refusals import NotFoundError
 
 if TYPE_CHECKING:
-    from google.cloud.aiplatform_v1 import CustomJob, PipelineJob, PipelineTaskDetail
+    from google.cloud.aiplatform_v1 import PipelineJob, PipelineTaskDetail
 
 # By this label the runs of qcnn are found, and those of an experiment.
 EXPERIMENT_LABEL = "qcnn_experiment"
@@ -70,11 +71,6 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def id_of(resource: PipelineJob) -> str:
-    """Return the id of a run, or of another resource: the end of its name."""
-    return str(resource.name.rpartition("/")[2])
-
-
 def state_of(run: PipelineJob) -> str:
     """Return the state of a run without what all names of states begin with."""
     return str(run.state.name).removeprefix("PIPELINE_STATE_")
@@ -92,10 +88,3 @@ def steps_in(run: PipelineJob) -> frozenset[str]:
     from google.protobuf import json_format
 
     return steps_of(json_format.MessageToDict(type(run).pb(run).pipeline_spec))
-
-
-def seconds_of(ended: PipelineJob | PipelineTaskDetail | CustomJob) -> float | None:
-    """Return how long a run, a task or a job took, from its start to its end; None where it has not ended."""
-    if not (ended.start_time and ended.end_time):
-        return None
-    return round(float((ended.end_time - ended.start_time).total_seconds()), 3)
