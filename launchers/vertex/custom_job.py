@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from launchers.job import JOB_VARIABLE, Job
 from launchers.naming import LABEL_LENGTH, Identity, digest, name, run_label, slug
 from launchers.pod import Pod
-from launchers.vertex.library import aiplatform
+from launchers.vertex.client.library import aiplatform
 from launchers.vertex.machines import Machine, accelerator_type, machine_for
 from launchers.vertex.place import Place
 from launchers.vertex.settings import Settings, vertex_settings

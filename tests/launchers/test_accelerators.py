@@ -7,6 +7,6 @@ from launchers.accelerators import ACCELERATORS, on_vertex
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 def test_vertex_knows_every_accelerator(accelerator: str) -> None:
-    from launchers.vertex.library import aiplatform
+    from launchers.vertex.client.library import aiplatform
 
     assert on_vertex(accelerator) in aiplatform.AcceleratorType.__members__

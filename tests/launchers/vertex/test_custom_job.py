@@ -8,8 +8,8 @@ import pytest
 from launchers.job import Job
 from launchers.naming import Identity
 from launchers.pod import Pod
+from launchers.vertex.client.library import aiplatform
 from launchers.vertex.custom_job import JOB_LABEL, SPEC_LABEL, custom_job, outputs
-from launchers.vertex.library import aiplatform
 from launchers.vertex.place import Place
 from trainer.errors import ConfigError
 
