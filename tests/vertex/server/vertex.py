@@ -1,0 +1,110 @@
+"""The whole server, and what a test says to it."""
+
+import os
+from pathlib import Path
+
+from google.cloud import aiplatform_v1 as v1
+
+from tests.vertex.server.buckets import Buckets
+from tests.vertex.server.custom_jobs import CustomJobs
+from tests.vertex.server.faults import Faults
+from tests.vertex.server.identity import TokenServer, write_identity
+from tests.vertex.server.job_run import Surroundings
+from tests.vertex.server.logs import Logs
+from tests.vertex.server.operations import Operations
+from tests.vertex.server.state import State
+from tests.vertex.server.transport import Transport
+
+
+class Vertex:
+    """A project with a bucket at a location of Vertex AI; `environment` is all that a client's process needs."""
+
+    project, location, bucket = "qcnn-tests", "us-central1", "qcnn-tests-bucket"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.faults = Faults()
+        self.state = State(self.project, self.location)
+        self.logs = Logs(self.project)
+        self.operations = Operations(self.state)
+        self._has_room = True
+        self._buckets = Buckets(folder / "buckets")
+        self._buckets.create(self.bucket, self.project, self.location)
+        self._tokens = TokenServer()
+        identity = write_identity(folder, self.project, self._tokens.url)
+        self.certificate = identity.certificate
+        # The processes of jobs are told the endpoint, too, which is known once the port is.
+        self.environment: dict[str, str] = {}
+        around = Surroundings(self.state, self.logs, self.environment, lambda: self._has_room)
+        self.jobs = CustomJobs(around, self.operations)
+        handlers = {**self.jobs.handlers(), **self.operations.handlers(), **self.logs.handlers()}
+        self._transport = Transport(handlers, self.faults, identity.key, identity.certificate)
+        self.endpoint = self._transport.endpoint
+        self.environment |= {
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": self.endpoint,
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": self.endpoint,
+            "GOOGLE_APPLICATION_CREDENTIALS": str(identity.account_file),
+            "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(identity.certificate_file),
+            "STORAGE_EMULATOR_HOST": self._buckets.host,
+            # No client is to look for a machine of Google's.
+            "NO_GCE_CHECK": "true",
+        }
+
+    @property
+    def parent(self) -> str:
+        """Return the name of the place, as a client writes it."""
+        return f"projects/{self.project}/locations/{self.location}"
+
+    def process_environment(self) -> dict[str, str]:
+        """Return the environment of a client's process: this one's, with `environment`."""
+        return {**os.environ, **self.environment}
+
+    def fail(
+        self, method: str, status: int, *, times: int = 1, after: int = 0, answered: bool = True, message: str = ""
+    ) -> None:
+        """Let the next calls of Service/Method fail; see `Faults.fail`."""
+        self.faults.fail(method, status, times=times, after=after, answered=answered, message=message)
+
+    def cut_connections(self) -> None:
+        """Break every connection of a client."""
+        self._transport.cut_connections()
+
+    def hold_jobs(self) -> None:
+        """Have no room: jobs that are created from now on stay queued."""
+        self._has_room = False
+
+    def release_jobs(self) -> None:
+        """Have room again."""
+        with self.state.changed:
+            self._has_room = True
+            self.state.changed.notify_all()
+
+    def preempt(self, job: str, replica: str) -> None:
+        """Take the machine of a job's replica (workerpool1-0) away."""
+        self.jobs.preempt(job, replica)
+
+    def custom_jobs(self) -> list[v1.CustomJob]:
+        """Return all custom jobs, the oldest first."""
+        return self.state.all(v1.CustomJob)
+
+    def until_state(self, job: str, *states: v1.JobState) -> v1.CustomJob:
+        """Wait until a custom job is in one of these states; return it."""
+
+        def there() -> v1.CustomJob | None:
+            found = self.state.copy(v1.CustomJob, job)
+            return found if found.state in states else None
+
+        return self.state.until(there)
+
+    def until_line(self, job: str, replica: str, text: str, *, times: int = 1) -> None:
+        """Wait until a replica of a job has written so many lines that hold a text."""
+        job_id = job.rpartition("/")[2]
+        self.logs.until(lambda: sum(text in line for line in self.logs.lines(job_id, replica)) >= times)
+
+    def close(self) -> None:
+        """End everything that runs."""
+        self.release_jobs()
+        self.jobs.close()
+        self._transport.close()
+        self._tokens.close()
+        self._buckets.close()
