@@ -1,6 +1,7 @@
 """What the processes of a job are given on a cluster: validated when it is read, before any cluster is asked."""
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -13,7 +14,10 @@ from trainer.errors import ConfigError, given
 logger = logging.getLogger("qcnn")
 
 # apimachinery, pkg/api/resource/quantity.go.
-_QUANTITY = r"^\d+(\.\d+)?([KMGTPE]i|[numkMGTPE]|[eE]\d+)?$"
+_QUANTITY = r"^(\d+(?:\.\d+)?)([KMGTPE]i|[numkMGTPE]|[eE]\d+)?$"
+_UNITS = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3}
+_UNITS |= {letter: 1e3**power for power, letter in enumerate("MGTPE", 2)}
+_UNITS |= {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", 1)}
 
 
 def _number_as_text(value: object) -> object:
@@ -84,6 +88,16 @@ def pod_settings(values: Mapping[str, Any]) -> Pod:
             *(name, name),
         )
     return pod
+
+
+def amount(quantity: str) -> float:
+    """Return the value of a quantity, which has been validated."""
+    found = re.fullmatch(_QUANTITY, quantity)
+    assert found, quantity
+    number, unit = found.groups()
+    if unit and unit not in _UNITS:
+        return float(number + unit)
+    return float(number) * (_UNITS[unit] if unit else 1.0)
 
 
 def _refused(error: ValidationError) -> ConfigError:

@@ -5,10 +5,9 @@ Machine types and how many GPUs each can have: "Configure compute resources for 
 """
 
 import dataclasses
-import re
 
 from launchers.accelerators import on_vertex
-from launchers.pod import Pod
+from launchers.pod import Pod, amount
 from trainer.errors import ConfigError
 
 
@@ -67,10 +66,6 @@ _ATTACHED = {
     "nvidia-tesla-p100": ((1, 2, 4), 16),
     "nvidia-tesla-v100": ((1, 2, 4, 8), 12),
 }
-# apimachinery, pkg/api/resource/quantity.go.
-_UNITS = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3}
-_UNITS |= {letter: 1e3**power for power, letter in enumerate("MGTPE", 2)}
-_UNITS |= {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", 1)}
 _GIB = 1024.0**3
 # What a node keeps of its memory, as shares of its first GiB, and what Vertex AI's own agents take on it, so that they
 # and GKE together have the 40 % of an n1-standard-4 that Google names ("Understand the custom training service").
@@ -117,7 +112,7 @@ def _fits(pod: Pod, machine: Machine) -> bool:
         fits = machine.family == "n1" and pod.gpus in counts and machine.cpus <= most * pod.gpus
     else:
         fits = (machine.accelerator, machine.gpus) == (pod.accelerator, pod.gpus)
-    return fits and machine.cpus >= _amount(pod.cpu) and _free_memory(machine) >= _amount(pod.memory) / _GIB
+    return fits and machine.cpus >= amount(pod.cpu) and _free_memory(machine) >= amount(pod.memory) / _GIB
 
 
 def _free_memory(machine: Machine) -> float:
@@ -127,11 +122,3 @@ def _free_memory(machine: Machine) -> float:
         kept += min(size, left) * share
         left = max(0.0, left - size)
     return machine.memory - kept - _AGENTS
-
-
-def _amount(quantity: str) -> float:
-    """Return the value of a quantity of Kubernetes."""
-    found = re.fullmatch(r"([0-9.]+)(?:[eE]([0-9]+)|(\D?i?))", quantity)
-    assert found, quantity
-    number, power, unit = found.groups()
-    return float(number) * (10.0 ** int(power) if power else _UNITS[unit])
