@@ -15,7 +15,7 @@ from cli.vertex.service.console import job_page, tensorboard_page
 from cli.vertex.service.custom_jobs import ALONE
 from cli.vertex.service.messages import as_json
 from cli.vertex_job.follow import follow
-from components.train.description import cluster_job
+from components.train.description import vertex_job
 from launchers.naming import Identity, check_run
 from launchers.vertex.place import Place
 
@@ -38,7 +38,7 @@ def submit(output: str, name: str, is_followed: bool, dry_run: bool, place: Plac
     An experiment that is submitted again is not trained twice: a job that runs or has succeeded is found again, one
     that failed is followed by another, which goes on from its last checkpoint.
     """
-    job = cluster_job(words.experiment(), output, pod.settings())
+    job = vertex_job(words.experiment(), output, pod.settings())
     # The library takes a second and a half to load.
     from launchers.vertex.client.api import Api
     from launchers.vertex.client.library import aiplatform
