@@ -71,10 +71,10 @@ def _by_name(api: Api, followed: Attempt) -> Attempt:
 def _read_to_the_end(lines: Lines) -> None:
     """Read until nothing more comes."""
     end = time.monotonic() + _LINES_SECONDS
-    is_quiet = False
+    was_quiet = False
     while time.monotonic() < end:
         time.sleep(_LINES_LOOK)
-        came = lines.pass_on()
-        if not came and is_quiet:
+        is_quiet = lines.pass_on()
+        if is_quiet and was_quiet:
             return
-        is_quiet = not came
+        was_quiet = is_quiet

@@ -75,10 +75,10 @@ class Lines:
         """Return the last lines of a process."""
         return list(self._last[process])
 
-    def pass_on(self) -> int:
-        """Print what is new, and return how many lines that were; nothing where the log cannot be read at present."""
+    def pass_on(self) -> bool:
+        """Print what is new; return whether there was nothing, which is not known where the log cannot be read now."""
         if not self._is_readable:
-            return 0
+            return True
         try:
             fresh = self._cursor.new(self._client.list_log_entries(self._request(), retry=None, timeout=_SECONDS))
         except (exceptions.GoogleAPIError, auth_exceptions.GoogleAuthError, OSError) as error:
@@ -87,14 +87,14 @@ class Lines:
                     "the lines of the workers cannot be read (%s); training goes on without them", why(error)
                 )
                 self._is_readable = False
-            return 0
+            return False
         for entry in fresh:
             process = process_name(entry.resource.labels.get("task_name", "service"))
             for line in text(entry).splitlines():
                 self._last[process].append(line)
                 sys.stdout.write(f"[{process}] {line}\n")
         sys.stdout.flush()
-        return len(fresh)
+        return not fresh
 
     def _request(self) -> ListLogEntriesRequest:
         since = self._cursor.since.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
