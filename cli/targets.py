@@ -26,12 +26,12 @@ class Target:
 TARGETS = {
     "local": Target("cli.local", ("run", "study")),
     "kubeflow": Target("cli.kubeflow", ("submit", "study", "schedule", "compare", "tensorboard", "terminate")),
+    "tfjob": Target("cli.tfjob", ("submit", "status", "logs", "predict", "delete")),
     "vertex": Target(
         "cli.vertex",
         ("submit", "study", "schedule", "compare", "tensorboard", "status", "logs", "terminate", "delete"),
     ),
     "vertex-job": Target("cli.vertex_job", ("submit", "status", "logs", "delete")),
-    "tfjob": Target("cli.tfjob", ("submit", "status", "logs", "predict", "delete")),
 }
 # Of a command that several targets have, the one where --target is not given; what is not here needs --target.
 _DEFAULTS = {

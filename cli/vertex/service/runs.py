@@ -36,7 +36,8 @@ def find_run(vertex: Vertex, name: str) -> PipelineJob:
             pass
     found = [run for run in list_runs(vertex) if run.display_name == name]
     if len(found) == 1:
-        return found[0]
+        # A list leaves out what the steps have made.
+        return get_run(vertex, id_of(found[0]))
     place = f"{vertex.place.project} in {vertex.place.location}"
     if not found:
         raise BackendError(f"run: {place} has none of this id or name. Given: {name}")

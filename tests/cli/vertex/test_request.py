@@ -1,4 +1,4 @@
-"""What qcnn submit, study and schedule would send to Vertex AI, as --dry-run prints it: nothing is asked of a network."""
+"""What qcnn submit, study and schedule would send to Vertex AI, as --dry-run prints it: no network is asked."""
 
 import json
 from pathlib import Path
@@ -126,7 +126,10 @@ def test_a_file_of_another_platform_or_pipeline_is_one_line(typed: Typed, tmp_pa
         (("--api-endpoint", "http://x/y"), "API endpoint: must be HOST or HOST:PORT. Given: 'http://x/y'"),
         (("--pipeline-root", "/tmp/runs"), "pipeline root: must be gs://BUCKET/FOLDER. Given: /tmp/runs"),
         (("--pipeline-root", "s3://bucket/runs"), "pipeline root: must be gs://BUCKET/FOLDER. Given: s3://bucket/runs"),
-        (("--service-account", "default"), "service account: must be NAME@PROJECT.iam.gserviceaccount.com. "),
+        (
+            ("--service-account", "default"),
+            "service account: must be an account's address, ",
+        ),
         (("--network", "default"), "network: must be projects/NUMBER/global/networks/NAME. Given: default"),
         (("--experiment", "My papers"), "experiment: must be 1 to 63 small letters, digits and hyphens. "),
         (("--run-name", ""), "run name: must have 1 to 128 characters. Given: "),
