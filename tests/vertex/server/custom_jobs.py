@@ -7,12 +7,12 @@ from typing import Any
 from google.cloud import aiplatform_v1 as v1
 from google.protobuf import empty_pb2
 
+from tests.vertex.server.connection.transport import Handler
 from tests.vertex.server.job_run import ENDED, QUEUED, JobRun, Surroundings
 from tests.vertex.server.operations import Operations
 from tests.vertex.server.refusal import precondition
 from tests.vertex.server.state import copied
-from tests.vertex.server.transport import Handler
-from tests.vertex.server.validation import check_custom_job
+from tests.vertex.server.training.validation import check_custom_job
 
 _FILTERED = ("display_name", "state", "create_time", "labels")
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from google.cloud import aiplatform_v1 as v1
 
-from tests.vertex.server.cluster import environment, free_addresses, replicas
 from tests.vertex.server.logs import Logs
-from tests.vertex.server.replica import Replica, end, process_environment
 from tests.vertex.server.state import State
-from tests.vertex.server.verdict import Action, Ended, judge
+from tests.vertex.server.training.cluster import environment, free_addresses, replicas
+from tests.vertex.server.training.replica import Replica, end, process_environment
+from tests.vertex.server.training.verdict import Action, Ended, judge
 
 # The library's types take its states for bare integers.
 QUEUED, PENDING, RUNNING, SUCCEEDED, FAILED, CANCELLING, CANCELLED = (

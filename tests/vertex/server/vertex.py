@@ -6,17 +6,20 @@ from pathlib import Path
 from google.cloud import aiplatform_v1 as v1
 
 from tests.vertex.server.buckets import Buckets
+from tests.vertex.server.connection.faults import Faults
+from tests.vertex.server.connection.identity import TokenServer, write_identity
+from tests.vertex.server.connection.transport import Transport
 from tests.vertex.server.custom_jobs import CustomJobs
-from tests.vertex.server.faults import Faults
-from tests.vertex.server.identity import TokenServer, write_identity
 from tests.vertex.server.job_run import Surroundings
 from tests.vertex.server.logs import Logs
-from tests.vertex.server.metadata import Metadata
+from tests.vertex.server.metadata.service import MetadataService
+from tests.vertex.server.metadata.store import Metadata
 from tests.vertex.server.operations import Operations
 from tests.vertex.server.pipelines.jobs import PipelineJobs
 from tests.vertex.server.pipelines.run import RUN_LABEL, Services
+from tests.vertex.server.pipelines.schedules import Schedules
+from tests.vertex.server.projects import Projects
 from tests.vertex.server.state import State
-from tests.vertex.server.transport import Transport
 
 
 class Vertex:
@@ -43,12 +46,17 @@ class Vertex:
         self.metadata = Metadata(self.state)
         services = Services(self.state, self.jobs, self.metadata, folder / "gcs", lambda: self._buckets.host)
         self.pipelines = PipelineJobs(services, self.operations)
-        handlers = {
-            **self.jobs.handlers(),
-            **self.pipelines.handlers(),
-            **self.operations.handlers(),
-            **self.logs.handlers(),
-        }
+        self.schedules = Schedules(self.state, self.pipelines, self.operations)
+        services_of_clients = (
+            self.jobs,
+            self.pipelines,
+            self.schedules,
+            MetadataService(self.state, self.metadata, self.operations),
+            self.operations,
+            self.logs,
+            Projects(self.project),
+        )
+        handlers = {name: handler for each in services_of_clients for name, handler in each.handlers().items()}
         self._transport = Transport(handlers, self.faults, identity.key, identity.certificate)
         self.endpoint = self._transport.endpoint
         self.environment |= {
@@ -57,6 +65,9 @@ class Vertex:
             "GOOGLE_APPLICATION_CREDENTIALS": str(identity.account_file),
             "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(identity.certificate_file),
             "STORAGE_EMULATOR_HOST": self._buckets.host,
+            # What the SDK asks of hosts that it lets nobody choose comes here, too.
+            "grpc_proxy": f"http://{self.endpoint}",
+            "no_grpc_proxy": "localhost",
             # No client is to look for a machine of Google's.
             "NO_GCE_CHECK": "true",
         }
@@ -93,6 +104,10 @@ class Vertex:
     def preempt(self, job: str, replica: str) -> None:
         """Take the machine of a job's replica (workerpool1-0) away."""
         self.jobs.preempt(job, replica)
+
+    def tick(self, schedule: str) -> str:
+        """Let a schedule be due now; return the name of its pipeline job, empty where it makes none."""
+        return self.schedules.tick(schedule)
 
     def custom_jobs(self) -> list[v1.CustomJob]:
         """Return all custom jobs but those of pipelines' steps, the oldest first."""
