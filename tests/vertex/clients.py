@@ -3,6 +3,7 @@
 import grpc
 from google.cloud import aiplatform_v1 as v1
 from google.cloud.aiplatform_v1.services.job_service.transports.grpc import JobServiceGrpcTransport
+from google.cloud.aiplatform_v1.services.pipeline_service.transports.grpc import PipelineServiceGrpcTransport
 from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2Client
 from google.cloud.logging_v2.services.logging_service_v2.transports import LoggingServiceV2GrpcTransport
 
@@ -19,6 +20,11 @@ def channel(server: Vertex) -> grpc.Channel:
 def jobs(server: Vertex) -> v1.JobServiceClient:
     """Return the client of JobService."""
     return v1.JobServiceClient(transport=JobServiceGrpcTransport(channel=channel(server)))
+
+
+def pipelines(server: Vertex) -> v1.PipelineServiceClient:
+    """Return the client of PipelineService."""
+    return v1.PipelineServiceClient(transport=PipelineServiceGrpcTransport(channel=channel(server)))
 
 
 def logging(server: Vertex) -> LoggingServiceV2Client:

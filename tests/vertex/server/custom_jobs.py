@@ -36,8 +36,8 @@ class CustomJobs:
             "JobService/DeleteCustomJob": self._delete,
         }
 
-    def create(self, parent: str, given: v1.CustomJob, trial: str = "") -> v1.CustomJob:
-        """Keep a custom job and begin to run it; return it as it was kept."""
+    def create(self, parent: str, given: v1.CustomJob, trial: str = "", *, step: bool = False) -> v1.CustomJob:
+        """Keep a custom job and begin to run it; return it as it was kept. One of a pipeline's steps needs no room."""
         state = self._around.state
         place = state.parent(parent)
         check_custom_job(given)
@@ -48,7 +48,7 @@ class CustomJobs:
         kept = copied(job)
         state.add(job.name, job)
         with self._lock:
-            self._runs[job.name] = JobRun(job, self._around, trial)
+            self._runs[job.name] = JobRun(job, self._around, trial, needs_room=not step)
         return kept
 
     def cancel(self, name: str) -> None:

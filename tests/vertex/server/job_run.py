@@ -41,7 +41,8 @@ class Surroundings:
 class JobRun:
     """A job that is being run; `job` is changed as it goes."""
 
-    def __init__(self, job: v1.CustomJob, around: Surroundings, trial: str = "") -> None:
+    def __init__(self, job: v1.CustomJob, around: Surroundings, trial: str = "", *, needs_room: bool = True) -> None:
+        self._needs_room = needs_room
         self._job, self._around, self._trial = job, around, trial
         self._id = job.name.rpartition("/")[2]
         self._events: queue.Queue[tuple[str, Any]] = queue.Queue()
@@ -81,7 +82,7 @@ class JobRun:
     def _run(self) -> None:
         around = self._around
         self._say("Vertex AI is provisioning job running framework.")
-        around.state.until(lambda: self._is_cancelled or around.has_room())
+        around.state.until(lambda: self._is_cancelled or not self._needs_room or around.has_room())
         if not self._is_cancelled:
             self._move_to(PENDING)
             self._say("Job is preparing.")

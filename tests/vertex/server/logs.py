@@ -97,6 +97,11 @@ class Logs:
                 and dict(entry.resource.labels)["task_name"] == replica
             ]
 
+    def tail(self) -> list[str]:
+        """Return the last lines of all replicas, for a test that fails."""
+        with self._written:
+            return [str(entry.json_payload.get("message")) for entry in self._entries[-50:] if "json_payload" in entry]
+
     def _payload(self, replica: str, text: str, severity: str) -> dict[str, Any]:
         """Return what was written: a structure for a replica's line, a text for the service's."""
         if replica == "service":

@@ -16,6 +16,7 @@ from google.protobuf import message_factory
 # Where the client libraries have their services: the package of each, and the class of its transport.
 _LIBRARIES = {
     "JobService": ("google.cloud.aiplatform_v1.services.job_service", "JobServiceGrpcTransport"),
+    "PipelineService": ("google.cloud.aiplatform_v1.services.pipeline_service", "PipelineServiceGrpcTransport"),
     "LoggingServiceV2": ("google.cloud.logging_v2.services.logging_service_v2", "LoggingServiceV2GrpcTransport"),
 }
 

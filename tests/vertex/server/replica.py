@@ -51,21 +51,19 @@ class Replica:
         self._thread.start()
 
     def terminate(self) -> None:
-        """Ask the process to end."""
-        self._signal(signal.SIGTERM)
+        """Ask the process to end; what it has started is its own affair, as in a container."""
+        if self._process.poll() is None:
+            self._process.terminate()
 
     def kill(self) -> None:
         """End the process, and all that it has started."""
-        self._signal(signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def wait(self, seconds: float) -> bool:
         """Wait for the end; return whether it has come."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
-
-    def _signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
 
     def _follow(self) -> None:
         assert self._process.stdout

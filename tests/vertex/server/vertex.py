@@ -11,7 +11,10 @@ from tests.vertex.server.faults import Faults
 from tests.vertex.server.identity import TokenServer, write_identity
 from tests.vertex.server.job_run import Surroundings
 from tests.vertex.server.logs import Logs
+from tests.vertex.server.metadata import Metadata
 from tests.vertex.server.operations import Operations
+from tests.vertex.server.pipelines.jobs import PipelineJobs
+from tests.vertex.server.pipelines.run import RUN_LABEL, Services
 from tests.vertex.server.state import State
 from tests.vertex.server.transport import Transport
 
@@ -37,7 +40,15 @@ class Vertex:
         self.environment: dict[str, str] = {}
         around = Surroundings(self.state, self.logs, self.environment, lambda: self._has_room)
         self.jobs = CustomJobs(around, self.operations)
-        handlers = {**self.jobs.handlers(), **self.operations.handlers(), **self.logs.handlers()}
+        self.metadata = Metadata(self.state)
+        services = Services(self.state, self.jobs, self.metadata, folder / "gcs", lambda: self._buckets.host)
+        self.pipelines = PipelineJobs(services, self.operations)
+        handlers = {
+            **self.jobs.handlers(),
+            **self.pipelines.handlers(),
+            **self.operations.handlers(),
+            **self.logs.handlers(),
+        }
         self._transport = Transport(handlers, self.faults, identity.key, identity.certificate)
         self.endpoint = self._transport.endpoint
         self.environment |= {
@@ -84,14 +95,23 @@ class Vertex:
         self.jobs.preempt(job, replica)
 
     def custom_jobs(self) -> list[v1.CustomJob]:
-        """Return all custom jobs, the oldest first."""
-        return self.state.all(v1.CustomJob)
+        """Return all custom jobs but those of pipelines' steps, the oldest first."""
+        return [job for job in self.state.all(v1.CustomJob) if RUN_LABEL not in job.labels]
 
     def until_state(self, job: str, *states: v1.JobState) -> v1.CustomJob:
         """Wait until a custom job is in one of these states; return it."""
 
         def there() -> v1.CustomJob | None:
             found = self.state.copy(v1.CustomJob, job)
+            return found if found.state in states else None
+
+        return self.state.until(there)
+
+    def until_pipeline(self, name: str, *states: v1.PipelineState) -> v1.PipelineJob:
+        """Wait until a pipeline job is in one of these states; return it."""
+
+        def there() -> v1.PipelineJob | None:
+            found = self.state.copy(v1.PipelineJob, name)
             return found if found.state in states else None
 
         return self.state.until(there)
@@ -104,6 +124,7 @@ class Vertex:
     def close(self) -> None:
         """End everything that runs."""
         self.release_jobs()
+        self.pipelines.close()
         self.jobs.close()
         self._transport.close()
         self._tokens.close()
