@@ -12,6 +12,7 @@ from cli.vertex.request import Submission, run_request
 from cli.vertex.service.buckets import check_bucket
 from cli.vertex.service.connection import Vertex
 from cli.vertex.service.console import run_page
+from cli.vertex.service.experiments import add_to_experiment
 from cli.vertex.service.messages import as_json, id_of
 from cli.vertex.service.refusals import AlreadyExistsError
 from cli.vertex.service.runs import get_run
@@ -55,5 +56,7 @@ def create_run(
         run = get_run(vertex, request.pipeline_job_id)
     rows = [("run", id_of(run)), ("look at it", run_page(place, id_of(run)))]
     click.echo(tabulate(rows, tablefmt="plain", disable_numparse=True))
+    if reason := add_to_experiment(vertex, submission.experiment, id_of(run)):
+        click.echo(f"not in the console's experiment {submission.experiment}: {reason}", err=True)
     if wait:
         check_succeeded(follow(vertex, id_of(run), click.echo))

@@ -6,43 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from google.cloud import aiplatform_v1 as v1
-from kfp import compiler, dsl
 
 from launchers.naming import run_label
 from launchers.vertex.custom_job import JOB_LABEL, RUN_LABEL, TASK_LABEL
-from pipelines.compilation import compile_qcnn
-from pipelines.vertex.target import VERTEX
 from tests.cli.conftest import Typed
+from tests.cli.vertex.packages import FOREVER, two_steps
 from tests.vertex.clients import jobs, python_pool
 from tests.vertex.server.pipelines.jobs import CANCELLED, RUNNING
 from tests.vertex.server.vertex import Vertex
 
 _TARGET = ("--target", "vertex")
-_FOREVER = "trap 'exit 143' TERM; echo started; while true; do sleep 0.1; done"
 _SMALL = ("--qubits", "4", "--rounds", "10", "--batch-size", "8", "--epochs", "2", "--starts", "1")
-
-
-@dsl.container_component
-def shell(program: str) -> dsl.ContainerSpec:
-    return dsl.ContainerSpec(image="image", command=["sh", "-ec", program])
-
-
-def _package(folder: Path, first: str, second: str = "echo second") -> str:
-    """Compile two steps that run programs of a shell, with the parameters of the main pipeline."""
-
-    @dsl.pipeline(name="qcnn")
-    def steps() -> None:
-        begun = shell(program=first).set_display_name("First")
-        shell(program=second).after(begun)
-
-    compiler.Compiler().compile(steps, str(folder / "small.yaml"))
-    compile_qcnn(VERTEX, folder / "main.yaml")
-    small, main = (yaml.safe_load((folder / name).read_text()) for name in ("small.yaml", "main.yaml"))
-    small["root"]["inputDefinitions"] = main["root"]["inputDefinitions"]
-    (folder / "small.yaml").write_text(yaml.safe_dump(small))
-    return str(folder / "small.yaml")
 
 
 def _submitted(vertex: Vertex, on_vertex: Typed, *words: str) -> tuple[int, str, str]:
@@ -58,7 +33,7 @@ def test_waiting_shows_the_steps_and_a_lost_answer_makes_no_second_run(
 ) -> None:
     vertex.fail("PipelineService/CreatePipelineJob", 503, answered=False)
     vertex.fail("PipelineService/GetPipelineJob", 503, times=2)
-    package = _package(tmp_path, "echo first")
+    package = two_steps(tmp_path, "echo first")
     code, out, err = _submitted(vertex, on_vertex, "--package", package, "--run-name", "mine", "--wait")
     assert code == 0, err
     (run,) = _runs(vertex)
@@ -89,14 +64,14 @@ def test_waiting_shows_the_steps_and_a_lost_answer_makes_no_second_run(
 def test_waiting_for_a_run_that_fails_ends_with_the_failed_step(
     vertex: Vertex, on_vertex: Typed, tmp_path: Path
 ) -> None:
-    package = _package(tmp_path, "echo first", "exit 3")
+    package = two_steps(tmp_path, "echo first", "exit 3")
     code, _, err = _submitted(vertex, on_vertex, "--package", package, "--wait")
     assert code == 1
     assert re.fullmatch(r"error: run: step shell-2 failed \(.*non-zero status of 3.*\)\. Given: qcnn-[\w-]+\n", err)
 
 
 def test_a_run_that_is_terminated_takes_its_trainings_along(vertex: Vertex, on_vertex: Typed, tmp_path: Path) -> None:
-    code, out, err = _submitted(vertex, on_vertex, "--package", _package(tmp_path, _FOREVER), "--experiment", "papers")
+    code, out, err = _submitted(vertex, on_vertex, "--package", two_steps(tmp_path, FOREVER), "--experiment", "papers")
     assert (code, err) == (0, "")
     (run,) = _runs(vertex)
     identity = out.split()[1]
@@ -134,7 +109,7 @@ def test_what_vertex_refuses_is_one_line(
     vertex: Vertex, on_vertex: Typed, tmp_path: Path, status: int, line: str
 ) -> None:
     vertex.fail("PipelineService/CreatePipelineJob", status)
-    code, out, err = _submitted(vertex, on_vertex, "--package", _package(tmp_path, "echo first"))
+    code, out, err = _submitted(vertex, on_vertex, "--package", two_steps(tmp_path, "echo first"))
     assert (code, out) == (2, "")
     assert err.startswith(line)
     assert err.count("\n") == 1
@@ -143,7 +118,7 @@ def test_what_vertex_refuses_is_one_line(
 def test_a_bucket_that_is_not_there_is_refused_and_one_elsewhere_warned_of(
     vertex: Vertex, on_vertex: Typed, tmp_path: Path
 ) -> None:
-    package = _package(tmp_path, "echo first")
+    package = two_steps(tmp_path, "echo first")
     words = ("submit", *_TARGET, "--package", package, "--pipeline-root")
     code, out, err = on_vertex(*words, "gs://no-such-bucket/runs")
     assert (code, out) == (2, "")
