@@ -43,6 +43,14 @@ def test_waiting_shows_the_steps_and_a_lost_answer_makes_no_second_run(
     page = f"https://console.cloud.google.com/vertex-ai/locations/us-central1/pipelines/runs/{identity}"
     assert lines[1].endswith(f"{page}?project=qcnn-tests")
     assert lines[-1] == "run: succeeded"
+    # The console's experiment has the run.
+    (experiment,) = {
+        parent
+        for each in vertex.state.all(v1.Context)
+        if each.name.endswith(identity)
+        for parent in each.parent_contexts
+    }
+    assert experiment.endswith("/metadataStores/default/contexts/qcnn")
     assert [line for line in lines if line.endswith(": succeeded")] == [
         "shell: succeeded",
         "shell-2: succeeded",
