@@ -74,7 +74,7 @@ class Vertex:
             "STORAGE_EMULATOR_HOST": self._buckets.host,
             # What the SDK asks of hosts that it lets nobody choose comes here, too.
             "grpc_proxy": f"http://{self.endpoint}",
-            "no_grpc_proxy": "localhost",
+            "no_grpc_proxy": "localhost,127.0.0.1",
             # No client is to look for a machine of Google's.
             "NO_GCE_CHECK": "true",
         }
