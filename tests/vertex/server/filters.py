@@ -15,29 +15,37 @@ from tests.vertex.server.refusal import RefusedError
 # Whether what a filter looks at passes: a message as JSON, or Cloud Logging's entry.
 Predicate = Callable[[Mapping[str, Any]], bool]
 
+# Takes what a filter looks at, and the argument.
+Function = Callable[[Mapping[str, Any], str], bool]
+
 _TOKEN = re.compile(
     r"""\s*(?:--[^\n]*|(?P<open>\()|(?P<close>\))|(?P<join>AND|OR|NOT)\b|(?P<minus>-(?=[\w(]))
+    |(?P<function>\w+)\(\s*"(?P<argument>[^"]*)"\s*\)
     |(?P<path>[\w]+(?:\.(?:[\w/-]+|"[^"]*"))*)\s*(?P<operator><=|>=|!=|=~|[=<>:])\s*
-     (?P<value>"(?:[^"\\]|\\.)*"|[^\s()]+))""",
+     (?P<value>"(?:[^"\\]|\\.)*"(?:,"[^"]*")*|[^\s()]+))""",
     re.VERBOSE,
 )
+# What a path into metadata ends with.
+_TYPES = ("number_value", "string_value", "bool_value")
 _ORDER = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _SEVERITIES = ("DEFAULT", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "ALERT", "EMERGENCY")
 
 
-def parse(text: str, fields: Collection[str]) -> Predicate:
+def parse(text: str, fields: Collection[str], functions: Mapping[str, Function] | None = None) -> Predicate:
     """Return what a filter lets pass; `fields` are those that it may name, the first word of a path.
+
+    `functions` are those that it may call, as in_context("NAME").
 
     Raises:
         RefusedError: the filter is malformed, or names another field.
     """
-    parser = _Parser(text, fields)
+    parser = _Parser(text, fields, functions or {})
     return parser.whole() if text.strip() else lambda _: True
 
 
 class _Parser:
-    def __init__(self, text: str, fields: Collection[str]) -> None:
-        self._text, self._fields = text, fields
+    def __init__(self, text: str, fields: Collection[str], functions: Mapping[str, Function]) -> None:
+        self._text, self._fields, self._functions = text, fields, functions
         self._tokens: list[re.Match[str]] = []
         position = 0
         while text[position:].strip():
@@ -79,6 +87,8 @@ class _Parser:
             if not self._tokens or not self._tokens.pop(0)["close"]:
                 raise self._refused("a parenthesis is not closed")
             return part
+        if token["function"]:
+            return self._call(token["function"], token["argument"])
         if not token["path"]:
             raise self._refused(f"at {token.group().strip()!r}")
         return self._comparison(token["path"], token["operator"], token["value"])
@@ -87,8 +97,16 @@ class _Parser:
         names = tuple(name.strip('"') for name in re.findall(r'"[^"]*"|[^."]+', path))
         if names[0] not in self._fields:
             raise self._refused(f"field {names[0]!r} cannot be filtered by; allowed: {', '.join(sorted(self._fields))}")
+        if names[0] == "metadata" and names[-1] in _TYPES:
+            names = names[:-1]
         wanted = re.sub(r"\\(.)", r"\1", value[1:-1]) if value.startswith('"') else value
         return lambda found: _compare(_value(found, names), sign, wanted)
+
+    def _call(self, name: str, argument: str) -> Predicate:
+        function = self._functions.get(name)
+        if not function:
+            raise self._refused(f"there is no function {name!r}")
+        return lambda found: function(found, argument)
 
     def _take(self, word: str) -> bool:
         taken = bool(self._tokens) and self._tokens[0]["join"] == word
@@ -110,6 +128,13 @@ def _value(found: Any, names: tuple[str, ...]) -> Any:
 
 
 def _compare(value: Any, sign: str, wanted: str) -> bool:
+    if isinstance(value, list):
+        # All of those that are given, with quotation marks between them.
+        return set(wanted.split('","')) <= set(value)
+    if isinstance(value, bool):
+        value = str(value).lower()
+    if isinstance(value, (int, float)):
+        return bool({**_ORDER, "=": operator.eq, "!=": operator.ne}[sign](value, float(wanted)))
     if sign == ":":
         if wanted == "*":
             return value is not None

@@ -10,11 +10,11 @@ from typing import Any
 
 from google.cloud import aiplatform_v1 as v1
 
-from tests.vertex.server.cluster import environment, free_addresses, replicas
 from tests.vertex.server.logs import Logs
-from tests.vertex.server.replica import Replica, end, process_environment
 from tests.vertex.server.state import State
-from tests.vertex.server.verdict import Action, Ended, judge
+from tests.vertex.server.training.cluster import environment, free_addresses, replicas
+from tests.vertex.server.training.replica import Replica, end, process_environment
+from tests.vertex.server.training.verdict import Action, Ended, judge
 
 # The library's types take its states for bare integers.
 QUEUED, PENDING, RUNNING, SUCCEEDED, FAILED, CANCELLING, CANCELLED = (
@@ -41,8 +41,10 @@ class Surroundings:
 class JobRun:
     """A job that is being run; `job` is changed as it goes."""
 
-    def __init__(self, job: v1.CustomJob, around: Surroundings, trial: str = "", *, needs_room: bool = True) -> None:
-        self._needs_room = needs_room
+    def __init__(
+        self, job: v1.CustomJob, around: Surroundings, trial: str, *, needs_room: bool, added: Mapping[str, str] | None
+    ) -> None:
+        self._needs_room, self._added = needs_room, added or {}
         self._job, self._around, self._trial = job, around, trial
         self._id = job.name.rpartition("/")[2]
         self._events: queue.Queue[tuple[str, Any]] = queue.Queue()
@@ -150,7 +152,7 @@ class JobRun:
         self._replicas[name] = Replica(
             name,
             [*spec.command, *spec.args],
-            process_environment({**self._around.environment, **added}),
+            process_environment({**self._around.environment, **self._added, **added}),
             lambda replica, line: self._around.logs.write(self._id, replica, line),
             lambda replica, code: self._events.put(("exit", (replica, code))),
         )

@@ -8,9 +8,9 @@ from typing import Any
 from google.cloud.logging_v2.types import ListLogEntriesRequest, ListLogEntriesResponse, LogEntry
 
 from tests.vertex.server import filters
+from tests.vertex.server.connection.transport import Handler
 from tests.vertex.server.refusal import RefusedError, require
 from tests.vertex.server.state import as_json, copied, cut_page
-from tests.vertex.server.transport import Handler
 
 _FIELDS = (
     "resource",

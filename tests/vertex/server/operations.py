@@ -7,9 +7,9 @@ from typing import Any
 from google.longrunning import operations_pb2
 from google.protobuf import any_pb2, empty_pb2
 
+from tests.vertex.server.connection.transport import Handler
 from tests.vertex.server.refusal import RefusedError
 from tests.vertex.server.state import State, copied, cut_page
-from tests.vertex.server.transport import Handler
 
 
 class Operations:

@@ -2,7 +2,7 @@
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from google.protobuf import json_format
@@ -87,10 +87,16 @@ class State:
         with self.changed:
             return [copied(found) for found in self._messages.values() if isinstance(found, kind)]
 
-    def page(self, kind: type[T], request: Any, fields: tuple[str, ...]) -> tuple[list[T], str]:
+    def page(
+        self,
+        kind: type[T],
+        request: Any,
+        fields: tuple[str, ...],
+        functions: Mapping[str, filters.Function] | None = None,
+    ) -> tuple[list[T], str]:
         """Return what a list request asks for, the newest first, and the token of the next page."""
         parent = f"{self.parent(request.parent)}/"
-        passes = filters.parse(request.filter, fields)
+        passes = filters.parse(request.filter, fields, functions)
         of_kind: list[Any] = self.all(kind)
         found = [each for each in of_kind if each.name.startswith(parent) and passes(as_json(each))]
         ascending = getattr(request, "order_by", "") in ("create_time", "create_time asc")

@@ -8,6 +8,7 @@ from typing import Any
 from google.cloud import aiplatform_v1 as v1
 from google.protobuf import empty_pb2
 
+from tests.vertex.server.connection.transport import Handler
 from tests.vertex.server.operations import Operations
 from tests.vertex.server.pipelines.dag import Dag
 from tests.vertex.server.pipelines.details import Task
@@ -15,7 +16,6 @@ from tests.vertex.server.pipelines.run import Run, RunCancelledError, Services, 
 from tests.vertex.server.pipelines.spec import Json, read_parameters, read_root, read_spec
 from tests.vertex.server.refusal import RefusedError, precondition
 from tests.vertex.server.state import copied
-from tests.vertex.server.transport import Handler
 
 QUEUED, PENDING, RUNNING, SUCCEEDED, FAILED, CANCELLING, CANCELLED = (
     v1.PipelineState(getattr(v1.PipelineState, f"PIPELINE_STATE_{name}"))

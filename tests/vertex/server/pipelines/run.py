@@ -12,7 +12,7 @@ from google.cloud import aiplatform_v1 as v1
 
 from tests.vertex.server import job_run
 from tests.vertex.server.custom_jobs import CustomJobs
-from tests.vertex.server.metadata import INPUT, OUTPUT, Metadata
+from tests.vertex.server.metadata.store import INPUT, OUTPUT, Metadata
 from tests.vertex.server.pipelines import mount
 from tests.vertex.server.pipelines.details import Artifacts, Task, executor_artifacts
 from tests.vertex.server.pipelines.mounted import VARIABLE

@@ -8,7 +8,7 @@ _CHUNK = 65536
 
 
 class Front:
-    """A port of localhost in front of another one."""
+    """A port of localhost in front of another one; also a proxy (CONNECT), behind which every host is that one."""
 
     def __init__(self, behind: int) -> None:
         self._behind = behind
@@ -37,6 +37,11 @@ class Front:
             writer.close()
             return
         self._writers |= {writer, behind_writer}
+        begun = await reader.read(_CHUNK)
+        if begun.startswith(b"CONNECT "):
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        else:
+            behind_writer.write(begun)
         await asyncio.gather(self._pass_on(reader, behind_writer), self._pass_on(behind_reader, writer))
         self._writers -= {writer, behind_writer}
 

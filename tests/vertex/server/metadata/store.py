@@ -2,7 +2,7 @@
 
 import collections
 import datetime
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from google.cloud import aiplatform_v1 as v1
@@ -46,7 +46,7 @@ class Metadata:
         with self._state.changed:
             self.members[context] |= set(names)
 
-    def link(self, execution: str, artifacts: Mapping[str, Any], kind: Any) -> None:
+    def link(self, execution: str, artifacts: Iterable[str], kind: Any) -> None:
         """Remember what went into an execution, or came out of it."""
         with self._state.changed:
             for artifact in artifacts:

@@ -17,6 +17,9 @@ from google.protobuf import message_factory
 _LIBRARIES = {
     "JobService": ("google.cloud.aiplatform_v1.services.job_service", "JobServiceGrpcTransport"),
     "PipelineService": ("google.cloud.aiplatform_v1.services.pipeline_service", "PipelineServiceGrpcTransport"),
+    "ScheduleService": ("google.cloud.aiplatform_v1.services.schedule_service", "ScheduleServiceGrpcTransport"),
+    "MetadataService": ("google.cloud.aiplatform_v1.services.metadata_service", "MetadataServiceGrpcTransport"),
+    "Projects": ("google.cloud.resourcemanager_v3.services.projects", "ProjectsGrpcTransport"),
     "LoggingServiceV2": ("google.cloud.logging_v2.services.logging_service_v2", "LoggingServiceV2GrpcTransport"),
 }
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import grpc
 
-from tests.vertex.server.faults import Faults, LostError
-from tests.vertex.server.front import Front
-from tests.vertex.server.methods import Method, methods_of
+from tests.vertex.server.connection.faults import Faults, LostError
+from tests.vertex.server.connection.front import Front
+from tests.vertex.server.connection.methods import Method, methods_of
 from tests.vertex.server.refusal import RefusedError
 
 # Takes a request and returns its answer, as messages of Google's.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 # The root of the checkout is what the image's working folder is.
-_ROOT = Path(__file__).parents[3]
+_ROOT = Path(__file__).parents[4]
 # What a shell of a tester may have set; a container knows nothing of it.
 _FORGOTTEN = ("TF_CONFIG", "CLUSTER_SPEC", "KUBECONFIG", "PYTEST_CURRENT_TEST")
 

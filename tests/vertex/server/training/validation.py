@@ -7,8 +7,8 @@ import re
 
 from google.cloud import aiplatform_v1 as v1
 
-from tests.vertex.server.machines import objection
 from tests.vertex.server.refusal import RefusedError, check_display_name, check_labels, require
+from tests.vertex.server.training.machines import objection
 
 _POOLS = 4
 _MOST_VARIABLES = 100
