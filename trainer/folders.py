@@ -27,8 +27,8 @@ _CHUNK = 2**20
 def new_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `folder` that takes its name when the block ends well.
 
-    An empty folder of that name is replaced; one with content is never touched. Where folders cannot be renamed, as in a
-    mounted bucket, its files are, in the order in which they were written: what proves the rest comes last.
+    An empty folder of that name is replaced; one with content is never touched. Where folders cannot be renamed, as in
+    a mounted bucket, its files are, in the order in which they were written: what proves the rest comes last.
 
     Raises:
         ArtifactError: the folder has content, or cannot be written.

@@ -16,9 +16,11 @@ from google.cloud import aiplatform_v1 as v1
 from pipelines.compilation import Target, compile_qcnn
 from pipelines.training import train_here
 from pipelines.vertex.target import VERTEX
-from tests.vertex.clients import pipelines
+from tests.vertex.clients import custom_job, jobs, pipelines
+from tests.vertex.server import job_run
 from tests.vertex.server.pipelines.jobs import CANCELLED, FAILED, SUCCEEDED
 from tests.vertex.server.vertex import Vertex
+from trainer.config import from_mapping
 
 _ROOT = Path(__file__).parents[2]
 _EXPERIMENT = {"qubits": 4, "rounds": 10, "epochs": 3, "batch_size": 8, "workers": 2}
@@ -58,6 +60,28 @@ def test_the_pipeline_ends_with_the_losses_of_a_run_here(vertex: Vertex, target:
     metrics = dict(details["evaluate"].outputs["metrics"].artifacts[0].metadata)
     assert json.loads(_blob(vertex, details["evaluate"].outputs["metrics"].artifacts[0].uri))["mse"] == metrics["mse"]
     assert details["evaluate"].outputs["report"].artifacts[0].uri.endswith(".html")
+
+
+@pytest.mark.long
+def test_two_workers_train_as_a_custom_job(vertex: Vertex, tmp_path: Path) -> None:
+    base = f"gs://{vertex.bucket}/job"
+    folders = [f"--{flag}={base}/{folder}" for flag, folder in (("workdir", "checkpoints"), ("logs", "logs"))]
+    experiment = from_mapping(_EXPERIMENT).to_json()
+    pool = v1.WorkerPoolSpec(
+        machine_spec={"machine_type": "n1-standard-4"},
+        replica_count=1,
+        container_spec={
+            "image_uri": "image",
+            "command": ["python", "-m", "trainer.worker"],
+            "args": ["--experiment", experiment, *folders],
+        },
+    )
+    job = custom_job(pool, pool, base_output_directory={"output_uri_prefix": base})
+    name = jobs(vertex).create_custom_job(parent=vertex.parent, custom_job=job).name
+    ended = vertex.until_state(name, job_run.SUCCEEDED, job_run.FAILED)
+    assert ended.state == job_run.SUCCEEDED, [ended.error, vertex.logs.tail()]
+    history = _blob(vertex, f"{base}/checkpoints/history.csv")
+    np.testing.assert_allclose(_losses(history), _here(tmp_path / "runs"), rtol=0, atol=1e-8)
 
 
 def _blob(server: Vertex, address: str) -> str:

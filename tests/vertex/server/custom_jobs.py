@@ -2,6 +2,7 @@
 
 import datetime
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from google.cloud import aiplatform_v1 as v1
@@ -36,8 +37,19 @@ class CustomJobs:
             "JobService/DeleteCustomJob": self._delete,
         }
 
-    def create(self, parent: str, given: v1.CustomJob, trial: str = "", *, step: bool = False) -> v1.CustomJob:
-        """Keep a custom job and begin to run it; return it as it was kept. One of a pipeline's steps needs no room."""
+    def create(
+        self,
+        parent: str,
+        given: v1.CustomJob,
+        trial: str = "",
+        *,
+        step: bool = False,
+        added: Mapping[str, str] | None = None,
+    ) -> v1.CustomJob:
+        """Keep a custom job and begin to run it; return it as it was kept.
+
+        One of a pipeline's `step` needs no room. What is `added` to the environment of a `trial` is not in its spec.
+        """
         state = self._around.state
         place = state.parent(parent)
         check_custom_job(given)
@@ -48,7 +60,7 @@ class CustomJobs:
         kept = copied(job)
         state.add(job.name, job)
         with self._lock:
-            self._runs[job.name] = JobRun(job, self._around, trial, needs_room=not step)
+            self._runs[job.name] = JobRun(job, self._around, trial, needs_room=not step, added=added)
         return kept
 
     def cancel(self, name: str) -> None:

@@ -41,8 +41,10 @@ class Surroundings:
 class JobRun:
     """A job that is being run; `job` is changed as it goes."""
 
-    def __init__(self, job: v1.CustomJob, around: Surroundings, trial: str = "", *, needs_room: bool = True) -> None:
-        self._needs_room = needs_room
+    def __init__(
+        self, job: v1.CustomJob, around: Surroundings, trial: str, *, needs_room: bool, added: Mapping[str, str] | None
+    ) -> None:
+        self._needs_room, self._added = needs_room, added or {}
         self._job, self._around, self._trial = job, around, trial
         self._id = job.name.rpartition("/")[2]
         self._events: queue.Queue[tuple[str, Any]] = queue.Queue()
@@ -150,7 +152,7 @@ class JobRun:
         self._replicas[name] = Replica(
             name,
             [*spec.command, *spec.args],
-            process_environment({**self._around.environment, **added}),
+            process_environment({**self._around.environment, **self._added, **added}),
             lambda replica, line: self._around.logs.write(self._id, replica, line),
             lambda replica, code: self._events.put(("exit", (replica, code))),
         )

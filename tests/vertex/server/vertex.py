@@ -1,7 +1,9 @@
 """The whole server, and what a test says to it."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from google.cloud import aiplatform_v1 as v1
 
@@ -20,6 +22,9 @@ from tests.vertex.server.pipelines.run import RUN_LABEL, Services
 from tests.vertex.server.pipelines.schedules import Schedules
 from tests.vertex.server.projects import Projects
 from tests.vertex.server.state import State
+from tests.vertex.server.tuning_jobs import TuningJobs
+
+T = TypeVar("T")
 
 
 class Vertex:
@@ -43,12 +48,14 @@ class Vertex:
         self.environment: dict[str, str] = {}
         around = Surroundings(self.state, self.logs, self.environment, lambda: self._has_room)
         self.jobs = CustomJobs(around, self.operations)
+        self.tuning = TuningJobs(self.state, self.jobs, self.operations, folder / "hypertune")
         self.metadata = Metadata(self.state)
         services = Services(self.state, self.jobs, self.metadata, folder / "gcs", lambda: self._buckets.host)
         self.pipelines = PipelineJobs(services, self.operations)
         self.schedules = Schedules(self.state, self.pipelines, self.operations)
         services_of_clients = (
             self.jobs,
+            self.tuning,
             self.pipelines,
             self.schedules,
             MetadataService(self.state, self.metadata, self.operations),
@@ -67,7 +74,7 @@ class Vertex:
             "STORAGE_EMULATOR_HOST": self._buckets.host,
             # What the SDK asks of hosts that it lets nobody choose comes here, too.
             "grpc_proxy": f"http://{self.endpoint}",
-            "no_grpc_proxy": "localhost",
+            "no_grpc_proxy": "localhost,127.0.0.1",
             # No client is to look for a machine of Google's.
             "NO_GCE_CHECK": "true",
         }
@@ -115,18 +122,19 @@ class Vertex:
 
     def until_state(self, job: str, *states: v1.JobState) -> v1.CustomJob:
         """Wait until a custom job is in one of these states; return it."""
+        return self._until(v1.CustomJob, job, states)
 
-        def there() -> v1.CustomJob | None:
-            found = self.state.copy(v1.CustomJob, job)
-            return found if found.state in states else None
+    def until_tuning(self, job: str, *states: v1.JobState) -> v1.HyperparameterTuningJob:
+        """Wait until a tuning job is in one of these states; return it."""
+        return self._until(v1.HyperparameterTuningJob, job, states)
 
-        return self.state.until(there)
-
-    def until_pipeline(self, name: str, *states: v1.PipelineState) -> v1.PipelineJob:
+    def until_pipeline(self, job: str, *states: v1.PipelineState) -> v1.PipelineJob:
         """Wait until a pipeline job is in one of these states; return it."""
+        return self._until(v1.PipelineJob, job, states)
 
-        def there() -> v1.PipelineJob | None:
-            found = self.state.copy(v1.PipelineJob, name)
+    def _until(self, kind: type[T], name: str, states: Sequence[Any]) -> T:
+        def there() -> T | None:
+            found: Any = self.state.copy(kind, name)
             return found if found.state in states else None
 
         return self.state.until(there)
@@ -141,6 +149,7 @@ class Vertex:
         self.release_jobs()
         self.pipelines.close()
         self.jobs.close()
+        self.tuning.close()
         self._transport.close()
         self._tokens.close()
         self._buckets.close()
