@@ -47,7 +47,7 @@ def delete(names: tuple[str, ...], experiment: str | None, of_all: bool, place: 
     confirm(len(runs) + len(jobs), yes)
     custom_jobs.delete(vertex, jobs)
     for run in runs:
-        vertex.finish("PipelineService.delete_pipeline_job", name=run.name)
+        vertex.delete("PipelineService.delete_pipeline_job", run.name)
     click.echo("deleted")
 
 

@@ -14,12 +14,13 @@ from cli.options.times import unix_cron
 from cli.packages import Source, read_package, scheduled, source_options
 from cli.vertex.create_run import dry_run_option
 from cli.vertex.end_run import end_run
-from cli.vertex.request import Submission, run_request, submission_options
+from cli.vertex.request import run_request
 from cli.vertex.service.buckets import check_bucket
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.service.console import schedule_page
 from cli.vertex.service.messages import as_json, id_of
 from cli.vertex.service.runs import ENDED, EXPERIMENT_LABEL, list_runs, state_of
+from cli.vertex.submission import Submission, submission_options
 from launchers.vertex.place import Place
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def delete(name: str, place: Place) -> None:
             click.echo(f"terminating {id_of(run)}")
             if reason := end_run(vertex, run, click.echo):
                 click.echo(reason, err=True)
-    vertex.finish("ScheduleService.delete_schedule", name=found.name)
+    vertex.delete("ScheduleService.delete_schedule", found.name)
     click.echo(f"schedule {found.display_name} is deleted")
 
 

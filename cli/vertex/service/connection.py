@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import functools
 import os
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import click
 
 from cli.errors import UnavailableError
 from cli.options.group import options_as
-from cli.vertex.service.refusals import explained
+from cli.vertex.service.refusals import NotFoundError, explained
 from launchers.vertex.place import ENDPOINT_VARIABLE, Place, endpoint_of, logging_endpoint_of
 from trainer.errors import ConfigError
 
@@ -110,6 +111,16 @@ class Vertex:
                 operation.result(timeout=_WORK_SECONDS)
             except concurrent.futures.TimeoutError:
                 raise UnavailableError(f"{method}: not done within {_WORK_SECONDS:g} s. Given: {fields}") from None
+
+    def delete(self, method: str, name: str) -> None:
+        """Delete what has a name, and wait until it is gone; what is gone already is deleted.
+
+        Raises:
+            BackendError: Vertex AI refuses, or does not answer.
+        """
+        # A request whose answer was lost is sent again, and finds nothing.
+        with contextlib.suppress(NotFoundError):
+            self.finish(method, name=name)
 
     def _tried(self, method: str, use: Callable[[Callable[..., Any]], Any], *, again: bool = True) -> Any:
         from launchers.vertex.client.patience import tries

@@ -109,7 +109,7 @@ def delete(vertex: Vertex, jobs: Sequence[CustomJob]) -> None:
     for job in jobs:
         with contextlib.suppress(NotFoundError):
             _wait(vertex, job)
-            vertex.finish("JobService.delete_custom_job", name=job.name)
+            vertex.delete("JobService.delete_custom_job", job.name)
 
 
 def _wait(vertex: Vertex, job: CustomJob) -> None:

@@ -23,8 +23,8 @@ def add_to_experiment(vertex: Vertex, experiment: str, run: str) -> str:
     try:
         _ensure(vertex, store, experiment)
         context = _context(vertex, run)
-        children = {"context": f"{store}/contexts/{experiment}", "child_contexts": [context]}
-        vertex.ask("MetadataService.add_context_children", **children)
+        parent = f"{store}/contexts/{experiment}"
+        vertex.ask("MetadataService.add_context_children", context=parent, child_contexts=[context])
     except BackendError as error:
         return str(error)
     return ""

@@ -2,6 +2,7 @@
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,23 @@ def test_waiting_shows_the_steps_and_a_lost_answer_makes_no_second_run(
     assert [line for line in out.splitlines() if " service] " not in line] == ["[shell] first", "[shell-2] second"]
     assert on_vertex("delete", "mine", "--yes", *_TARGET)[0] == 0
     assert not _runs(vertex)
+
+
+def test_connections_that_break_while_a_run_is_followed_are_made_again(
+    vertex: Vertex, on_vertex: Typed, tmp_path: Path
+) -> None:
+    sign = tmp_path / "sign"
+    package = two_steps(tmp_path, f"echo started; while [ ! -e {sign} ]; do sleep 0.1; done")
+    with ThreadPoolExecutor() as pool:
+        submitted = pool.submit(_submitted, vertex, on_vertex, "--package", package, "--wait")
+        step = vertex.state.until(lambda: next(iter(vertex.state.all(v1.CustomJob)), None))
+        vertex.until_line(step.name, "workerpool0-0", "started")
+        vertex.cut_connections()
+        vertex.fail("PipelineService/GetPipelineJob", 429, times=2)
+        sign.touch()
+        code, out, err = submitted.result()
+    assert code == 0, err
+    assert out.endswith("run: succeeded\n")
 
 
 def test_waiting_for_a_run_that_fails_ends_with_the_failed_step(
