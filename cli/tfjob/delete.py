@@ -7,7 +7,7 @@ import click
 from tabulate import tabulate
 
 from cli.tfjob.connection import cluster, namespace_option
-from launchers.kubernetes.identity import check_run
+from launchers.naming import check_run
 from launchers.tfjob import deletion, read
 from launchers.tfjob.deletion import Found
 from trainer.errors import ArtifactError, ConfigError

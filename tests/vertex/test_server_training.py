@@ -15,6 +15,7 @@ from google.cloud import aiplatform_v1 as v1
 
 from pipelines.compilation import Target, compile_qcnn
 from pipelines.training import train_here
+from pipelines.vertex.target import VERTEX
 from tests.vertex.clients import custom_job, jobs, pipelines
 from tests.vertex.server import job_run
 from tests.vertex.server.pipelines.jobs import CANCELLED, FAILED, SUCCEEDED
@@ -39,8 +40,11 @@ def _here(folder: Path) -> list[list[float]]:
 
 
 @pytest.mark.long
-def test_the_pipeline_ends_with_the_losses_of_a_run_here(vertex: Vertex, tmp_path: Path) -> None:
-    compile_qcnn(Target(train=lambda pod: train_here), tmp_path / "qcnn.yaml")
+@pytest.mark.parametrize(
+    "target", [Target(train=lambda pod: train_here), VERTEX], ids=["within the step", "as a custom job"]
+)
+def test_the_pipeline_ends_with_the_losses_of_a_run_here(vertex: Vertex, target: Target, tmp_path: Path) -> None:
+    compile_qcnn(target, tmp_path / "qcnn.yaml")
     job = v1.PipelineJob(
         display_name="qcnn",
         pipeline_spec=yaml.safe_load((tmp_path / "qcnn.yaml").read_text()),

@@ -11,9 +11,9 @@ import requests
 with warnings.catch_warnings():
     # The library warns of Python releases that it will not support some day.
     warnings.simplefilter("ignore", FutureWarning)
+    import google.cloud.storage as storage
     from google.api_core import exceptions
     from google.auth import exceptions as auth_exceptions
-    from google.cloud import storage
     from google.cloud.storage.retry import DEFAULT_RETRY
 
 from trainer.errors import ConfigError
