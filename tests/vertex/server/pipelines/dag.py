@@ -66,7 +66,8 @@ class Dag:
         task = Task(self._run.services.state, self._run.job, name, self._task)
         policy = spec.get("triggerPolicy", {})
         upstream = _upstream(spec)
-        if policy.get("strategy") != _COMPLETED and any(self._ended[each] is None for each in upstream):
+        is_wanted = policy.get("strategy") == _COMPLETED or all(self._ended[each] is not None for each in upstream)
+        if not is_wanted or self._run.stopped.is_set():
             task.move_to(_STATES.NOT_TRIGGERED)
             return None
         try:
@@ -83,6 +84,7 @@ class Dag:
             task.move_to(_STATES.CANCELLED)
             raise
         except (StepFailedError, UnknownPlaceholderError, RefusedError) as error:
+            self._run.note_failure()
             task.move_to(_STATES.FAILED, str(error))
             raise StepFailedError(
                 f"The DAG failed because some tasks failed. The failed tasks are: [{name}]. {error}"

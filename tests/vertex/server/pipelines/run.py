@@ -61,9 +61,16 @@ class Run:
     def __init__(self, services: Services, job: v1.PipelineJob, spec: Json, root: str) -> None:
         self.services, self.job, self.spec, self.root = services, job, spec, root
         self.cancelled = threading.Event()
+        # Set once a task has failed, where no other is to be started then.
+        self.stopped = threading.Event()
         self._running: set[str] = set()
         self.id = job.name.rpartition("/")[2]
         self.context = ""
+
+    def note_failure(self) -> None:
+        """Start no further task, where the job's failure policy says so."""
+        if self.job.runtime_config.failure_policy == v1.PipelineFailurePolicy.PIPELINE_FAILURE_POLICY_FAIL_FAST:
+            self.stopped.set()
 
     def cancel(self) -> None:
         """Cancel what runs, and start nothing more."""
