@@ -12,6 +12,7 @@ from tests.vertex.server.pipelines.details import Task
 from tests.vertex.server.pipelines.placeholders import UnknownPlaceholderError, resolved
 from tests.vertex.server.pipelines.run import Run, RunCancelledError, StepFailedError, Values
 from tests.vertex.server.pipelines.spec import Json, typed
+from tests.vertex.server.pipelines.step import Step
 from tests.vertex.server.refusal import RefusedError
 
 _STATES = v1.PipelineTaskDetail.State
@@ -95,10 +96,7 @@ class Dag:
             return self._loop(spec, component, inputs, task)
         if "dag" in component:
             return self._nested(component, inputs, task)
-        return self._run.step(
-            task,
-            component,
-            inputs,
+        return Step(self._run, task, component, inputs).execute(
             cached=spec.get("cachingOptions", {}).get("enableCache", False),
             retries=spec.get("retryPolicy", {}).get("maxRetryCount", 0),
         )
