@@ -40,13 +40,14 @@ class Target:
     `train` makes the step that trains, from the settings of the training's pods; `pod_defaults` are those settings of
     which the target has a default of its own. `platform` makes the second document of a compiled file, from the names
     of its executors and those settings; None where the target takes no such document. `resources` says what a step is
-    given in the words of a compiled pipeline.
+    given in the words of a compiled pipeline, `command` how its container starts, from what the compiler wrote.
     """
 
     train: Callable[[Pod], TrainStep]
     pod_defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     platform: Callable[[Sequence[str], Pod], PlatformSpec] | None = None
     resources: Callable[[Resources], dict[str, Any]] = requests_and_limits
+    command: Callable[[Sequence[str]], list[str]] = list
 
 
 def compile_qcnn(
@@ -115,6 +116,7 @@ def _write(
     for name, executor in spec.deployment_spec["executors"].items():
         executor["container"]["image"] = pod.image
         executor["container"]["env"] = [{"name": name, "value": value} for name, value in environment.items()]
+        executor["container"]["command"] = target.command(executor["container"]["command"])
         executor["container"]["resources"] = target.resources(resources[name.removeprefix(_EXECUTOR)])
     retried(spec)
     executors = list(spec.deployment_spec["executors"])

@@ -19,8 +19,9 @@ from trainer.errors import ConfigError, QcnnError, RetryableError
 
 logger = logging.getLogger("qcnn")
 
-# Creation is asked for as long as this while no answer comes, in seconds; between two requests it is looked for.
-_UNANSWERED_SECONDS = 600.0
+# A job is asked for as long as this while no answer comes, or while one before it is being cancelled, in seconds; the
+# jobs that are there are looked at this often.
+_SECONDS = 600.0
 _LOOK_SECONDS = 1.0
 
 
@@ -46,28 +47,27 @@ def create_or_adopt(
     Raises:
         ConfigError: one runs with other settings, or Vertex AI refuses the job.
         QuotaError: there is no quota left for it.
-        RetryableError: the API does not answer any more.
+        RetryableError: the API does not answer any more, or a job that is being cancelled does not end.
     """
-    unanswered_since: float | None = None
+    end = time.monotonic() + _SECONDS
     while True:
         attempts = look_at(api, job)
         plan = next_step(attempts)
         kept = _taken_up(api, job, plan)
         if kept and plan.step is not Step.WAIT:
             return kept, How.SUCCEEDED if plan.step is Step.RETURN else How.ADOPTED
+        why = f"custom job {kept.id} is being cancelled" if kept else ""
         if plan.step is Step.CREATE:
             check(attempts)
             try:
                 with creating():
                     created = attempt(api.create(job))
+                return _oldest(api, job, created)
             except UnansweredError as error:
-                unanswered_since = unanswered_since or time.monotonic()
-                if time.monotonic() - unanswered_since > _UNANSWERED_SECONDS:
-                    raise RetryableError(f"{error}. Given: {api.place.endpoint}") from None
-                logger.warning("%s; whether there is one is looked for", error)
-                time.sleep(_LOOK_SECONDS)
-                continue
-            return _oldest(api, job, created)
+                why = str(error)
+                logger.warning("%s; whether there is one is looked for", why)
+        if time.monotonic() > end:
+            raise RetryableError(f"{why}, for {_SECONDS:g} s. Given: {api.place.endpoint}")
         time.sleep(_LOOK_SECONDS)
 
 

@@ -1,5 +1,6 @@
 """Vertex AI Pipelines, with training as a custom job."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from components.resources import Resources
@@ -8,6 +9,9 @@ from pipelines.compilation import Target
 from pipelines.vertex.training import train_as_custom_job
 
 _GIGABYTE = 1e9
+# How Kubeflow's compiler (2.13, component_factory.py) has a shell start a step.
+_STARTED_BY_SHELL = "_KFP_RUNTIME=true python3 "
+_IN_PLACE_OF_SHELL = "_KFP_RUNTIME=true exec python3 "
 
 
 def _machine(given: Resources) -> dict[str, Any]:
@@ -24,4 +28,13 @@ def _machine(given: Resources) -> dict[str, Any]:
     }
 
 
-VERTEX = Target(train=train_as_custom_job, resources=_machine)
+def _told_to_end(command: Sequence[str]) -> list[str]:
+    """Return the command of a step whose process takes the place of the shell that starts it.
+
+    When a run is cancelled, SIGTERM goes to the first process of a container alone, and a shell does not pass it on:
+    training would go on.
+    """
+    return [word.replace(_STARTED_BY_SHELL, _IN_PLACE_OF_SHELL) for word in command]
+
+
+VERTEX = Target(train=train_as_custom_job, resources=_machine, command=_told_to_end)

@@ -2,8 +2,11 @@
 
 import grpc
 from google.cloud import aiplatform_v1 as v1
+from google.cloud.aiplatform_v1.services.endpoint_service.transports.grpc import EndpointServiceGrpcTransport
 from google.cloud.aiplatform_v1.services.job_service.transports.grpc import JobServiceGrpcTransport
+from google.cloud.aiplatform_v1.services.model_service.transports.grpc import ModelServiceGrpcTransport
 from google.cloud.aiplatform_v1.services.pipeline_service.transports.grpc import PipelineServiceGrpcTransport
+from google.cloud.aiplatform_v1.services.prediction_service.transports.grpc import PredictionServiceGrpcTransport
 from google.cloud.logging_v2.services.logging_service_v2 import LoggingServiceV2Client
 from google.cloud.logging_v2.services.logging_service_v2.transports import LoggingServiceV2GrpcTransport
 
@@ -25,6 +28,21 @@ def jobs(server: Vertex) -> v1.JobServiceClient:
 def pipelines(server: Vertex) -> v1.PipelineServiceClient:
     """Return the client of PipelineService."""
     return v1.PipelineServiceClient(transport=PipelineServiceGrpcTransport(channel=channel(server)))
+
+
+def models(server: Vertex) -> v1.ModelServiceClient:
+    """Return the client of ModelService."""
+    return v1.ModelServiceClient(transport=ModelServiceGrpcTransport(channel=channel(server)))
+
+
+def endpoints(server: Vertex) -> v1.EndpointServiceClient:
+    """Return the client of EndpointService."""
+    return v1.EndpointServiceClient(transport=EndpointServiceGrpcTransport(channel=channel(server)))
+
+
+def predictions(server: Vertex) -> v1.PredictionServiceClient:
+    """Return the client of PredictionService."""
+    return v1.PredictionServiceClient(transport=PredictionServiceGrpcTransport(channel=channel(server)))
 
 
 def logging(server: Vertex) -> LoggingServiceV2Client:

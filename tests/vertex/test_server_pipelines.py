@@ -71,6 +71,13 @@ def chain(program: str) -> None:
     run(program="echo second").after(first)
 
 
+@dsl.pipeline(name="branches")
+def branches(waiting: str) -> None:
+    run(program="exit 4")
+    first = run(program=waiting)
+    run(program="echo third").after(first)
+
+
 def _job(server: Vertex, pipeline: Any, folder: Path, **parameters: Any) -> v1.PipelineJob:
     compiler.Compiler().compile(pipeline, str(folder / "pipeline.yaml"))
     return v1.PipelineJob(
@@ -123,6 +130,21 @@ def test_a_step_is_tried_again_and_then_fails_the_run(vertex: Vertex, tmp_path: 
     details = {detail.task_name: detail for detail in job.job_detail.task_details}
     assert len(details["run"].executor_detail.container_detail.failed_main_jobs) == 2
     assert details["run-2"].state == _STATES.NOT_TRIGGERED
+
+
+@pytest.mark.parametrize(("policy", "third"), [("FAIL_SLOW", "SUCCEEDED"), ("FAIL_FAST", "NOT_TRIGGERED")])
+def test_after_a_failure_others_run_only_if_the_policy_says_so(
+    vertex: Vertex, tmp_path: Path, policy: str, third: str
+) -> None:
+    sign = tmp_path / "sign"
+    job = _job(vertex, branches, tmp_path, waiting=f"until [ -e {sign} ]; do sleep 0.05; done")
+    job.runtime_config.failure_policy = getattr(v1.PipelineFailurePolicy, f"PIPELINE_FAILURE_POLICY_{policy}")
+    name = pipelines(vertex).create_pipeline_job(parent=vertex.parent, pipeline_job=job, pipeline_job_id="one").name
+    vertex.state.until(lambda: _states(vertex.state.copy(v1.PipelineJob, name)).get("run") == "FAILED" or None)
+    sign.touch()
+    ended = vertex.until_pipeline(name, SUCCEEDED, FAILED, CANCELLED)
+    assert ended.state == FAILED
+    assert [_states(ended)[name] for name in ("run", "run-2", "run-3")] == ["FAILED", "SUCCEEDED", third]
 
 
 def test_a_cancelled_run_tells_its_steps_to_end(vertex: Vertex, tmp_path: Path) -> None:

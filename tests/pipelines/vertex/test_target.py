@@ -46,6 +46,16 @@ def test_a_file_is_one_document_that_vertex_knows_every_field_of(
     assert json_format.ParseDict(document, PipelineSpec()).schema_version == "2.1.0"
 
 
+@BOTH
+def test_no_shell_stands_between_a_step_and_who_tells_it_to_end(
+    compile_one: Callable[..., PipelineSpec], tmp_path: Path
+) -> None:
+    executors = json_format.MessageToDict(compile_one(VERTEX, tmp_path / "a.yaml").deployment_spec)["executors"]
+    for executor in executors.values():
+        (script,) = [word for word in executor["container"]["command"] if "kfp.dsl.executor_main" in word]
+        assert "_KFP_RUNTIME=true exec python3 -m kfp.dsl.executor_main " in script
+
+
 def _of_train(spec: PipelineSpec, name: str) -> Any:
     tasks = [component.dag.tasks for component in (spec.root, *spec.components.values())]
     (task,) = [each["train"] for each in tasks if "train" in each]

@@ -43,7 +43,8 @@ class Operations:
         if metadata is not None:
             operation.metadata.CopyFrom(_packed(metadata))
         if not self._held:
-            operation.response.CopyFrom(_packed(work() or empty_pb2.Empty()))
+            answer = work()
+            operation.response.CopyFrom(_packed(empty_pb2.Empty() if answer is None else answer))
             operation.done = True
         self._state.add(operation.name, operation)
         return copied(operation)

@@ -21,6 +21,9 @@ from tests.vertex.server.pipelines.jobs import PipelineJobs
 from tests.vertex.server.pipelines.run import RUN_LABEL, Services
 from tests.vertex.server.pipelines.schedules import Schedules
 from tests.vertex.server.projects import Projects
+from tests.vertex.server.serving.batch_jobs import BatchJobs
+from tests.vertex.server.serving.endpoints import Endpoints
+from tests.vertex.server.serving.models import Models
 from tests.vertex.server.state import State
 from tests.vertex.server.tuning_jobs import TuningJobs
 
@@ -53,7 +56,14 @@ class Vertex:
         services = Services(self.state, self.jobs, self.metadata, folder / "gcs", lambda: self._buckets.host)
         self.pipelines = PipelineJobs(services, self.operations)
         self.schedules = Schedules(self.state, self.pipelines, self.operations)
+        models = Models(self.state, self.operations, lambda: self._buckets.host)
+        served = folder / "serving"
+        self.endpoints = Endpoints(self.state, models, self.operations, served, lambda: self._buckets.host)
+        self.batch_jobs = BatchJobs(self.state, models, self.endpoints, self.operations, served)
         services_of_clients = (
+            models,
+            self.endpoints,
+            self.batch_jobs,
             self.jobs,
             self.tuning,
             self.pipelines,
@@ -128,6 +138,10 @@ class Vertex:
         """Wait until a tuning job is in one of these states; return it."""
         return self._until(v1.HyperparameterTuningJob, job, states)
 
+    def until_batch(self, job: str, *states: v1.JobState) -> v1.BatchPredictionJob:
+        """Wait until a batch prediction job is in one of these states; return it."""
+        return self._until(v1.BatchPredictionJob, job, states)
+
     def until_pipeline(self, job: str, *states: v1.PipelineState) -> v1.PipelineJob:
         """Wait until a pipeline job is in one of these states; return it."""
         return self._until(v1.PipelineJob, job, states)
@@ -150,6 +164,8 @@ class Vertex:
         self.pipelines.close()
         self.jobs.close()
         self.tuning.close()
+        self.batch_jobs.close()
+        self.endpoints.close()
         self._transport.close()
         self._tokens.close()
         self._buckets.close()

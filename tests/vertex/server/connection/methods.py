@@ -19,6 +19,9 @@ _LIBRARIES = {
     "PipelineService": ("google.cloud.aiplatform_v1.services.pipeline_service", "PipelineServiceGrpcTransport"),
     "ScheduleService": ("google.cloud.aiplatform_v1.services.schedule_service", "ScheduleServiceGrpcTransport"),
     "MetadataService": ("google.cloud.aiplatform_v1.services.metadata_service", "MetadataServiceGrpcTransport"),
+    "ModelService": ("google.cloud.aiplatform_v1.services.model_service", "ModelServiceGrpcTransport"),
+    "EndpointService": ("google.cloud.aiplatform_v1.services.endpoint_service", "EndpointServiceGrpcTransport"),
+    "PredictionService": ("google.cloud.aiplatform_v1.services.prediction_service", "PredictionServiceGrpcTransport"),
     "Projects": ("google.cloud.resourcemanager_v3.services.projects", "ProjectsGrpcTransport"),
     "LoggingServiceV2": ("google.cloud.logging_v2.services.logging_service_v2", "LoggingServiceV2GrpcTransport"),
 }

@@ -12,6 +12,7 @@ from tests.vertex.server.pipelines.details import Task
 from tests.vertex.server.pipelines.placeholders import UnknownPlaceholderError, resolved
 from tests.vertex.server.pipelines.run import Run, RunCancelledError, StepFailedError, Values
 from tests.vertex.server.pipelines.spec import Json, typed
+from tests.vertex.server.pipelines.step import Step
 from tests.vertex.server.refusal import RefusedError
 
 _STATES = v1.PipelineTaskDetail.State
@@ -66,7 +67,8 @@ class Dag:
         task = Task(self._run.services.state, self._run.job, name, self._task)
         policy = spec.get("triggerPolicy", {})
         upstream = _upstream(spec)
-        if policy.get("strategy") != _COMPLETED and any(self._ended[each] is None for each in upstream):
+        is_wanted = policy.get("strategy") == _COMPLETED or all(self._ended[each] is not None for each in upstream)
+        if not is_wanted or self._run.stopped.is_set():
             task.move_to(_STATES.NOT_TRIGGERED)
             return None
         try:
@@ -83,6 +85,7 @@ class Dag:
             task.move_to(_STATES.CANCELLED)
             raise
         except (StepFailedError, UnknownPlaceholderError, RefusedError) as error:
+            self._run.note_failure()
             task.move_to(_STATES.FAILED, str(error))
             raise StepFailedError(
                 f"The DAG failed because some tasks failed. The failed tasks are: [{name}]. {error}"
@@ -93,10 +96,7 @@ class Dag:
             return self._loop(spec, component, inputs, task)
         if "dag" in component:
             return self._nested(component, inputs, task)
-        return self._run.step(
-            task,
-            component,
-            inputs,
+        return Step(self._run, task, component, inputs).execute(
             cached=spec.get("cachingOptions", {}).get("enableCache", False),
             retries=spec.get("retryPolicy", {}).get("maxRetryCount", 0),
         )
