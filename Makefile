@@ -5,7 +5,7 @@ ARGS ?=
 tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-long test-faults test-cluster test-kfp lint types docs compile image figures peers simulators clean
+.PHONY: help setup run demo-vertex test test-long test-faults test-cluster test-kfp lint types docs compile image figures peers simulators clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
@@ -17,6 +17,9 @@ setup: .venv/.complete ## install everything into .venv (the other targets do it
 
 run: .venv/.complete ## run the main job on this machine; ARGS="--epochs 10" changes the experiment
 	@$(BIN)/qcnn run $(ARGS)
+
+demo-vertex: .venv/.complete ## run an experiment on a local stand-in of Vertex AI, by the commands for it
+	@$(BIN)/python -W ignore scripts/vertex_demo.py
 
 test: .venv/.complete ## run the tests; ARGS="tests/trainer -k order" picks some
 	@$(BIN)/pytest $(ARGS)

@@ -41,16 +41,26 @@ def main(image: str, pod: Path | None, config: Path | None, address: str, button
         words = as_parameters(read_file(config)) if config else {}
         output.mkdir(parents=True, exist_ok=True)
         with_viewer = functools.partial(compile_qcnn, viewer=Viewer(address, button))
+        refusals: dict[str, ConfigError] = {}
         for target_name, target in TARGETS.items():
             for name, compile_one in (("qcnn", with_viewer), ("study", compile_study)):
                 path = output / f"{name}-{target_name}.yaml"
-                spec = compile_one(target, path, image, settings, words)
+                try:
+                    spec = compile_one(target, path, image, settings, words)
+                except ConfigError as error:
+                    refusals[target_name] = error
+                    break
                 click.echo(path)
                 click.echo(f"    critical path: {' > '.join(critical_path(spec))}")
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
     except OSError as error:
         raise click.ClickException(f"output: cannot be written ({error.strerror}). Given: {output}") from None
+    # Settings may be for one target alone; what no target takes is wrong.
+    if len(refusals) == len(TARGETS):
+        raise click.ClickException(str(next(iter(refusals.values()))))
+    for target_name, refusal in refusals.items():
+        click.echo(f"not compiled for {target_name}: {refusal}", err=True)
 
 
 if __name__ == "__main__":

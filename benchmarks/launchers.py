@@ -24,7 +24,8 @@ from components.image import IMAGE
 from launchers.job import Job
 from launchers.kubernetes.access import own_namespace
 from launchers.kubernetes.api import PODS, Api
-from launchers.kubernetes.identity import RUN_LABEL, Identity, run_label
+from launchers.kubernetes.identity import RUN_LABEL
+from launchers.naming import Identity, run_label
 from launchers.pod import Pod
 from launchers.tfjob.kind import TFJOBS
 from launchers.tfjob.launch import launch

@@ -17,13 +17,13 @@ _COMMANDS = {
     "plan": "Print what an experiment will cost.",
     "compare": "Compare runs: parameters that differ, metrics, duration.",
     "tensorboard": "Open TensorBoard on runs.",
-    "submit": "Submit an experiment to a cluster, and leave it to it.",
-    "status": "Print a table of TFJobs, or the processes of one.",
-    "logs": "Print what the workers of a TFJob have printed.",
+    "submit": "Submit an experiment to a cluster or a cloud, and leave it to it.",
+    "status": "Print a table of TFJobs, runs or jobs, or what one of them consists of.",
+    "logs": "Print what the workers of a TFJob, a run or a job have printed.",
     "predict": "Predict the test split with what a TFJob trained.",
-    "delete": "Delete TFJobs with all that belongs to them.",
-    "schedule": "Run an experiment again and again in a Kubeflow backend.",
-    "terminate": "Terminate a run of a Kubeflow backend.",
+    "delete": "Delete TFJobs, runs or jobs with all that belongs to them.",
+    "schedule": "Run an experiment again and again in a backend.",
+    "terminate": "Terminate a run of a backend.",
 }
 _INVALID = 2
 _INTERRUPTED = 130

@@ -25,11 +25,25 @@ class Target:
 
 TARGETS = {
     "local": Target("cli.local", ("run", "study")),
-    "kubeflow": Target("cli.kubeflow", ("submit", "study", "schedule", "compare", "terminate")),
+    "kubeflow": Target("cli.kubeflow", ("submit", "study", "schedule", "compare", "tensorboard", "terminate")),
     "tfjob": Target("cli.tfjob", ("submit", "status", "logs", "predict", "delete")),
+    "vertex": Target(
+        "cli.vertex",
+        ("submit", "study", "schedule", "compare", "tensorboard", "status", "logs", "terminate", "delete"),
+    ),
+    "vertex-job": Target("cli.vertex_job", ("submit", "status", "logs", "delete")),
 }
 # Of a command that several targets have, the one where --target is not given; what is not here needs --target.
-_DEFAULTS = {"study": "local"}
+_DEFAULTS = {
+    "study": "local",
+    "compare": "kubeflow",
+    "tensorboard": "kubeflow",
+    "schedule": "kubeflow",
+    "terminate": "kubeflow",
+    "status": "tfjob",
+    "logs": "tfjob",
+    "delete": "tfjob",
+}
 
 
 def load_command(package: str, name: str) -> click.Command:
@@ -66,7 +80,7 @@ class _Choice(click.Command):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
     ) -> click.Context:
         """Return the context of the command of the target that is asked for."""
-        target = self._asked_for(args, parent)
+        target, rest = self._asked_for(args, parent)
         if target is None:
             # Help is given without a target; all other words belong to the command of a target.
             help_names = parent.help_option_names if parent else ["--help"]
@@ -77,9 +91,12 @@ class _Choice(click.Command):
             )
         command = copy.copy(TARGETS[target].load(str(self.name)))
         command.params = [self._option, *command.params]
-        return command.make_context(f"{info_name} --target {target}", args, parent, **extra)
+        # A group would take --target only before the name of its command.
+        own = rest if isinstance(command, click.Group) else args
+        return command.make_context(f"{info_name} --target {target}", own, parent, **extra)
 
-    def _asked_for(self, args: list[str], parent: click.Context | None) -> str | None:
+    def _asked_for(self, args: list[str], parent: click.Context | None) -> tuple[str | None, list[str]]:
+        """Return the target that is asked for, and all other words."""
         option = copy.copy(self._option)
         option.expose_value = True
         only_target = click.Command(
@@ -89,5 +106,4 @@ class _Choice(click.Command):
             context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
         )
         with only_target.make_context(self.name, list(args), parent) as context:
-            found: str | None = context.params["target"]
-        return found
+            return context.params["target"], context.args

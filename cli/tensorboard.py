@@ -1,4 +1,4 @@
-"""qcnn tensorboard: look at runs in TensorBoard."""
+"""Makes the command qcnn tensorboard of a target: look at runs there, and of this machine, in TensorBoard."""
 
 import contextlib
 import re
@@ -7,18 +7,16 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from cli.errors import StepError
-from cli.kubeflow.backend import Backend, backend_options, metadata_host_option
-from cli.kubeflow.runs import is_id
-from cli.kubeflow.tensorboard import logs_of_runs
 from cli.local.tensorboard import Logs, distinct, logs_here, runs_here
+from cli.options.group import Decorator
 from cli.options.runs import runs_option
-from cli.tfjob.tensorboard import logs_of_jobs
 from trainer.errors import ArtifactError, ConfigError
 from trainer.storage.address import in_bucket
 from trainer.storage.live_copies import Follower
@@ -27,60 +25,64 @@ from trainer.storage.stores import open_store
 _ADDRESS = re.compile(r"TensorBoard \S+ at (http\S+)")
 
 
-@click.command()
-@click.argument("chosen", nargs=-1, metavar="[RUN]...")
-@runs_option
-@click.option("--experiment", metavar="NAME", help="RUNs are those of this experiment of a Kubeflow backend.")
-@click.option("--job", "jobs", metavar="NAME", multiple=True, help="TFJob of the cluster; may come often.")
-@click.option(
-    "--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 takes any. [default: the first free from 6006]"
-)
-@click.option("--listen", default="localhost", show_default=True, metavar="HOST", help="Name or address to listen on.")
-@metadata_host_option
-@backend_options
-def tensorboard(
-    chosen: tuple[str, ...],
-    runs: Path,
-    experiment: str | None,
-    jobs: tuple[str, ...],
-    port: int | None,
-    listen: str,
-    metadata_host: str | None,
-    backend: Backend,
-) -> None:
-    """Open TensorBoard on RUNs, by default on all of the folder of runs.
+def tensorboard_command(
+    place: str, is_id: Callable[[str], bool], logs_there: Callable[..., list[Logs]], *options: Decorator
+) -> click.Command:
+    """Return the command for a target's `place`, whose options it has.
 
-    A RUN is a folder, its name in the folder of runs, an address in a bucket, or the id of a run of a Kubeflow backend;
-    with --experiment an id or a name, by default all of the experiment. What they log while it is open is shown, until
-    Ctrl-C. Runs that begin later are seen when it is opened again.
+    `is_id` tells whether a text can be the id of a run there. `logs_there` is given the ids of runs, an experiment or
+    None, ids or names of its runs (none: all), and what these options make, and returns all logs that are asked for.
     """
-    found = _find(chosen, runs, experiment, jobs, backend, metadata_host)
-    if port:
-        _check_free(listen, port)
-    with contextlib.ExitStack() as stack:
-        # One folder, named as the runs are: hparams compares only what lies under one --logdir.
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="qcnn-tensorboard-")))
-        for logs in found:
-            stack.enter_context(_shown(logs, folder))
-        _serve(["--logdir", str(folder), "--host", listen, *(["--port", str(port)] if port is not None else [])])
+
+    @click.argument("chosen", nargs=-1, metavar="[RUN]...")
+    @runs_option
+    @click.option("--experiment", metavar="NAME", help=f"RUNs are those of this experiment of {place}.")
+    @click.option(
+        "--port",
+        type=click.IntRange(0, 65535),
+        help="Port to listen on; 0 takes any. [default: the first free from 6006]",
+    )
+    @click.option(
+        "--listen", default="localhost", show_default=True, metavar="HOST", help="Name or address to listen on."
+    )
+    def tensorboard(
+        chosen: tuple[str, ...], runs: Path, experiment: str | None, port: int | None, listen: str, **of_target: Any
+    ) -> None:
+        here, ids = ([], []) if experiment else _sorted(chosen, runs, is_id)
+        there = logs_there(ids, experiment, chosen if experiment else (), **of_target)
+        found = distinct([*here, *there] or runs_here(runs))
+        if port:
+            _check_free(listen, port)
+        with contextlib.ExitStack() as stack:
+            # One folder, named as the runs are: hparams compares only what lies under one --logdir.
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="qcnn-tensorboard-")))
+            for logs in found:
+                stack.enter_context(_shown(logs, folder))
+            _serve(["--logdir", str(folder), "--host", listen, *(["--port", str(port)] if port is not None else [])])
+
+    for option in reversed(options):
+        tensorboard = option(tensorboard)
+    return click.command(name="tensorboard", help=_HELP.format(place=place))(tensorboard)
 
 
-def _find(
-    chosen: Sequence[str],
-    runs: Path,
-    experiment: str | None,
-    jobs: Sequence[str],
-    backend: Backend,
-    metadata_host: str | None,
-) -> list[Logs]:
-    """Return all logs that are asked for.
+_HELP = """
+Open TensorBoard on RUNs, by default on all of the folder of runs.
+
+A RUN is a folder, its name in the folder of runs, an address in a bucket, or the id of a run of {place}; with
+--experiment an id or a name, by default all of the experiment. What they log while it is open is shown, until Ctrl-C.
+Runs that begin later are seen when it is opened again.
+"""
+
+
+def _sorted(chosen: Sequence[str], runs: Path, is_id: Callable[[str], bool]) -> tuple[list[Logs], list[str]]:
+    """Return the logs that are here or in a bucket, and the ids of other runs.
 
     Raises:
-        ArtifactError: there are none of that name, or two of one.
+        ArtifactError: a text is neither.
     """
     here: list[Logs] = []
     ids: list[str] = []
-    for name in () if experiment else chosen:
+    for name in chosen:
         if logs := logs_here(name, runs):
             here.append(logs)
         elif is_id(name):
@@ -90,9 +92,7 @@ def _find(
                 f"run: must be a folder with logs, the name of one in {runs}, an address in a bucket, or the id of a "
                 f"backend's run. Given: {name}"
             )
-    of_backend = logs_of_runs(backend, ids, experiment, chosen if experiment else (), metadata_host)
-    found = [*here, *of_backend, *logs_of_jobs(jobs, backend.namespace)]
-    return distinct(found or runs_here(runs))
+    return here, ids
 
 
 @contextlib.contextmanager

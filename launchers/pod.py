@@ -1,18 +1,23 @@
 """What the processes of a job are given on a cluster: validated when it is read, before any cluster is asked."""
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
+from launchers.accelerators import ACCELERATORS
 from launchers.secrecy import secrets_in
 from trainer.errors import ConfigError, given
 
 logger = logging.getLogger("qcnn")
 
 # apimachinery, pkg/api/resource/quantity.go.
-_QUANTITY = r"^\d+(\.\d+)?([KMGTPE]i|[numkMGTPE]|[eE]\d+)?$"
+_QUANTITY = r"^(\d+(?:\.\d+)?)([KMGTPE]i|[numkMGTPE]|[eE]\d+)?$"
+_UNITS = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3}
+_UNITS |= {letter: 1e3**power for power, letter in enumerate("MGTPE", 2)}
+_UNITS |= {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", 1)}
 
 
 def _number_as_text(value: object) -> object:
@@ -20,7 +25,14 @@ def _number_as_text(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
+def _known_accelerator(name: str) -> str:
+    if name and name not in ACCELERATORS:
+        raise ValueError(name)
+    return name
+
+
 Quantity = Annotated[str, StringConstraints(pattern=_QUANTITY), BeforeValidator(_number_as_text)]
+Accelerator = Annotated[str, AfterValidator(_known_accelerator)]
 SecretKey = Annotated[str, StringConstraints(pattern=r"^[^/]+/[^/]+$")]
 
 
@@ -29,7 +41,8 @@ class Pod(BaseModel):
 
     Quantities (`cpu`, `memory`) are Kubernetes' own. `secrets` maps environment variables to the secrets and keys that
     they are taken from. `volumes` maps the path a volume is mounted at to its source, as in a pod's spec:
-    {"hostPath": {"path": ...}}.
+    {"hostPath": {"path": ...}}. What Vertex AI alone knows is in `vertex`, which is read where a job is made for it; so
+    one file serves every platform.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -43,6 +56,8 @@ class Pod(BaseModel):
     cpu: Quantity = Field("1", description="a quantity such as 2 or 500m")
     memory: Quantity = Field("2Gi", description="a quantity such as 2Gi")
     gpus: int = Field(0, ge=0, strict=True, description="an integer, at least 0")
+    accelerator: Accelerator = Field("", description=f"one of {', '.join(ACCELERATORS)}")
+    spot: bool = Field(False, strict=True, description="true or false")
     environment: Mapping[str, str] = Field({}, description="a mapping of names to text (numbers in quotation marks)")
     secrets: Mapping[str, SecretKey] = Field({}, description="a mapping of variables to SECRET/KEY")
     volumes: Mapping[str, Mapping[str, Any]] = Field(
@@ -51,6 +66,7 @@ class Pod(BaseModel):
     node_selector: Mapping[str, str] = Field({}, description="a mapping of labels to text")
     tolerations: tuple[Mapping[str, Any], ...] = Field((), description="a list of tolerations, as in a pod's spec")
     labels: Mapping[str, str] = Field({}, description="a mapping of labels to text")
+    vertex: Mapping[str, Any] = Field({}, description="a mapping of settings of Vertex AI's own")
 
 
 def pod_settings(values: Mapping[str, Any]) -> Pod:
@@ -63,6 +79,8 @@ def pod_settings(values: Mapping[str, Any]) -> Pod:
         pod = Pod.model_validate(dict(values))
     except ValidationError as error:
         raise _refused(error) from None
+    if pod.accelerator and not pod.gpus:
+        raise ConfigError(f"pod.gpus: must be at least 1 with accelerator {pod.accelerator}. Given: {pod.gpus}")
     for name in secrets_in(pod.environment):
         logger.warning(
             "warning: pod.environment: %s looks like a secret, which everybody who may look at the job can read there; "
@@ -70,6 +88,16 @@ def pod_settings(values: Mapping[str, Any]) -> Pod:
             *(name, name),
         )
     return pod
+
+
+def amount(quantity: str) -> float:
+    """Return the value of a quantity, which has been validated."""
+    found = re.fullmatch(_QUANTITY, quantity)
+    assert found, quantity
+    number, unit = found.groups()
+    if unit and unit not in _UNITS:
+        return float(number + unit)
+    return float(number) * (_UNITS[unit] if unit else 1.0)
 
 
 def _refused(error: ValidationError) -> ConfigError:

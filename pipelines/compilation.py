@@ -24,18 +24,30 @@ from trainer.provenance import IMAGE_VARIABLE
 _EXECUTOR = "exec-"
 
 
+def requests_and_limits(given: Resources) -> dict[str, Any]:
+    """Return what a step is given in the words of a compiled pipeline (ResourceSpec); CPU has no limit."""
+    return {
+        "resourceCpuRequest": given.cpu,
+        "resourceMemoryRequest": given.memory,
+        "resourceMemoryLimit": given.memory_limit,
+    }
+
+
 @dataclasses.dataclass(frozen=True)
 class Target:
     """What tells the pipelines of one target from those of another.
 
     `train` makes the step that trains, from the settings of the training's pods; `pod_defaults` are those settings of
     which the target has a default of its own. `platform` makes the second document of a compiled file, from the names
-    of its executors and those settings; None where the target takes no such document.
+    of its executors and those settings; None where the target takes no such document. `resources` says what a step is
+    given in the words of a compiled pipeline, `command` how its container starts, from what the compiler wrote.
     """
 
     train: Callable[[Pod], TrainStep]
     pod_defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     platform: Callable[[Sequence[str], Pod], PlatformSpec] | None = None
+    resources: Callable[[Resources], dict[str, Any]] = requests_and_limits
+    command: Callable[[Sequence[str]], list[str]] = list
 
 
 def compile_qcnn(
@@ -104,7 +116,8 @@ def _write(
     for name, executor in spec.deployment_spec["executors"].items():
         executor["container"]["image"] = pod.image
         executor["container"]["env"] = [{"name": name, "value": value} for name, value in environment.items()]
-        executor["container"]["resources"] = _resources(resources[name.removeprefix(_EXECUTOR)])
+        executor["container"]["command"] = target.command(executor["container"]["command"])
+        executor["container"]["resources"] = target.resources(resources[name.removeprefix(_EXECUTOR)])
     retried(spec)
     executors = list(spec.deployment_spec["executors"])
     compiler.pipeline_spec_builder.write_pipeline_spec_to_file(
@@ -120,12 +133,3 @@ def _read(target: Target, image: str, settings: Mapping[str, Any] | None) -> tup
     values = dict(settings or {})
     resources = step_resources(values.pop(KEY, None))
     return pod_settings({**target.pod_defaults, **values, "image": image}), resources
-
-
-def _resources(given: Resources) -> dict[str, str]:
-    """Return what a step is given in the words of a compiled pipeline (ResourceSpec)."""
-    return {
-        "resourceCpuRequest": given.cpu,
-        "resourceMemoryRequest": given.memory,
-        "resourceMemoryLimit": given.memory_limit,
-    }

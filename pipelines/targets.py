@@ -2,5 +2,6 @@
 
 from pipelines.compilation import Target
 from pipelines.kubeflow.target import KUBEFLOW
+from pipelines.vertex.target import VERTEX
 
-TARGETS: dict[str, Target] = {"kubeflow": KUBEFLOW}
+TARGETS: dict[str, Target] = {"kubeflow": KUBEFLOW, "vertex": VERTEX}

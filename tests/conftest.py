@@ -5,10 +5,14 @@ import logging
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.launchers.apiserver import ApiServer
+
+if TYPE_CHECKING:
+    from tests.vertex.server.vertex import Vertex
 
 
 @pytest.fixture(autouse=True)
@@ -32,4 +36,14 @@ def api_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ApiS
     """The API server of the cluster of KUBECONFIG, which keeps its objects in memory."""
     with contextlib.closing(ApiServer()) as server:
         monkeypatch.setenv("KUBECONFIG", server.write_kubeconfig(tmp_path / "kubeconfig"))
+        yield server
+
+
+@pytest.fixture
+def vertex(tmp_path: Path) -> "Iterator[Vertex]":
+    """A Vertex AI with a bucket, on this machine."""
+    # Google's libraries take seconds to load, and most tests need none.
+    from tests.vertex.server.vertex import Vertex
+
+    with contextlib.closing(Vertex(tmp_path)) as server:
         yield server

@@ -60,6 +60,10 @@ runpy.run_path(sys.argv[0], run_name="__main__")
         "    critical path: generate-data > train > export-weights > evaluate",
         str(tmp_path / "study-kubeflow.yaml"),
         "    critical path: plan-study > trial-data > train > select-best",
+        str(tmp_path / "qcnn-vertex.yaml"),
+        "    critical path: generate-data > train > export-weights > evaluate",
+        str(tmp_path / "study-vertex.yaml"),
+        "    critical path: plan-study > trial-data > train > select-best",
     ]
     # Compiled by another process, the files are the same to the byte.
     for path in tmp_path.iterdir():
@@ -276,6 +280,15 @@ def test_a_wrong_setting_is_one_line_and_nothing_is_written(tmp_path: Path, cont
     (tmp_path / "pod.yaml").write_text(content)
     assert _refused(tmp_path / "build", "--pod", str(tmp_path / "pod.yaml")).startswith(f"Error: {said}")
     assert not list((tmp_path / "build").glob("*"))
+
+
+def test_settings_that_one_target_does_not_know_leave_out_that_one(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text("volumes: {/data: {emptyDir: {}}}")
+    arguments = ["--output", str(tmp_path / "build"), "--pod", str(tmp_path / "pod.yaml")]
+    result = CliRunner().invoke(compile_command.main, arguments)
+    assert result.exit_code == 0
+    assert result.stderr.startswith("not compiled for vertex: pod.volumes: has no meaning on Vertex AI; ")
+    assert {path.name for path in (tmp_path / "build").iterdir()} == {"qcnn-kubeflow.yaml", "study-kubeflow.yaml"}
 
 
 def test_a_board_is_linked_and_a_button_made_where_that_is_asked_for(tmp_path: Path, spec: PipelineSpec) -> None:

@@ -1,6 +1,6 @@
 """What runs inside the image: data, circuits, simulators, model, cluster roles, training, export, evaluation.
 
-Knows nothing of Kubeflow, Kubernetes or Vertex.
+Knows nothing of Kubeflow or Kubernetes, and of Vertex AI only the variables that it sets for a process.
 """
 
 import os

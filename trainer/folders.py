@@ -16,6 +16,9 @@ from trainer.errors import ArtifactError, one_line
 _UNFINISHED = ".unfinished-"
 # Seconds that a process which was told to end may take until another one gets its folder.
 _PATIENCE = 10.0
+# How file systems say that they cannot rename folders; a bucket that is mounted by gcsfuse says the first
+# (cloud.google.com/storage/docs/gcsfuse-cli, --rename-dir-limit).
+_NO_RENAMING = (errno.EMFILE, errno.ENOSYS, errno.ENOTSUP)
 # Bytes that are written at a time to find out whether they can be.
 _CHUNK = 2**20
 
@@ -24,7 +27,8 @@ _CHUNK = 2**20
 def new_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder beside `folder` that takes its name when the block ends well.
 
-    An empty folder of that name is replaced; one with content is never touched.
+    An empty folder of that name is replaced; one with content is never touched. Where folders cannot be renamed, as in
+    a mounted bucket, its files are, in the order in which they were written: what proves the rest comes last.
 
     Raises:
         ArtifactError: the folder has content, or cannot be written.
@@ -37,10 +41,25 @@ def new_folder(folder: Path) -> Iterator[Path]:
         try:
             yield unfinished
             unfinished.chmod(0o777 & ~_umask())
-            unfinished.replace(folder)
+            _rename(unfinished, folder)
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise
+
+
+def _rename(unfinished: Path, folder: Path) -> None:
+    try:
+        unfinished.replace(folder)
+        return
+    except OSError as error:
+        if error.errno not in _NO_RENAMING:
+            raise
+    files = [path for path in unfinished.rglob("*") if path.is_file()]
+    for path in sorted(files, key=lambda path: path.stat().st_mtime_ns):
+        target = folder / path.relative_to(unfinished)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.replace(target)
+    shutil.rmtree(unfinished)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import sys
@@ -13,6 +14,7 @@ from trainer import config, data
 from trainer.startup import end_on_signals, load_tensorflow, one_line_errors, open_standard_streams
 from trainer.storage.address import in_bucket
 from trainer.storage.copies import local_copy, working_copy
+from trainer.surroundings import FOLDERS, Reports, address
 from trainer.training import checkpoints
 from trainer.training.messages import FINISHED, Listener, ignore, to_pipe
 from trainer.training.roles import parse_cluster
@@ -26,10 +28,22 @@ def main() -> None:
     open_standard_streams()
     parser = argparse.ArgumentParser(description="One training process. An ADDRESS is a local folder or in a bucket.")
     parser.add_argument("--experiment", required=True, help="the experiment as JSON")
-    parser.add_argument("--dataset", metavar="ADDRESS", help="of the dataset; made here if not given")
-    parser.add_argument("--workdir", metavar="ADDRESS", required=True, help="for checkpoints, continued if it has any")
-    parser.add_argument("--logs", metavar="ADDRESS", required=True, help="for TensorBoard events")
-    parser.add_argument("--model", metavar="ADDRESS", help="for the trained model; exported by the chief if given")
+    at = functools.partial(address, environment=os.environ)
+    parser.add_argument("--dataset", metavar="ADDRESS", type=at, help="of the dataset; made here if not given")
+    for name, what in {
+        "workdir": "for checkpoints, continued if it has any",
+        "logs": "for TensorBoard events",
+        "model": "for the trained model, which the chief exports; empty for none",
+    }.items():
+        variable, default = FOLDERS[name], os.environ.get(FOLDERS[name])
+        parser.add_argument(
+            f"--{name}",
+            metavar="ADDRESS",
+            type=at,
+            required=name != "model" and not default,
+            default=default,
+            help=f"{what}; {variable} where not given",
+        )
     parser.add_argument("--events", type=int, help="file descriptor of the pipe that takes events")
     parser.add_argument("--profiler-port", type=int, default=2223, help="port of the profiler server; 0 starts none")
     parser.add_argument(
@@ -62,12 +76,15 @@ def _train(
         workdir = stack.enter_context(working_copy(arguments.workdir, filled=True, written=is_chief))
         logs = stack.enter_context(working_copy(arguments.logs, written=is_chief))
         start_from(experiment, arguments.workdir, workdir.folder)
+        reports = Reports(os.environ)
 
         def listener(kind: str, **values: Any) -> None:
             take_signals()
             workdir.check()
             logs.check()
             send(kind, **values)
+            if is_chief:
+                reports.listen(kind, **values)
 
         def publish() -> None:
             workdir.flush()

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import io
-import logging
-import warnings
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
 
 from cli.kubeflow.refusals import check_is_api, explained
+from cli.messages import quiet
 from cli.options.group import options_as
 
 if TYPE_CHECKING:
@@ -125,12 +121,3 @@ def connect(backend: Backend) -> kfp.Client:
             )
             client.get_kfp_healthz()
     return client
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Hide what Kubeflow's client prints and warns of: it speaks of its own code."""
-    logging.getLogger("urllib3").setLevel(logging.ERROR)
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        yield

@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import click
 from tabulate import tabulate
 
-from cli.kubeflow.backend import Backend, connect, quiet
-from cli.kubeflow.follow import Asking, check_succeeded, follow, steps_of
+from cli.kubeflow.backend import Backend, connect
+from cli.kubeflow.follow import Asking, check_succeeded, follow
 from cli.kubeflow.refusals import explained
+from cli.messages import quiet
 from cli.options.group import options_as
-from components.image import IMAGE
-from trainer.config import read_file
-from trainer.errors import ConfigError, one_line
+from cli.packages import Compile, Source, compiled, read_package, steps_of
 
 EXPERIMENT = "qcnn"
-
-# Writes a pipeline to a path, every step in an image, with settings of the training's pods.
-Compile = Callable[[Path, str, Mapping[str, Any]], None]
 
 
 @dataclasses.dataclass(frozen=True)
 class Submission:
     """How a pipeline is run in a backend; what is None is left to the backend."""
 
-    package: Path | None = None
-    image: str = IMAGE
-    pod: Path | None = None
     experiment: str = EXPERIMENT
     run_name: str | None = None
     pipeline_root: str | None = None
@@ -41,29 +31,10 @@ class Submission:
     caching: bool | None = None
 
 
-wait_option = click.option(
-    "--wait", is_flag=True, help="Show the steps' states until the run has ended; fail where it fails."
-)
-
 # Gives a command the options that a `Submission` is made of, and hands it `submission`.
 submission_options = options_as(
     "submission",
     Submission,
-    click.option(
-        "--package",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Compiled pipeline, as compile.py writes it.  [default: compiled now]",
-    ),
-    click.option(
-        "--image", default=IMAGE, show_default=True, help="Image of every step, if the pipeline is compiled now."
-    ),
-    click.option(
-        "--pod",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Settings of the training's pods, if the pipeline is compiled now.",
-    ),
     click.option(
         "--experiment",
         envvar="KF_PIPELINES_DEFAULT_EXPERIMENT_NAME",
@@ -86,6 +57,7 @@ def create_run(
     arguments: Mapping[str, Any],
     name: str,
     backend: Backend,
+    source: Source,
     submission: Submission,
     *,
     wait: bool,
@@ -99,7 +71,7 @@ def create_run(
         StepError: the run that was waited for failed.
     """
     client = connect(backend)
-    with compiled(submission, compile_now) as package:
+    with compiled(source, compile_now) as package:
         steps = steps_of(read_package(package)[0])
         with explained(backend.address), quiet():
             run = client.create_run_from_pipeline_package(
@@ -117,35 +89,3 @@ def create_run(
     if wait:
         ended = follow(Asking(client, backend, run.run_id), steps, click.echo)
         check_succeeded(ended, steps)
-
-
-@contextlib.contextmanager
-def compiled(submission: Submission, compile_now: Compile) -> Iterator[Path]:
-    """Yield a compiled pipeline: the file that is given, or one made now."""
-    if submission.package:
-        yield submission.package
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "pipeline.yaml")
-        settings = read_file(submission.pod, "pod") if submission.pod else {}
-        with quiet():
-            compile_now(path, submission.image, settings)
-        yield path
-
-
-def read_package(package: Path) -> list[dict[str, Any]]:
-    """Return the documents of a compiled pipeline, first the pipeline, then what a platform adds.
-
-    Raises:
-        ConfigError: the file holds no pipeline.
-    """
-    import yaml
-
-    try:
-        documents = [dict(document) for document in yaml.safe_load_all(package.read_text(encoding="utf-8"))]
-        if documents and "tasks" in documents[0]["root"]["dag"]:
-            return documents
-        reason = "no pipeline in it"
-    except (OSError, ValueError, TypeError, LookupError, yaml.YAMLError) as error:
-        reason = one_line(error)
-    raise ConfigError(f"package: must be a pipeline that compile.py wrote ({reason}). Given: {package}")

@@ -6,12 +6,12 @@ fields are those of ml_metadata/proto/metadata_store.proto and metadata_store_se
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import struct
 import urllib.parse
 from typing import TYPE_CHECKING, Any
 
+from cli.artifacts import Artifact
 from cli.errors import BackendError, CredentialsError
 from cli.kubeflow.backend import Backend
 from cli.kubeflow.refusals import explained
@@ -36,15 +36,6 @@ _MESSAGES = {
     "GetArtifactsByContextRequest": [("context_id", 1, "int64")],
     "GetArtifactsByContextResponse": [("artifacts", 1, "Artifact[]")],
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Artifact:
-    """An artifact of a run: its type, as system.Metrics, its address, and its metadata."""
-
-    type: str
-    uri: str
-    metadata: dict[str, Any]
 
 
 class MetadataStore:

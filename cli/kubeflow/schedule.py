@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import click
 from tabulate import tabulate
 
-from cli.kubeflow.backend import SINGLE_USER, Backend, backend_options, connect, quiet
-from cli.kubeflow.create_run import Submission, compiled, read_package, submission_options
+from cli.kubeflow.backend import SINGLE_USER, Backend, backend_options, connect
+from cli.kubeflow.create_run import Submission, submission_options
 from cli.kubeflow.end_run import end_run
 from cli.kubeflow.follow import ENDED
 from cli.kubeflow.refusals import explained
 from cli.kubeflow.runs import find_schedule, pages
+from cli.messages import quiet
 from cli.options.experiment import Words, experiment_options
 from cli.options.times import cron_expression, interval_seconds
+from cli.packages import Source, scheduled, source_options
 from trainer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ def schedule() -> None:
 @click.option("--catch-up", is_flag=True, help="Make up for missed times.")
 @click.option("--disabled", is_flag=True, help="Create it disabled, until `qcnn schedule enable`.")
 @backend_options
+@source_options
 @submission_options
 @experiment_options
 def create(
@@ -49,6 +49,7 @@ def create(
     catch_up: bool,
     disabled: bool,
     backend: Backend,
+    source: Source,
     submission: Submission,
     words: Words,
 ) -> None:
@@ -61,7 +62,7 @@ def create(
         times = {"cron_expression": cron_expression(cron)}
     experiment = words.experiment()
     client = connect(backend)
-    with scheduled(submission) as package, explained(backend.address), quiet():
+    with scheduled(source, "kubeflow") as package, explained(backend.address), quiet():
         owner = client.create_experiment(submission.experiment, namespace=backend.namespace)
         made = client.create_recurring_run(
             experiment_id=owner.experiment_id,
@@ -151,42 +152,6 @@ def _change(name: str, backend: Backend, request: Callable[[kfp.Client, str], ob
     with explained(backend.address):
         request(client, found.recurring_run_id)
     click.echo(f"schedule {found.display_name} is {state}")
-
-
-@contextlib.contextmanager
-def scheduled(submission: Submission) -> Iterator[Path]:
-    """Yield a compiled pipeline each of whose runs has a seed of its own.
-
-    Raises:
-        ConfigError: the given file does not hold the main pipeline.
-    """
-    with compiled(submission, _compile) as package:
-        if not submission.package:
-            yield package
-            return
-        with quiet():
-            import yaml
-
-            from pipelines.scheduled import seeded_by_run
-
-        pipeline, *platform = read_package(package)
-        try:
-            documents = [seeded_by_run(pipeline), *platform]
-        except LookupError:
-            raise ConfigError(
-                f"package: must be the main pipeline, as compile.py writes it. Given: {package}"
-            ) from None
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "scheduled.yaml")
-            path.write_text(yaml.safe_dump_all(documents, sort_keys=False), encoding="utf-8")
-            yield path
-
-
-def _compile(path: Path, image: str, settings: Mapping[str, Any]) -> None:
-    from pipelines.compilation import compile_qcnn
-    from pipelines.kubeflow.target import KUBEFLOW
-
-    compile_qcnn(KUBEFLOW, path, image, settings, seeded_by_run=True)
 
 
 def _when(trigger: kfp_server_api.V2beta1Trigger | None) -> str:

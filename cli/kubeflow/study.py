@@ -1,43 +1,33 @@
 """qcnn study --target kubeflow: all trials as one run of a backend."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 import click
 
 from cli.kubeflow.backend import Backend, backend_options
-from cli.kubeflow.create_run import Submission, create_run, submission_options, wait_option
+from cli.kubeflow.create_run import Submission, create_run, submission_options
 from cli.options.experiment import Words, experiment_options
-from cli.options.search import STUDY_HELP, SearchFlags, read_study, search_options
-from pipelines.parameters import PARALLELISM
+from cli.options.runs import wait_option
+from cli.options.search import STUDY_HELP, SearchFlags, parallelism_option, read_study, search_options
+from cli.packages import Source, source_options, study_pipeline
 
 
 @click.command(help=STUDY_HELP)
 @search_options
-@click.option(
-    "--parallelism", type=click.IntRange(1), default=PARALLELISM, show_default=True, help="Trials at the same time."
-)
+@parallelism_option
 @wait_option
 @backend_options
+@source_options
 @submission_options
 @experiment_options
 def study(
-    search: SearchFlags, parallelism: int, wait: bool, backend: Backend, submission: Submission, words: Words
+    search: SearchFlags,
+    parallelism: int,
+    wait: bool,
+    backend: Backend,
+    source: Source,
+    submission: Submission,
+    words: Words,
 ) -> None:
     """Run the study in a backend, several trials at the same time."""
-    asked = read_study(search, words)
-
-    def compile_now(path: Path, image: str, settings: Mapping[str, Any]) -> None:
-        from pipelines.compilation import compile_study
-        from pipelines.kubeflow.target import KUBEFLOW
-
-        compile_study(KUBEFLOW, path, image, settings, parallelism=parallelism)
-
-    arguments = {
-        "experiment": asked.shared,
-        "grid": asked.search["grid"] or {},
-        "ranges": asked.search["range"] or {},
-        "random": asked.search["random"] or 0,
-    }
-    create_run(compile_now, arguments, "qcnn-study", backend, submission, wait=wait)
+    arguments = read_study(search, words).arguments
+    compile_now = study_pipeline("kubeflow", parallelism)
+    create_run(compile_now, arguments, "qcnn-study", backend, source, submission, wait=wait)

@@ -1,4 +1,4 @@
-"""Finds the TensorBoard logs of a backend's runs, also of runs that have not ended."""
+"""qcnn tensorboard --target kubeflow: the logs of a backend's runs, also of runs that have not ended."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import collections
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cli.kubeflow.backend import Backend, connect
+import click
+
+from cli.artifacts import logs_of
+from cli.kubeflow.backend import Backend, backend_options, connect, metadata_host_option
 from cli.kubeflow.follow import ENDED
 from cli.kubeflow.ml_metadata import MetadataStore
 from cli.kubeflow.refusals import explained
-from cli.kubeflow.runs import find_experiment, find_run, pages
+from cli.kubeflow.runs import find_experiment, find_run, is_id, pages
 from cli.local.tensorboard import Logs
+from cli.tensorboard import tensorboard_command
+from cli.tfjob.tensorboard import logs_of_jobs
 from trainer.errors import ArtifactError
 
 if TYPE_CHECKING:
     import kfp_server_api
-
-_ARTIFACT = "logs"
 
 
 def logs_of_runs(
@@ -43,7 +46,7 @@ def logs_of_runs(
     all_logs = []
     for run in runs:
         name = run.display_name if counts[run.display_name] == 1 else f"{run.display_name}-{run.run_id[:8]}"
-        all_logs += _logs(run, name.replace("/", "-"), store)
+        all_logs += logs_of(name.replace("/", "-"), run.run_id, store.artifacts(run.run_id), ended=run.state in ENDED)
     if not all_logs:
         raise ArtifactError(f"run: nothing is logged yet. Given: {', '.join([*ids, *names]) or experiment}")
     return all_logs
@@ -59,21 +62,24 @@ def _chosen(
     return [run for run in known if not names or run.run_id in names or run.display_name in names]
 
 
-def _logs(run: kfp_server_api.V2beta1Run, name: str, store: MetadataStore) -> list[Logs]:
-    """Return the logs of a run: those that are its artifacts; while it runs, all that lie in its folder.
+def _logs_there(
+    ids: Sequence[str],
+    experiment: str | None,
+    names: Sequence[str],
+    *,
+    jobs: tuple[str, ...],
+    backend: Backend,
+    metadata_host: str | None,
+) -> list[Logs]:
+    of_runs = logs_of_runs(backend, ids, experiment, names, metadata_host)
+    return [*of_runs, *logs_of_jobs(jobs, backend.namespace)]
 
-    The backend knows an artifact once the step that makes it has ended. It knows the folder from the first step on
-    (GenerateOutputURI in the backend's driver: root, pipeline, run, task, attempt, artifact).
-    """
-    artifacts = store.artifacts(run.run_id)
-    homes = {
-        f"{before}/{run.run_id}"
-        for before, found, _ in (artifact.uri.partition(f"/{run.run_id}/") for artifact in artifacts)
-        if found
-    }
-    if run.state not in ENDED and homes:
-        return [Logs(name, min(homes), of_run=True)]
-    addresses = sorted({each.uri for each in artifacts if each.metadata.get("display_name") == _ARTIFACT})
-    return [
-        Logs(name if number == 1 else f"{name}-{number}", address) for number, address in enumerate(addresses, start=1)
-    ]
+
+tensorboard = tensorboard_command(
+    "a Kubeflow backend",
+    is_id,
+    _logs_there,
+    click.option("--job", "jobs", metavar="NAME", multiple=True, help="TFJob of the cluster; may come often."),
+    metadata_host_option,
+    backend_options,
+)

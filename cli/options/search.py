@@ -8,6 +8,7 @@ import click
 
 from cli.options.experiment import Words
 from cli.options.group import options_as
+from pipelines.parameters import PARALLELISM
 from trainer.config import WORDS, ExperimentConfig, as_parameters, parse_flag
 from trainer.errors import ConfigError
 from trainer.study.search import search_from_mapping
@@ -60,6 +61,11 @@ search_options = options_as(
     click.option("--random", type=int, metavar="N", help="Draw so many trials.  [default: every combination]"),
 )
 
+# Of a target that trains several trials at the same time.
+parallelism_option = click.option(
+    "--parallelism", type=click.IntRange(1), default=PARALLELISM, show_default=True, help="Trials at the same time."
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class Study:
@@ -68,6 +74,12 @@ class Study:
     search: Mapping[str, Any]
     shared: Mapping[str, Any]
     trials: Sequence[ExperimentConfig]
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the pipeline of a study is given."""
+        searched = {"grid": self.search["grid"] or {}, "ranges": self.search["range"] or {}}
+        return {"experiment": self.shared, **searched, "random": self.search["random"] or 0}
 
 
 def read_study(search: SearchFlags, words: Words) -> Study:

@@ -18,6 +18,7 @@ _FIELDS: list[tuple[str, int, int, list[str]]] = [
     ("month", 1, 12, _MONTHS),
     ("day of the week", 0, 6, _DAYS),
 ]
+_ZONE = re.compile(r"(?:CRON_)?TZ=(\S+)")
 _RANGE = re.compile(r"(?:[*?]|(\w+)(?:-(\w+))?)(?:/([1-9]\d*))?")
 
 
@@ -56,6 +57,25 @@ def cron_expression(text: str) -> str:
             if len(numbers) < len(values) or numbers != sorted(numbers) or any(not first <= n <= last for n in numbers):
                 raise ConfigError(f"cron: {name} must be in {first}..{last}, as 1, 1-3, 1,2 or */2. Given: {text}")
     return " ".join(fields)
+
+
+def unix_cron(text: str) -> str:
+    """Return the five fields that Vertex AI reads, and what stands before them: TZ= or CRON_TZ= and a time zone.
+
+    Source: google.cloud.aiplatform_v1.types.Schedule, cron, which points to en.wikipedia.org/wiki/Cron.
+
+    Raises:
+        ConfigError: the text is no cron expression.
+    """
+    first, _, rest = text.partition(" ")
+    zone = _ZONE.fullmatch(first)
+    fields = (rest if zone else text).split()
+    if len(fields) != len(_FIELDS) - 1:
+        raise ConfigError(
+            f"cron: must have five fields (minute, hour, day of the month, month, day of the week). Given: {text}"
+        )
+    cron_expression(" ".join(fields))
+    return " ".join([first, *fields] if zone else fields)
 
 
 def _value(word: str, first: int, names: list[str]) -> int | None:

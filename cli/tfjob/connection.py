@@ -1,13 +1,13 @@
 """What the commands of TFJobs share: the namespace, access to it, a job by its name."""
 
 import contextlib
-import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
 
 from cli.errors import StepError
+from cli.messages import shown
 from launchers.kubernetes.access import own_namespace
 from launchers.kubernetes.api import Api
 from launchers.kubernetes.follow import Following
@@ -16,8 +16,6 @@ from launchers.tfjob.kind import TFJOB, TFJOBS
 from launchers.tfjob.read import processes
 from trainer.errors import ArtifactError, RetryableError, TrainingError
 from trainer.startup import terminated_as_interrupt
-
-logger = logging.getLogger("qcnn")
 
 
 def namespace_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -30,17 +28,8 @@ def namespace_option(command: Callable[..., Any]) -> Callable[..., Any]:
 @contextlib.contextmanager
 def cluster(namespace: str | None) -> Iterator[Api]:
     """Give access to a namespace; messages go to stderr."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        with contextlib.closing(Api(namespace or own_namespace())) as api:
-            yield api
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
+    with shown(), contextlib.closing(Api(namespace or own_namespace())) as api:
+        yield api
 
 
 def find_job(api: Api, name: str) -> dict[str, Any]:

@@ -1,13 +1,13 @@
 """qcnn delete: TFJobs and all that belongs to them."""
 
-import sys
 from collections.abc import Sequence
 
 import click
 from tabulate import tabulate
 
+from cli.confirmation import confirm
 from cli.tfjob.connection import cluster, namespace_option
-from launchers.kubernetes.identity import check_run
+from launchers.naming import check_run
 from launchers.tfjob import deletion, read
 from launchers.tfjob.deletion import Found
 from trainer.errors import ArtifactError, ConfigError
@@ -50,7 +50,7 @@ def delete(
             click.echo(f"nothing to delete in namespace {api.namespace}")
             return
         click.echo(_table(chosen))
-        _confirm(len(chosen), yes)
+        confirm(len(chosen), yes)
         # A launcher may have come back to its job meanwhile.
         still = {found.uid for found in (choose() if orphans else chosen)}
         deletion.delete(api, [found for found in chosen if found.uid in still])
@@ -72,11 +72,3 @@ def _table(chosen: Sequence[Found]) -> str:
         for found in chosen
     ]
     return tabulate(rows, headers=("kind", "name", "run", "state"), disable_numparse=True)
-
-
-def _confirm(count: int, yes: bool) -> None:
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise ConfigError(f"delete: asks whether to; without a terminal give --yes. Given: {count} objects to delete")
-    click.confirm("delete these?", abort=True)

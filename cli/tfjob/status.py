@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import click
 from tabulate import tabulate
 
+from cli.durations import in_two_units
 from cli.tfjob.connection import cluster, find_job, namespace_option
 from launchers.tfjob.status import ProcessStatus, Status, read_all, read_one
 
-_MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _HEADERS = ("job", "state", "running", "restarts", "age", "duration")
 _PROCESS_HEADERS = ("process", "pod", "state", "exit code", "why it does not start")
 
@@ -54,7 +54,7 @@ def status(name: str | None, namespace: str | None, form: str) -> None:
 
 def _row(job: Status) -> tuple[str, ...]:
     running = f"{job.running}/{job.processes}"
-    return (job.name, job.state, running, str(job.restarts), _time(job.age), _time(job.duration))
+    return (job.name, job.state, running, str(job.restarts), in_two_units(job.age), in_two_units(job.duration))
 
 
 def _details(job: Status, processes: Sequence[ProcessStatus]) -> str:
@@ -62,16 +62,3 @@ def _details(job: Status, processes: Sequence[ProcessStatus]) -> str:
     parts = [tabulate(rows, headers=_PROCESS_HEADERS, disable_numparse=True)]
     parts.append(tabulate(job.outputs.items(), tablefmt="plain", disable_numparse=True))
     return "\n" + "\n\n".join(filter(None, (job.message, *parts)))
-
-
-def _time(seconds: float | None) -> str:
-    """Return a time in its two largest units."""
-    if seconds is None:
-        return ""
-    days, hours, minutes = int(seconds // _DAY), int(seconds % _DAY // _HOUR), int(seconds % _HOUR // _MINUTE)
-    if days:
-        return f"{days}d{hours}h"
-    if hours:
-        return f"{hours}h{minutes}m"
-    rest = int(seconds % _MINUTE)
-    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

@@ -8,7 +8,7 @@ from cli.options.pod import PodFlags, pod_options
 from cli.tfjob.connection import cluster, follow, namespace_option
 from components.train.description import cluster_job
 from launchers.kubernetes.create_or_adopt import How
-from launchers.kubernetes.identity import Identity, check_run
+from launchers.naming import Identity, check_run
 from launchers.tfjob import read
 from launchers.tfjob import submit as tfjobs
 from launchers.tfjob.manifest import Policy, tfjob

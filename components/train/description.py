@@ -1,10 +1,10 @@
 """An experiment as a training job: by processes of this machine, or on a cluster."""
 
+import dataclasses
 import sys
 from collections.abc import Mapping
 
-from launchers.job import OUTPUTS, Job
-from launchers.kubernetes.pod_template import JOB_VARIABLE
+from launchers.job import JOB_VARIABLE, OUTPUTS, Job
 from launchers.pod import Pod
 from trainer.config import ExperimentConfig
 from trainer.errors import ConfigError
@@ -32,6 +32,20 @@ def cluster_job(config: ExperimentConfig, output: str, pod: Pod, dataset: str | 
     place = f"{output.rstrip('/')}/$({JOB_VARIABLE})"
     outputs = {name: f"{place}/{name}" for name in OUTPUTS if name != "model" or not dataset}
     return _describe("python", config, dataset, outputs, pod)
+
+
+def vertex_job(config: ExperimentConfig, output: str, pod: Pod, dataset: str | None = None) -> Job:
+    """Describe the training of an experiment as a job of Vertex AI; all else as `cluster_job`.
+
+    No profiler of its machines can be reached from outside. Vertex AI names a folder for a model to every process, so a
+    job that exports none is told so.
+
+    Raises:
+        ConfigError: not all processes could reach the address, or what the training is to be continued from.
+    """
+    job = cluster_job(config, output, pod, dataset)
+    added = ("--profiler-port", "0", *(("--model", "") if dataset else ()))
+    return dataclasses.replace(job, argv=(*job.argv, *added), port_flags=())
 
 
 def _describe(

@@ -3,20 +3,24 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launchers.kubernetes.identity import Identity, annotations, labels
+from launchers.job import JOB_VARIABLE
+from launchers.kubernetes.identity import annotations, labels
+from launchers.naming import Identity
 from launchers.pod import Pod
 from trainer.provenance import IMAGE_VARIABLE
 
 # The operator finds the training's container by this name.
 CONTAINER = "tensorflow"
-# Holds the job's name in every container; Kubernetes replaces $(QCNN_JOB) in a command by it.
-JOB_VARIABLE = "QCNN_JOB"
 # A worker ends at once when it is told to; one that does not is hanging.
 _GRACE_SECONDS = 10
 # The group of the image's user. Without it processes have root's group, and cannot write to root's volumes.
 _GROUP = 10001
 # Checkpoints, events and copies of datasets take megabytes; nothing else may fill the node's disk.
 _TEMPORARY = "10Gi"
+# By these labels GKE tells which GPUs a node has, and that it may be taken back at any moment; the second is also the
+# usual key of a taint of such nodes (cloud.google.com/kubernetes-engine/docs/concepts/spot-vms).
+_ACCELERATOR_LABEL = "cloud.google.com/gke-accelerator"
+_SPOT_LABEL = "cloud.google.com/gke-spot"
 
 
 def pod_template(
@@ -36,8 +40,11 @@ def pod_template(
     spec: dict[str, Any] = {
         "serviceAccountName": pod.service_account,
         "imagePullSecrets": [{"name": secret} for secret in pod.pull_secrets],
-        "nodeSelector": dict(pod.node_selector),
-        "tolerations": [dict(toleration) for toleration in pod.tolerations],
+        "nodeSelector": _nodes(pod) | dict(pod.node_selector),
+        "tolerations": [
+            *(dict(toleration) for toleration in pod.tolerations),
+            *([{"key": _SPOT_LABEL, "operator": "Exists"}] if pod.spot else ()),
+        ],
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
         "securityContext": {
             "runAsNonRoot": True,
@@ -57,6 +64,11 @@ def pod_template(
         # Written even if false: the service account's own setting would count otherwise.
         "spec": {key: value for key, value in spec.items() if value} | {"automountServiceAccountToken": speaks_to_api},
     }
+
+
+def _nodes(pod: Pod) -> dict[str, str]:
+    accelerator = {_ACCELERATOR_LABEL: pod.accelerator} if pod.accelerator else {}
+    return accelerator | ({_SPOT_LABEL: "true"} if pod.spot else {})
 
 
 def _container(pod: Pod, name: str, command: Sequence[str], mounts: Sequence[str]) -> dict[str, Any]:

@@ -8,19 +8,18 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from launchers.job import Job
+from launchers.job import JOB_VARIABLE, Job
 from launchers.kubernetes.identity import (
     HASH_ANNOTATION,
     RUN_ANNOTATION,
     TRAINING_ANNOTATION,
-    Identity,
     annotations,
-    digest,
     labels,
     run_of,
 )
-from launchers.kubernetes.identity import name as job_name
-from launchers.kubernetes.pod_template import JOB_VARIABLE, pod_template
+from launchers.kubernetes.pod_template import pod_template
+from launchers.naming import Identity, digest
+from launchers.naming import name as job_name
 from launchers.pod import Pod
 from launchers.tfjob.kind import JOB_NAME_LABEL, REPLICA_TYPES
 from trainer.errors import ConfigError

@@ -4,17 +4,9 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from launchers.kubernetes.identity import (
-    HASH_ANNOTATION,
-    JOB_LABEL,
-    Identity,
-    annotations,
-    digest,
-    labels,
-    name,
-    run_of,
-)
+from launchers.kubernetes.identity import HASH_ANNOTATION, JOB_LABEL, annotations, labels, run_of
 from launchers.kubernetes.pod_template import CONTAINER, pod_template
+from launchers.naming import Identity, digest, name
 from launchers.pod import Pod
 from launchers.tfjob.read import leading_template, outputs, state
 from trainer.errors import ConfigError

@@ -1,12 +1,16 @@
 """What tests of the command line share."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from cli.kubeflow import follow
+from cli import following
 from cli.main import main
 from tests.backend import FakeBackend, fake_backend
+from tests.vertex.server.vertex import Vertex
 
 # Code, stdout, stderr.
 Typed = Callable[..., tuple[int, str, str]]
@@ -28,7 +32,7 @@ grid:
 def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBackend]:
     for name in ("KF_PIPELINES_ENDPOINT", "KF_PIPELINES_UI_ENDPOINT", "KUBECONFIG"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(follow, "INTERVAL", 0)
+    monkeypatch.setattr(following, "INTERVAL", 0)
     with fake_backend() as backend:
         yield backend
 
@@ -46,5 +50,25 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
             code = int(error.code or 0)
         captured = capsys.readouterr()
         return code, captured.out, captured.err
+
+    return type_command
+
+
+@pytest.fixture
+def on_vertex(vertex: Vertex, tmp_path: Path) -> Typed:
+    """Type a command in a process of its own, with the project and location of the local Vertex AI."""
+    place = {"GOOGLE_CLOUD_PROJECT": vertex.project, "GOOGLE_CLOUD_REGION": vertex.location}
+
+    def type_command(*arguments: str) -> tuple[int, str, str]:
+        done = subprocess.run(
+            [Path(sys.executable).with_name("qcnn"), *arguments],
+            cwd=tmp_path,
+            env=vertex.process_environment() | place,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout, done.stderr
 
     return type_command

@@ -11,7 +11,17 @@ from pipelines import targets as compiled_for
 from tests.cli.conftest import Typed
 
 ROOT = Path(__file__).parents[2]
-_HEAVY = {"tensorflow", "tf_keras", "cirq", "kfp", "kfp_server_api", "kubernetes", "matplotlib"}
+_SUBMIT, _RUNS = "'kubeflow', 'tfjob', 'vertex', 'vertex-job'", "'kubeflow', 'vertex'"
+_HEAVY = {
+    "tensorflow",
+    "tf_keras",
+    "cirq",
+    "kfp",
+    "kfp_server_api",
+    "kubernetes",
+    "matplotlib",
+    "google.cloud.aiplatform_v1",
+}
 
 
 @pytest.mark.parametrize(("target", "name"), [(t, name) for t, found in TARGETS.items() for name in found.commands])
@@ -29,12 +39,17 @@ def test_what_pipelines_are_compiled_for_has_commands() -> None:
 @pytest.mark.parametrize(
     ("words", "shown", "hidden"),
     [
-        (("submit", "--help"), "--target [kubeflow|tfjob]", "--run-name"),
+        (("submit", "--help"), "--target [kubeflow|tfjob|vertex|vertex-job]", "--run-name"),
         (("submit", "--target", "kubeflow", "--help"), "--run-name", "--output"),
         (("submit", "--help", "--target=tfjob"), "--output", "--run-name"),
         (("study", "--help"), "--runs", "--parallelism"),
         (("study", "--grid", "a=b", "--target", "kubeflow", "--help"), "--parallelism", "--runs"),
-        (("compare", "--help"), "--experiment", "--target"),
+        (("compare", "--help"), "--host", "--project"),
+        (("compare", "--target", "vertex", "--help"), "--project", "--host"),
+        (("schedule", "--help"), "a Kubeflow backend", "Vertex AI"),
+        (("schedule", "create", "--help", "--target", "vertex"), "--queue", "--interval"),
+        (("schedule", "--target", "vertex", "create", "--help"), "--queue", "--interval"),
+        (("status", "--help"), "--namespace", "--project"),
     ],
 )
 def test_every_target_has_options_of_its_own(typed: Typed, words: tuple[str, ...], shown: str, hidden: str) -> None:
@@ -47,13 +62,19 @@ def test_every_target_has_options_of_its_own(typed: Typed, words: tuple[str, ...
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("submit",), "submit: --target must be given, one of kubeflow, tfjob. Given: none"),
-        (("submit", "--qubits", "4"), "submit: --target must be given, one of kubeflow, tfjob. Given: none"),
+        (("submit",), "submit: --target must be given, one of kubeflow, tfjob, vertex, vertex-job. Given: none"),
+        (
+            ("submit", "--qubits", "4"),
+            "submit: --target must be given, one of kubeflow, tfjob, vertex, vertex-job. Given: none",
+        ),
         (("submit", "--target"), "Option '--target' requires an argument."),
-        (("submit", "--target", "local"), "Invalid value for '--target': 'local' is not one of 'kubeflow', 'tfjob'."),
-        (("study", "--target", "tfjob"), "Invalid value for '--target': 'tfjob' is not one of 'local', 'kubeflow'."),
+        (("submit", "--target", "local"), f"Invalid value for '--target': 'local' is not one of {_SUBMIT}."),
+        (
+            ("study", "--target", "tfjob"),
+            "Invalid value for '--target': 'tfjob' is not one of 'local', 'kubeflow', 'vertex'.",
+        ),
         (("study", "--parallelism", "2"), "No such option '--parallelism'."),
-        (("terminate", "a", "--target", "kubeflow"), "No such option '--target'."),
+        (("terminate", "a", "--target", "tfjob"), f"Invalid value for '--target': 'tfjob' is not one of {_RUNS}."),
     ],
 )
 def test_what_no_target_has_is_one_line(typed: Typed, words: tuple[str, ...], line: str) -> None:
@@ -68,6 +89,8 @@ def test_help_loads_no_heavy_library() -> None:
         "submit --target kubeflow --help",
         "schedule --help",
         "compare --help",
+        "submit --target vertex --help",
+        "submit --target vertex-job --help",
     )
     program = f"""
 import sys
@@ -97,6 +120,6 @@ def submit(crater: str, words: Words) -> None:
     (tmp_path / "qcnn_on_the_moon" / "submit.py").write_text(program)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setitem(TARGETS, "moon", Target("qcnn_on_the_moon", ("submit",)))
-    assert "--target [kubeflow|tfjob|moon]" in typed("submit", "--help")[1]
+    assert "--target [kubeflow|tfjob|vertex|vertex-job|moon]" in typed("submit", "--help")[1]
     assert typed("submit", "--target", "moon", "--crater", "Tycho", "--qubits", "9")[:2] == (0, "9 qubits in Tycho\n")
     assert typed("submit", "--target", "moon") == (2, "", "error: Missing option '--crater'.\n")

@@ -12,8 +12,9 @@ from kubernetes.client import CoreV1Api, CustomObjectsApi
 from components.image import IMAGE
 from launchers.job import Job
 from launchers.kubernetes.api import LEASES, PODS, SERVICES, Api, Resource
-from launchers.kubernetes.identity import RUN_LABEL, Identity, run_label
+from launchers.kubernetes.identity import RUN_LABEL
 from launchers.kubernetes.pod_template import CONTAINER
+from launchers.naming import Identity, run_label
 from launchers.pod import Pod
 from launchers.tfjob.kind import TFJOBS
 from launchers.tfjob.manifest import Manifest, Policy, tfjob

@@ -4,7 +4,7 @@ import pytest
 from kubernetes.client import BatchV1Api, CustomObjectsApi
 
 from launchers.job import Job
-from launchers.kubernetes.identity import Identity
+from launchers.naming import Identity
 from launchers.pod import Pod
 from launchers.tfjob.manifest import Policy, tfjob
 from launchers.tfjob.predict_job import for_model, for_training

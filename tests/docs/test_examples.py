@@ -10,6 +10,8 @@ from cli.options.experiment import Words
 from cli.options.pod import PodFlags
 from cli.options.search import SearchFlags, read_study
 from launchers.pod import pod_settings
+from launchers.vertex.machines import machine_for
+from launchers.vertex.settings import Settings, vertex_settings
 from pipelines.compilation import compile_qcnn
 from pipelines.kubeflow.target import KUBEFLOW
 from tests.docs.documents import ROOT, blocks
@@ -64,4 +66,15 @@ def test_settings_of_pods_are_taken_by_the_pipeline_and_by_trainings_on_a_cluste
 def test_settings_of_pods_that_the_documents_show_are_right(tmp_path: Path) -> None:
     (shown,) = blocks(ROOT / "docs" / "cluster.md", "yaml")
     (tmp_path / "pod.yaml").write_text(shown.text)
-    assert pod_settings(read_file(tmp_path / "pod.yaml", "pod")).node_selector
+    assert pod_settings(read_file(tmp_path / "pod.yaml", "pod")).spot
+
+
+def test_settings_for_vertex_that_the_documents_show_are_right_and_every_key_is_in_their_table(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "vertex.md"
+    (shown,) = blocks(page, "yaml")
+    (tmp_path / "pod.yaml").write_text(shown.text)
+    pod = pod_settings(read_file(tmp_path / "pod.yaml", "pod"))
+    settings = vertex_settings(pod)
+    assert machine_for(pod, settings.machine_type).name == "g2-standard-8"
+    named = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| ", page.read_text(), re.MULTILINE)
+    assert set(Settings.model_fields) <= set(re.findall(r"\w+", " ".join(named)))

@@ -4,7 +4,8 @@ import contextlib
 
 from cli.kubeflow.backend import SINGLE_USER
 from launchers.kubernetes.api import PODS, Api
-from launchers.kubernetes.identity import RUN_LABEL, run_label
+from launchers.kubernetes.identity import RUN_LABEL
+from launchers.naming import run_label
 from launchers.tfjob.kind import TFJOBS
 
 # What the pod of a train step calls.

@@ -19,8 +19,9 @@ from typing import Any, TypeVar
 import pytest
 import tenacity
 
+from cli.artifacts import Artifact
 from cli.kubeflow.backend import Backend, connect
-from cli.kubeflow.ml_metadata import Artifact, MetadataStore
+from cli.kubeflow.ml_metadata import MetadataStore
 from cli.kubeflow.runs import find_experiment, pages
 from components.image import IMAGE
 

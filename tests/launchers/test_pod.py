@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
+from launchers.accelerators import ACCELERATORS
 from launchers.pod import Pod, pod_settings
 from trainer.errors import ConfigError
+
+KINDS = ", ".join(ACCELERATORS)
 
 
 def test_what_yaml_says_becomes_what_pods_are_given() -> None:
@@ -37,6 +40,10 @@ def test_what_yaml_says_becomes_what_pods_are_given() -> None:
         ({"memory": True}, "pod.memory: must be a quantity such as 2Gi. Given: True"),
         ({"gpus": -1}, "pod.gpus: must be an integer, at least 0. Given: -1"),
         ({"gpus": True}, "pod.gpus: must be an integer, at least 0. Given: True"),
+        ({"accelerator": "NVIDIA_L4", "gpus": 1}, f"pod.accelerator: must be one of {KINDS}. Given: 'NVIDIA_L4'"),
+        ({"accelerator": "nvidia-l4"}, "pod.gpus: must be at least 1 with accelerator nvidia-l4. Given: 0"),
+        ({"spot": "yes"}, "pod.spot: must be true or false. Given: 'yes'"),
+        ({"vertex": []}, "pod.vertex: must be a mapping of settings of Vertex AI's own. Given: []"),
         (
             {"pull_policy": "Sometimes"},
             "pod.pull_policy: must be one of Always, IfNotPresent, Never. Given: 'Sometimes'",
@@ -61,7 +68,9 @@ def test_what_is_wrong_is_one_line(given: dict[str, Any], said: str) -> None:
 
 
 def test_what_is_unknown_or_missing_is_one_line() -> None:
-    with pytest.raises(ConfigError, match=r"^pod\.cpus: unknown key; the keys are image, .*, labels\. Given: 3$"):
+    with pytest.raises(
+        ConfigError, match=r"^pod\.cpus: unknown key; the keys are image, .*, labels, vertex\. Given: 3$"
+    ):
         pod_settings({"image": "qcnn", "cpus": 3})
     with pytest.raises(ConfigError, match=r"^pod\.image: must be given\. Given: none$"):
         pod_settings({})

@@ -1,13 +1,16 @@
 """What a target takes to be compiled for."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from google.protobuf import json_format
+from kfp.pipeline_spec.pipeline_spec_pb2 import ComponentSpec, PipelineSpec
 
 import compile as compile_command
-from pipelines.compilation import Target
+from pipelines.compilation import Target, compile_qcnn, compile_study
 from pipelines.targets import TARGETS
 from pipelines.training import train_here
 
@@ -20,8 +23,28 @@ def test_a_new_target_is_a_line_and_takes_no_platform_document_that_it_has_none_
     assert result.exit_code == 0, result.output
     assert {path.name for path in tmp_path.iterdir()} == {
         *("qcnn-kubeflow.yaml", "study-kubeflow.yaml"),
+        *("qcnn-vertex.yaml", "study-vertex.yaml"),
         *("qcnn-moon.yaml", "study-moon.yaml"),
     }
-    for name, documents in (("kubeflow", 2), ("moon", 1)):
+    for name, documents in (("kubeflow", 2), ("vertex", 1), ("moon", 1)):
         for pipeline in ("qcnn", "study"):
             assert len(list(yaml.safe_load_all((tmp_path / f"{pipeline}-{name}.yaml").read_text()))) == documents
+
+
+@pytest.mark.parametrize("compile_one", [compile_qcnn, compile_study])
+def test_a_pipeline_takes_and_leaves_the_same_on_every_target(
+    compile_one: Callable[..., PipelineSpec], tmp_path: Path
+) -> None:
+    specs = [compile_one(target, tmp_path / f"{name}.yaml") for name, target in TARGETS.items()]
+    roots = {json_format.MessageToJson(_interface(spec.root), sort_keys=True) for spec in specs}
+    assert len(roots) == 1
+    outputs = [{label: _interface(each).output_definitions for label, each in _steps(spec).items()} for spec in specs]
+    assert all(each == outputs[0] for each in outputs)
+
+
+def _interface(component: ComponentSpec) -> ComponentSpec:
+    return ComponentSpec(input_definitions=component.input_definitions, output_definitions=component.output_definitions)
+
+
+def _steps(spec: PipelineSpec) -> dict[str, ComponentSpec]:
+    return {each.executor_label: each for each in spec.components.values() if each.executor_label}

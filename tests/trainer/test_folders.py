@@ -1,6 +1,7 @@
 """Files and folders are there whole or not at all."""
 
 import contextlib
+import errno
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,29 @@ def test_a_new_folder_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None
     with pytest.raises(KeyError), new_folder(tmp_path / "other"):
         raise KeyError
     assert sorted(path.name for path in tmp_path.iterdir()) == ["deep"]
+
+
+def test_where_folders_cannot_be_renamed_what_was_written_last_comes_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a bucket that is mounted by gcsfuse, which renames files only."""
+    renamed: list[str] = []
+    rename = Path.replace
+
+    def replace(path: Path, target: Path) -> Path:
+        if path.is_dir():
+            raise OSError(errno.EMFILE, "Too many open files")
+        renamed.append(path.name)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with new_folder(tmp_path / "model") as unfinished:
+        (unfinished / "variables").mkdir()
+        for name in ("variables/z", "b", "a"):
+            (unfinished / name).write_text(name)
+    assert renamed == ["z", "b", "a"]
+    assert (tmp_path / "model" / "variables" / "z").read_text() == "variables/z"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 def test_a_file_is_replaced_only_by_a_whole_one(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from trainer import worker
 from trainer.config import ExperimentConfig, from_mapping
+from trainer.training.history import load_history
 
 ENDLESS = from_mapping({"qubits": 4, "epochs": 100_000})
 SHORT = from_mapping({"qubits": 4, "epochs": 2})
@@ -144,3 +145,23 @@ def test_a_worker_with_a_wrong_cluster_ends_in_one_line(
     assert stopped.value.code == 2
     assert capfd.readouterr().err.startswith(message)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_worker_on_vertex_writes_where_the_service_says_and_tells_a_tuner(tmp_path: Path) -> None:
+    cluster = {"cluster": {"workerpool0": ["127.0.0.1:2222"]}, "task": {"type": "workerpool0", "index": 0}}
+    folders = {"CHECKPOINT_DIR": "checkpoints", "TENSORBOARD_LOG_DIR": "logs", "MODEL_DIR": "model"}
+    environment = {
+        "CLUSTER_SPEC": json.dumps(cluster),
+        "CLOUD_ML_JOB_ID": "1",
+        "CLOUD_ML_TRIAL_ID": "3",
+        "CLOUD_ML_HP_METRIC_FILE": str(tmp_path / "output.metrics"),
+        **{f"AIP_{variable}": f"{tmp_path / name}/" for variable, name in folders.items()},
+    }
+    one = from_mapping({"qubits": 4, "epochs": 2, "workers": 1}).to_json()
+    command = [sys.executable, *WORKER, "--experiment", one, "--profiler-port", "0"]
+    subprocess.run(command, env={**os.environ, **environment}, check=True)
+    history = load_history(tmp_path / "checkpoints" / "history.csv")
+    reports = [json.loads(line) for line in (tmp_path / "output.metrics").read_text().splitlines()]
+    assert [line["val_loss"] for line in reports] == [str(epoch.val_loss) for epoch in history]
+    assert (tmp_path / "model" / "model.json").is_file()
+    assert list((tmp_path / "logs").rglob("*tfevents*"))

@@ -12,7 +12,7 @@ from components.pipeline_run import RUN_VARIABLE, is_retry, run_id
 from components.train.description import cluster_job
 from launchers.kubernetes.access import own_namespace
 from launchers.kubernetes.api import PODS, Api
-from launchers.kubernetes.identity import Identity
+from launchers.naming import Identity
 from launchers.pod import pod_settings
 from launchers.tfjob import read
 from launchers.tfjob.launch import launch

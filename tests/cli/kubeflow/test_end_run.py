@@ -2,7 +2,7 @@
 
 from cli.kubeflow.end_run import clean
 from launchers.job import Job
-from launchers.kubernetes.identity import Identity
+from launchers.naming import Identity
 from launchers.pod import Pod
 from launchers.tfjob.manifest import Policy, lease, profiler_service, tfjob
 from tests.launchers.apiserver import ApiServer

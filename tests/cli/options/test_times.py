@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli.options.times import cron_expression, interval_seconds
+from cli.options.times import cron_expression, interval_seconds, unix_cron
 from trainer.errors import ConfigError
 
 
@@ -49,3 +49,21 @@ def test_an_interval_has_a_unit_or_is_in_seconds(given: str, seconds: int) -> No
 def test_what_is_no_interval_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^interval: must be a number of seconds, or as 10m, 2h or 1d\. Given: "):
         interval_seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("0 9 * * MON-FRI", "0 9 * * MON-FRI"),
+        ("TZ=Europe/Paris  */5 * * * *", "TZ=Europe/Paris */5 * * * *"),
+        ("CRON_TZ=America/New_York 1 * * * *", "CRON_TZ=America/New_York 1 * * * *"),
+    ],
+)
+def test_a_cron_expression_of_five_fields_may_have_a_time_zone(text: str, read: str) -> None:
+    assert unix_cron(text) == read
+
+
+@pytest.mark.parametrize("text", ["", "* * * *", "0 * * * * *", "@daily", "TZ=Europe/Paris", "60 * * * *"])
+def test_what_unix_cron_would_not_read_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^cron: "):
+        unix_cron(text)

@@ -31,7 +31,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("submit",), "error: submit: --target must be given, one of kubeflow, tfjob. Given: none"),
+        (("submit",), "error: submit: --target must be given, one of kubeflow, tfjob, vertex, vertex-job. Given: none"),
         (("submit", "--target", "moon"), "error: Invalid value for '--target': 'moon' is not "),
         ((*SUBMIT, "--qubits", "3"), "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
         ((*SUBMIT, "--quarks", "3"), "error: No such option '--quarks'"),
@@ -108,7 +108,7 @@ def test_a_secret_in_the_environment_is_warned_of_without_its_value(
 
 def test_every_target_tells_its_options(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     shown_by: dict[tuple[str, ...], str] = {
-        (): "--target [kubeflow|tfjob]",
+        (): "--target [kubeflow|tfjob|vertex|vertex-job]",
         ("--target", "kubeflow"): "--run-name",
         ("--target", "tfjob"): "--output",
     }

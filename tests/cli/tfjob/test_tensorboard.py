@@ -5,7 +5,7 @@ import pytest
 from cli.local.tensorboard import Logs
 from cli.tfjob.tensorboard import logs_of_jobs
 from launchers.job import Job
-from launchers.kubernetes.identity import Identity
+from launchers.naming import Identity
 from launchers.pod import Pod
 from launchers.tfjob.manifest import Policy, tfjob
 from tests.launchers.apiserver import ApiServer

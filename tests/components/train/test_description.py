@@ -7,7 +7,7 @@ import pytest
 
 from components.train.description import cluster_job, local_job
 from launchers.job import Job
-from launchers.kubernetes.identity import Identity
+from launchers.naming import Identity
 from launchers.pod import Pod
 from launchers.tfjob import read
 from launchers.tfjob.manifest import Policy, tfjob

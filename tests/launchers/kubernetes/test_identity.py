@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from launchers.kubernetes.identity import Identity, annotations, check_run, labels, run_label, run_of
-from trainer.errors import ConfigError
+from launchers.kubernetes.identity import annotations, labels, run_of
+from launchers.naming import Identity, run_label
 
 # apimachinery, validation.IsValidLabelValue.
 LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
@@ -33,14 +33,3 @@ def test_a_label_begins_with_what_can_be_read_of_the_name() -> None:
 
 def test_what_says_nothing_belongs_to_no_run() -> None:
     assert run_of({"name": "a"}) == run_of({"annotations": {"other": "b"}}) is None
-
-
-@pytest.mark.parametrize("run", ["", " ", "a\nb", " a", "a\t", "a" * 201, "\udc80"])
-def test_a_name_that_nobody_could_tell_from_others_is_refused(run: str) -> None:
-    with pytest.raises(ConfigError, match=r"^run: must be a name of 1 to 200 printable characters, .* Given: '.*'$"):
-        check_run(run)
-
-
-@pytest.mark.parametrize("run", ["a", "量子", "exp 1", "a" * 200, "gs://bucket/a"])
-def test_any_other_name_is_a_run(run: str) -> None:
-    assert check_run(run) == run

@@ -7,7 +7,8 @@ import pytest
 
 from components.train.description import cluster_job
 from launchers.job import Job
-from launchers.kubernetes.identity import OWN, Identity
+from launchers.kubernetes.identity import OWN
+from launchers.naming import Identity
 from launchers.pod import Pod
 from launchers.tfjob.deletion import Found, belonging_to, orphans, with_dependents
 from launchers.tfjob.manifest import Policy, lease, profiler_service, tfjob

@@ -11,7 +11,7 @@ from launchers.job import Job
 from launchers.kubernetes import patience
 from launchers.kubernetes.api import Api
 from launchers.kubernetes.create_or_adopt import How
-from launchers.kubernetes.identity import Identity
+from launchers.naming import Identity
 from launchers.pod import Pod
 from launchers.tfjob.launch import launch
 from launchers.tfjob.manifest import Manifest, Policy, profiler_service, tfjob

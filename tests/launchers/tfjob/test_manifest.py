@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from launchers.job import Job
-from launchers.kubernetes.identity import HASH_ANNOTATION, RUN_ANNOTATION, TRAINING_ANNOTATION, Identity
+from launchers.kubernetes.identity import HASH_ANNOTATION, RUN_ANNOTATION, TRAINING_ANNOTATION
+from launchers.naming import Identity
 from launchers.pod import Pod
 from launchers.tfjob.manifest import Manifest, Policy, lease, profiler_service, tfjob
 from trainer.errors import ConfigError
@@ -160,6 +161,13 @@ def test_pods_get_what_the_description_says() -> None:
     assert {"name": "A", "value": "b"} in container["env"]
     assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/tmp", "/data"]
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+def test_accelerators_and_spot_machines_are_asked_for_by_the_labels_of_nodes() -> None:
+    node = _template(Pod(image="qcnn", gpus=1, accelerator="nvidia-l4", spot=True, node_selector={"pool": "a"}))["spec"]
+    labels = {"cloud.google.com/gke-accelerator": "nvidia-l4", "cloud.google.com/gke-spot": "true", "pool": "a"}
+    assert node["nodeSelector"] == labels
+    assert node["tolerations"] == [{"key": "cloud.google.com/gke-spot", "operator": "Exists"}]
 
 
 @pytest.mark.parametrize("seconds", [None, 600])

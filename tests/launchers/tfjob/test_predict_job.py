@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from components.train.description import cluster_job
-from launchers.kubernetes.identity import Identity, run_label
+from launchers.naming import Identity, run_label
 from launchers.pod import Pod
 from launchers.tfjob.manifest import Policy, tfjob
 from launchers.tfjob.predict_job import for_model, for_training

@@ -3,7 +3,7 @@
 import pytest
 
 from launchers.job import Job
-from launchers.kubernetes.identity import Identity
+from launchers.naming import Identity
 from launchers.pod import Pod
 from launchers.tfjob import read
 from launchers.tfjob.manifest import Manifest, Policy, tfjob

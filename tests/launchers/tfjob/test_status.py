@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from launchers.job import Job
-from launchers.kubernetes.identity import Identity
 from launchers.kubernetes.pods import Process, read
+from launchers.naming import Identity
 from launchers.pod import Pod
 from launchers.tfjob.kind import TFJOB
 from launchers.tfjob.manifest import Policy, tfjob

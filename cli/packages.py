@@ -1,0 +1,152 @@
+"""Compiled pipelines that are submitted: compiled now, or a file that was compiled before."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.messages import quiet
+from cli.options.group import options_as
+from components.image import IMAGE
+from trainer.config import read_file
+from trainer.errors import ConfigError, one_line
+
+# Writes a pipeline to a path, every step in an image, with settings of the training's pods.
+Compile = Callable[[Path, str, Mapping[str, Any]], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Where a compiled pipeline comes from: a file; or the compiler, given an image and the settings of pods."""
+
+    package: Path | None = None
+    image: str = IMAGE
+    pod: Path | None = None
+
+
+# Gives a command the options that a `Source` is made of, and hands it `source`.
+source_options = options_as(
+    "source",
+    Source,
+    click.option(
+        "--package",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Compiled pipeline, as compile.py writes it.  [default: compiled now]",
+    ),
+    click.option(
+        "--image", default=IMAGE, show_default=True, help="Image of every step, if the pipeline is compiled now."
+    ),
+    click.option(
+        "--pod",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Settings of the training's pods, if the pipeline is compiled now.",
+    ),
+)
+
+
+def main_pipeline(target: str, *, seeded_by_run: bool = False) -> Compile:
+    """Return what compiles the main pipeline for a target."""
+
+    def compile_now(path: Path, image: str, settings: Mapping[str, Any]) -> None:
+        from pipelines.compilation import compile_qcnn
+        from pipelines.targets import TARGETS
+
+        compile_qcnn(TARGETS[target], path, image, settings, seeded_by_run=seeded_by_run)
+
+    return compile_now
+
+
+def study_pipeline(target: str, parallelism: int) -> Compile:
+    """Return what compiles the study for a target."""
+
+    def compile_now(path: Path, image: str, settings: Mapping[str, Any]) -> None:
+        from pipelines.compilation import compile_study
+        from pipelines.targets import TARGETS
+
+        compile_study(TARGETS[target], path, image, settings, parallelism=parallelism)
+
+    return compile_now
+
+
+@contextlib.contextmanager
+def compiled(source: Source, compile_now: Compile) -> Iterator[Path]:
+    """Yield a compiled pipeline: the file that is given, or one made now.
+
+    Raises:
+        ConfigError: a setting of the pods is wrong.
+    """
+    if source.package:
+        yield source.package
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "pipeline.yaml")
+        settings = read_file(source.pod, "pod") if source.pod else {}
+        with quiet():
+            compile_now(path, source.image, settings)
+        yield path
+
+
+@contextlib.contextmanager
+def scheduled(source: Source, target: str) -> Iterator[Path]:
+    """Yield a compiled main pipeline each of whose runs has a seed of its own.
+
+    Raises:
+        ConfigError: the given file does not hold the main pipeline, or a setting of the pods is wrong.
+    """
+    with compiled(source, main_pipeline(target, seeded_by_run=True)) as package:
+        if not source.package:
+            yield package
+            return
+        with quiet():
+            import yaml
+
+            from pipelines.scheduled import seeded_by_run
+
+        pipeline, *platform = read_package(package)
+        try:
+            documents = [seeded_by_run(pipeline), *platform]
+        except LookupError:
+            raise ConfigError(
+                f"package: must be the main pipeline, as compile.py writes it. Given: {package}"
+            ) from None
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "scheduled.yaml")
+            path.write_text(yaml.safe_dump_all(documents, sort_keys=False), encoding="utf-8")
+            yield path
+
+
+def read_package(package: Path) -> list[dict[str, Any]]:
+    """Return the documents of a compiled pipeline, first the pipeline, then what a platform adds.
+
+    Raises:
+        ConfigError: the file holds no pipeline.
+    """
+    import yaml
+
+    try:
+        documents = [dict(document) for document in yaml.safe_load_all(package.read_text(encoding="utf-8"))]
+        if documents and "tasks" in documents[0]["root"]["dag"]:
+            return documents
+        reason = "no pipeline in it"
+    except (OSError, ValueError, TypeError, LookupError, yaml.YAMLError) as error:
+        reason = one_line(error)
+    raise ConfigError(f"package: must be a pipeline that compile.py wrote ({reason}). Given: {package}")
+
+
+def steps_of(spec: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of all steps of a compiled pipeline, those inside loops among them, but not the loops."""
+    components = spec["components"]
+    return frozenset(
+        name
+        for component in (spec["root"], *components.values())
+        for name, task in component.get("dag", {}).get("tasks", {}).items()
+        if "executorLabel" in components[task["componentRef"]["name"]]
+    )

@@ -1,0 +1,63 @@
+"""Runs a pipeline on Vertex AI: compiled now, or before, and with its parameters in their types."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+from tabulate import tabulate
+
+from cli.packages import Compile, Source, compiled, read_package
+from cli.vertex.follow import check_succeeded, follow
+from cli.vertex.request import run_request
+from cli.vertex.service.buckets import check_bucket
+from cli.vertex.service.connection import Vertex
+from cli.vertex.service.console import run_page
+from cli.vertex.service.experiments import add_to_experiment
+from cli.vertex.service.messages import as_json, id_of
+from cli.vertex.service.refusals import AlreadyExistsError
+from cli.vertex.service.runs import get_run
+from cli.vertex.submission import Submission
+from launchers.vertex.place import Place
+
+dry_run_option = click.option("--dry-run", is_flag=True, help="Print the request as JSON, and send nothing.")
+
+
+def create_run(
+    compile_now: Compile,
+    arguments: Mapping[str, Any],
+    name: str,
+    place: Place,
+    source: Source,
+    submission: Submission,
+    *,
+    wait: bool,
+    dry_run: bool,
+) -> None:
+    """Run a pipeline and print its address; with `wait`, show the states of its steps until it has ended.
+
+    A `dry_run` prints the request, and asks nothing of a network. Without a name of its own the run is called `name`
+    and the time.
+
+    Raises:
+        ConfigError: the pipeline cannot be run there, or its bucket cannot be used.
+        BackendError: Vertex AI refuses, or does not answer.
+        StepError: the run that was waited for failed.
+    """
+    with compiled(source, compile_now) as package:
+        request = run_request(place, read_package(package), arguments, name, submission)
+    if dry_run:
+        click.echo(as_json(request))
+        return
+    check_bucket(submission.pipeline_root, place)
+    vertex = Vertex(place)
+    try:
+        run = vertex.ask("PipelineService.create_pipeline_job", request)
+    except AlreadyExistsError:
+        # The id is this run's alone: the answer to an earlier try was lost.
+        run = get_run(vertex, request.pipeline_job_id)
+    rows = [("run", id_of(run)), ("look at it", run_page(place, id_of(run)))]
+    click.echo(tabulate(rows, tablefmt="plain", disable_numparse=True))
+    if reason := add_to_experiment(vertex, submission.experiment, id_of(run)):
+        click.echo(f"not in the console's experiment {submission.experiment}: {reason}", err=True)
+    if wait:
+        check_succeeded(follow(vertex, id_of(run), click.echo))

@@ -1,0 +1,57 @@
+"""qcnn delete --target vertex: runs that have ended, with the custom jobs of their trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+from tabulate import tabulate
+
+from cli.confirmation import confirm
+from cli.vertex.service import custom_jobs
+from cli.vertex.service.connection import Vertex, place_options
+from cli.vertex.service.messages import id_of
+from cli.vertex.service.runs import ENDED, find_run, list_runs, state_of
+from launchers.vertex.place import Place
+from trainer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1 import CustomJob, PipelineJob
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[RUN]...")
+@click.option("--experiment", metavar="NAME", help="All runs of this experiment.")
+@click.option("--all", "of_all", is_flag=True, help="All runs that qcnn made in the project and location.")
+@place_options
+@click.option("--yes", is_flag=True, help="Delete without asking.")
+def delete(names: tuple[str, ...], experiment: str | None, of_all: bool, place: Place, yes: bool) -> None:
+    """Show runs, by their ids or names, with the custom jobs of their trainings, and delete them.
+
+    What they have written stays. A run that has not ended is refused: `qcnn terminate` ends it.
+    """
+    given = {"RUN": bool(names), "--experiment": experiment is not None, "--all": of_all}
+    if sum(given.values()) != 1:
+        words = " ".join(word for word, is_given in given.items() if is_given) or "none"
+        raise ConfigError(f"delete: takes one of {', '.join(given)}. Given: {words}")
+    vertex = Vertex(place)
+    runs = [find_run(vertex, name) for name in names] if names else list_runs(vertex, experiment)
+    if alive := [id_of(run) for run in runs if state_of(run) not in ENDED]:
+        raise ConfigError(f"delete: the run has not ended; qcnn terminate ends it. Given: {', '.join(alive)}")
+    jobs = [job for run in runs for job in custom_jobs.list_jobs(vertex, id_of(run))]
+    if not runs:
+        click.echo(f"nothing to delete in {place.project} in {place.location}")
+        return
+    click.echo(_table(runs, jobs))
+    confirm(len(runs) + len(jobs), yes)
+    custom_jobs.delete(vertex, jobs)
+    for run in runs:
+        vertex.delete("PipelineService.delete_pipeline_job", run.name)
+    click.echo("deleted")
+
+
+def _table(runs: Sequence[PipelineJob], jobs: Sequence[CustomJob]) -> str:
+    rows = [("run", id_of(run), run.display_name, state_of(run).lower()) for run in runs]
+    rows += [("custom job", id_of(job), job.display_name, custom_jobs.state_of(job).lower()) for job in jobs]
+    return tabulate(rows, headers=("kind", "id", "name", "state"), disable_numparse=True)

@@ -1,0 +1,1 @@
+"""What the commands ask of Vertex AI, and how its answers are said."""

@@ -1,0 +1,120 @@
+"""Custom jobs that qcnn made on Vertex AI: found by their labels, and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cli.errors import UnavailableError
+from cli.following import INTERVAL
+from cli.vertex.service.connection import Vertex
+from cli.vertex.service.messages import id_of
+from cli.vertex.service.refusals import NotFoundError
+from launchers.naming import run_label
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1 import CustomJob
+
+# The task of a job that is submitted without a pipeline.
+ALONE = "job"
+# Seconds in which a job that is cancelled ends.
+_PATIENCE = 120.0
+ENDED = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "PARTIALLY_SUCCEEDED")
+
+
+def list_jobs(vertex: Vertex, run: str | None = None) -> Sequence[CustomJob]:
+    """Return all custom jobs of ours, or those of a run, oldest first.
+
+    Raises:
+        BackendError: Vertex AI refuses, or does not answer.
+    """
+    from launchers.vertex.custom_job import RUN_LABEL
+
+    filtered = f'labels.{RUN_LABEL}="{run_label(run)}"' if run else f"labels.{RUN_LABEL}:*"
+    found = vertex.pages("JobService.list_custom_jobs", filter=filtered)
+    return sorted(found, key=lambda job: (job.create_time, job.name))
+
+
+def get_job(vertex: Vertex, identity: str) -> CustomJob:
+    """Return the custom job of an id.
+
+    Raises:
+        BackendError: there is none; or Vertex AI refuses, or does not answer.
+    """
+    job: CustomJob = vertex.ask("JobService.get_custom_job", name=f"{vertex.place.parent}/customJobs/{identity}")
+    return job
+
+
+def find_job(vertex: Vertex, name: str) -> CustomJob:
+    """Return the custom job of ours of this id, or the newest of this name: one that was lost is followed by another.
+
+    Raises:
+        BackendError: there is none; or Vertex AI refuses, or does not answer.
+    """
+    found = [job for job in list_jobs(vertex) if name in (id_of(job), job.display_name)]
+    if not found:
+        where = f"{vertex.place.project} in {vertex.place.location}"
+        raise NotFoundError(f"custom job: qcnn made none of this id or name in {where}. Given: {name}")
+    return found[-1]
+
+
+def is_orphan(job: CustomJob, run: str | None) -> bool:
+    """Whether nobody follows a job any more, by the state of its run, None for one that is gone.
+
+    That is so where the run is gone, or has ended before the job. A job that was submitted alone has no run.
+    """
+    from launchers.vertex.custom_job import TASK_LABEL
+
+    if job.labels.get(TASK_LABEL) == ALONE:
+        return False
+    return run is None or (run in ENDED and state_of(job) not in ENDED)
+
+
+def state_of(job: CustomJob) -> str:
+    """Return the state of a custom job without what all names of states begin with."""
+    return str(job.state.name).removeprefix("JOB_STATE_")
+
+
+def run_of(job: CustomJob) -> str:
+    """Return the full name of the run that a job belongs to, which a label does not hold; empty if it does not say."""
+    from launchers.vertex.custom_job import RUN_VARIABLE
+
+    variables = [each for pool in job.job_spec.worker_pool_specs for each in pool.container_spec.env]
+    return next((str(each.value) for each in variables if each.name == RUN_VARIABLE), "")
+
+
+def cancel(vertex: Vertex, jobs: Sequence[CustomJob]) -> list[str]:
+    """Cancel those of the jobs that have not ended; return their names.
+
+    Raises:
+        BackendError: Vertex AI refuses, or does not answer.
+    """
+    alive = [job for job in jobs if state_of(job) not in ENDED]
+    for job in alive:
+        # It may have ended, or have been deleted, meanwhile.
+        with contextlib.suppress(NotFoundError):
+            vertex.ask("JobService.cancel_custom_job", name=job.name)
+    return [job.display_name for job in alive]
+
+
+def delete(vertex: Vertex, jobs: Sequence[CustomJob]) -> None:
+    """Delete jobs; those that have not ended are cancelled first, and waited for.
+
+    Raises:
+        BackendError: Vertex AI refuses, or does not answer; or one does not end.
+    """
+    cancel(vertex, jobs)
+    for job in jobs:
+        with contextlib.suppress(NotFoundError):
+            _wait(vertex, job)
+            vertex.delete("JobService.delete_custom_job", job.name)
+
+
+def _wait(vertex: Vertex, job: CustomJob) -> None:
+    end = time.monotonic() + _PATIENCE
+    while state_of(vertex.ask("JobService.get_custom_job", name=job.name)) not in ENDED:
+        if time.monotonic() > end:
+            raise UnavailableError(f"custom job: it has not ended within {_PATIENCE:g} s. Given: {job.name}")
+        time.sleep(INTERVAL)

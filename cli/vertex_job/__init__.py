@@ -1,0 +1,1 @@
+"""The commands of custom jobs of Vertex AI that train without a pipeline."""

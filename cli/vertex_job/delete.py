@@ -1,0 +1,77 @@
+"""qcnn delete --target vertex-job: custom jobs, those of runs that are gone among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+from tabulate import tabulate
+
+from cli.confirmation import confirm
+from cli.vertex.service import custom_jobs, runs
+from cli.vertex.service.connection import Vertex, place_options
+from cli.vertex.service.messages import id_of
+from cli.vertex.service.refusals import NotFoundError
+from launchers.naming import check_run
+from launchers.vertex.place import Place
+from trainer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1 import CustomJob
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[JOB]...")
+@click.option("--run", metavar="NAME", help="Every custom job of the run of exactly this name or id.")
+@click.option("--orphans", is_flag=True, help="Custom jobs whose run is gone, or has ended before them.")
+@click.option("--all", "of_all", is_flag=True, help="Every custom job that qcnn made in the project and location.")
+@place_options
+@click.option("--yes", is_flag=True, help="Delete without asking.")
+def delete(names: tuple[str, ...], run: str | None, orphans: bool, of_all: bool, place: Place, yes: bool) -> None:
+    """Show custom jobs, by their ids or names, and delete them; those that run are cancelled first.
+
+    What the training has written stays.
+    """
+    given = {"JOB": bool(names), "--run": run is not None, "--orphans": orphans, "--all": of_all}
+    if sum(given.values()) != 1:
+        words = " ".join(word for word, is_given in given.items() if is_given) or "none"
+        raise ConfigError(f"delete: takes one of {', '.join(given)}. Given: {words}")
+    vertex = Vertex(place)
+    chosen = _chosen(vertex, names, check_run(run) if run is not None else None, orphans=orphans)
+    if not chosen:
+        click.echo(f"nothing to delete in {place.project} in {place.location}")
+        return
+    click.echo(_table(chosen))
+    confirm(len(chosen), yes)
+    # A run may have begun meanwhile.
+    still = {job.name for job in (_chosen(vertex, (), None, orphans=True) if orphans else chosen)}
+    custom_jobs.delete(vertex, [job for job in chosen if job.name in still])
+    click.echo("deleted")
+
+
+def _chosen(vertex: Vertex, names: Sequence[str], run: str | None, *, orphans: bool) -> Sequence[CustomJob]:
+    """Return the jobs with these names, those of a run, the orphans, or all."""
+    if names:
+        return [custom_jobs.find_job(vertex, name) for name in names]
+    known = custom_jobs.list_jobs(vertex, run)
+    if not orphans:
+        return known
+    # Whoever submitted them, so by their ids: only what qcnn has submitted has its label.
+    states = {name: _state(vertex, name) for name in {custom_jobs.run_of(job) for job in known}}
+    return [job for job in known if custom_jobs.is_orphan(job, states[custom_jobs.run_of(job)])]
+
+
+def _state(vertex: Vertex, run: str) -> str | None:
+    """Return the state of a run, None where it is gone."""
+    try:
+        return runs.state_of(runs.get_run(vertex, run)) if runs.is_id(run) else None
+    except NotFoundError:
+        return None
+
+
+def _table(chosen: Sequence[CustomJob]) -> str:
+    rows = [
+        (id_of(job), job.display_name, custom_jobs.run_of(job), custom_jobs.state_of(job).lower()) for job in chosen
+    ]
+    return tabulate(rows, headers=("id", "job", "run", "state"), disable_numparse=True)

@@ -1,0 +1,41 @@
+"""Follows a custom job of Vertex AI to its end, and shows what its workers print."""
+
+import click
+
+from cli.errors import StepError
+from cli.vertex.service.connection import Vertex
+from cli.vertex.service.custom_jobs import ENDED, get_job, state_of
+from cli.vertex.service.log_lines import Jobs, Reader, show
+from cli.vertex.service.messages import id_of
+from trainer.errors import one_line
+from trainer.startup import terminated_as_interrupt
+
+
+def follow(vertex: Vertex, identity: str, hint: str) -> None:
+    """Show what the workers of a job print until it has ended; Ctrl-C stops only the showing.
+
+    Raises:
+        StepError: it did not succeed.
+        BackendError: Vertex AI refuses, or does not answer.
+    """
+
+    def look() -> tuple[Jobs, bool]:
+        return lines_of(vertex, identity), state_of(get_job(vertex, identity)) in ENDED
+
+    try:
+        with terminated_as_interrupt():
+            show(Reader(vertex), look, click.echo, follow=True)
+    except KeyboardInterrupt:
+        click.echo(f"\nnot followed any more; the training goes on. {hint}", err=True)
+        raise
+    ended = get_job(vertex, identity)
+    if state_of(ended) != "SUCCEEDED":
+        reason = f" ({one_line(ended.error.message)})" if ended.error.message else ""
+        raise StepError(f"custom job: it ended {state_of(ended).lower()}{reason}. Given: {id_of(ended)}")
+
+
+def lines_of(vertex: Vertex, identity: str) -> Jobs:
+    """Return what is needed to read the lines of a job."""
+    from launchers.vertex.attempts import process_name
+
+    return {identity: (get_job(vertex, identity).create_time, process_name)}

@@ -1,0 +1,26 @@
+"""qcnn logs --target vertex-job: what the workers of a custom job print."""
+
+import click
+
+from cli.vertex.service.connection import Vertex, place_options
+from cli.vertex.service.custom_jobs import find_job
+from cli.vertex.service.log_lines import Reader, show
+from cli.vertex.service.messages import id_of
+from cli.vertex_job.follow import follow, lines_of
+from launchers.vertex.place import Place
+
+
+@click.command()
+@click.argument("name", metavar="JOB")
+@click.option(
+    "--follow", "-f", "is_followed", is_flag=True, help="Go on until the job has ended; fail if the job failed."
+)
+@place_options
+def logs(name: str, is_followed: bool, place: Place) -> None:
+    """Print what the workers of JOB, by its id or name, have printed, by time, each line with its worker's name."""
+    vertex = Vertex(place)
+    identity = id_of(find_job(vertex, name))
+    if is_followed:
+        follow(vertex, identity, f"Again: qcnn logs -f {name} --target vertex-job")
+    else:
+        show(Reader(vertex), lambda: (lines_of(vertex, identity), False), click.echo, follow=False)

@@ -1,0 +1,68 @@
+"""qcnn submit --target vertex-job: training as a custom job of Vertex AI, without a pipeline."""
+
+import contextlib
+
+import click
+from tabulate import tabulate
+
+from cli.messages import shown
+from cli.options.experiment import Words, experiment_options
+from cli.options.pod import PodFlags, pod_options
+from cli.vertex.create_run import dry_run_option
+from cli.vertex.service.buckets import check_bucket
+from cli.vertex.service.connection import Vertex, place_options
+from cli.vertex.service.console import job_page, tensorboard_page
+from cli.vertex.service.custom_jobs import ALONE
+from cli.vertex.service.messages import as_json
+from cli.vertex_job.follow import follow
+from components.train.description import vertex_job
+from launchers.naming import Identity, check_run
+from launchers.vertex.place import Place
+
+
+@click.command()
+@click.option(
+    "--output", required=True, metavar="ADDRESS", help="Where checkpoints, logs and model go, as gs://BUCKET/FOLDER."
+)
+@click.option(
+    "--name", default="qcnn", show_default=True, help="Name of the run, which trains the same experiment only once."
+)
+@click.option("--follow", "is_followed", is_flag=True, help="Show what the workers print until they have ended.")
+@dry_run_option
+@place_options
+@pod_options
+@experiment_options
+def submit(output: str, name: str, is_followed: bool, dry_run: bool, place: Place, pod: PodFlags, words: Words) -> None:
+    """Train as a custom job of Vertex AI.
+
+    An experiment that is submitted again is not trained twice: a job that runs or has succeeded is found again, one
+    that failed is followed by another, which goes on from its last checkpoint.
+    """
+    job = vertex_job(words.experiment(), output, pod.settings())
+    # The library takes a second and a half to load.
+    from launchers.vertex.client.api import Api
+    from launchers.vertex.client.library import aiplatform
+    from launchers.vertex.create_or_adopt import How, create_or_adopt
+    from launchers.vertex.custom_job import custom_job, outputs
+
+    made = custom_job(job, Identity(check_run(name), ALONE), place)
+    if dry_run:
+        click.echo(as_json(aiplatform.CreateCustomJobRequest(parent=place.parent, custom_job=made)))
+        return
+    check_bucket(output, place)
+    with shown(), contextlib.closing(Api(place)) as api:
+        found, how = create_or_adopt(api, made)
+    said = {How.CREATED: "is created", How.ADOPTED: "runs already", How.SUCCEEDED: "has already succeeded"}
+    click.echo(f"custom job {found.id} {said[how]} in {place.project} in {place.location}")
+    where = f"--target vertex-job --project {place.project} --location {place.location}"
+    tensorboard = made.job_spec.tensorboard
+    rows = {
+        **outputs(job, made),
+        "look at it": job_page(place, found.id),
+        **({"TensorBoard": tensorboard_page(tensorboard, found.id)} if tensorboard else {}),
+        "follow it": f"qcnn logs -f {found.id} {where}",
+        "delete it": f"qcnn delete {found.id} {where}",
+    }
+    click.echo(tabulate(rows.items(), tablefmt="plain", disable_numparse=True))
+    if is_followed and how is not How.SUCCEEDED:
+        follow(Vertex(place), found.id, f"Again: {rows['follow it']}")

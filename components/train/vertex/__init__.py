@@ -1,0 +1,1 @@
+"""Train as a custom job of Vertex AI."""

@@ -1,0 +1,1 @@
+"""Google's client library: requests that are tried again, errors of one line."""

@@ -1,0 +1,153 @@
+"""The launcher: create a custom job, or take up the one that is there, and follow it to its end."""
+
+import contextlib
+import itertools
+import logging
+import math
+import os
+import random
+import time
+from collections.abc import Iterator, Sequence
+
+from launchers.vertex.attempts import Attempt, to_blame
+from launchers.vertex.client.api import Api, QuotaError
+from launchers.vertex.client.library import aiplatform
+from launchers.vertex.create_or_adopt import How, abandon, create_or_adopt, look_at
+from launchers.vertex.custom_job import JOB_LABEL
+from launchers.vertex.follow import follow
+from launchers.vertex.lines import Lines
+from launchers.vertex.place import Place, logging_endpoint_of
+from launchers.vertex.room import Room
+from launchers.vertex.termination import Termination
+from launchers.vertex.verdict import Fault, fault, last_fault, losses
+from trainer.errors import ConfigError, RetryableError, TrainingError, one_line
+
+logger = logging.getLogger("qcnn")
+
+# Machines of Vertex AI take minutes to start, and an image minutes to be pulled.
+PENDING_SECONDS = 1800.0
+# Between two requests for machines that there are none of, in seconds.
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+
+
+def launch(job: aiplatform.CustomJob, place: Place, *, restarts: int, pending_seconds: float | None = None) -> None:
+    """Train as a custom job and return when one of this training has succeeded, at once if it already has.
+
+    One that lives is adopted. One that was lost with its machines is followed by another, which goes on from the last
+    checkpoint, up to `restarts` times in all. Where there are no machines they are waited for, `pending_seconds` long.
+    A training that failed by its own fault is not tried again under the same name. A launcher that is told to end has
+    its jobs cancelled.
+
+    Raises:
+        ConfigError: Vertex AI refuses the job, or has no machines for it; one line that says why.
+        TrainingError: a process failed by its own fault; its last lines have been shown.
+        RetryableError: processes were lost more often than that, somebody else cancelled or deleted the job, or the API
+            does not answer any more.
+    """
+    label = job.labels[JOB_LABEL]
+    room = Room(_pending_seconds(job) if pending_seconds is None else pending_seconds)
+    with contextlib.ExitStack() as stack:
+        api = stack.enter_context(contextlib.closing(Api(place)))
+        termination = stack.enter_context(Termination(lambda: _cancel_all(api, job), label).installed())
+
+        def check(attempts: Sequence[Attempt]) -> None:
+            _check_history(attempts, restarts)
+
+        pauses = _pauses()
+        while True:
+            try:
+                found, how = create_or_adopt(api, job, check, termination.creating)
+            except QuotaError as error:
+                room.missing(error, label)
+                logger.warning("%s; it is asked for again", error)
+                time.sleep(next(pauses))
+                continue
+            logger.info("custom job %s %s: %s", found.id, how.value, _page(place, found))
+            if how is How.SUCCEEDED:
+                return
+            lines = Lines(logging_endpoint_of(os.environ), place.project, found)
+            with contextlib.closing(lines):
+                ended = _followed(api, job, found, lines, room)
+                why = fault(ended) if ended.has_ended else None
+                if why is Fault.OWN:
+                    raise _own_fault(ended, lines)
+            if ended.has_succeeded:
+                return
+            if why is Fault.CANCELLED:
+                raise RetryableError(f"custom job: somebody else cancelled it. Given: {ended.name}")
+            if why is Fault.NO_ROOM:
+                room.missing(one_line(ended.message), label)
+                logger.warning("there are no machines (%s); they are asked for again", one_line(ended.message))
+                time.sleep(next(pauses))
+            if why is Fault.LOST:
+                count = losses(look_at(api, job))
+                _check_losses(ended, count, restarts)
+                logger.warning("%s; it is started again (%d of %d)", one_line(ended.message), count, restarts)
+
+
+def _followed(api: Api, job: aiplatform.CustomJob, found: Attempt, lines: Lines, room: Room) -> Attempt:
+    """Follow a job as `follow` does; one that cannot be followed is cancelled."""
+    try:
+        return follow(api, job, found, lines, room)
+    except ConfigError:
+        abandon(api, found.name)
+        raise
+
+
+def _check_history(attempts: Sequence[Attempt], restarts: int) -> None:
+    """Refuse to train again what has failed by its own fault, or was lost too often."""
+    last = last_fault(attempts)
+    if last and last[1] is Fault.OWN:
+        raise TrainingError(f"custom job: has failed before: {one_line(last[0].message)} Given: {last[0].name}")
+    if last:
+        _check_losses(last[0], losses(attempts), restarts)
+
+
+def _check_losses(last: Attempt, count: int, restarts: int) -> None:
+    if count > restarts:
+        raise RetryableError(
+            f"custom job: processes were lost, after {restarts} restarts: {one_line(last.message)} Given: {last.name}"
+        )
+
+
+def _own_fault(ended: Attempt, lines: Lines) -> TrainingError:
+    """Log the last lines of the process to blame, and return the error with which the training failed."""
+    blamed = to_blame(ended.message)
+    if not blamed:
+        return TrainingError(f"custom job: {ended.state}: {one_line(ended.message)} Given: {ended.name}")
+    last = lines.last_lines(blamed.process)
+    logger.info("last lines of %s:", blamed.process)
+    for line in last:
+        logger.info("    %s", line)
+    how = "used more memory than its machine has" if blamed.out_of_memory else f"ended with exit code {blamed.code}"
+    return TrainingError(f"{blamed.process} {how}: {last[-1] if last else 'it printed nothing'}. Given: {ended.name}")
+
+
+def _cancel_all(api: Api, job: aiplatform.CustomJob) -> bool:
+    """Have all jobs of a training cancelled; return whether there were any."""
+    alive = [each for each in look_at(api, job) if each.is_alive]
+    for each in alive:
+        api.cancel(each.name)
+    return bool(alive)
+
+
+def _pauses() -> Iterator[float]:
+    """Yield the seconds between requests for machines that there are none of."""
+    for count in itertools.count():
+        yield min(_FIRST_PAUSE * 2**count, _LONGEST_PAUSE) * random.uniform(0.8, 1.2)
+
+
+def _pending_seconds(job: aiplatform.CustomJob) -> float:
+    """Return how long a job may wait for machines: longer where it has asked for that itself."""
+    scheduling = job.job_spec.scheduling
+    if scheduling.strategy != aiplatform.Scheduling.Strategy.FLEX_START:
+        return PENDING_SECONDS
+    return scheduling.max_wait_duration.total_seconds() + PENDING_SECONDS if scheduling.max_wait_duration else math.inf
+
+
+def _page(place: Place, job: Attempt) -> str:
+    """Return the address of a job's page, as Google's own library builds it (aiplatform.jobs, _dashboard_uri)."""
+    project = place.project
+    return (
+        f"https://console.cloud.google.com/ai/platform/locations/{place.location}/training/{job.id}?project={project}"
+    )

@@ -1,0 +1,74 @@
+"""What a launcher does that is told to end: it has its training's jobs cancelled.
+
+Vertex AI sends SIGTERM to the container of a step whose pipeline is cancelled. Google's own components cancel their job
+then, too (google_cloud_pipeline_components, container/utils/execution_context.py).
+"""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from trainer.errors import QcnnError
+from trainer.startup import end_now
+
+# A job whose creation is under way is looked for this long, in seconds; a container has 30 at most.
+GRACE = 5.0
+
+
+class Termination:
+    """Ends this process when SIGTERM or Ctrl-C comes, after `cancel`, which tells whether it found any job.
+
+    A thread of its own does that: the main thread may be inside the client library.
+    """
+
+    def __init__(self, cancel: Callable[[], bool], name: str) -> None:
+        self._cancel = cancel
+        self._name = name
+        self._creating = False
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator["Termination"]:
+        """Handle the signals within this block; outside of the main thread, which alone can, do nothing."""
+        if threading.current_thread() is not threading.main_thread():
+            yield self
+            return
+        arrived, wakeup = os.pipe()
+        os.set_blocking(wakeup, False)
+        threading.Thread(target=self._wait, args=(arrived,), name="signals", daemon=True).start()
+        descriptor = signal.set_wakeup_fd(wakeup)
+        previous = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield self
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(descriptor)
+            os.close(wakeup)
+
+    @contextlib.contextmanager
+    def creating(self) -> Iterator[None]:
+        """Mark that a job may be created within this block which the API does not show yet."""
+        self._creating = True
+        try:
+            yield
+        finally:
+            self._creating = False
+
+    def _wait(self, arrived: int) -> None:
+        # Other signals, as that of a child, come by here too.
+        while received := os.read(arrived, 1):
+            if received[0] in (signal.SIGTERM, signal.SIGINT):
+                self._end(received[0])
+        os.close(arrived)
+
+    def _end(self, number: int) -> None:
+        end, found = time.monotonic() + GRACE, False
+        with contextlib.suppress(QcnnError):
+            found = self._cancel()
+            while self._creating and not found and time.monotonic() < end:
+                found = self._cancel()
+        what = "its custom job is cancelled" if found else "no custom job of it was found"
+        end_now(f"ended by {signal.Signals(number).name}; {what}. Given: {self._name}", 128 + number)

@@ -1,0 +1,98 @@
+"""The custom jobs of JobService."""
+
+import datetime
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from google.cloud import aiplatform_v1 as v1
+from google.protobuf import empty_pb2
+
+from tests.vertex.server.connection.transport import Handler
+from tests.vertex.server.job_run import ENDED, QUEUED, JobRun, Surroundings
+from tests.vertex.server.operations import Operations
+from tests.vertex.server.refusal import precondition
+from tests.vertex.server.state import copied
+from tests.vertex.server.training.validation import check_custom_job
+
+_FILTERED = ("display_name", "state", "create_time", "labels")
+
+
+class CustomJobs:
+    """Creates, lists, runs, cancels and deletes custom jobs."""
+
+    def __init__(self, around: Surroundings, operations: Operations) -> None:
+        self._around, self._operations = around, operations
+        self._runs: dict[str, JobRun] = {}
+        self._lock = threading.Lock()
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return the handlers of the service."""
+        state = self._around.state
+        return {
+            "JobService/CreateCustomJob": lambda request: self.create(request.parent, request.custom_job),
+            "JobService/GetCustomJob": lambda request: state.copy(v1.CustomJob, request.name),
+            "JobService/ListCustomJobs": self._list,
+            "JobService/CancelCustomJob": self._cancel,
+            "JobService/DeleteCustomJob": self._delete,
+        }
+
+    def create(
+        self,
+        parent: str,
+        given: v1.CustomJob,
+        trial: str = "",
+        *,
+        step: bool = False,
+        added: Mapping[str, str] | None = None,
+    ) -> v1.CustomJob:
+        """Keep a custom job and begin to run it; return it as it was kept.
+
+        One of a pipeline's `step` needs no room. What is `added` to the environment of a `trial` is not in its spec.
+        """
+        state = self._around.state
+        place = state.parent(parent)
+        check_custom_job(given)
+        job = copied(given)
+        job.name = f"{place}/customJobs/{state.new_id()}"
+        job.state = QUEUED
+        job.create_time = job.update_time = datetime.datetime.now(datetime.timezone.utc)
+        kept = copied(job)
+        state.add(job.name, job)
+        with self._lock:
+            self._runs[job.name] = JobRun(job, self._around, trial, needs_room=not step, added=added)
+        return kept
+
+    def cancel(self, name: str) -> None:
+        """Ask for a job's end; one that has ended stays as it is."""
+        job = self._around.state.get(v1.CustomJob, name)
+        self._runs[job.name].cancel()
+
+    def preempt(self, name: str, replica: str) -> None:
+        """Take the machine of a replica (workerpool1-0) away."""
+        self._runs[self._around.state.get(v1.CustomJob, name).name].preempt(replica)
+
+    def close(self) -> None:
+        """End everything that still runs."""
+        for run in list(self._runs.values()):
+            run.signal_all()
+        with self._around.state.changed:
+            self._around.state.changed.notify_all()
+        for run in list(self._runs.values()):
+            run.wait()
+
+    def _cancel(self, request: v1.CancelCustomJobRequest) -> Any:
+        self.cancel(request.name)
+        return empty_pb2.Empty()
+
+    def _list(self, request: v1.ListCustomJobsRequest) -> v1.ListCustomJobsResponse:
+        page, token = self._around.state.page(v1.CustomJob, request, _FILTERED)
+        return v1.ListCustomJobsResponse(custom_jobs=page, next_page_token=token)
+
+    def _delete(self, request: v1.DeleteCustomJobRequest) -> Any:
+        state = self._around.state
+        with state.changed:
+            job = state.get(v1.CustomJob, request.name)
+            if job.state not in ENDED:
+                raise precondition(f"The CustomJob is not in a final state, cancel it first. Name: {job.name}")
+            return self._operations.run(job.name, lambda: state.remove(job.name), metadata=v1.DeleteOperationMetadata())

@@ -1,0 +1,1 @@
+"""Vertex ML Metadata."""

@@ -1,0 +1,30 @@
+"""kfp's own program for a step, with /gcs at another place: python -m tests.vertex.server.pipelines.mounted ..."""
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kfp.dsl import executor_main
+from kfp.dsl.types import artifact_types
+
+# The folder that stands for /gcs.
+VARIABLE = "VERTEX_SERVER_MOUNT"
+
+
+def _of_files_only(rename: Callable[..., None], mount: Path) -> Callable[..., None]:
+    """Return a rename that refuses folders of the mount, as Cloud Storage FUSE does (its rename-dir-limit is 0)."""
+
+    def renamed(source: Any, target: Any, **options: Any) -> None:
+        if Path(source).is_dir() and Path(source).is_relative_to(mount):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(source))
+        rename(source, target, **options)
+
+    return renamed
+
+
+if __name__ == "__main__":
+    os.rename, os.replace = (_of_files_only(each, Path(os.environ[VARIABLE])) for each in (os.rename, os.replace))
+    artifact_types._GCS_LOCAL_MOUNT_PREFIX = f"{os.environ[VARIABLE]}/"
+    executor_main.executor_main()

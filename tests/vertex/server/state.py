@@ -1,0 +1,142 @@
+"""What the server keeps: messages by their names."""
+
+import itertools
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from google.protobuf import json_format
+
+from tests.vertex.server import filters
+from tests.vertex.server.refusal import RefusedError
+
+# Vertex names everything by the project's number, whatever the client said.
+PROJECT_NUMBER = "123456789012"
+_DEFAULT_PAGE = 100
+T = TypeVar("T")
+
+
+class State:
+    """Messages by their names; whoever changes one holds `changed` and notifies it."""
+
+    def __init__(self, project: str, location: str) -> None:
+        self.project, self.location = project, location
+        self.changed = threading.Condition(threading.RLock())
+        self._messages: dict[str, Any] = {}
+        self._numbers = itertools.count(4_000_000_000_000_000_001)
+
+    def parent(self, given: str) -> str:
+        """Return the name of a place as the service writes it.
+
+        Raises:
+            RefusedError: the project is another one, or the location.
+        """
+        parts = given.split("/")
+        if len(parts) < 4 or parts[0] != "projects" or parts[2] != "locations":
+            raise RefusedError(400, f"Invalid resource name: {given}")
+        if parts[1] not in (self.project, PROJECT_NUMBER):
+            raise RefusedError(
+                403, f"Permission denied on resource '//aiplatform.googleapis.com/{given}' (or it may not exist)."
+            )
+        if parts[3] != self.location:
+            raise RefusedError(400, f"Location ID in resource name must be {self.location!r}. Given: {parts[3]!r}")
+        return "/".join(["projects", PROJECT_NUMBER, *parts[2:]])
+
+    def new_id(self) -> str:
+        """Return a number that nothing has yet."""
+        return str(next(self._numbers))
+
+    def add(self, name: str, message: Any) -> None:
+        """Keep a message under its name.
+
+        Raises:
+            RefusedError: there is one of this name.
+        """
+        with self.changed:
+            if name in self._messages:
+                raise RefusedError(409, f"Resource already exists: {name}")
+            self._messages[name] = message
+            self.changed.notify_all()
+
+    def get(self, kind: type[T], given: str) -> T:
+        """Return the message of a name, itself.
+
+        Raises:
+            RefusedError: there is none.
+        """
+        name = self.parent(given)
+        with self.changed:
+            found = self._messages.get(name)
+            if not isinstance(found, kind):
+                raise RefusedError(404, f"The {kind.__name__} does not exist. Name: {name}")
+            return found
+
+    def copy(self, kind: type[T], given: str) -> T:
+        """Return the message of a name as it is now."""
+        with self.changed:
+            return copied(self.get(kind, given))
+
+    def remove(self, given: str) -> None:
+        """Forget the message of a name."""
+        with self.changed:
+            self._messages.pop(self.parent(given), None)
+            self.changed.notify_all()
+
+    def all(self, kind: type[T]) -> list[T]:
+        """Return copies of all messages of a kind, the oldest first."""
+        with self.changed:
+            return [copied(found) for found in self._messages.values() if isinstance(found, kind)]
+
+    def page(
+        self,
+        kind: type[T],
+        request: Any,
+        fields: tuple[str, ...],
+        functions: Mapping[str, filters.Function] | None = None,
+    ) -> tuple[list[T], str]:
+        """Return what a list request asks for, the newest first, and the token of the next page."""
+        parent = f"{self.parent(request.parent)}/"
+        passes = filters.parse(request.filter, fields, functions)
+        of_kind: list[Any] = self.all(kind)
+        found = [each for each in of_kind if each.name.startswith(parent) and passes(as_json(each))]
+        ascending = getattr(request, "order_by", "") in ("create_time", "create_time asc")
+        newest = sorted(found, key=lambda each: each.create_time, reverse=not ascending)
+        return cut_page(newest, request.page_size, request.page_token)
+
+    def until(self, happened: Callable[[], T | None]) -> T:
+        """Wait until something is there, looking whenever a message has changed."""
+        with self.changed:
+            return self.changed.wait_for(happened)  # type: ignore[return-value]
+
+
+def cut_page(found: list[T], size: int, token: str) -> tuple[list[T], str]:
+    """Return a page of what was found, and the token of the next one.
+
+    Raises:
+        RefusedError: the token is not one of these.
+    """
+    if size < 0:
+        raise RefusedError(400, f"Page size must not be negative. Given: {size}")
+    if token and not token.isdigit():
+        raise RefusedError(400, f"Invalid page token. Given: {token}")
+    start, count = int(token or 0), size or _DEFAULT_PAGE
+    return found[start : start + count], str(start + count) if start + count < len(found) else ""
+
+
+def copied(message: T) -> T:
+    """Return a copy of a message."""
+    kind: Any = type(message)
+    return kind.deserialize(kind.serialize(message)) if hasattr(kind, "serialize") else _plain_copy(message)
+
+
+def as_json(message: Any) -> dict[str, Any]:
+    """Return a message as a filter sees it: fields by their own names, enums by theirs."""
+    plain = type(message).pb(message) if hasattr(type(message), "pb") else message
+    return json_format.MessageToDict(plain, preserving_proto_field_name=True)  # type: ignore[no-any-return]
+
+
+def _plain_copy(message: T) -> T:
+    kind: Any = type(message)
+    made = kind()
+    made.CopyFrom(message)
+    return made  # type: ignore[no-any-return]

@@ -1,0 +1,1 @@
+"""What a custom job consists of, and what becomes of it."""

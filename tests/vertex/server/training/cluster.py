@@ -1,0 +1,84 @@
+"""What Vertex AI tells every replica of a custom job, by its environment.
+
+Of "Distributed training" (CLUSTER_SPEC and TF_CONFIG), "Code requirements" (CLOUD_ML_*) and the comments of
+`base_output_directory` in google/cloud/aiplatform/v1/custom_job.proto (AIP_*).
+"""
+
+import contextlib
+import json
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from google.cloud import aiplatform_v1 as v1
+
+# The role of each pool in TF_CONFIG, by its position.
+_ROLES = ("chief", "worker", "ps", "evaluator")
+
+
+def replicas(spec: v1.CustomJobSpec) -> list[tuple[int, int]]:
+    """Return pool and index of every replica."""
+    return [(pool, index) for pool, each in enumerate(spec.worker_pool_specs) for index in range(each.replica_count)]
+
+
+def free_addresses(names: Sequence[tuple[int, int]]) -> dict[tuple[int, int], str]:
+    """Return an address of this machine for every replica; nothing listens there yet."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in names]
+        for held in sockets:
+            held.bind(("127.0.0.1", 0))
+        return {name: f"127.0.0.1:{held.getsockname()[1]}" for name, held in zip(names, sockets, strict=True)}
+
+
+def environment(
+    job: v1.CustomJob, addresses: Mapping[tuple[int, int], str], pool: int, index: int, trial: str = ""
+) -> dict[str, str]:
+    """Return what Vertex AI sets for one replica, and what its pool's specification adds."""
+    _, project, _, location, _, job_id = job.name.split("/")
+    found = {
+        "CLOUD_ML_PROJECT_ID": project,
+        "CLOUD_ML_REGION": location,
+        "CLOUD_ML_JOB_ID": job_id,
+        "CLUSTER_SPEC": _cluster_spec(job, addresses, pool, index, trial),
+    }
+    if len(addresses) > 1:
+        found["TF_CONFIG"] = _tf_config(job, addresses, pool, index, trial)
+    if trial:
+        found["CLOUD_ML_TRIAL_ID"] = trial
+    if base := job.job_spec.base_output_directory.output_uri_prefix:
+        base = base.rstrip("/")
+        for variable, folder in (
+            ("MODEL_DIR", "model"),
+            ("CHECKPOINT_DIR", "checkpoints"),
+            ("TENSORBOARD_LOG_DIR", "logs"),
+        ):
+            found[f"AIP_{variable}"] = f"{base}/{folder}/"
+    container = job.job_spec.worker_pool_specs[pool].container_spec
+    return {**found, **{variable.name: variable.value for variable in container.env}}
+
+
+def _cluster_spec(
+    job: v1.CustomJob, addresses: Mapping[tuple[int, int], str], pool: int, index: int, trial: str
+) -> str:
+    task: dict[str, Any] = {"type": f"workerpool{pool}", "index": index, **({"trial": trial} if trial else {})}
+    return _written({f"workerpool{number}": hosts for number, hosts in _by_pool(addresses).items()}, task, job)
+
+
+def _tf_config(job: v1.CustomJob, addresses: Mapping[tuple[int, int], str], pool: int, index: int, trial: str) -> str:
+    """Return TF_CONFIG; an evaluator is no part of the cluster, as TensorFlow wants it."""
+    task: dict[str, Any] = {"type": _ROLES[pool], "index": index, **({"trial": trial} if trial else {})}
+    found = {_ROLES[number]: hosts for number, hosts in _by_pool(addresses).items()}
+    found.pop("evaluator", None)
+    return _written(found, task, job)
+
+
+def _by_pool(addresses: Mapping[tuple[int, int], str]) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for (pool, _), address in sorted(addresses.items()):
+        found.setdefault(pool, []).append(address)
+    return found
+
+
+def _written(cluster: Mapping[str, list[str]], task: Mapping[str, Any], job: v1.CustomJob) -> str:
+    spec = json.loads(v1.CustomJobSpec.to_json(job.job_spec, including_default_value_fields=False))
+    return json.dumps({"cluster": cluster, "environment": "cloud", "task": task, "job": spec})

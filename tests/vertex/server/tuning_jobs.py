@@ -1,0 +1,200 @@
+"""The hyperparameter tuning jobs of JobService: each trial is a custom job that is given its values as flags."""
+
+import concurrent.futures
+import datetime
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+from google.cloud import aiplatform_v1 as v1
+from google.protobuf import empty_pb2
+
+from tests.vertex.server import job_run
+from tests.vertex.server.connection.transport import Handler
+from tests.vertex.server.custom_jobs import CustomJobs
+from tests.vertex.server.operations import Operations
+from tests.vertex.server.refusal import check_display_name, check_labels, precondition, require
+from tests.vertex.server.state import State, copied
+from tests.vertex.server.training.search import check_study, draw
+from tests.vertex.server.training.validation import check_job_spec
+
+_FILTERED = ("display_name", "state", "create_time", "labels")
+_STATES = v1.Trial.State
+_BEST = v1.StudySpec.MeasurementSelectionType.BEST_MEASUREMENT
+_MINIMIZE = v1.StudySpec.MetricSpec.GoalType.MINIMIZE
+# google.rpc.Code
+_CANCELLED, _INTERNAL = 1, 13
+
+
+class TuningJobs:
+    """Creates, lists, runs, cancels and deletes tuning jobs; early stopping is accepted, and nothing is stopped."""
+
+    def __init__(self, state: State, jobs: CustomJobs, operations: Operations, folder: Path) -> None:
+        self._state, self._jobs, self._operations, self._folder = state, jobs, operations, folder
+        self._threads: list[threading.Thread] = []
+        self._is_closed = False
+
+    def handlers(self) -> dict[str, Handler]:
+        """Return the handlers of the service."""
+        kind = v1.HyperparameterTuningJob
+        return {
+            "JobService/CreateHyperparameterTuningJob": self._create,
+            "JobService/GetHyperparameterTuningJob": lambda request: self._state.copy(kind, request.name),
+            "JobService/ListHyperparameterTuningJobs": self._list,
+            "JobService/CancelHyperparameterTuningJob": self._cancel,
+            "JobService/DeleteHyperparameterTuningJob": self._delete,
+        }
+
+    def close(self) -> None:
+        """Begin no further trial, and wait for those that run; their custom jobs have been ended."""
+        self._is_closed = True
+        for thread in self._threads:
+            thread.join()
+
+    def _create(self, request: v1.CreateHyperparameterTuningJobRequest) -> v1.HyperparameterTuningJob:
+        job = copied(request.hyperparameter_tuning_job)
+        place = self._state.parent(request.parent)
+        check_display_name(job.display_name)
+        check_labels(dict(job.labels))
+        check_study(job.study_spec)
+        require("max_trial_count", job.max_trial_count > 0)
+        require("parallel_trial_count", job.parallel_trial_count > 0)
+        check_job_spec(job.trial_job_spec)
+        job.name = f"{place}/hyperparameterTuningJobs/{self._state.new_id()}"
+        job.create_time = job.update_time = datetime.datetime.now(datetime.timezone.utc)
+        job.state = job_run.PENDING
+        self._state.add(job.name, job)
+        kept = copied(job)
+        thread = threading.Thread(target=self._run, args=(job,), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+        return kept
+
+    def _run(self, job: v1.HyperparameterTuningJob) -> None:
+        self._move_to(job, job_run.RUNNING)
+        with concurrent.futures.ThreadPoolExecutor(job.parallel_trial_count) as pool:
+            wanted = range(1, job.max_trial_count + 1)
+            failed = sum(not good for good in pool.map(lambda trial: self._try(job, trial), wanted))
+        limit = job.max_failed_trial_count or job.max_trial_count
+        if job.state == job_run.CANCELLING:
+            self._move_to(job, job_run.CANCELLED, _CANCELLED, "CANCELED")
+        elif failed >= limit:
+            self._move_to(job, job_run.FAILED, _INTERNAL, f"Too many failed Trials: {failed}.")
+        else:
+            self._move_to(job, job_run.SUCCEEDED)
+
+    def _try(self, job: v1.HyperparameterTuningJob, number: int) -> bool:
+        """Run a trial to its end; return whether it has succeeded."""
+        if job.state != job_run.RUNNING or self._is_closed:
+            return True
+        values = draw(job.study_spec, number)
+        file = self._folder / job.name.rpartition("/")[2] / str(number) / "output.metrics"
+        file.parent.mkdir(parents=True)
+        created = self._jobs.create(
+            "/".join(job.name.split("/")[:4]),
+            _trial_job(job, number, values),
+            str(number),
+            added={"CLOUD_ML_HP_METRIC_FILE": str(file)},
+        )
+        trial = v1.Trial(
+            name=f"{job.name}/trials/{number}",
+            id=str(number),
+            state=_STATES.ACTIVE,
+            parameters=[{"parameter_id": name, "value": value} for name, value in values.items()],
+            start_time=datetime.datetime.now(datetime.timezone.utc),
+            custom_job=created.name,
+        )
+        self._show(job, trial)
+        ended = self._state.until(lambda: self._if_ended(created.name))
+        measurements = _measurements(file, job.study_spec)
+        trial.measurements = measurements
+        trial.end_time = datetime.datetime.now(datetime.timezone.utc)
+        if ended.state == job_run.SUCCEEDED and measurements:
+            trial.state, trial.final_measurement = _state("SUCCEEDED"), _chosen(measurements, job.study_spec)
+        else:
+            trial.state = _state("INFEASIBLE")
+            trial.infeasible_reason = ended.error.message or "The trial has reported no metric."
+        self._show(job, trial)
+        return bool(trial.state == _STATES.SUCCEEDED)
+
+    def _show(self, job: v1.HyperparameterTuningJob, trial: v1.Trial) -> None:
+        with self._state.changed:
+            others = [each for each in job.trials if each.id != trial.id]
+            job.trials = sorted([*others, trial], key=lambda each: int(each.id))
+            self._state.changed.notify_all()
+
+    def _if_ended(self, name: str) -> v1.CustomJob | None:
+        found = self._state.copy(v1.CustomJob, name)
+        return found if found.state in job_run.ENDED else None
+
+    def _move_to(self, job: v1.HyperparameterTuningJob, state: v1.JobState, code: int = 0, message: str = "") -> None:
+        with self._state.changed:
+            now = datetime.datetime.now(datetime.timezone.utc)
+            if job.state == job_run.CANCELLING and state not in job_run.ENDED:
+                return
+            job.state, job.update_time = state, now
+            if state == job_run.RUNNING:
+                job.start_time = now
+            if state in job_run.ENDED:
+                job.end_time = now
+            if code:
+                job.error.code, job.error.message = code, message
+            self._state.changed.notify_all()
+
+    def _list(self, request: v1.ListHyperparameterTuningJobsRequest) -> v1.ListHyperparameterTuningJobsResponse:
+        page, token = self._state.page(v1.HyperparameterTuningJob, request, _FILTERED)
+        return v1.ListHyperparameterTuningJobsResponse(hyperparameter_tuning_jobs=page, next_page_token=token)
+
+    def _cancel(self, request: v1.CancelHyperparameterTuningJobRequest) -> Any:
+        with self._state.changed:
+            job = self._state.get(v1.HyperparameterTuningJob, request.name)
+            if job.state in job_run.ENDED:
+                return empty_pb2.Empty()
+            self._move_to(job, job_run.CANCELLING)
+            running = [trial.custom_job for trial in job.trials]
+        for name in running:
+            self._jobs.cancel(name)
+        return empty_pb2.Empty()
+
+    def _delete(self, request: v1.DeleteHyperparameterTuningJobRequest) -> Any:
+        with self._state.changed:
+            job = self._state.get(v1.HyperparameterTuningJob, request.name)
+            if job.state not in job_run.ENDED:
+                raise precondition(f"The HyperparameterTuningJob is not in a final state. Name: {job.name}")
+            return self._operations.run(job.name, lambda: self._state.remove(job.name), v1.DeleteOperationMetadata())
+
+
+def _trial_job(job: v1.HyperparameterTuningJob, number: int, values: dict[str, Any]) -> v1.CustomJob:
+    spec = copied(job.trial_job_spec)
+    for pool in spec.worker_pool_specs:
+        if "container_spec" in pool:
+            pool.container_spec.args.extend(f"--{name}={value}" for name, value in values.items())
+    if base := spec.base_output_directory.output_uri_prefix:
+        spec.base_output_directory.output_uri_prefix = f"{base.rstrip('/')}/{number}"
+    return v1.CustomJob(display_name=f"{job.display_name[:100]}-trial-{number}", labels=job.labels, job_spec=spec)
+
+
+def _measurements(file: Path, study: v1.StudySpec) -> list[v1.Measurement]:
+    """Return what a trial has reported of the study's metrics, in the format of cloudml-hypertune."""
+    lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    names = [metric.metric_id for metric in study.metrics]
+    return [
+        v1.Measurement(
+            step_count=int(line.get("global_step", 0)),
+            metrics=[{"metric_id": name, "value": float(line[name])} for name in names if name in line],
+        )
+        for line in lines
+        if any(name in line for name in names)
+    ]
+
+
+def _chosen(measurements: list[v1.Measurement], study: v1.StudySpec) -> v1.Measurement:
+    if study.measurement_selection_type != _BEST:
+        return measurements[-1]
+    best = min if study.metrics[0].goal == _MINIMIZE else max
+    return best(measurements, key=lambda each: each.metrics[0].value)
+
+
+def _state(name: str) -> v1.Trial.State:
+    return v1.Trial.State(getattr(v1.Trial.State, name))

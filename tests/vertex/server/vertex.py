@@ -1,0 +1,171 @@
+"""The whole server, and what a test says to it."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from google.cloud import aiplatform_v1 as v1
+
+from tests.vertex.server.buckets import Buckets
+from tests.vertex.server.connection.faults import Faults
+from tests.vertex.server.connection.identity import TokenServer, write_identity
+from tests.vertex.server.connection.transport import Transport
+from tests.vertex.server.custom_jobs import CustomJobs
+from tests.vertex.server.job_run import Surroundings
+from tests.vertex.server.logs import Logs
+from tests.vertex.server.metadata.service import MetadataService
+from tests.vertex.server.metadata.store import Metadata
+from tests.vertex.server.operations import Operations
+from tests.vertex.server.pipelines.jobs import PipelineJobs
+from tests.vertex.server.pipelines.run import RUN_LABEL, Services
+from tests.vertex.server.pipelines.schedules import Schedules
+from tests.vertex.server.projects import Projects
+from tests.vertex.server.serving.batch_jobs import BatchJobs
+from tests.vertex.server.serving.endpoints import Endpoints
+from tests.vertex.server.serving.models import Models
+from tests.vertex.server.state import State
+from tests.vertex.server.tuning_jobs import TuningJobs
+
+T = TypeVar("T")
+
+
+class Vertex:
+    """A project with a bucket at a location of Vertex AI; `environment` is all that a client's process needs."""
+
+    project, location, bucket = "qcnn-tests", "us-central1", "qcnn-tests-bucket"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.faults = Faults()
+        self.state = State(self.project, self.location)
+        self.logs = Logs(self.project)
+        self.operations = Operations(self.state)
+        self._has_room = True
+        self._buckets = Buckets(folder / "buckets")
+        self._buckets.create(self.bucket, self.project, self.location)
+        self._tokens = TokenServer()
+        identity = write_identity(folder, self.project, self._tokens.url)
+        self.certificate = identity.certificate
+        # The processes of jobs are told the endpoint, too, which is known once the port is.
+        self.environment: dict[str, str] = {}
+        around = Surroundings(self.state, self.logs, self.environment, lambda: self._has_room)
+        self.jobs = CustomJobs(around, self.operations)
+        self.tuning = TuningJobs(self.state, self.jobs, self.operations, folder / "hypertune")
+        self.metadata = Metadata(self.state)
+        services = Services(self.state, self.jobs, self.metadata, folder / "gcs", lambda: self._buckets.host)
+        self.pipelines = PipelineJobs(services, self.operations)
+        self.schedules = Schedules(self.state, self.pipelines, self.operations)
+        models = Models(self.state, self.operations, lambda: self._buckets.host)
+        served = folder / "serving"
+        self.endpoints = Endpoints(self.state, models, self.operations, served, lambda: self._buckets.host)
+        self.batch_jobs = BatchJobs(self.state, models, self.endpoints, self.operations, served)
+        services_of_clients = (
+            models,
+            self.endpoints,
+            self.batch_jobs,
+            self.jobs,
+            self.tuning,
+            self.pipelines,
+            self.schedules,
+            MetadataService(self.state, self.metadata, self.operations),
+            self.operations,
+            self.logs,
+            Projects(self.project),
+        )
+        handlers = {name: handler for each in services_of_clients for name, handler in each.handlers().items()}
+        self._transport = Transport(handlers, self.faults, identity.key, identity.certificate)
+        self.endpoint = self._transport.endpoint
+        self.environment |= {
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": self.endpoint,
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": self.endpoint,
+            "GOOGLE_APPLICATION_CREDENTIALS": str(identity.account_file),
+            "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(identity.certificate_file),
+            "STORAGE_EMULATOR_HOST": self._buckets.host,
+            # What the SDK asks of hosts that it lets nobody choose comes here, too.
+            "grpc_proxy": f"http://{self.endpoint}",
+            "no_grpc_proxy": "localhost,127.0.0.1",
+            # No client is to look for a machine of Google's.
+            "NO_GCE_CHECK": "true",
+        }
+
+    @property
+    def parent(self) -> str:
+        """Return the name of the place, as a client writes it."""
+        return f"projects/{self.project}/locations/{self.location}"
+
+    def process_environment(self) -> dict[str, str]:
+        """Return the environment of a client's process: this one's, with `environment`."""
+        return {**os.environ, **self.environment}
+
+    def fail(
+        self, method: str, status: int, *, times: int = 1, after: int = 0, answered: bool = True, message: str = ""
+    ) -> None:
+        """Let the next calls of Service/Method fail; see `Faults.fail`."""
+        self.faults.fail(method, status, times=times, after=after, answered=answered, message=message)
+
+    def cut_connections(self) -> None:
+        """Break every connection of a client."""
+        self._transport.cut_connections()
+
+    def hold_jobs(self) -> None:
+        """Have no room: jobs that are created from now on stay queued."""
+        self._has_room = False
+
+    def release_jobs(self) -> None:
+        """Have room again."""
+        with self.state.changed:
+            self._has_room = True
+            self.state.changed.notify_all()
+
+    def preempt(self, job: str, replica: str) -> None:
+        """Take the machine of a job's replica (workerpool1-0) away."""
+        self.jobs.preempt(job, replica)
+
+    def tick(self, schedule: str) -> str:
+        """Let a schedule be due now; return the name of its pipeline job, empty where it makes none."""
+        return self.schedules.tick(schedule)
+
+    def custom_jobs(self) -> list[v1.CustomJob]:
+        """Return all custom jobs but those of pipelines' steps, the oldest first."""
+        return [job for job in self.state.all(v1.CustomJob) if RUN_LABEL not in job.labels]
+
+    def until_state(self, job: str, *states: v1.JobState) -> v1.CustomJob:
+        """Wait until a custom job is in one of these states; return it."""
+        return self._until(v1.CustomJob, job, states)
+
+    def until_tuning(self, job: str, *states: v1.JobState) -> v1.HyperparameterTuningJob:
+        """Wait until a tuning job is in one of these states; return it."""
+        return self._until(v1.HyperparameterTuningJob, job, states)
+
+    def until_batch(self, job: str, *states: v1.JobState) -> v1.BatchPredictionJob:
+        """Wait until a batch prediction job is in one of these states; return it."""
+        return self._until(v1.BatchPredictionJob, job, states)
+
+    def until_pipeline(self, job: str, *states: v1.PipelineState) -> v1.PipelineJob:
+        """Wait until a pipeline job is in one of these states; return it."""
+        return self._until(v1.PipelineJob, job, states)
+
+    def _until(self, kind: type[T], name: str, states: Sequence[Any]) -> T:
+        def there() -> T | None:
+            found: Any = self.state.copy(kind, name)
+            return found if found.state in states else None
+
+        return self.state.until(there)
+
+    def until_line(self, job: str, replica: str, text: str, *, times: int = 1) -> None:
+        """Wait until a replica of a job has written so many lines that hold a text."""
+        job_id = job.rpartition("/")[2]
+        self.logs.until(lambda: sum(text in line for line in self.logs.lines(job_id, replica)) >= times)
+
+    def close(self) -> None:
+        """End everything that runs."""
+        self.release_jobs()
+        self.pipelines.close()
+        self.jobs.close()
+        self.tuning.close()
+        self.batch_jobs.close()
+        self.endpoints.close()
+        self._transport.close()
+        self._tokens.close()
+        self._buckets.close()

@@ -1,0 +1,38 @@
+"""What becomes of a job when one of its replicas ends."""
+
+import pytest
+
+from tests.vertex.server.training.verdict import Action, Ended, judge
+
+_CHIEF = {"replica": "workerpool0-0", "preempted": False, "spot": False, "restarts_job": False, "may_retry": True}
+
+
+@pytest.mark.parametrize(
+    ("how", "action", "said"),
+    [
+        ({"code": 0}, Action.SUCCEEDED, ""),
+        ({"code": 0, "replica": "workerpool1-0"}, Action.GO_ON, ""),
+        (
+            {"code": 1},
+            Action.FAILED,
+            "The replica workerpool0-0 exited with a non-zero status of 1. ",
+        ),
+        ({"code": 138}, Action.FAILED, "non-zero status of 138"),
+        ({"code": 137}, Action.FAILED, "ran out of memory and exited with a non-zero status of 137."),
+        ({"code": 139}, Action.RESTART_JOB, ""),
+        ({"code": 134, "restarts": 2}, Action.RESTART_JOB, ""),
+        ({"code": 134, "restarts": 3}, Action.FAILED, "non-zero status of 134"),
+        ({"code": 139, "may_retry": False}, Action.FAILED, "non-zero status of 139"),
+        ({"code": 137, "preempted": True}, Action.RESTART_REPLICA, ""),
+        ({"code": 137, "preempted": True, "restarts_job": True}, Action.RESTART_JOB, ""),
+        ({"code": 137, "preempted": True, "spot": True, "restarts": 5}, Action.RESTART_JOB, ""),
+        ({"code": 137, "preempted": True, "spot": True, "restarts": 6}, Action.FAILED, "insufficient in region: here"),
+        ({"code": 137, "preempted": True, "spot": True, "may_retry": False}, Action.FAILED, "insufficient in region"),
+    ],
+)
+def test_the_end_of_a_replica(how: dict[str, object], action: Action, said: str) -> None:
+    ended = Ended(**{**_CHIEF, "restarts": 0, **how})  # type: ignore[arg-type]
+    verdict = judge(ended, job_id="1", project="p", location="here")
+    assert verdict.action is action
+    assert said in verdict.message
+    assert bool(verdict.code) is (action is Action.FAILED)
