@@ -19,6 +19,7 @@ from unittest import mock
 from tabulate import tabulate
 
 from benchmarks.peers.launch import report_of
+from benchmarks.wait.parts import tracing_counted
 
 EPOCHS = 8
 _SAMPLES = 1000
@@ -59,42 +60,13 @@ def train_once(words: dict[str, Any]) -> None:
 
     load_tensorflow()
     start_compiler()
-    import tensorflow as tf
-
     from trainer import data
     from trainer.config import from_mapping
     from trainer.training.fit import train
     from trainer.training.state import Training
 
-    tracing: list[float] = []
-    operations: list[int] = []
     epochs: list[tuple[float, float]] = []
-    function, epoch = tf.function, Training.epoch
-
-    class TracedFirst:
-        """A function of TensorFlow's whose first tracing is measured, on the thread that it happens on."""
-
-        def __init__(self, made: Any) -> None:
-            self._made, self._seen = made, False
-
-        def get_concrete_function(self, *arguments: Any) -> Any:
-            start = time.thread_time()
-            traced = self._made.get_concrete_function(*arguments)
-            if not self._seen:
-                self._seen = True
-                tracing.append(time.thread_time() - start)
-                graph = traced.graph.as_graph_def()
-                operations.append(len(graph.node) + sum(len(inner.node_def) for inner in graph.library.function))
-            return traced
-
-        def __call__(self, *arguments: Any) -> Any:
-            if not self._seen:
-                self.get_concrete_function(*arguments)
-            return self._made(*arguments)
-
-    def traced_first(python_function: Any = None, **options: Any) -> Any:
-        made = function(python_function, **options)
-        return TracedFirst(made) if options.get("jit_compile") else made
+    epoch = Training.epoch
 
     def timed(training: Any, *arguments: Any) -> Any:
         start = time.process_time(), time.perf_counter()
@@ -106,17 +78,16 @@ def train_once(words: dict[str, Any]) -> None:
     config = from_mapping({"workers": 1, "strategy": "none", "epochs": EPOCHS, **words, "options": options})
     with (
         tempfile.TemporaryDirectory() as folder,
-        mock.patch.object(tf, "function", traced_first),
+        tracing_counted() as programs,
         mock.patch.object(Training, "epoch", timed),
     ):
         train(config, data.generate(config), Path(folder))
     later = statistics.median(processor for processor, _ in epochs[1:])
-    # The first two are those of training and validation; whatever follows belongs to the end of the training.
-    traced = sum(tracing[:2])
+    traced = sum(seconds for seconds, _ in programs)
     print(
         json.dumps(
             {
-                "operations": sum(operations[:2]),
+                "operations": sum(_operations(program.graph.as_graph_def()) for _, program in programs),
                 "tracing": traced,
                 "compiling": epochs[0][0] - traced - later,
                 "first": epochs[0][0],
@@ -125,6 +96,10 @@ def train_once(words: dict[str, Any]) -> None:
             }
         )
     )
+
+
+def _operations(graph: Any) -> int:
+    return len(graph.node) + sum(len(inner.node_def) for inner in graph.library.function)
 
 
 def main() -> None:

@@ -55,20 +55,20 @@ class Clock:
         self._since = now
 
 
-class _Traced:
+class _TracedFirst:
     """A function of TensorFlow's whose first tracing is counted, on the thread that it happens on."""
 
-    def __init__(self, made: Any, seconds: list[float]) -> None:
-        self._made, self._seconds = made, seconds
+    def __init__(self, made: Any, traced: list[tuple[float, Any]]) -> None:
+        self._made, self._traced = made, traced
         self._seen = False
 
     def get_concrete_function(self, *arguments: Any) -> Any:
         start = time.thread_time()
-        traced = self._made.get_concrete_function(*arguments)
+        concrete = self._made.get_concrete_function(*arguments)
         if not self._seen:
             self._seen = True
-            self._seconds.append(time.thread_time() - start)
-        return traced
+            self._traced.append((time.thread_time() - start, concrete))
+        return concrete
 
     def __call__(self, *arguments: Any) -> Any:
         if not self._seen:
@@ -77,19 +77,20 @@ class _Traced:
 
 
 @contextlib.contextmanager
-def _tracing_counted(seconds: list[float]) -> Iterator[None]:
-    """Have the seconds of tracing the programs of training and of validation added in this block, in that order."""
+def tracing_counted() -> Iterator[list[tuple[float, Any]]]:
+    """Yield the programs of training and of validation that are traced in this block, with the seconds it took."""
     import tensorflow as tf
 
     function = tf.function
+    traced: list[tuple[float, Any]] = []
 
-    def traced(python_function: Any = None, **options: Any) -> Any:
+    def counted(python_function: Any = None, **options: Any) -> Any:
         made = function(python_function, **options)
         is_program = getattr(python_function, "__name__", "") in _PROGRAMS and options.get("jit_compile")
-        return _Traced(made, seconds) if is_program else made
+        return _TracedFirst(made, traced) if is_program else made
 
-    with mock.patch.object(tf, "function", traced):
-        yield
+    with mock.patch.object(tf, "function", counted):
+        yield traced
 
 
 class _Epochs:
@@ -133,14 +134,13 @@ def main() -> None:
             (EventLog, "close", "TensorBoard"),
         ):
             setattr(place, name, clock.counted(what, getattr(place, name)))
-        traced: list[float] = []
         epochs = _Epochs(clock, state.Training.epoch)
         stack.enter_context(mock.patch.object(state.Training, "epoch", lambda *arguments: epochs(*arguments)))
         config = from_mapping({"strategy": "none", "workers": 1})
         workdir, model = Path(folder, "training"), Path(folder, "model")
         with clock("data"):
             dataset = data.generate(config)
-        with clock("the network, and all else of training"), _tracing_counted(traced):
+        with clock("the network, and all else of training"), tracing_counted() as traced:
             fit.train(config, dataset, workdir)
         with clock("export"):
             export.export(workdir, model)
@@ -149,7 +149,7 @@ def main() -> None:
         with clock("report"):
             history = load_history(workdir / "history.csv")
             report.report_page(result.description, history, result.samples, result.predictions, result.metrics)
-    print(json.dumps(_parted(clock.seconds, traced, epochs.count)))
+    print(json.dumps(_parted(clock.seconds, [seconds for seconds, _ in traced], epochs.count)))
 
 
 def _parted(seconds: dict[str, float], traced: Sequence[float], epochs: int) -> dict[str, float]:
