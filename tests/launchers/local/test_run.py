@@ -5,8 +5,9 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 import psutil
 import pytest
@@ -16,6 +17,16 @@ from launchers.local.run import Crew, run_processes
 from trainer.errors import RetryableError, TrainingError
 
 ROOT = Path(__file__).parents[3]
+
+
+Children: TypeAlias = Callable[[], list[psutil.Process]]
+
+
+@pytest.fixture
+def children() -> Children:
+    """Return a function that returns what this process has started since: servers of other tests may live on."""
+    before = psutil.Process().children()
+    return lambda: [process for process in psutil.Process().children() if process not in before]
 
 
 def _run(program: str, restarts: int = 0, hang_seconds: float = 60, **replicas: int) -> list[tuple[str, str]]:
@@ -48,7 +59,7 @@ def test_a_single_process_has_no_cluster(capfd: pytest.CaptureFixture[str], monk
     assert capfd.readouterr().out == "[worker 0] None\n"
 
 
-def test_the_first_failure_ends_the_others_and_is_named() -> None:
+def test_the_first_failure_ends_the_others_and_is_named(children: Children) -> None:
     program = """
     import json, os, signal, sys
     if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 0:
@@ -57,10 +68,10 @@ def test_the_first_failure_ends_the_others_and_is_named() -> None:
     """
     with pytest.raises(TrainingError, match=r"^worker 1 ended with exit code 1: out of luck$"):
         _run(program, worker=2)
-    assert not psutil.Process().children()
+    assert not children()
 
 
-def test_a_process_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch, children: Children) -> None:
     monkeypatch.setattr("launchers.local.processes.GRACE", 0.2)
     program = """
     import json, os, signal, sys
@@ -71,7 +82,7 @@ def test_a_process_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatc
     """
     with pytest.raises(TrainingError, match=r"^worker 1 ended with exit code 3"):
         _run(program, worker=2)
-    assert not psutil.Process().children()
+    assert not children()
 
 
 SLEEPERS = f"""
@@ -139,7 +150,7 @@ def test_a_processs_own_fault_is_not_tried_again(tmp_path: Path) -> None:
     assert (tmp_path / "starts").read_text() == "x"
 
 
-def test_a_process_without_a_sign_of_life_is_lost() -> None:
+def test_a_process_without_a_sign_of_life_is_lost(children: Children) -> None:
     # Only an event is a sign of life: this one prints, but sends none.
     program = """
     import signal
@@ -148,7 +159,7 @@ def test_a_process_without_a_sign_of_life_is_lost() -> None:
     """
     with pytest.raises(RetryableError, match=r"^worker 0 gave no sign of life for 0.5 s, after 0 restarts$"):
         _run(program, hang_seconds=0.5, worker=1)
-    assert not psutil.Process().children()
+    assert not children()
 
 
 def test_events_are_passed_on_in_order() -> None:
@@ -222,7 +233,7 @@ def _ran(printed: str) -> list[list[str]]:
 
 
 def test_a_crew_lives_on_from_one_job_to_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], children: Children
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -234,8 +245,8 @@ def test_a_crew_lives_on_from_one_job_to_the_next(
             assert [line[:2] for line in ran] == [[words, str(number)]] * 2
             pids.append([pid for *_, pid in ran])
         assert pids[0] == pids[1] == pids[2]
-        assert len(psutil.Process().children()) == 2
-    assert not psutil.Process().children()
+        assert len(children()) == 2
+    assert not children()
 
 
 @pytest.mark.parametrize(
@@ -243,7 +254,12 @@ def test_a_crew_lives_on_from_one_job_to_the_next(
     [("fails", r"^worker [01] ended with exit code 1: out of luck$"), ("is killed", r"was killed by SIGKILL")],
 )
 def test_after_a_job_that_failed_a_crew_is_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], words: str, error: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    words: str,
+    error: str,
+    children: Children,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -251,20 +267,20 @@ def test_after_a_job_that_failed_a_crew_is_another(
         crew.run(_crews_job(tmp_path, "first"), lambda *_: None)
         with pytest.raises((TrainingError, RetryableError), match=error):
             crew.run(_crews_job(tmp_path, words), lambda *_: None)
-        assert not psutil.Process().children()
+        assert not children()
         capfd.readouterr()
         crew.run(_crews_job(tmp_path, "next"), lambda *_: None)
         assert [line[:2] for line in _ran(capfd.readouterr().out)] == [["next", "0"]] * 2
 
 
 def test_a_crew_of_which_one_died_in_between_or_of_another_kind_is_started_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], children: Children
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     with contextlib.closing(Crew(lives_on=True)) as crew:
         crew.run(_crews_job(tmp_path, "first"), lambda *_: None)
-        (child, _) = psutil.Process().children()
+        (child, _) = children()
         child.kill()
         psutil.wait_procs([child])
         for job, count in (
@@ -275,4 +291,4 @@ def test_a_crew_of_which_one_died_in_between_or_of_another_kind_is_started_anew(
             capfd.readouterr()
             crew.run(job, lambda *_: None)
             assert [trained for _, trained, _ in _ran(capfd.readouterr().out)] == ["0"] * count
-            assert len(psutil.Process().children()) == count
+            assert len(children()) == count
