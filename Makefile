@@ -55,8 +55,8 @@ image: ## build the image of every step as qcnn:latest; ARGS="--build-arg BASE_I
 	  --build-arg QCNN_DIRTY="$$(test -z "$$(git status --porcelain --untracked-files=no)" && echo no || echo yes)" $(ARGS) .
 	@docker image ls --format '{{.Repository}}:{{.Tag}} {{.Size}}' qcnn:latest
 
-figures: .venv/.complete ## measure what the documents quote (a quarter of an hour)
-	@for name in main_job worker_equality workers arrival report logging_cost restarts wait; do \
+figures: .venv/.complete ## measure what the documents quote (about an hour)
+	@for name in main_job worker_equality workers arrival first_epoch wait report logging_cost restarts; do \
 	  $(BIN)/python -m benchmarks.$$name || exit 1; \
 	done
 
