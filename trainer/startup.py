@@ -21,6 +21,8 @@ OWN_FAULT = 2
 ABANDONED = 3
 RETRYABLE = 138
 _LAST_PERMANENT = 127
+# How the line begins with which a process says why it ends.
+ERROR = "error: "
 
 # Where the last message goes, even while stderr is held back.
 _stderr = 2
@@ -175,7 +177,7 @@ def one_line_errors() -> Iterator[None]:
         yield
     except QcnnError as error:
         with contextlib.suppress(OSError):
-            sys.stderr.write(f"error: {error}\n")
+            sys.stderr.write(f"{ERROR}{error}\n")
         drop_output()
         raise SystemExit(RETRYABLE if isinstance(error, RetryableError) else OWN_FAULT) from None
 

@@ -20,6 +20,7 @@ from launchers.kubernetes.pod_logs import PodLog
 from launchers.kubernetes.pods import Process
 from launchers.kubernetes.start import Start
 from launchers.kubernetes.verdict import POD_SECONDS, Action, Seen, Verdict, judge
+from launchers.last_words import last_words
 from trainer.errors import RetryableError, TrainingError
 
 logger = logging.getLogger("qcnn")
@@ -201,12 +202,12 @@ class Following:
         """Log the last lines of the process to blame, and return the error that a verdict comes to."""
         process, reason = verdict.process, f"{self._kind.name}: {verdict.reason}"
         if process:
-            lines = self._logs[process.uid].last_lines if process.uid in self._logs else ()
+            lines = list(self._logs[process.uid].last_lines) if process.uid in self._logs else []
             if self._kind.many:
                 logger.info("last lines of %s:", process.name)
                 for line in lines:
                     logger.info("    %s", line)
-            reason = f"{verdict.reason}: {lines[-1] if lines else 'it printed nothing'}."
+            reason = f"{verdict.reason}: {last_words(lines)}."
         message = f"{reason} Given: {self._name}"
         if verdict.action is Action.START_AGAIN and verdict.lives:
             return GivenUpError(message, verdict.lives)

@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 
+from launchers.last_words import last_words
 from launchers.vertex.attempts import Attempt, to_blame
 from launchers.vertex.client.api import Api, QuotaError
 from launchers.vertex.client.library import aiplatform
@@ -120,7 +121,7 @@ def _own_fault(ended: Attempt, lines: Lines) -> TrainingError:
     for line in last:
         logger.info("    %s", line)
     how = "used more memory than its machine has" if blamed.out_of_memory else f"ended with exit code {blamed.code}"
-    return TrainingError(f"{blamed.process} {how}: {last[-1] if last else 'it printed nothing'}. Given: {ended.name}")
+    return TrainingError(f"{blamed.process} {how}: {last_words(last)}. Given: {ended.name}")
 
 
 def _cancel_all(api: Api, job: aiplatform.CustomJob) -> bool:

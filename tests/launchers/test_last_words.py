@@ -1,0 +1,16 @@
+import pytest
+
+from launchers.last_words import last_words
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (["a", "error: no room. Given: /", "a line of the log"], "error: no room. Given: /"),
+        (["error: an earlier one", "error: the last one"], "error: the last one"),
+        (["Traceback (most recent call last):", "ValueError: 3"], "ValueError: 3"),
+        ([], "it printed nothing"),
+    ],
+)
+def test_an_error_is_found_behind_whichever_line_it_stands(lines: list[str], words: str) -> None:
+    assert last_words(lines) == words
