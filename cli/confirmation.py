@@ -1,10 +1,22 @@
-"""Asks whether what was shown is to be deleted."""
+"""What is to be deleted: said in one way, and asked about before it is."""
 
 import sys
+from collections.abc import Mapping
 
 import click
 
 from trainer.errors import ConfigError
+
+
+def check_one_given(given: Mapping[str, bool]) -> None:
+    """Refuse all but exactly one of the words that say what is to be deleted, each with whether it was given.
+
+    Raises:
+        ConfigError: there are none, or several.
+    """
+    if sum(given.values()) != 1:
+        words = " ".join(word for word, is_given in given.items() if is_given) or "none"
+        raise ConfigError(f"delete: takes one of {', '.join(given)}. Given: {words}")
 
 
 def confirm(count: int, yes: bool) -> None:

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import click
 from tabulate import tabulate
 
-from cli.confirmation import confirm
+from cli.confirmation import check_one_given, confirm
 from cli.tfjob.connection import cluster, namespace_option
 from launchers.naming import check_run
 from launchers.tfjob import deletion, read
 from launchers.tfjob.deletion import Found
-from trainer.errors import ArtifactError, ConfigError
+from trainer.errors import ArtifactError
 
 
 @click.command()
@@ -29,10 +29,7 @@ def delete(
 
     What the training has written stays.
     """
-    given = {"JOB": bool(names), "--run": run is not None, "--orphans": orphans, "--all": of_all}
-    if sum(given.values()) != 1:
-        words = " ".join(word for word, is_given in given.items() if is_given) or "none"
-        raise ConfigError(f"delete: takes one of {', '.join(given)}. Given: {words}")
+    check_one_given({"JOB": bool(names), "--run": run is not None, "--orphans": orphans, "--all": of_all})
     if run is not None:
         check_run(run)
     with cluster(namespace) as api:

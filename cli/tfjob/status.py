@@ -8,6 +8,7 @@ import click
 from tabulate import tabulate
 
 from cli.durations import in_two_units
+from cli.options.status import form_option
 from cli.tfjob.connection import cluster, find_job, namespace_option
 from launchers.tfjob.status import ProcessStatus, Status, read_all, read_one
 
@@ -18,14 +19,7 @@ _PROCESS_HEADERS = ("process", "pod", "state", "exit code", "why it does not sta
 @click.command()
 @click.argument("name", required=False, metavar="[JOB]")
 @namespace_option
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="json is complete.",
-)
+@form_option
 def status(name: str | None, namespace: str | None, form: str) -> None:
     """Print a table of all TFJobs that qcnn made in a namespace, or the processes of one of them.
 

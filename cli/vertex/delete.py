@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import click
 from tabulate import tabulate
 
-from cli.confirmation import confirm
+from cli.confirmation import check_one_given, confirm
 from cli.vertex.service import custom_jobs
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.service.messages import id_of
 from cli.vertex.service.runs import ENDED, find_run, list_runs, state_of
+from launchers.vertex import states as job_states
 from launchers.vertex.place import Place
 from trainer.errors import ConfigError
 
@@ -31,10 +32,7 @@ def delete(names: tuple[str, ...], experiment: str | None, of_all: bool, place: 
 
     What they have written stays. A run that has not ended is refused: `qcnn terminate` ends it.
     """
-    given = {"RUN": bool(names), "--experiment": experiment is not None, "--all": of_all}
-    if sum(given.values()) != 1:
-        words = " ".join(word for word, is_given in given.items() if is_given) or "none"
-        raise ConfigError(f"delete: takes one of {', '.join(given)}. Given: {words}")
+    check_one_given({"RUN": bool(names), "--experiment": experiment is not None, "--all": of_all})
     vertex = Vertex(place)
     runs = [find_run(vertex, name) for name in names] if names else list_runs(vertex, experiment)
     if alive := [id_of(run) for run in runs if state_of(run) not in ENDED]:
@@ -53,5 +51,5 @@ def delete(names: tuple[str, ...], experiment: str | None, of_all: bool, place: 
 
 def _table(runs: Sequence[PipelineJob], jobs: Sequence[CustomJob]) -> str:
     rows = [("run", id_of(run), run.display_name, state_of(run).lower()) for run in runs]
-    rows += [("custom job", id_of(job), job.display_name, custom_jobs.state_of(job).lower()) for job in jobs]
+    rows += [("custom job", id_of(job), job.display_name, job_states.state_of(job).lower()) for job in jobs]
     return tabulate(rows, headers=("kind", "id", "name", "state"), disable_numparse=True)

@@ -20,9 +20,6 @@ from launchers.vertex.place import Place
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob
 
-# What the log calls Vertex AI itself, beside the replicas of a job.
-_SERVICE = "service"
-
 
 @click.command()
 @click.argument("name", metavar="RUN")
@@ -61,4 +58,6 @@ def _jobs(vertex: Vertex, run: PipelineJob) -> Jobs:
 
 def _step_name(step: str, replica: str) -> str:
     """Return a step's name; of what Vertex AI itself says, that too."""
-    return f"{step} {replica}" if replica == _SERVICE else step
+    from launchers.vertex.lines import SERVICE
+
+    return f"{step} {replica}" if replica == SERVICE else step

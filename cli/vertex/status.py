@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +9,13 @@ import click
 from tabulate import tabulate
 
 from cli.durations import in_two_units
+from cli.options.status import form_option
 from cli.vertex.service import custom_jobs
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.service.console import run_page
-from cli.vertex.service.messages import id_of, seconds_of
+from cli.vertex.service.messages import age_of, id_of, seconds_of
 from cli.vertex.service.runs import EXPERIMENT_LABEL, find_run, list_runs, state_of, steps_in, tasks_of
+from launchers.vertex import states as job_states
 from launchers.vertex.place import Place
 from trainer.errors import one_line
 
@@ -28,14 +29,7 @@ _JOB = ("custom job", "state", "duration", "error")
 @click.command()
 @click.argument("name", required=False, metavar="[RUN]")
 @click.option("--experiment", metavar="NAME", help="Runs of this experiment alone.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="json is complete.",
-)
+@form_option
 @place_options
 def status(name: str | None, experiment: str | None, form: str, place: Place) -> None:
     """Print a table of all runs that qcnn made in a project and location, or the steps of one, by its id or name."""
@@ -63,13 +57,12 @@ def _table(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> str:
 
 
 def _described(run: PipelineJob) -> dict[str, Any]:
-    age = (datetime.datetime.now(datetime.timezone.utc) - run.create_time).total_seconds()
     return {
         "run": id_of(run),
         "name": run.display_name,
         "experiment": run.labels.get(EXPERIMENT_LABEL, ""),
         "state": state_of(run).lower(),
-        "age": max(age, 0.0),
+        "age": age_of(run),
         "duration": seconds_of(run),
         "error": one_line(run.error.message),
     }
@@ -89,7 +82,7 @@ def _job(job: CustomJob) -> dict[str, Any]:
     return {
         "custom job": job.display_name,
         "name": job.name,
-        "state": custom_jobs.state_of(job).lower(),
+        "state": job_states.state_of(job).lower(),
         "duration": seconds_of(job),
         "error": one_line(job.error.message),
     }

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import click
 from tabulate import tabulate
 
-from cli.confirmation import confirm
+from cli.confirmation import check_one_given, confirm
 from cli.vertex.service import custom_jobs, runs
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.service.messages import id_of
 from cli.vertex.service.refusals import NotFoundError
 from launchers.naming import check_run
 from launchers.vertex.place import Place
-from trainer.errors import ConfigError
+from launchers.vertex.states import state_of
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CustomJob
@@ -33,10 +33,7 @@ def delete(names: tuple[str, ...], run: str | None, orphans: bool, of_all: bool,
 
     What the training has written stays.
     """
-    given = {"JOB": bool(names), "--run": run is not None, "--orphans": orphans, "--all": of_all}
-    if sum(given.values()) != 1:
-        words = " ".join(word for word, is_given in given.items() if is_given) or "none"
-        raise ConfigError(f"delete: takes one of {', '.join(given)}. Given: {words}")
+    check_one_given({"JOB": bool(names), "--run": run is not None, "--orphans": orphans, "--all": of_all})
     vertex = Vertex(place)
     chosen = _chosen(vertex, names, check_run(run) if run is not None else None, orphans=orphans)
     if not chosen:
@@ -71,7 +68,5 @@ def _state(vertex: Vertex, run: str) -> str | None:
 
 
 def _table(chosen: Sequence[CustomJob]) -> str:
-    rows = [
-        (id_of(job), job.display_name, custom_jobs.run_of(job), custom_jobs.state_of(job).lower()) for job in chosen
-    ]
+    rows = [(id_of(job), job.display_name, custom_jobs.run_of(job), state_of(job).lower()) for job in chosen]
     return tabulate(rows, headers=("id", "job", "run", "state"), disable_numparse=True)

@@ -1,14 +1,22 @@
 """Follows a custom job of Vertex AI to its end, and shows what its workers print."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import click
 
 from cli.errors import StepError
 from cli.vertex.service.connection import Vertex
-from cli.vertex.service.custom_jobs import ENDED, get_job, state_of
+from cli.vertex.service.custom_jobs import get_job
 from cli.vertex.service.log_lines import Jobs, Reader, show
 from cli.vertex.service.messages import id_of
+from launchers.vertex.states import ENDED, state_of
 from trainer.errors import one_line
 from trainer.startup import terminated_as_interrupt
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1 import CustomJob
 
 
 def follow(vertex: Vertex, identity: str, hint: str) -> None:
@@ -20,7 +28,8 @@ def follow(vertex: Vertex, identity: str, hint: str) -> None:
     """
 
     def look() -> tuple[Jobs, bool]:
-        return lines_of(vertex, identity), state_of(get_job(vertex, identity)) in ENDED
+        job = get_job(vertex, identity)
+        return lines_of(job), state_of(job) in ENDED
 
     try:
         with terminated_as_interrupt():
@@ -34,8 +43,8 @@ def follow(vertex: Vertex, identity: str, hint: str) -> None:
         raise StepError(f"custom job: it ended {state_of(ended).lower()}{reason}. Given: {id_of(ended)}")
 
 
-def lines_of(vertex: Vertex, identity: str) -> Jobs:
+def lines_of(job: CustomJob) -> Jobs:
     """Return what is needed to read the lines of a job."""
     from launchers.vertex.attempts import process_name
 
-    return {identity: (get_job(vertex, identity).create_time, process_name)}
+    return {id_of(job): (job.create_time, process_name)}

@@ -19,8 +19,8 @@ from launchers.vertex.place import Place
 def logs(name: str, is_followed: bool, place: Place) -> None:
     """Print what the workers of JOB, by its id or name, have printed, by time, each line with its worker's name."""
     vertex = Vertex(place)
-    identity = id_of(find_job(vertex, name))
+    job = find_job(vertex, name)
     if is_followed:
-        follow(vertex, identity, f"Again: qcnn logs -f {name} --target vertex-job")
+        follow(vertex, id_of(job), f"Again: qcnn logs -f {name} --target vertex-job")
     else:
-        show(Reader(vertex), lambda: (lines_of(vertex, identity), False), click.echo, follow=False)
+        show(Reader(vertex), lambda: (lines_of(job), False), click.echo, follow=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +9,13 @@ import click
 from tabulate import tabulate
 
 from cli.durations import in_two_units
+from cli.options.status import form_option
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.service.console import job_page
-from cli.vertex.service.custom_jobs import find_job, list_jobs, run_of, state_of
-from cli.vertex.service.messages import id_of, seconds_of
+from cli.vertex.service.custom_jobs import find_job, list_jobs, run_of
+from cli.vertex.service.messages import age_of, id_of, seconds_of
 from launchers.vertex.place import Place
+from launchers.vertex.states import state_of
 from trainer.errors import one_line
 
 if TYPE_CHECKING:
@@ -25,14 +26,7 @@ _HEADERS = ("id", "job", "run", "state", "workers", "age", "duration")
 
 @click.command()
 @click.argument("name", required=False, metavar="[JOB]")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="json is complete.",
-)
+@form_option
 @place_options
 def status(name: str | None, form: str, place: Place) -> None:
     """Print a table of all custom jobs that qcnn made in a project and location, or one, by its id or name."""
@@ -50,14 +44,13 @@ def status(name: str | None, form: str, place: Place) -> None:
 
 
 def _described(job: CustomJob) -> dict[str, Any]:
-    age = (datetime.datetime.now(datetime.timezone.utc) - job.create_time).total_seconds()
     return {
         "id": id_of(job),
         "job": job.display_name,
         "run": run_of(job),
         "state": state_of(job).lower(),
         "workers": sum(pool.replica_count for pool in job.job_spec.worker_pool_specs),
-        "age": max(age, 0.0),
+        "age": age_of(job),
         "duration": seconds_of(job),
         "error": one_line(job.error.message),
         "output": job.job_spec.base_output_directory.output_uri_prefix,

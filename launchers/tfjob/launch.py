@@ -59,7 +59,7 @@ def launch(
         def creating() -> Iterator[None]:
             if lease_seconds is not None:
                 check_lease_right(api, read.service_account(manifest), name)
-            with termination.creating():
+            with termination.creation.going_on():
                 yield
 
         lives: Lives | None = None

@@ -3,12 +3,11 @@
 import contextlib
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 
+from launchers.creation import Creation
 from launchers.kubernetes.api import Api
 from launchers.tfjob.kind import TFJOBS
-from trainer.errors import QcnnError
 from trainer.startup import end_now
 
 # Kubeflow kills a step this long after it has told the step to end, in seconds.
@@ -26,7 +25,7 @@ class Termination:
         self._api = api
         self._name = name
         self._is_going = is_going
-        self._creating = False
+        self.creation = Creation()
 
     @contextlib.contextmanager
     def installed(self) -> Iterator["Termination"]:
@@ -41,23 +40,10 @@ class Termination:
             for number, handler in previous.items():
                 signal.signal(number, handler)
 
-    @contextlib.contextmanager
-    def creating(self) -> Iterator[None]:
-        """Mark that a TFJob may be created within this block which the API does not show yet."""
-        self._creating = True
-        try:
-            yield
-        finally:
-            self._creating = False
-
     def _end(self, number: int, frame: object) -> None:
         received = signal.Signals(number).name
         if self._is_going():
             end_now(f"ended by {received}, as its pod is; its TFJob stays. Given: {self._name}", 128 + number)
-        end, deleted = time.monotonic() + GRACE, False
-        with contextlib.suppress(QcnnError):
-            deleted = self._api.delete(TFJOBS, self._name)
-            while self._creating and not deleted and time.monotonic() < end:
-                deleted = self._api.delete(TFJOBS, self._name)
+        deleted = self.creation.ended(lambda: self._api.delete(TFJOBS, self._name), GRACE)
         what = "its TFJob is deleted" if deleted else "no TFJob of it was found"
         end_now(f"ended by {received}; {what}. Given: {self._name}", 128 + number)

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from launchers.vertex.client.library import aiplatform
 from launchers.vertex.custom_job import POOLS, SPEC_LABEL
+from launchers.vertex.states import ENDED, state_of
 from trainer.startup import is_own_fault
 
-_ENDED = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "PARTIALLY_SUCCEEDED")
 _ENDING = "CANCELLING"
 _SUCCEEDED = "SUCCEEDED"
 # What Vertex AI says of a process that ended too early ("Understand the custom training service"); a signal in brackets
@@ -45,7 +45,7 @@ class Attempt:
     @property
     def has_ended(self) -> bool:
         """Whether its processes are gone, and none will come."""
-        return self.state in _ENDED
+        return self.state in ENDED
 
     @property
     def is_ending(self) -> bool:
@@ -82,7 +82,7 @@ def attempt(job: aiplatform.CustomJob) -> Attempt:
     return Attempt(
         name=job.name,
         created=job.create_time,
-        state=aiplatform.JobState(job.state).name.removeprefix("JOB_STATE_"),
+        state=state_of(job),
         spec=job.labels.get(SPEC_LABEL, ""),
         started=bool(job.start_time),
         code=job.error.code,

@@ -57,7 +57,7 @@ def launch(job: aiplatform.CustomJob, place: Place, *, restarts: int, pending_se
         pauses = _pauses()
         while True:
             try:
-                found, how = create_or_adopt(api, job, check, termination.creating)
+                found, how = create_or_adopt(api, job, check, termination.creation.going_on)
             except QuotaError as error:
                 room.missing(error, label)
                 logger.warning("%s; it is asked for again", error)

@@ -25,6 +25,8 @@ from launchers.vertex.client.refusals import is_broken, is_quota, why
 
 logger = logging.getLogger("qcnn")
 
+# What the log calls Vertex AI itself, beside the replicas of a job.
+SERVICE = "service"
 # So many lines of a process are kept, to be shown again when it has failed.
 LAST_LINES = 20
 # An entry may come into the log so much later than one with a later time.
@@ -89,7 +91,7 @@ class Lines:
                 self._is_readable = False
             return False
         for entry in fresh:
-            process = process_name(entry.resource.labels.get("task_name", "service"))
+            process = process_name(replica_of(entry))
             for line in text(entry).splitlines():
                 self._last[process].append(line)
                 sys.stdout.write(f"[{process}] {line}\n")
@@ -97,13 +99,23 @@ class Lines:
         return not fresh
 
     def _request(self) -> ListLogEntriesRequest:
-        since = self._cursor.since.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         return ListLogEntriesRequest(
             resource_names=[f"projects/{self._project}"],
-            filter=f'resource.type="ml_job" AND resource.labels.job_id="{self._job.id}" AND timestamp>="{since}"',
+            filter=lines_filter(self._job.id, self._cursor.since),
             order_by="timestamp asc",
             page_size=_PAGE,
         )
+
+
+def lines_filter(job: str, since: datetime.datetime) -> str:
+    """Return what lets through the entries of the job of this id, from a time on."""
+    time = since.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f'resource.type="ml_job" AND resource.labels.job_id="{job}" AND timestamp>="{time}"'
+
+
+def replica_of(entry: LogEntry) -> str:
+    """Return which replica of a job has printed an entry."""
+    return str(entry.resource.labels.get("task_name", SERVICE))
 
 
 def text(entry: LogEntry) -> str:

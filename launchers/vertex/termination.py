@@ -8,10 +8,9 @@ import contextlib
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 
-from trainer.errors import QcnnError
+from launchers.creation import Creation
 from trainer.startup import end_now
 
 # A job whose creation is under way is looked for this long, in seconds; a container has 30 at most.
@@ -27,7 +26,7 @@ class Termination:
     def __init__(self, cancel: Callable[[], bool], name: str) -> None:
         self._cancel = cancel
         self._name = name
-        self._creating = False
+        self.creation = Creation()
 
     @contextlib.contextmanager
     def installed(self) -> Iterator["Termination"]:
@@ -48,15 +47,6 @@ class Termination:
             signal.set_wakeup_fd(descriptor)
             os.close(wakeup)
 
-    @contextlib.contextmanager
-    def creating(self) -> Iterator[None]:
-        """Mark that a job may be created within this block which the API does not show yet."""
-        self._creating = True
-        try:
-            yield
-        finally:
-            self._creating = False
-
     def _wait(self, arrived: int) -> None:
         # Other signals, as that of a child, come by here too.
         while received := os.read(arrived, 1):
@@ -65,10 +55,6 @@ class Termination:
         os.close(arrived)
 
     def _end(self, number: int) -> None:
-        end, found = time.monotonic() + GRACE, False
-        with contextlib.suppress(QcnnError):
-            found = self._cancel()
-            while self._creating and not found and time.monotonic() < end:
-                found = self._cancel()
+        found = self.creation.ended(self._cancel, GRACE)
         what = "its custom job is cancelled" if found else "no custom job of it was found"
         end_now(f"ended by {signal.Signals(number).name}; {what}. Given: {self._name}", 128 + number)

@@ -13,6 +13,7 @@ from cli.vertex.service.connection import Vertex
 from cli.vertex.service.messages import id_of
 from cli.vertex.service.refusals import NotFoundError
 from launchers.naming import run_label
+from launchers.vertex.states import ENDED, state_of
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CustomJob
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 ALONE = "job"
 # Seconds in which a job that is cancelled ends.
 _PATIENCE = 120.0
-ENDED = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "PARTIALLY_SUCCEEDED")
 
 
 def list_jobs(vertex: Vertex, run: str | None = None) -> Sequence[CustomJob]:
@@ -70,11 +70,6 @@ def is_orphan(job: CustomJob, run: str | None) -> bool:
     if job.labels.get(TASK_LABEL) == ALONE:
         return False
     return run is None or (run in ENDED and state_of(job) not in ENDED)
-
-
-def state_of(job: CustomJob) -> str:
-    """Return the state of a custom job without what all names of states begin with."""
-    return str(job.state.name).removeprefix("JOB_STATE_")
 
 
 def run_of(job: CustomJob) -> str:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from cli.following import INTERVAL
 from cli.vertex.service.connection import Vertex
 
 if TYPE_CHECKING:
-    from google.cloud.logging_v2.types import LogEntry
-
     from launchers.vertex.lines import Cursor
 
 # What jobs there are now, by their ids: when each was created, and what names a replica of it.
@@ -34,22 +32,16 @@ class Reader:
         Raises:
             BackendError: Cloud Logging refuses, or does not answer.
         """
-        from launchers.vertex.lines import Cursor, text
+        from launchers.vertex.lines import Cursor, lines_filter, replica_of, text
 
         found: list[tuple[datetime.datetime, str]] = []
         for job, (created, name) in jobs.items():
             cursor = self._cursors.setdefault(job, Cursor(created))
-            for entry in cursor.new(self._entries(job, cursor.since)):
-                who = name(entry.resource.labels.get("task_name", "service"))
+            for entry in cursor.new(self._vertex.entries(lines_filter(job, cursor.since))):
+                who = name(replica_of(entry))
                 found += [(entry.timestamp, f"[{who}] {line}") for line in text(entry).splitlines()]
         # Lines of one entry stay together.
         return [line for _, line in sorted(found, key=lambda item: item[0])]
-
-    def _entries(self, job: str, since: datetime.datetime) -> Iterable[LogEntry]:
-        from_then = since.astimezone(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        return self._vertex.entries(
-            f'resource.type="ml_job" AND resource.labels.job_id="{job}" AND timestamp>="{from_then}"'
-        )
 
 
 def show(reader: Reader, look: Callable[[], tuple[Jobs, bool]], say: Callable[[str], None], *, follow: bool) -> None:

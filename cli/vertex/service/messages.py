@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,6 +20,12 @@ def as_json(request: Any) -> str:
 def id_of(resource: Any) -> str:
     """Return the id of a run, a job or a schedule: the end of its name."""
     return str(resource.name.rpartition("/")[2])
+
+
+def age_of(resource: PipelineJob | CustomJob) -> float:
+    """Return the seconds since a run or a job was created."""
+    age = datetime.datetime.now(datetime.timezone.utc) - resource.create_time
+    return max(float(age.total_seconds()), 0.0)
 
 
 def seconds_of(ended: PipelineJob | PipelineTaskDetail | CustomJob) -> float | None:

@@ -1,7 +1,6 @@
 """One custom job from its creation to its end: its replicas are started, followed, restarted and ended."""
 
 import dataclasses
-import datetime
 import queue
 import threading
 import time
@@ -61,7 +60,7 @@ class JobRun:
         with state.changed:
             if self._job.state not in ENDED:
                 self._is_cancelled = True
-                self._move_to(CANCELLING)
+                self._around.state.move(self._job, CANCELLING)
         self._events.put(("cancelled", None))
 
     def preempt(self, replica: str) -> None:
@@ -86,10 +85,10 @@ class JobRun:
         self._say("Vertex AI is provisioning job running framework.")
         around.state.until(lambda: self._is_cancelled or not self._needs_room or around.has_room())
         if not self._is_cancelled:
-            self._move_to(PENDING)
+            self._around.state.move(self._job, PENDING)
             self._say("Job is preparing.")
             self._start_all()
-            self._move_to(RUNNING)
+            self._around.state.move(self._job, RUNNING)
             self._say("Job is running.")
         self._follow()
 
@@ -165,21 +164,7 @@ class JobRun:
         self._stop()
         words = {SUCCEEDED: "Job completed successfully.", FAILED: "Job failed.", CANCELLED: "Job cancelled."}
         self._say(words[state], "INFO" if state == SUCCEEDED else "ERROR")
-        self._move_to(state, code, message)
-
-    def _move_to(self, state: v1.JobState, code: int = 0, message: str = "") -> None:
-        with self._around.state.changed:
-            if self._job.state == CANCELLING and state not in ENDED:
-                return
-            now = datetime.datetime.now(datetime.timezone.utc)
-            self._job.state, self._job.update_time = state, now
-            if state == RUNNING:
-                self._job.start_time = now
-            if state in ENDED:
-                self._job.end_time = now
-            if code:
-                self._job.error.code, self._job.error.message = code, message
-            self._around.state.changed.notify_all()
+        self._around.state.move(self._job, state, code, message)
 
     def _say(self, text: str, severity: str = "INFO") -> None:
         self._around.logs.write(self._id, "service", text, severity)

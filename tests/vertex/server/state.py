@@ -1,5 +1,6 @@
 """What the server keeps: messages by their names."""
 
+import datetime
 import itertools
 import threading
 from collections.abc import Callable, Mapping
@@ -14,6 +15,8 @@ from tests.vertex.server.refusal import RefusedError
 PROJECT_NUMBER = "123456789012"
 _DEFAULT_PAGE = 100
 T = TypeVar("T")
+
+_ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 
 
 class State:
@@ -103,10 +106,34 @@ class State:
         newest = sorted(found, key=lambda each: each.create_time, reverse=not ascending)
         return cut_page(newest, request.page_size, request.page_token)
 
+    def move(self, job: Any, state: Any, code: int = 0, message: str = "") -> None:
+        """Change the state of a job of any kind, with the times and the error that go with it.
+
+        One that is being cancelled goes on only to its end.
+        """
+        name = _state_name(state)
+        with self.changed:
+            if _state_name(job.state) == "CANCELLING" and name not in _ENDED:
+                return
+            now = datetime.datetime.now(datetime.timezone.utc)
+            job.state, job.update_time = state, now
+            if name == "RUNNING":
+                job.start_time = now
+            if name in _ENDED:
+                job.end_time = now
+            if code:
+                job.error.code, job.error.message = code, message
+            self.changed.notify_all()
+
     def until(self, happened: Callable[[], T | None]) -> T:
         """Wait until something is there, looking whenever a message has changed."""
         with self.changed:
             return self.changed.wait_for(happened)  # type: ignore[return-value]
+
+
+def _state_name(state: Any) -> str:
+    """Return the name of a state of any kind of job without what all names of that kind begin with."""
+    return str(state.name).partition("_STATE_")[2]
 
 
 def cut_page(found: list[T], size: int, token: str) -> tuple[list[T], str]:

@@ -72,17 +72,17 @@ class TuningJobs:
         return kept
 
     def _run(self, job: v1.HyperparameterTuningJob) -> None:
-        self._move_to(job, job_run.RUNNING)
+        self._state.move(job, job_run.RUNNING)
         with concurrent.futures.ThreadPoolExecutor(job.parallel_trial_count) as pool:
             wanted = range(1, job.max_trial_count + 1)
             failed = sum(not good for good in pool.map(lambda trial: self._try(job, trial), wanted))
         limit = job.max_failed_trial_count or job.max_trial_count
         if job.state == job_run.CANCELLING:
-            self._move_to(job, job_run.CANCELLED, _CANCELLED, "CANCELED")
+            self._state.move(job, job_run.CANCELLED, _CANCELLED, "CANCELED")
         elif failed >= limit:
-            self._move_to(job, job_run.FAILED, _INTERNAL, f"Too many failed Trials: {failed}.")
+            self._state.move(job, job_run.FAILED, _INTERNAL, f"Too many failed Trials: {failed}.")
         else:
-            self._move_to(job, job_run.SUCCEEDED)
+            self._state.move(job, job_run.SUCCEEDED)
 
     def _try(self, job: v1.HyperparameterTuningJob, number: int) -> bool:
         """Run a trial to its end; return whether it has succeeded."""
@@ -128,20 +128,6 @@ class TuningJobs:
         found = self._state.copy(v1.CustomJob, name)
         return found if found.state in job_run.ENDED else None
 
-    def _move_to(self, job: v1.HyperparameterTuningJob, state: v1.JobState, code: int = 0, message: str = "") -> None:
-        with self._state.changed:
-            now = datetime.datetime.now(datetime.timezone.utc)
-            if job.state == job_run.CANCELLING and state not in job_run.ENDED:
-                return
-            job.state, job.update_time = state, now
-            if state == job_run.RUNNING:
-                job.start_time = now
-            if state in job_run.ENDED:
-                job.end_time = now
-            if code:
-                job.error.code, job.error.message = code, message
-            self._state.changed.notify_all()
-
     def _list(self, request: v1.ListHyperparameterTuningJobsRequest) -> v1.ListHyperparameterTuningJobsResponse:
         page, token = self._state.page(v1.HyperparameterTuningJob, request, _FILTERED)
         return v1.ListHyperparameterTuningJobsResponse(hyperparameter_tuning_jobs=page, next_page_token=token)
@@ -151,7 +137,7 @@ class TuningJobs:
             job = self._state.get(v1.HyperparameterTuningJob, request.name)
             if job.state in job_run.ENDED:
                 return empty_pb2.Empty()
-            self._move_to(job, job_run.CANCELLING)
+            self._state.move(job, job_run.CANCELLING)
             running = [trial.custom_job for trial in job.trials]
         for name in running:
             self._jobs.cancel(name)

@@ -111,7 +111,7 @@ class PipelineJobs:
             services.metadata.children[pipeline.name].add(context.name)
             job.job_detail.pipeline_context = copied(pipeline)
             job.job_detail.pipeline_run_context = copied(kept)
-        self._move_to(job, RUNNING)
+        self._services.state.move(job, RUNNING)
         inputs = Values(parameters)
         task = Task(services.state, job, "")
         task.move_to(_STATES.RUNNING)
@@ -120,31 +120,18 @@ class PipelineJobs:
         except RunCancelledError:
             run.record(task, "system.Run", inputs, Values())
             task.move_to(_STATES.CANCELLED)
-            self._move_to(job, CANCELLED, _CANCELLED, "The PipelineJob was cancelled.")
+            self._services.state.move(job, CANCELLED, _CANCELLED, "The PipelineJob was cancelled.")
         except StepFailedError as error:
             run.record(task, "system.Run", inputs, Values())
             task.move_to(_STATES.FAILED, str(error))
             which = f"Job (project_id = {services.state.project}, job_id = {run.id})"
-            self._move_to(job, FAILED, _FAILED_PRECONDITION, f"{error}; {which} is failed due to the above error.")
+            self._services.state.move(
+                job, FAILED, _FAILED_PRECONDITION, f"{error}; {which} is failed due to the above error."
+            )
         else:
             run.record(task, "system.Run", inputs, outputs)
             task.move_to(_STATES.SUCCEEDED)
-            self._move_to(job, SUCCEEDED)
-
-    def _move_to(self, job: v1.PipelineJob, state: v1.PipelineState, code: int = 0, message: str = "") -> None:
-        changed = self._services.state.changed
-        with changed:
-            if job.state == CANCELLING and state not in ENDED:
-                return
-            now = datetime.datetime.now(datetime.timezone.utc)
-            job.state, job.update_time = state, now
-            if state == RUNNING:
-                job.start_time = now
-            if state in ENDED:
-                job.end_time = now
-            if code:
-                job.error.code, job.error.message = code, message
-            changed.notify_all()
+            self._services.state.move(job, SUCCEEDED)
 
     def _list(self, request: v1.ListPipelineJobsRequest) -> v1.ListPipelineJobsResponse:
         page, token = self._services.state.page(v1.PipelineJob, request, _FILTERED)

@@ -76,7 +76,7 @@ class BatchJobs:
         return kept
 
     def _run(self, job: v1.BatchPredictionJob, model: v1.Model) -> None:
-        self._move_to(job, job_run.RUNNING)
+        self._state.move(job, job_run.RUNNING)
         host, folder = self._endpoints.storage_host(), self._folder / job.name.rpartition("/")[2]
         uris = list(job.input_config.gcs_source.uris)
         mount.fill(host, folder, uris)
@@ -85,7 +85,7 @@ class BatchJobs:
             instances = [each for uri in uris for each in _instances(folder / uri.removeprefix("gs://"))]
             predictions = self._endpoints.predictor(model).predict(instances)
         except (RefusedError, ValueError, OSError) as error:
-            self._move_to(job, job_run.FAILED, str(error))
+            self._state.move(job, job_run.FAILED, _INVALID_ARGUMENT, str(error))
             return
         created = job.create_time.strftime("%Y_%m_%dT%H_%M_%S_%fZ")
         prefix = job.output_config.gcs_destination.output_uri_prefix.rstrip("/")
@@ -102,19 +102,7 @@ class BatchJobs:
         with self._state.changed:
             job.output_info.gcs_output_directory = where
             job.completion_stats.successful_count = len(lines)
-        self._move_to(job, job_run.SUCCEEDED)
-
-    def _move_to(self, job: v1.BatchPredictionJob, state: v1.JobState, message: str = "") -> None:
-        with self._state.changed:
-            now = datetime.datetime.now(datetime.timezone.utc)
-            job.state, job.update_time = state, now
-            if state == job_run.RUNNING:
-                job.start_time = now
-            if state in job_run.ENDED:
-                job.end_time = now
-            if message:
-                job.error.code, job.error.message = _INVALID_ARGUMENT, message
-            self._state.changed.notify_all()
+        self._state.move(job, job_run.SUCCEEDED)
 
     def _list(self, request: v1.ListBatchPredictionJobsRequest) -> v1.ListBatchPredictionJobsResponse:
         page, token = self._state.page(v1.BatchPredictionJob, request, _FILTERED)
