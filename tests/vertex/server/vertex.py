@@ -158,6 +158,10 @@ class Vertex:
         job_id = job.rpartition("/")[2]
         self.logs.until(lambda: sum(text in line for line in self.logs.lines(job_id, replica)) >= times)
 
+    def until_written(self, name: str) -> None:
+        """Wait until the bucket has a file whose name begins so."""
+        self._buckets.until_written(self.bucket, name)
+
     def close(self) -> None:
         """End everything that runs."""
         self.release_jobs()
