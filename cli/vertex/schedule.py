@@ -17,10 +17,10 @@ from cli.vertex.end_run import end_run
 from cli.vertex.request import run_request
 from cli.vertex.service.buckets import check_bucket
 from cli.vertex.service.connection import Vertex, place_options
-from cli.vertex.service.console import schedule_page
 from cli.vertex.service.messages import as_json, id_of
 from cli.vertex.service.runs import ENDED, EXPERIMENT_LABEL, list_runs, state_of
 from cli.vertex.submission import Submission, submission_options
+from launchers.vertex.console import schedule_page
 from launchers.vertex.place import Place
 
 if TYPE_CHECKING:

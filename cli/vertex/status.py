@@ -12,10 +12,10 @@ from cli.durations import in_two_units
 from cli.options.status import form_option
 from cli.vertex.service import custom_jobs
 from cli.vertex.service.connection import Vertex, place_options
-from cli.vertex.service.console import run_page
 from cli.vertex.service.messages import age_of, id_of, seconds_of
 from cli.vertex.service.runs import EXPERIMENT_LABEL, find_run, list_runs, state_of, steps_in, tasks_of
 from launchers.vertex import states as job_states
+from launchers.vertex.console import run_page
 from launchers.vertex.place import Place
 from trainer.errors import one_line
 

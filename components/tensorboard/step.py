@@ -12,6 +12,8 @@ from trainer.startup import one_line_errors
 
 # Keys that a backend adds to the metadata of each artifact, about that artifact alone.
 BACKENDS_OWN = ("display_name", "store_session_info")
+# The key, in the metadata of logs, of the page on which the platform itself shows them.
+PAGE = "tensorboard_page"
 
 
 def command(*arguments: str, program: str = "qcnn") -> str:
@@ -22,9 +24,10 @@ def command(*arguments: str, program: str = "qcnn") -> str:
 def tensorboard(logs: str, metadata: Mapping[str, Any], address: str, link: str) -> dict[str, Any]:
     """Write the Markdown page that links the logs; return its metadata, which are those of the logs.
 
-    `address` is that of a TensorBoard that shows them, empty where there is none.
+    `address` is that of a TensorBoard that shows them, empty where there is none. So is the PAGE of the metadata.
     """
-    deployed = f"[{address}]({address})\n\n" if address else ""
+    boards = [board for board in (address, metadata.get(PAGE)) if board]
+    deployed = "".join(f"[{board}]({board})\n\n" for board in boards)
     # The interface does not wrap lines of code, and a run's id is shorter than an address.
     shown = command(run_id() or logs)
     page = f"# TensorBoard\n\n{deployed}```sh\n{shown}\n```\n\nLogs: `{logs}`\n"

@@ -13,6 +13,7 @@ from launchers.last_words import last_words
 from launchers.vertex.attempts import Attempt, to_blame
 from launchers.vertex.client.api import Api, QuotaError
 from launchers.vertex.client.library import aiplatform
+from launchers.vertex.console import job_page
 from launchers.vertex.create_or_adopt import How, abandon, create_or_adopt, look_at
 from launchers.vertex.custom_job import JOB_LABEL
 from launchers.vertex.follow import follow
@@ -31,8 +32,8 @@ PENDING_SECONDS = 1800.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
 
-def launch(job: aiplatform.CustomJob, place: Place, *, restarts: int, pending_seconds: float | None = None) -> None:
-    """Train as a custom job and return when one of this training has succeeded, at once if it already has.
+def launch(job: aiplatform.CustomJob, place: Place, *, restarts: int, pending_seconds: float | None = None) -> Attempt:
+    """Train as a custom job and return the one of this training that has succeeded, at once if it already has.
 
     One that lives is adopted. One that was lost with its machines is followed by another, which goes on from the last
     checkpoint, up to `restarts` times in all. Where there are no machines they are waited for, `pending_seconds` long.
@@ -63,9 +64,9 @@ def launch(job: aiplatform.CustomJob, place: Place, *, restarts: int, pending_se
                 logger.warning("%s; it is asked for again", error)
                 time.sleep(next(pauses))
                 continue
-            logger.info("custom job %s %s: %s", found.id, how.value, _page(place, found))
+            logger.info("custom job %s %s: %s", found.id, how.value, job_page(place, found.id))
             if how is How.SUCCEEDED:
-                return
+                return found
             lines = Lines(logging_endpoint_of(os.environ), place.project, found)
             with contextlib.closing(lines):
                 ended = _followed(api, job, found, lines, room)
@@ -73,7 +74,7 @@ def launch(job: aiplatform.CustomJob, place: Place, *, restarts: int, pending_se
                 if why is Fault.OWN:
                     raise _own_fault(ended, lines)
             if ended.has_succeeded:
-                return
+                return ended
             if why is Fault.CANCELLED:
                 raise RetryableError(f"custom job: somebody else cancelled it. Given: {ended.name}")
             if why is Fault.NO_ROOM:
@@ -144,11 +145,3 @@ def _pending_seconds(job: aiplatform.CustomJob) -> float:
     if scheduling.strategy != aiplatform.Scheduling.Strategy.FLEX_START:
         return PENDING_SECONDS
     return scheduling.max_wait_duration.total_seconds() + PENDING_SECONDS if scheduling.max_wait_duration else math.inf
-
-
-def _page(place: Place, job: Attempt) -> str:
-    """Return the address of a job's page, as Google's own library builds it (aiplatform.jobs, _dashboard_uri)."""
-    project = place.project
-    return (
-        f"https://console.cloud.google.com/ai/platform/locations/{place.location}/training/{job.id}?project={project}"
-    )

@@ -8,9 +8,11 @@ import posixpath
 from pathlib import Path
 from typing import Any
 
+from components.tensorboard.step import PAGE
 from components.train.description import vertex_job
 from launchers.naming import Identity
 from launchers.pod import pod_settings
+from launchers.vertex.console import tensorboard_page
 from launchers.vertex.custom_job import custom_job, outputs
 from launchers.vertex.launch import launch
 from launchers.vertex.place import Place, endpoint_of
@@ -47,11 +49,14 @@ def train(
         job = vertex_job(config, run_folder, settings, dataset=dataset)
         made = custom_job(job, Identity(run, _TASK), at)
         addresses = outputs(job, made)
+        metadata = provenance(config)
         logger.info("the custom job writes to %s", posixpath.dirname(addresses["training"]))
         with failure_kept(config, Path(failure)) if failure else contextlib.nullcontext():
-            launch(made, at, restarts=job.restarts)
+            trained = launch(made, at, restarts=job.restarts)
+            if board := made.job_spec.tensorboard:
+                metadata[PAGE] = tensorboard_page(board, trained.id)
         failed = load_failure(Path(failure)) if failure else None
-    return training if failed else addresses["training"], addresses["logs"], provenance(config)
+    return training if failed else addresses["training"], addresses["logs"], metadata
 
 
 def _run(output: str) -> tuple[str, str]:

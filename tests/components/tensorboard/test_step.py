@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from components.tensorboard.step import button, tensorboard
+from components.tensorboard.step import PAGE, button, tensorboard
 
 
 def test_the_link_of_a_run_in_a_backend_holds_a_command_short_enough_for_its_interface(
@@ -34,6 +34,8 @@ def test_the_link_holds_the_exact_command(tmp_path: Path) -> None:
 def test_a_board_that_is_deployed_is_linked_and_a_button_names_logs_and_image(tmp_path: Path) -> None:
     tensorboard("gs://bucket/logs", {}, "https://board.example", str(tmp_path / "link"))
     assert "[https://board.example](https://board.example)" in (tmp_path / "link").read_text()
+    tensorboard("gs://bucket/logs", {PAGE: "https://managed.example"}, "", str(tmp_path / "link"))
+    assert "[https://managed.example](https://managed.example)" in (tmp_path / "link").read_text()
     button("gs://bucket/logs", "qcnn:1", str(tmp_path / "button"))
     (viewer,) = json.loads((tmp_path / "button").read_text())["outputs"]
     assert viewer == {"type": "tensorboard", "source": "gs://bucket/logs", "image": "qcnn:1", "pod_template_spec": {}}

@@ -38,7 +38,7 @@ def test_a_training_runs_and_each_line_is_passed_on_once_with_its_process(vertex
     ]
     (job,) = vertex.custom_jobs()
     job_id = job.name.rpartition("/")[2]
-    created = f"custom job {job_id} is created: https://console.cloud.google.com/ai/platform/locations/us-central1/"
+    created = f"custom job {job_id} is created: https://console.cloud.google.com/agent-platform/locations/us-central1/"
     assert launcher.lines[0] == f"{created}training/{job_id}?project=qcnn-tests"
     assert f"custom job {job_id} has ended: SUCCEEDED" in launcher.lines
 

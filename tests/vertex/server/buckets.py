@@ -52,7 +52,7 @@ class Buckets:
 
     def until_written(self, bucket: str, prefix: str) -> None:
         """Wait until a bucket has a file whose name begins so."""
-        query = {"prefix": prefix, "maxResults": 1}
+        query = {"prefix": prefix}
         while not requests.get(f"{self.host}/storage/v1/b/{bucket}/o", query, timeout=_SECONDS).json().get("items"):
             time.sleep(_LOOK_SECONDS)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from components.tensorboard.step import PAGE
 from tests.vertex.server.job_run import FAILED, RUNNING, SUCCEEDED
 from tests.vertex.server.vertex import Vertex
 from trainer import data
@@ -87,12 +88,18 @@ def _checkpoint(address: str) -> Checkpoint:
 def test_a_worker_that_is_taken_away_in_the_middle_changes_no_bit_of_the_weights(
     server: Vertex, spot: bool, jobs: list[int]
 ) -> None:
-    undisturbed = json.loads(Step(server, "run-1").end()[-1])
+    board = f"projects/{server.project}/locations/{server.location}/tensorboards/1"
+    shown = {"service_account": "trainer@qcnn-tests.iam.gserviceaccount.com", "vertex": {"tensorboard": board}}
+    undisturbed = json.loads(Step(server, "run-1", shown).end()[-1])
     (first,) = server.custom_jobs()
     label = first.labels["qcnn_job"]
     assert undisturbed[0] == f"gs://{server.bucket}/root/run-1/{label}/training"
     assert undisturbed[1] == f"gs://{server.bucket}/root/run-1/{label}/logs"
     assert undisturbed[2]["experiment"] == _CONFIG.to_json()
+    experiment = f"{board}/experiments/{first.name.rpartition('/')[2]}".replace("/", "+")
+    assert (
+        undisturbed[2][PAGE] == f"https://{server.location}.tensorboard.googleusercontent.com/experiment/{experiment}"
+    )
     step = Step(server, "run-2", {"spot": spot})
     second = server.state.until(lambda: next((job for job in server.custom_jobs() if job.name != first.name), None))
     server.until_state(second.name, RUNNING)
