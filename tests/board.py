@@ -12,7 +12,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +50,10 @@ class Board:
 
 
 @contextlib.contextmanager
-def opened(*arguments: str, folder: Path) -> Iterator[Board]:
-    """Open `qcnn tensorboard` in a folder on any free port, until the block ends."""
+def opened(*arguments: str, folder: Path, environment: Mapping[str, str] | None = None) -> Iterator[Board]:
+    """Open `qcnn tensorboard` in a folder on any free port, until the block ends; `environment` is this one's."""
     command = [str(QCNN), "tensorboard", "--port", "0", *arguments]
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
             address = re.search(r"http\S+", process.stdout.readline())

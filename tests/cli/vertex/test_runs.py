@@ -1,6 +1,7 @@
 """Runs on the local Vertex AI, as a user submits them, looks at them and ends them."""
 
 import json
+import posixpath
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +12,7 @@ from google.cloud import aiplatform_v1 as v1
 
 from launchers.naming import run_label
 from launchers.vertex.custom_job import JOB_LABEL, RUN_LABEL, TASK_LABEL
+from tests.board import opened
 from tests.cli.conftest import Typed
 from tests.cli.vertex.packages import FOREVER, two_steps
 from tests.vertex.clients import jobs, python_pool
@@ -155,7 +157,9 @@ def test_a_bucket_that_is_not_there_is_refused_and_one_elsewhere_warned_of(
 
 
 @pytest.mark.long
-def test_the_pipeline_trains_and_its_runs_are_compared(vertex: Vertex, on_vertex: Typed) -> None:
+def test_the_pipeline_trains_and_its_runs_are_compared_and_shown(
+    vertex: Vertex, on_vertex: Typed, tmp_path: Path
+) -> None:
     words = ("--experiment", "papers", "--wait", *_SMALL)
     code, out, err = _submitted(vertex, on_vertex, "--run-name", "first", *words)
     assert code == 0, out + err
@@ -171,6 +175,14 @@ def test_the_pipeline_trains_and_its_runs_are_compared(vertex: Vertex, on_vertex
     assert {re.match(r"\[([\w-]+)", line)[1] for line in out.splitlines() if line[:1] == "["} >= {"train", "chief"}  # type: ignore[index]
     code, out, _ = on_vertex("status", *_TARGET)
     assert out.splitlines()[-1].split()[:3] == [identity, "papers", "succeeded"]
+    (link,) = (task for task in run.job_detail.task_details if task.task_name == "tensorboard")
+    (logs,) = (artifact.uri for artifact in link.inputs["logs"].artifacts)
+    # The run as it is named there, and the address that the link step's command has.
+    place = (*_TARGET, "--project", vertex.project, "--location", vertex.location)
+    for words, name in (((identity, *place), "first"), ((logs,), posixpath.basename(posixpath.dirname(logs)))):
+        with opened(*words, folder=tmp_path, environment=vertex.process_environment()) as board:
+            tags = board.wait("plugin/scalars/tags", lambda found: len(found) == 2)
+        assert "loss" in tags[f"{name}/train"]
 
 
 @pytest.mark.long

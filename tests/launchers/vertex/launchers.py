@@ -19,6 +19,7 @@ import json, os, sys
 from launchers.job import Job
 from launchers.naming import Identity
 from launchers.pod import Pod
+from launchers.vertex import create_or_adopt
 from launchers.vertex.custom_job import custom_job
 from launchers.vertex.launch import launch
 from launchers.vertex.place import Place, endpoint_of
@@ -32,6 +33,7 @@ with one_line_errors():
         hang_seconds=60, pod=Pod.model_validate({"image": "image", **given["pod"]}),
         outputs={"training": f"gs://{given['bucket']}/run/$(QCNN_JOB)/training"},
     )
+    create_or_adopt._SECONDS = given["patience"]
     made = custom_job(job, Identity(given["run"], "train"), place)
     launch(made, place, restarts=job.restarts, pending_seconds=given["pending_seconds"])
 """
@@ -91,7 +93,7 @@ def launched(
     server: Vertex, program: str, environment: Mapping[str, str] | None = None, **given: Any
 ) -> Iterator[Launcher]:
     """Yield a launcher of a training whose processes run a program; in the end it is killed, if it still runs."""
-    defaults = {"workers": 1, "restarts": 1, "pod": {}, "run": "run-1", "pending_seconds": 60}
+    defaults = {"workers": 1, "restarts": 1, "pod": {}, "run": "run-1", "pending_seconds": 60, "patience": 60}
     place = {"project": server.project, "location": server.location, "bucket": server.bucket}
     argument = json.dumps({**defaults, **place, "program": program, **given})
     process = subprocess.Popen(

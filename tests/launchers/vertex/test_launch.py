@@ -8,7 +8,7 @@ from google.cloud import aiplatform_v1 as v1
 
 from tests.launchers.vertex.launchers import launched
 from tests.vertex.clients import jobs
-from tests.vertex.server.job_run import CANCELLED, FAILED, RUNNING, SUCCEEDED
+from tests.vertex.server.job_run import CANCELLED, CANCELLING, FAILED, RUNNING, SUCCEEDED
 from tests.vertex.server.vertex import Vertex
 
 _FOREVER = "import time\nprint('started', flush=True)\nwhile True: time.sleep(60)"
@@ -212,6 +212,30 @@ def test_a_job_that_gets_no_machines_is_cancelled_in_the_end(vertex: Vertex) -> 
         f"error: custom job: is QUEUED for 1 s; is there quota, and are there machines? Given: {job_id}"
     )
     vertex.until_state(job.name, CANCELLED)
+
+
+@pytest.mark.long
+def test_a_region_without_machines_is_asked_again(vertex: Vertex) -> None:
+    vertex.run_out_of_machines(2)
+    with launched(vertex, _HELLO, restarts=0) as launcher:
+        assert launcher.end() == 0, launcher.lines
+    said = "there are no machines (Resources are insufficient in region: us-central1. "
+    assert sum(line.startswith(said) for line in launcher.lines) == 2
+    assert _states(vertex) == [FAILED, FAILED, SUCCEEDED]
+
+
+@pytest.mark.long
+def test_a_job_that_is_cancelled_without_end_is_not_waited_for_without_end(vertex: Vertex) -> None:
+    with launched(vertex, _FOREVER) as first:
+        first.until_line("is running")
+    (job,) = vertex.custom_jobs()
+    vertex.state.move(vertex.state.get(v1.CustomJob, job.name), CANCELLING)
+    with launched(vertex, _FOREVER, patience=1) as second:
+        assert second.end() == 138
+    job_id = job.name.rpartition("/")[2]
+    said = f"error: custom job {job_id} is being cancelled, for 1 s. Given: {vertex.endpoint}"
+    assert second.lines[-1] == said
+    assert _states(vertex) == [CANCELLING]
 
 
 @pytest.mark.long

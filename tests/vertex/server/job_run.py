@@ -13,7 +13,7 @@ from tests.vertex.server.logs import Logs
 from tests.vertex.server.state import State
 from tests.vertex.server.training.cluster import environment, free_addresses, replicas
 from tests.vertex.server.training.replica import Replica, end, process_environment
-from tests.vertex.server.training.verdict import Action, Ended, judge
+from tests.vertex.server.training.verdict import Action, Ended, judge, no_machines
 
 # The library's types take its states for bare integers.
 QUEUED, PENDING, RUNNING, SUCCEEDED, FAILED, CANCELLING, CANCELLED = (
@@ -29,12 +29,16 @@ _CANCELLED, _DEADLINE_EXCEEDED = 1, 4
 
 @dataclasses.dataclass(frozen=True)
 class Surroundings:
-    """What runs share: the state, the logs, what every process is told, and whether there is room for a job."""
+    """What runs share: the state, the logs, what every process is told, and whether there is room for a job.
+
+    A job that has room may still find no machines; `has_machines` is asked once by each.
+    """
 
     state: State
     logs: Logs
     environment: Mapping[str, str]
     has_room: Callable[[], bool]
+    has_machines: Callable[[], bool]
 
 
 class JobRun:
@@ -87,6 +91,10 @@ class JobRun:
         if not self._is_cancelled:
             self._around.state.move(self._job, PENDING)
             self._say("Job is preparing.")
+            if self._needs_room and not around.has_machines():
+                verdict = no_machines(around.state.location)
+                self._end(FAILED, verdict.code, verdict.message)
+                return
             self._start_all()
             self._around.state.move(self._job, RUNNING)
             self._say("Job is running.")

@@ -42,6 +42,7 @@ class Vertex:
         self.logs = Logs(self.project)
         self.operations = Operations(self.state)
         self._has_room = True
+        self._without_machines = 0
         self._buckets = Buckets(folder / "buckets")
         self._buckets.create(self.bucket, self.project, self.location)
         self._tokens = TokenServer()
@@ -49,7 +50,7 @@ class Vertex:
         self.certificate = identity.certificate
         # The processes of jobs are told the endpoint, too, which is known once the port is.
         self.environment: dict[str, str] = {}
-        around = Surroundings(self.state, self.logs, self.environment, lambda: self._has_room)
+        around = Surroundings(self.state, self.logs, self.environment, lambda: self._has_room, self._has_machines)
         self.jobs = CustomJobs(around, self.operations)
         self.tuning = TuningJobs(self.state, self.jobs, self.operations, folder / "hypertune")
         self.metadata = Metadata(self.state)
@@ -117,6 +118,15 @@ class Vertex:
         with self.state.changed:
             self._has_room = True
             self.state.changed.notify_all()
+
+    def run_out_of_machines(self, times: int) -> None:
+        """Have no machines for so many of the next jobs, which fail."""
+        self._without_machines = times
+
+    def _has_machines(self) -> bool:
+        with self.state.changed:
+            self._without_machines -= 1
+            return self._without_machines < 0
 
     def preempt(self, job: str, replica: str) -> None:
         """Take the machine of a job's replica (workerpool1-0) away."""

@@ -75,6 +75,11 @@ def _judge_preempted(ended: Ended, location: str) -> Verdict:
         return Verdict(Action.RESTART_JOB if ended.restarts_job else Action.RESTART_REPLICA)
     if ended.may_retry and ended.restarts < _SPOT_RESTARTS:
         return Verdict(Action.RESTART_JOB)
+    return no_machines(location)
+
+
+def no_machines(location: str) -> Verdict:
+    """Return what becomes of a job for which a region has no machines."""
     message = (
         f"Resources are insufficient in region: {location}. Try a different region or use a different accelerator."
     )
