@@ -179,8 +179,8 @@ def test_the_pipeline_trains_and_its_runs_are_compared_and_shown(
     (logs,) = (artifact.uri for artifact in link.inputs["logs"].artifacts)
     # The run as it is named there, and the address that the link step's command has.
     place = (*_TARGET, "--project", vertex.project, "--location", vertex.location)
-    for words, name in (((identity, *place), "first"), ((logs,), posixpath.basename(posixpath.dirname(logs)))):
-        with opened(*words, folder=tmp_path, environment=vertex.process_environment()) as board:
+    for chosen, name in (((identity, *place), "first"), ((logs,), posixpath.basename(posixpath.dirname(logs)))):
+        with opened(*chosen, folder=tmp_path, environment=vertex.process_environment()) as board:
             tags = board.wait("plugin/scalars/tags", lambda found: len(found) == 2)
         assert "loss" in tags[f"{name}/train"]
 
