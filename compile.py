@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from components.image import IMAGE
-from pipelines.compilation import compile_qcnn, compile_study
+from pipelines.compilation import compile_qcnn, compile_study, compile_tuning
 from pipelines.critical_path import critical_path
 from pipelines.targets import TARGETS
 from pipelines.viewing import Viewer
@@ -43,7 +43,8 @@ def main(image: str, pod: Path | None, config: Path | None, address: str, button
         with_viewer = functools.partial(compile_qcnn, viewer=Viewer(address, button))
         refusals: dict[str, ConfigError] = {}
         for target_name, target in TARGETS.items():
-            for name, compile_one in (("qcnn", with_viewer), ("study", compile_study)):
+            of_tuner = [("tuning", compile_tuning)] if target.tuner else []
+            for name, compile_one in (("qcnn", with_viewer), ("study", compile_study), *of_tuner):
                 path = output / f"{name}-{target_name}.yaml"
                 try:
                     spec = compile_one(target, path, image, settings, words)

@@ -76,6 +76,18 @@ def study_pipeline(target: str, parallelism: int) -> Compile:
     return compile_now
 
 
+def tuning_pipeline(target: str, parallelism: int, stopping: str) -> Compile:
+    """Return what compiles the study of a target's own tuner."""
+
+    def compile_now(path: Path, image: str, settings: Mapping[str, Any]) -> None:
+        from pipelines.compilation import compile_tuning
+        from pipelines.targets import TARGETS
+
+        compile_tuning(TARGETS[target], path, image, settings, parallelism=parallelism, stopping=stopping)
+
+    return compile_now
+
+
 @contextlib.contextmanager
 def compiled(source: Source, compile_now: Compile) -> Iterator[Path]:
     """Yield a compiled pipeline: the file that is given, or one made now.

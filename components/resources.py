@@ -45,8 +45,10 @@ DEFAULTS = {
     "export-weights": _TENSORFLOW,
     "evaluate": _TENSORFLOW,
     "plan-study": _LIGHT,
+    "plan-tuning": _LIGHT,
     "trial-data": _LIGHT,
     "select-best": _TENSORFLOW,
+    "tune": _LIGHT,
 }
 _ADAPTER = pydantic.TypeAdapter(dict[str, _Given])
 _ALLOWED = {name: str(Pod.model_fields[name].description) for name in _Given.model_fields}

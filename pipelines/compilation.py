@@ -12,12 +12,14 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec, PlatformSpec
 from components.image import IMAGE
 from components.resources import KEY, Resources, step_resources
 from launchers.pod import Pod, pod_settings
+from launchers.vertex.tuning.rules import DEFAULT
 from pipelines.parameters import PARALLELISM
 from pipelines.qcnn import qcnn
 from pipelines.retries import retried
 from pipelines.study import study
 from pipelines.training import TrainStep
 from pipelines.viewing import Viewer
+from trainer.errors import ConfigError
 from trainer.provenance import IMAGE_VARIABLE
 
 # The compiler calls a step's executor so, followed by the name of the step.
@@ -40,7 +42,9 @@ class Target:
     `train` makes the step that trains, from the settings of the training's pods; `pod_defaults` are those settings of
     which the target has a default of its own. `platform` makes the second document of a compiled file, from the names
     of its executors and those settings; None where the target takes no such document. `resources` says what a step is
-    given in the words of a compiled pipeline, `command` how its container starts, from what the compiler wrote.
+    given in the words of a compiled pipeline, `command` how its container starts, from what the compiler wrote. `tuner`
+    makes the study whose trials the platform's own tuner chooses, from those settings, how many trials are trained at
+    the same time, and the rule by which one is ended early; None where it has none.
     """
 
     train: Callable[[Pod], TrainStep]
@@ -48,6 +52,7 @@ class Target:
     platform: Callable[[Sequence[str], Pod], PlatformSpec] | None = None
     resources: Callable[[Resources], dict[str, Any]] = requests_and_limits
     command: Callable[[Sequence[str]], list[str]] = list
+    tuner: Callable[[Pod, int, str], BaseComponent] | None = None
 
 
 def compile_qcnn(
@@ -91,6 +96,28 @@ def compile_study(
     """
     pod, resources = _read(target, image, settings)
     pipeline = study(parallelism, target.train(pod))
+    return _write(target, pipeline, path, pod, resources, {"experiment": defaults} if defaults else None)
+
+
+def compile_tuning(
+    target: Target,
+    path: Path,
+    image: str = IMAGE,
+    settings: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    *,
+    parallelism: int = PARALLELISM,
+    stopping: str = DEFAULT,
+) -> PipelineSpec:
+    """Write and return the study of a target's own tuner; all else as `compile_study`.
+
+    Raises:
+        ConfigError: a setting is wrong, or the target has no tuner.
+    """
+    if target.tuner is None:
+        raise ConfigError("tuner: the target has none. Given: a study by a tuner")
+    pod, resources = _read(target, image, settings)
+    pipeline = target.tuner(pod, parallelism, stopping)
     return _write(target, pipeline, path, pod, resources, {"experiment": defaults} if defaults else None)
 
 

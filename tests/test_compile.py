@@ -64,6 +64,8 @@ runpy.run_path(sys.argv[0], run_name="__main__")
         "    critical path: generate-data > train > export-weights > evaluate",
         str(tmp_path / "study-vertex.yaml"),
         "    critical path: plan-study > trial-data > train > select-best",
+        str(tmp_path / "tuning-vertex.yaml"),
+        "    critical path: plan-tuning > trial-data > tune > export-weights > evaluate",
     ]
     # Compiled by another process, the files are the same to the byte.
     for path in tmp_path.iterdir():

@@ -1,5 +1,6 @@
 """The experiment, described once: every word, its range and its default. Imports no TensorFlow."""
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -423,8 +424,8 @@ def from_saved(values: Mapping[str, Any]) -> ExperimentConfig:
     return from_mapping({**values, "options": {**_EARLIER, **options}} if isinstance(options, Mapping) else values)
 
 
-def from_json(text: str) -> ExperimentConfig:
-    """Read what `ExperimentConfig.to_json` wrote.
+def from_json(text: str, typed: Mapping[str, str] | None = None) -> ExperimentConfig:
+    """Read what `ExperimentConfig.to_json` wrote, or words of it; what was typed of others is laid over them.
 
     Raises:
         ConfigError: it is not that.
@@ -435,7 +436,7 @@ def from_json(text: str) -> ExperimentConfig:
         values = None
     if not isinstance(values, dict):
         raise ConfigError(f"experiment: must be a JSON object of the experiment's words. Given: {given(text)}")
-    return from_mapping(values)
+    return from_mapping(merge(values, {name: parse_flag(WORDS[name], text) for name, text in (typed or {}).items()}))
 
 
 def _explain(error: ValidationError) -> str:
@@ -455,10 +456,11 @@ def parse_flag(field: FieldInfo, text: str) -> int | float | str:
     kind = field_type(field)
     if kind is str or "_" in text:
         return text
-    try:
-        return int(text) if kind is int else float(text)
-    except ValueError:
-        return text
+    # A tuner writes 8 as 8.0.
+    for read in (int, float) if kind is int else (float,):
+        with contextlib.suppress(ValueError):
+            return read(text)
+    return text
 
 
 def read_file(path: Path, name: str = "config") -> dict[str, Any]:

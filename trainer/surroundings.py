@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 # The flags of a worker that need not be given there, by the variable that says the same.
-FOLDERS = {"workdir": "AIP_CHECKPOINT_DIR", "logs": "AIP_TENSORBOARD_LOG_DIR", "model": "AIP_MODEL_DIR"}
+FOLDERS = {"workdir": "AIP_CHECKPOINT_DIR", "logs": "AIP_TENSORBOARD_LOG_DIR", "export": "AIP_MODEL_DIR"}
 # What the losses of a trial are called where they are reported.
 METRIC = "val_loss"
 

@@ -22,25 +22,31 @@ from trainer.training.roles import parse_cluster
 if TYPE_CHECKING:
     from trainer.training.programs import Programs
 
+# What the parser calls the value of a word: an address has the name of one.
+_WORD = "word_{}"
+
 
 def main() -> None:
     """Train in the role that TF_CONFIG or CLUSTER_SPEC gives this process; with --further, once for each line."""
     open_standard_streams()
     parser = argparse.ArgumentParser(description="One training process. An ADDRESS is a local folder or in a bucket.")
     parser.add_argument("--experiment", required=True, help="the experiment as JSON")
+    words = parser.add_argument_group("words laid over the experiment, as a tuner gives those that it searches")
+    for word in config.WORDS:
+        words.add_argument(f"--{word}", dest=_WORD.format(word), metavar="VALUE")
     at = functools.partial(address, environment=os.environ)
     parser.add_argument("--dataset", metavar="ADDRESS", type=at, help="of the dataset; made here if not given")
     for name, what in {
         "workdir": "for checkpoints, continued if it has any",
         "logs": "for TensorBoard events",
-        "model": "for the trained model, which the chief exports; empty for none",
+        "export": "for the trained model, which the chief exports; empty for none",
     }.items():
         variable, default = FOLDERS[name], os.environ.get(FOLDERS[name])
         parser.add_argument(
             f"--{name}",
             metavar="ADDRESS",
             type=at,
-            required=name != "model" and not default,
+            required=name != "export" and not default,
             default=default,
             help=f"{what}; {variable} where not given",
         )
@@ -70,7 +76,7 @@ def _train(
     """Run one training with the programs of those before it, None for the first; return what the next can use."""
     with one_line_errors(), contextlib.ExitStack() as stack:
         cluster = parse_cluster(os.environ)
-        experiment = config.from_json(arguments.experiment)
+        experiment = config.from_json(arguments.experiment, _typed(arguments))
         dataset = data.obtain(arguments.dataset, experiment)
         is_chief = cluster is None or cluster.is_chief
         workdir = stack.enter_context(working_copy(arguments.workdir, filled=True, written=is_chief))
@@ -103,11 +109,17 @@ def _train(
         programs = programs or Programs()
         folders = {"workdir": workdir.folder, "logs": logs.folder}
         train(experiment, dataset, **folders, cluster=cluster, listener=listener, publish=publish, programs=programs)
-        if arguments.model and is_chief:
+        if arguments.export and is_chief:
             from trainer.results.export import export_to
 
-            export_to(workdir.folder, arguments.model)
+            export_to(workdir.folder, arguments.export)
         return programs
+
+
+def _typed(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the words that were given one by one, as text."""
+    found = {word: getattr(arguments, _WORD.format(word)) for word in config.WORDS}
+    return {word: text for word, text in found.items() if text is not None}
 
 
 def start_from(experiment: config.ExperimentConfig, address: str, folder: Path) -> None:

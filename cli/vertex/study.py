@@ -5,11 +5,14 @@ import click
 from cli.options.experiment import Words, experiment_options
 from cli.options.runs import wait_option
 from cli.options.search import STUDY_HELP, SearchFlags, parallelism_option, read_study, search_options
-from cli.packages import Source, source_options, study_pipeline
+from cli.packages import Source, source_options, study_pipeline, tuning_pipeline
 from cli.vertex.create_run import create_run, dry_run_option
 from cli.vertex.service.connection import place_options
 from cli.vertex.submission import Submission, submission_options
 from launchers.vertex.place import Place
+from launchers.vertex.tuning.rules import DEFAULT, RULES
+from trainer.study.search import search_from_mapping
+from trainer.study.tuning import shared_experiment
 
 
 @click.command(help=STUDY_HELP)
@@ -17,6 +20,19 @@ from launchers.vertex.place import Place
 @parallelism_option
 @wait_option
 @dry_run_option
+@click.option(
+    "--tuner",
+    type=click.Choice(["vizier"]),
+    help="Let this one choose each trial by those before, in a tuning job.  [default: the trials of the search]",
+)
+@click.option(
+    "--early-stopping",
+    "stopping",
+    type=click.Choice(RULES),
+    default=DEFAULT,
+    show_default=True,
+    help="By which rule --tuner ends a trial that will not be the best.",
+)
 @place_options
 @source_options
 @submission_options
@@ -26,12 +42,19 @@ def study(
     parallelism: int,
     wait: bool,
     dry_run: bool,
+    tuner: str | None,
+    stopping: str,
     place: Place,
     source: Source,
     submission: Submission,
     words: Words,
 ) -> None:
     """Run the study on Vertex AI, several trials at the same time."""
-    arguments = read_study(search, words).arguments
+    asked = read_study(search, words)
     compile_now = study_pipeline("vertex", parallelism)
-    create_run(compile_now, arguments, "qcnn-study", place, source, submission, wait=wait, dry_run=dry_run)
+    name = "qcnn-study"
+    if tuner:
+        shared_experiment(asked.shared, search_from_mapping(asked.search))
+        compile_now = tuning_pipeline("vertex", parallelism, stopping)
+        name = "qcnn-tuning"
+    create_run(compile_now, asked.arguments, name, place, source, submission, wait=wait, dry_run=dry_run)

@@ -1,17 +1,19 @@
 """An experiment as a training job: by processes of this machine, or on a cluster."""
 
 import dataclasses
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from launchers.job import JOB_VARIABLE, OUTPUTS, Job
 from launchers.pod import Pod
-from trainer.config import ExperimentConfig
+from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ConfigError
 from trainer.storage.address import SCHEMES, in_bucket
 
 # The worker's flag for the address of each output.
-_FLAGS = {"training": "--workdir", "logs": "--logs", "model": "--model"}
+_FLAGS = {"training": "--workdir", "logs": "--logs", "model": "--export"}
 
 
 def local_job(config: ExperimentConfig, dataset: str, training: str, logs: str) -> Job:
@@ -44,8 +46,34 @@ def vertex_job(config: ExperimentConfig, output: str, pod: Pod, dataset: str | N
         ConfigError: not all processes could reach the address, or what the training is to be continued from.
     """
     job = cluster_job(config, output, pod, dataset)
-    added = ("--profiler-port", "0", *(("--model", "") if dataset else ()))
+    added = ("--profiler-port", "0", *(("--export", "") if dataset else ()))
     return dataclasses.replace(job, argv=(*job.argv, *added), port_flags=())
+
+
+def vertex_trial(words: Mapping[str, Any], output: str, pod: Pod, dataset: str) -> Job:
+    """Describe the trials of a search on Vertex AI, by the words of an experiment that they share.
+
+    Each is given other words as flags, and is told by its surroundings where to write: below the folder of the outputs.
+
+    Raises:
+        ConfigError: as `vertex_job`.
+    """
+    job = vertex_job(from_mapping(words), output, pod, dataset)
+    own = {"--experiment": json.dumps(dict(words), sort_keys=True)}
+    return dataclasses.replace(job, argv=tuple(_replaced(job.argv, own, left_out=(_FLAGS["training"], _FLAGS["logs"]))))
+
+
+def _replaced(argv: Sequence[str], values: Mapping[str, str], left_out: Sequence[str]) -> Iterator[str]:
+    """Yield a command with other values of some flags, and without others."""
+    words = iter(argv)
+    for word in words:
+        if word in left_out:
+            next(words)
+        elif word in values:
+            next(words)
+            yield from (word, values[word])
+        else:
+            yield word
 
 
 def _describe(

@@ -5,7 +5,7 @@ import datetime
 import re
 from collections.abc import Iterable
 
-from launchers.vertex.client.library import aiplatform
+from launchers.vertex.client.kind import VertexJob
 from launchers.vertex.custom_job import POOLS, SPEC_LABEL
 from launchers.vertex.states import ENDED, state_of
 from trainer.startup import is_own_fault
@@ -77,7 +77,7 @@ class Ended:
         return self.out_of_memory or is_own_fault(self.code)
 
 
-def attempt(job: aiplatform.CustomJob) -> Attempt:
+def attempt(job: VertexJob) -> Attempt:
     """Return what a job says of itself."""
     return Attempt(
         name=job.name,

@@ -1,6 +1,6 @@
 """One training has one job that lives: it is created, or what is there already is taken up.
 
-Vertex AI names custom jobs itself, so two launchers may create one each. Both look again after that, and keep the
+Vertex AI names jobs itself, so two launchers may create one each. Both look again after that, and keep the
 oldest; what remains is the time until they have looked.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from launchers.vertex.attempts import Attempt, attempt
 from launchers.vertex.client.api import Api, UnansweredError
-from launchers.vertex.client.library import aiplatform
+from launchers.vertex.client.kind import VertexJob
 from launchers.vertex.custom_job import JOB_LABEL, SPEC_LABEL
 from launchers.vertex.verdict import Plan, Step, next_step
 from trainer.errors import ConfigError, QcnnError, RetryableError
@@ -35,7 +35,7 @@ class How(enum.Enum):
 
 def create_or_adopt(
     api: Api,
-    job: aiplatform.CustomJob,
+    job: VertexJob,
     check: Callable[[Sequence[Attempt]], None] = lambda attempts: None,
     creating: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> tuple[Attempt, How]:
@@ -56,7 +56,7 @@ def create_or_adopt(
         kept = _taken_up(api, job, plan)
         if kept and plan.step is not Step.WAIT:
             return kept, How.SUCCEEDED if plan.step is Step.RETURN else How.ADOPTED
-        why = f"custom job {kept.id} is being cancelled" if kept else ""
+        why = f"{api.kind.word} {kept.id} is being cancelled" if kept else ""
         if plan.step is Step.CREATE:
             check(attempts)
             try:
@@ -71,7 +71,7 @@ def create_or_adopt(
         time.sleep(_LOOK_SECONDS)
 
 
-def look_at(api: Api, job: aiplatform.CustomJob) -> list[Attempt]:
+def look_at(api: Api, job: VertexJob) -> list[Attempt]:
     """Return all jobs of the training that a job is for."""
     return [attempt(found) for found in api.find(f"labels.{JOB_LABEL}={job.labels[JOB_LABEL]}")]
 
@@ -84,10 +84,10 @@ def abandon(api: Api, name: str) -> None:
     try:
         api.cancel(name)
     except QcnnError as error:
-        logger.warning("custom job %s cannot be cancelled (%s)", name, error)
+        logger.warning("%s %s cannot be cancelled (%s)", api.kind.word, name, error)
 
 
-def _oldest(api: Api, job: aiplatform.CustomJob, created: Attempt) -> tuple[Attempt, How]:
+def _oldest(api: Api, job: VertexJob, created: Attempt) -> tuple[Attempt, How]:
     """Return the job that is kept, now that one was created: that of another launcher where it is older."""
     attempts = look_at(api, job)
     if created.name not in {each.name for each in attempts}:
@@ -100,19 +100,19 @@ def _oldest(api: Api, job: aiplatform.CustomJob, created: Attempt) -> tuple[Atte
     return next(each for each in attempts if each.name == created.name), How.CREATED
 
 
-def _taken_up(api: Api, job: aiplatform.CustomJob, plan: Plan) -> Attempt | None:
+def _taken_up(api: Api, job: VertexJob, plan: Plan) -> Attempt | None:
     """Return the job of a plan, once those that are too many are cancelled.
 
     Raises:
         ConfigError: it runs with other settings.
     """
     for each in plan.surplus:
-        logger.warning("custom job %s is one too many; it is cancelled", each.name)
+        logger.warning("%s %s is one too many; it is cancelled", api.kind.word, each.name)
         api.cancel(each.name)
     found = plan.job
     if found and plan.step is Step.FOLLOW and found.spec != job.labels[SPEC_LABEL]:
         raise ConfigError(
-            "custom job: the same runs already, with other settings; wait for its end, or cancel it and go on from its "
-            f"last checkpoint. Given: {found.name}"
+            f"{api.kind.word}: the same runs already, with other settings; wait for its end, or cancel it and go on "
+            f"from its last checkpoint. Given: {found.name}"
         )
     return found

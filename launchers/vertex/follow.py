@@ -1,13 +1,13 @@
-"""Follow a job to its end: say in which state it is, and pass on what its processes print."""
+"""Follow a job to its end: say in which state it is, and pass on what is new of it."""
 
 import logging
 import time
+from typing import Protocol
 
 from launchers.vertex.attempts import Attempt, attempt
 from launchers.vertex.client.api import Api
-from launchers.vertex.client.library import aiplatform
+from launchers.vertex.client.kind import VertexJob
 from launchers.vertex.create_or_adopt import look_at
-from launchers.vertex.lines import Lines
 from launchers.vertex.room import Room
 from launchers.vertex.verdict import next_step
 from trainer.errors import RetryableError
@@ -30,7 +30,20 @@ _FIRST_LOOK, _LONGEST_LOOK, _FACTOR = 0.5, 10.0, 1.5
 _LINES_SECONDS, _LINES_LOOK = 10.0, 1.0
 
 
-def follow(api: Api, job: aiplatform.CustomJob, followed: Attempt, lines: Lines, room: Room) -> Attempt:
+class News(Protocol):
+    """What is passed on of a job while it is followed."""
+
+    def pass_on(self) -> bool:
+        """Print what is new; return whether there was nothing."""
+
+    def last_lines(self, process: str) -> list[str]:
+        """Return the last lines of a process, none where they are not kept."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+def follow(api: Api, job: VertexJob, followed: Attempt, news: News, room: Room) -> Attempt:
     """Return a job once it has ended, or once another one of its training is to be followed in its place.
 
     Raises:
@@ -43,10 +56,10 @@ def follow(api: Api, job: aiplatform.CustomJob, followed: Attempt, lines: Lines,
         now = next((each for each in found if each.name == followed.name), None) or _by_name(api, followed)
         if now.state != state:
             state, pause = now.state, _FIRST_LOOK
-            logger.info("custom job %s %s", now.id, _MEANINGS.get(state, f"has ended: {state}"))
-        lines.pass_on()
+            logger.info("%s %s %s", api.kind.word, now.id, _MEANINGS.get(state, f"has ended: {state}"))
+        news.pass_on()
         if now.has_ended:
-            _read_to_the_end(lines)
+            _read_to_the_end(news)
             return now
         plan = next_step(found)
         if plan.job and plan.job.name != now.name:
@@ -64,17 +77,17 @@ def _by_name(api: Api, followed: Attempt) -> Attempt:
     """
     found = api.get(followed.name)
     if found is None:
-        raise RetryableError(f"custom job: it was deleted while it was followed. Given: {followed.name}")
+        raise RetryableError(f"{api.kind.word}: it was deleted while it was followed. Given: {followed.name}")
     return attempt(found)
 
 
-def _read_to_the_end(lines: Lines) -> None:
+def _read_to_the_end(news: News) -> None:
     """Read until nothing more comes."""
     end = time.monotonic() + _LINES_SECONDS
     was_quiet = False
     while time.monotonic() < end:
         time.sleep(_LINES_LOOK)
-        is_quiet = lines.pass_on()
+        is_quiet = news.pass_on()
         if is_quiet and was_quiet:
             return
         was_quiet = is_quiet

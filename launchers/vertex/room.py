@@ -11,10 +11,14 @@ _WAITING = ("QUEUED", "PENDING")
 
 
 class Room:
-    """Waits so many seconds for quota and machines, counted from when they were first missing, anew after a job ran."""
+    """Waits so many seconds for quota and machines, counted from when they were first missing, anew after a job ran.
 
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+    `word` is what the job is called.
+    """
+
+    def __init__(self, seconds: float, word: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
+        self._word = word
         self._clock = clock
         self._since: float | None = None
 
@@ -26,7 +30,7 @@ class Room:
         """
         if job.state in _WAITING:
             self._wait(
-                f"custom job: is {job.state} for {self._seconds:g} s; is there quota, and are there machines?", job.id
+                f"{self._word}: is {job.state} for {self._seconds:g} s; is there quota, and are there machines?", job.id
             )
         else:
             self._since = None
@@ -37,7 +41,7 @@ class Room:
         Raises:
             ConfigError: that has lasted too long.
         """
-        self._wait(f"custom job: no machines for {self._seconds:g} s ({error})", given)
+        self._wait(f"{self._word}: no machines for {self._seconds:g} s ({error})", given)
 
     def _wait(self, what: str, given: str) -> None:
         now = self._clock()

@@ -20,11 +20,13 @@ GRACE = 5.0
 class Termination:
     """Ends this process when SIGTERM or Ctrl-C comes, after `cancel`, which tells whether it found any job.
 
+    `word` is what the job is called, `name` that of what it does.
     A thread of its own does that: the main thread may be inside the client library.
     """
 
-    def __init__(self, cancel: Callable[[], bool], name: str) -> None:
+    def __init__(self, cancel: Callable[[], bool], word: str, name: str) -> None:
         self._cancel = cancel
+        self._word = word
         self._name = name
         self.creation = Creation()
 
@@ -56,5 +58,5 @@ class Termination:
 
     def _end(self, number: int) -> None:
         found = self.creation.ended(self._cancel, GRACE)
-        what = "its custom job is cancelled" if found else "no custom job of it was found"
+        what = f"its {self._word} is cancelled" if found else f"no {self._word} of it was found"
         end_now(f"ended by {signal.Signals(number).name}; {what}. Given: {self._name}", 128 + number)

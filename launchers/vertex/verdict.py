@@ -12,6 +12,8 @@ _RESOURCE_EXHAUSTED, _INTERNAL, _UNAVAILABLE, _ABORTED = 8, 13, 14, 10
 # service", "Use Spot VMs with training"); and of a fault of its own.
 _NO_MACHINES = ("resources are insufficient", "stockout", "quota")
 _TAKEN_BACK = ("preempt", "internal error", "maintenance")
+# What it says of a tuning job whose trials have failed.
+_FAILED_TRIALS = "failed trials"
 
 
 class Fault(enum.Enum):
@@ -66,6 +68,8 @@ def fault(attempt: Attempt) -> Fault | None:
     if ended := to_blame(attempt.message):
         return Fault.OWN if ended.own_fault else Fault.LOST
     message = attempt.message.lower()
+    if _FAILED_TRIALS in message:
+        return Fault.OWN
     if attempt.code == _RESOURCE_EXHAUSTED or any(words in message for words in _NO_MACHINES):
         # A machine that was there has been taken back.
         return Fault.LOST if attempt.started else Fault.NO_ROOM

@@ -7,6 +7,7 @@ from components.resources import Resources
 from launchers.pod import amount
 from pipelines.compilation import Target
 from pipelines.vertex.training import train_as_custom_job
+from pipelines.vertex.tuning import tuned_study
 
 _GIGABYTE = 1e9
 # How Kubeflow's compiler (2.13, component_factory.py) has a shell start a step.
@@ -37,4 +38,4 @@ def _told_to_end(command: Sequence[str]) -> list[str]:
     return [word.replace(_STARTED_BY_SHELL, _IN_PLACE_OF_SHELL) for word in command]
 
 
-VERTEX = Target(train=train_as_custom_job, resources=_machine, command=_told_to_end)
+VERTEX = Target(train=train_as_custom_job, resources=_machine, command=_told_to_end, tuner=tuned_study)

@@ -14,8 +14,8 @@ from pipelines.training import TrainStep
 
 # Vertex AI puts the run's own in their places, as for Google's components (google_cloud_pipeline_components 2.22.0,
 # _placeholders.py).
-_PROJECT = "{{$.pipeline_google_cloud_project_id}}"
-_LOCATION = "{{$.pipeline_google_cloud_location}}"
+PROJECT = "{{$.pipeline_google_cloud_project_id}}"
+LOCATION = "{{$.pipeline_google_cloud_location}}"
 
 
 def train_as_custom_job(pod: Pod) -> TrainStep:
@@ -31,7 +31,7 @@ def train_as_custom_job(pod: Pod) -> TrainStep:
 
     def step(*, experiment: PipelineChannel | str, dataset: PipelineChannel, trial: bool = False) -> PipelineTask:
         task = train(
-            experiment=experiment, pod=settings, project=_PROJECT, location=_LOCATION, dataset=dataset, trial=trial
+            experiment=experiment, pod=settings, project=PROJECT, location=LOCATION, dataset=dataset, trial=trial
         )
         return task.set_caching_options(is_pinned(pod.image) and not trial)
 

@@ -23,7 +23,7 @@ def test_a_new_target_is_a_line_and_takes_no_platform_document_that_it_has_none_
     assert result.exit_code == 0, result.output
     assert {path.name for path in tmp_path.iterdir()} == {
         *("qcnn-kubeflow.yaml", "study-kubeflow.yaml"),
-        *("qcnn-vertex.yaml", "study-vertex.yaml"),
+        *("qcnn-vertex.yaml", "study-vertex.yaml", "tuning-vertex.yaml"),
         *("qcnn-moon.yaml", "study-moon.yaml"),
     }
     for name, documents in (("kubeflow", 2), ("vertex", 1), ("moon", 1)):

@@ -15,6 +15,7 @@ import pytest
 
 from trainer import worker
 from trainer.config import ExperimentConfig, from_mapping
+from trainer.training.checkpoints import load_latest
 from trainer.training.history import load_history
 
 ENDLESS = from_mapping({"qubits": 4, "epochs": 100_000})
@@ -48,7 +49,7 @@ class Pair:
     def start(self, index: int, program: Sequence[str] = WORKER) -> subprocess.Popen[bytes]:
         """Start a worker."""
         cluster = {"cluster": {"worker": self._addresses}, "task": {"type": "worker", "index": index}}
-        folders = [word for name in ("workdir", "logs", "model") for word in (f"--{name}", str(self._folder / name))]
+        folders = [word for name in ("workdir", "logs", "export") for word in (f"--{name}", str(self._folder / name))]
         with self._logs[index].open("w") as file:
             return subprocess.Popen(
                 [sys.executable, *program, "--experiment", self._config.to_json(), *folders],
@@ -116,7 +117,7 @@ def test_no_worker_ends_before_the_chief_has_published_and_a_chief_alone_finishe
         # As where the other has ended well, and is not started again.
         pair.processes[0] = pair.start(0)
         assert pair.processes[0].wait(120) == 0, pair.said(0)
-        description = json.loads((tmp_path / "model" / "model.json").read_text())
+        description = json.loads((tmp_path / "export" / "model.json").read_text())
         assert description["experiment"] == SHORT.model_dump()
         # Lost once more when its model was written.
         pair.processes[0] = pair.start(0)
@@ -157,11 +158,16 @@ def test_a_worker_on_vertex_writes_where_the_service_says_and_tells_a_tuner(tmp_
         "CLOUD_ML_HP_METRIC_FILE": str(tmp_path / "output.metrics"),
         **{f"AIP_{variable}": f"{tmp_path / name}/" for variable, name in folders.items()},
     }
-    one = from_mapping({"qubits": 4, "epochs": 2, "workers": 1}).to_json()
-    command = [sys.executable, *WORKER, "--experiment", one, "--profiler-port", "0"]
+    one = from_mapping({"qubits": 4, "epochs": 5, "workers": 1}).to_json()
+    searched = ["--epochs=2.0", "--learning_rate=0.03125", "--model=hybrid"]
+    command = [sys.executable, *WORKER, "--experiment", one, "--profiler-port", "0", *searched]
     subprocess.run(command, env={**os.environ, **environment}, check=True)
     history = load_history(tmp_path / "checkpoints" / "history.csv")
     reports = [json.loads(line) for line in (tmp_path / "output.metrics").read_text().splitlines()]
     assert [line["val_loss"] for line in reports] == [str(epoch.val_loss) for epoch in history]
+    assert len(history) == 2
+    found = load_latest(tmp_path / "checkpoints" / "checkpoints")
+    assert found
+    assert found.config.learning_rate == 0.03125
     assert (tmp_path / "model" / "model.json").is_file()
     assert list((tmp_path / "logs").rglob("*tfevents*"))

@@ -44,7 +44,7 @@ def train(
     with one_line_errors():
         config = from_json(experiment)
         settings = pod_settings(json.loads(pod))
-        run_folder, run = _run(training)
+        run_folder, run = run_of(training)
         at = Place(*place, endpoint_of(os.environ))
         job = vertex_job(config, run_folder, settings, dataset=dataset)
         made = custom_job(job, Identity(run, _TASK), at)
@@ -59,7 +59,7 @@ def train(
     return training if failed else addresses["training"], addresses["logs"], metadata
 
 
-def _run(output: str) -> tuple[str, str]:
+def run_of(output: str) -> tuple[str, str]:
     """Return the folder and the id of the run that an output belongs to.
 
     Vertex AI makes the address of an output as ROOT/{job_id}/{task_id}/{output_key} (google.cloud.aiplatform_v1,

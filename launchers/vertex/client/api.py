@@ -1,8 +1,9 @@
-"""The custom jobs of a place of Vertex AI: requests that are tried again, errors of one line."""
+"""The jobs of one kind in a place of Vertex AI: requests that are tried again, errors of one line."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from launchers.vertex.client.kind import CUSTOM, Kind, VertexJob
 from launchers.vertex.client.library import aiplatform, auth_exceptions, exceptions
 from launchers.vertex.client.patience import tries
 from launchers.vertex.client.refusals import is_broken, is_quota, refused, why
@@ -23,7 +24,7 @@ class UnansweredError(QcnnError):
 
 
 class Api:
-    """Custom jobs of one place. Requests may be made by several threads.
+    """The jobs of one kind in a place. Requests may be made by several threads.
 
     Every request but `create` is tried again with backoff and jitter while the server is busy, broken or gone, for as
     long as `patience` says: seconds at first, minutes once it has answered anything.
@@ -33,11 +34,13 @@ class Api:
         RetryableError: it did not answer for as long as that.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, kind: Kind = CUSTOM) -> None:
         self.place = place
+        self.kind = kind
         self._answered = False
         try:
-            self._client = aiplatform.JobServiceClient(client_options={"api_endpoint": place.endpoint})
+            # One method for each kind, of the same form.
+            self._client: Any = aiplatform.JobServiceClient(client_options={"api_endpoint": place.endpoint})
         except auth_exceptions.GoogleAuthError as error:
             raise refused(error, "log in", str(place.parent)) from None
 
@@ -45,25 +48,25 @@ class Api:
         """Close the connection."""
         self._client.transport.close()
 
-    def find(self, selector: str) -> list[aiplatform.CustomJob]:
+    def find(self, selector: str) -> list[VertexJob]:
         """Return the jobs that match a filter, as of labels: labels.qcnn_job=NAME."""
-        request = aiplatform.ListCustomJobsRequest(parent=self.place.parent, filter=selector)
-        return self._tried(
-            "list custom jobs", lambda: list(self._client.list_custom_jobs(request, retry=None, timeout=_SECONDS))
-        )
+        request = self.kind.request("List")(parent=self.place.parent, filter=selector)
+        listed = self._method("list", "s")
+        return self._tried(f"list {self.kind.word}s", lambda: list(listed(request, retry=None, timeout=_SECONDS)))
 
-    def get(self, name: str) -> aiplatform.CustomJob | None:
+    def get(self, name: str) -> VertexJob | None:
         """Return a job by its resource name, None if there is none."""
 
-        def once() -> aiplatform.CustomJob | None:
+        def once() -> VertexJob | None:
             try:
-                return self._client.get_custom_job(name=name, retry=None, timeout=_SECONDS)
+                found: VertexJob = self._method("get")(name=name, retry=None, timeout=_SECONDS)
+                return found
             except exceptions.NotFound:
                 return None
 
-        return self._tried("get a custom job", once)
+        return self._tried(f"get a {self.kind.word}", once)
 
-    def create(self, job: aiplatform.CustomJob) -> aiplatform.CustomJob:
+    def create(self, job: VertexJob) -> VertexJob:
         """Create a job and return it. This is not tried again, since every request makes a job of its own.
 
         Raises:
@@ -71,15 +74,14 @@ class Api:
             UnansweredError: it may be there, or may be soon.
         """
         try:
-            created = self._client.create_custom_job(
-                parent=self.place.parent, custom_job=job, retry=None, timeout=_SECONDS
-            )
+            given = {"parent": self.place.parent, self.kind.field: job}
+            created: VertexJob = self._method("create")(**given, retry=None, timeout=_SECONDS)
         except (exceptions.GoogleAPIError, auth_exceptions.GoogleAuthError, OSError) as error:
             if is_quota(error):
                 raise QuotaError(f"quota: none is left ({why(error)}). Given: {self.place.parent}") from None
             if is_broken(error):
-                raise UnansweredError(f"create a custom job: no answer ({why(error)})") from None
-            raise refused(error, "create custom jobs", self.place.parent) from None
+                raise UnansweredError(f"create a {self.kind.word}: no answer ({why(error)})") from None
+            raise refused(error, f"create {self.kind.word}s", self.place.parent) from None
         self._answered = True
         return created
 
@@ -88,11 +90,15 @@ class Api:
 
         def once() -> None:
             try:
-                self._client.cancel_custom_job(name=name, retry=None, timeout=_SECONDS)
+                self._method("cancel")(name=name, retry=None, timeout=_SECONDS)
             except (exceptions.NotFound, exceptions.FailedPrecondition):
                 return
 
-        self._tried("cancel a custom job", once)
+        self._tried(f"cancel a {self.kind.word}", once)
+
+    def _method(self, action: str, ending: str = "") -> Callable[..., Any]:
+        method: Callable[..., Any] = getattr(self._client, f"{action}_{self.kind.field}{ending}")
+        return method
 
     def _tried(self, action: str, once: Callable[[], Result]) -> Result:
         try:

@@ -1,5 +1,6 @@
 """Runs on the local Vertex AI, as a user submits them, looks at them and ends them."""
 
+import csv
 import json
 import posixpath
 import re
@@ -16,8 +17,10 @@ from tests.board import opened
 from tests.cli.conftest import Typed
 from tests.cli.vertex.packages import FOREVER, two_steps
 from tests.vertex.clients import jobs, python_pool
+from tests.vertex.server.job_run import SUCCEEDED
 from tests.vertex.server.pipelines.jobs import CANCELLED, RUNNING
 from tests.vertex.server.vertex import Vertex
+from trainer.storage.copies import local_copy
 
 _TARGET = ("--target", "vertex")
 _SMALL = ("--qubits", "4", "--rounds", "10", "--batch-size", "8", "--epochs", "2", "--starts", "1")
@@ -195,6 +198,36 @@ def test_a_study_trains_its_trials_and_evaluates_the_best(vertex: Vertex, on_ver
     assert {"train: succeeded", "train 2: succeeded", "select-best: succeeded"} <= set(lines)
     (row,) = _compared(on_vertex)
     assert row["mse"] > 0
+
+
+@pytest.mark.long
+def test_a_tuner_chooses_the_trials_and_the_best_is_evaluated(
+    vertex: Vertex, on_vertex: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", vertex.environment["STORAGE_EMULATOR_HOST"])
+    words = ("--pipeline-root", f"gs://{vertex.bucket}/runs", "--experiment", "papers", "--wait", *_SMALL)
+    searched = ("--range", "learning_rate=0.0001:0.05:log", "--grid", "hidden_units=4,8", "--random", "3")
+    code, out, err = on_vertex("study", *_TARGET, "--tuner", "vizier", *words, *searched)
+    assert code == 0, out + err
+    (job,) = vertex.state.all(v1.HyperparameterTuningJob)
+    assert (job.state, job.max_trial_count, job.parallel_trial_count) == (SUCCEEDED, 3, 2)
+    (run,) = _runs(vertex)
+    tuned = next(task for task in run.job_detail.task_details if task.task_name == "tune")
+    training, table = (tuned.outputs[name].artifacts[0] for name in ("training", "results"))
+    losses = {trial.id: trial.final_measurement.metrics[0].value for trial in job.trials}
+    best = min(losses, key=losses.__getitem__)
+    assert training.uri.endswith(f"/{best}/checkpoints")
+    with local_copy(posixpath.dirname(table.uri)) as folder:
+        rows = list(csv.DictReader((folder / "results.csv").read_text().splitlines()))
+    assert [row["trial"] for row in rows if row["chosen"] == "best"] == [str(int(best) - 1)]
+    assert [float(row["val_loss"]) for row in rows] == pytest.approx(list(losses.values()))
+    for row, trial in zip(rows, job.trials, strict=True):
+        given = {each.parameter_id: float(each.value) for each in trial.parameters}
+        assert given == {name: pytest.approx(float(row[name])) for name in ("learning_rate", "hidden_units")}
+    code, out, _ = on_vertex("logs", run.name.rpartition("/")[2], *_TARGET)
+    assert re.search(r"^\[tune\] trial 3 \(.*learning_rate 0\.\d+.*\) has ended: val_loss \d\.\d{4}$", out, re.M)
+    (compared,) = _compared(on_vertex)
+    assert compared["mse"] > 0
 
 
 def _compared(on_vertex: Typed) -> list[dict[str, Any]]:

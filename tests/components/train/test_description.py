@@ -47,7 +47,7 @@ def test_what_is_written_lies_in_a_folder_named_by_the_job(output: str) -> None:
     place = f"{output.rstrip('/')}/{job['metadata']['name']}"
     assert read.outputs(job) == {name: f"{place}/{name}" for name in ("training", "logs", "model")}
     told = {flag: word.replace("$(QCNN_JOB)", job["metadata"]["name"]) for flag, word in _given(described).items()}
-    assert [told[flag] for flag in ("--workdir", "--logs", "--model")] == list(read.outputs(job).values())
+    assert [told[flag] for flag in ("--workdir", "--logs", "--export")] == list(read.outputs(job).values())
     assert job["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 3
 
 

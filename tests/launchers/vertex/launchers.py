@@ -23,6 +23,9 @@ from launchers.vertex import create_or_adopt
 from launchers.vertex.custom_job import custom_job
 from launchers.vertex.launch import launch
 from launchers.vertex.place import Place, endpoint_of
+from launchers.vertex.tuning.job import tuning_job
+from launchers.vertex.tuning.study import Bounds, Study
+from launchers.vertex.tuning.trials import TrialNews
 from trainer.startup import one_line_errors
 
 given = json.loads(sys.argv[1])
@@ -35,7 +38,13 @@ with one_line_errors():
     )
     create_or_adopt._SECONDS = given["patience"]
     made = custom_job(job, Identity(given["run"], "train"), place)
-    launch(made, place, restarts=job.restarts, pending_seconds=given["pending_seconds"])
+    how = {"restarts": job.restarts, "pending_seconds": given["pending_seconds"]}
+    if given["trials"]:
+        rates = Bounds("learning_rate", 0.001, 0.1, whole=False, by_logarithm=True)
+        study = Study([rates], "val_loss", given["trials"], parallel=2, stopping="none", best_report=False)
+        launch(tuning_job(made, study), place, news=TrialNews, **how)
+    else:
+        launch(made, place, **how)
 """
 
 
@@ -92,8 +101,12 @@ class Launcher:
 def launched(
     server: Vertex, program: str, environment: Mapping[str, str] | None = None, **given: Any
 ) -> Iterator[Launcher]:
-    """Yield a launcher of a training whose processes run a program; in the end it is killed, if it still runs."""
-    defaults = {"workers": 1, "restarts": 1, "pod": {}, "run": "run-1", "pending_seconds": 60, "patience": 60}
+    """Yield a launcher of a training whose processes run a program; in the end it is killed, if it still runs.
+
+    With `trials`, it is a search of so many, which run the program.
+    """
+    defaults = {"workers": 1, "restarts": 1, "pod": {}, "run": "run-1", "trials": 0}
+    defaults |= {"pending_seconds": 60, "patience": 60}
     place = {"project": server.project, "location": server.location, "bucket": server.bucket}
     argument = json.dumps({**defaults, **place, "program": program, **given})
     process = subprocess.Popen(

@@ -23,7 +23,7 @@ def _job(state: str) -> Attempt:
 
 def test_time_without_machines_counts_from_the_first_that_was_missing() -> None:
     clock = _Clock()
-    room = Room(60, clock)
+    room = Room(60, "custom job", clock)
     room.missing("no quota", "run-1")
     clock.now = 30
     room.see(_job("QUEUED"))
@@ -38,7 +38,7 @@ def test_time_without_machines_counts_from_the_first_that_was_missing() -> None:
 
 def test_a_job_that_ran_has_its_time_anew() -> None:
     clock = _Clock()
-    room = Room(60, clock)
+    room = Room(60, "custom job", clock)
     room.see(_job("PENDING"))
     clock.now = 50
     room.see(_job("RUNNING"))

@@ -1,0 +1,1 @@
+"""Check a search that a tuner goes through."""

@@ -1,0 +1,1 @@
+"""Have the tuner of Vertex AI go through a search."""

@@ -1,0 +1,113 @@
+"""What the tune step does: one tuning job for one search of one run."""
+
+import contextlib
+import json
+import logging
+import os
+import posixpath
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from components.select_best.step import select_best
+from components.train.description import vertex_trial
+from components.train.vertex.step import run_of
+from components.tune.space import parameters
+from launchers.naming import Identity
+from launchers.pod import pod_settings
+from launchers.vertex.client.api import Api
+from launchers.vertex.client.kind import TUNING
+from launchers.vertex.custom_job import custom_job, outputs
+from launchers.vertex.launch import launch
+from launchers.vertex.place import Place, endpoint_of
+from launchers.vertex.tuning.job import tuning_job
+from launchers.vertex.tuning.study import Study
+from launchers.vertex.tuning.trials import TrialNews, Tried, tried
+from trainer.config import from_json
+from trainer.errors import ArtifactError, RetryableError
+from trainer.provenance import provenance
+from trainer.startup import one_line_errors
+from trainer.storage.copies import local_copy
+from trainer.study.failures import save_failure
+from trainer.study.search import search_from_mapping
+from trainer.study.trials import FailedTrial
+from trainer.study.tuning import shared_experiment
+from trainer.surroundings import METRIC
+
+logger = logging.getLogger("qcnn")
+
+_TASK = "tune"
+# Of a trial's folder below that of its job (google.cloud.aiplatform_v1, CustomJobSpec.base_output_directory).
+_TRAINING, _LOGS = "checkpoints", "logs"
+
+
+def tune(
+    experiment: Mapping[str, Any],
+    search: Mapping[str, Any],
+    how: tuple[int, str],
+    pod: str,
+    place: tuple[str, str],
+    dataset: str,
+    training: str,
+    table: tuple[str, str],
+) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
+    """Have the tuner go through a search; return where the best trial's training and logs are, and two metadata.
+
+    The first metadata are those of both, the others of the table, which is written to two paths, as CSV and as a page.
+    `how` is how many trials are trained at the same time, and by which rule one is ended early. All else is as the
+    train step has it: `pod` are the settings of processes as JSON, `place` is the run's own project and location,
+    `training` the address that Vertex AI gives this task for its output.
+    """
+    with one_line_errors():
+        searched = search_from_mapping(search)
+        shared = shared_experiment(experiment, searched)
+        run_folder, run = run_of(training)
+        at = Place(*place, endpoint_of(os.environ))
+        job = vertex_trial(experiment, run_folder, pod_settings(json.loads(pod)), dataset)
+        trial = custom_job(job, Identity(run, _TASK), at)
+        study = Study(
+            parameters(searched),
+            METRIC,
+            searched.random,
+            parallel=how[0],
+            stopping=how[1],
+            best_report=shared.options.weights != "last",
+        )
+        folder = posixpath.dirname(outputs(job, trial)["training"])
+        logger.info("the trials write to %s", folder)
+        found = launch(tuning_job(trial, study), at, restarts=job.restarts, news=TrialNews)
+        trials = _tried(at, found.name)
+    text = json.dumps(dict(experiment))
+    with contextlib.ExitStack() as stack:
+        with one_line_errors():
+            folders = [stack.enter_context(_training(each, folder, text)) for each in trials]
+        best = select_best([str(each) for each in folders], *table)
+    chosen = trials[best]
+    with one_line_errors():
+        metadata = provenance(from_json(text, chosen.words))
+    of_trial = posixpath.join(folder, chosen.id)
+    counted = {"trials": len(trials), "best": best}
+    return posixpath.join(of_trial, _TRAINING), posixpath.join(of_trial, _LOGS), metadata, counted
+
+
+def _tried(place: Place, job: str) -> Sequence[Tried]:
+    with contextlib.closing(Api(place, TUNING)) as api:
+        found = api.get(job)
+    if found is None:
+        raise RetryableError(f"tuning job: it was deleted before its trials were read. Given: {job}")
+    if trials := tried(found):
+        return trials
+    raise ArtifactError(f"tuning job: has no trial. Given: {job}")
+
+
+@contextlib.contextmanager
+def _training(trial: Tried, folder: str, experiment: str) -> Iterator[Path]:
+    """Yield a local folder with what a trial has left, or with why it failed."""
+    if not trial.failure:
+        with local_copy(posixpath.join(folder, trial.id, _TRAINING)) as copied:
+            yield copied
+        return
+    with tempfile.TemporaryDirectory(prefix="qcnn-") as empty:
+        save_failure(FailedTrial(from_json(experiment, trial.words), trial.failure), Path(empty))
+        yield Path(empty)

@@ -1,0 +1,1 @@
+"""A search whose trials Vertex AI chooses: a hyperparameter tuning job."""
