@@ -1,4 +1,4 @@
-"""qcnn delete --target vertex: runs that have ended, with the custom jobs of their trainings."""
+"""qcnn delete --target vertex: runs that have ended, with the jobs of their trainings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from tabulate import tabulate
 
 from cli.confirmation import check_one_given, confirm
-from cli.vertex.service import custom_jobs
+from cli.vertex.service import trainings
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.service.messages import id_of
 from cli.vertex.service.runs import ENDED, find_run, list_runs, state_of
@@ -18,7 +18,9 @@ from launchers.vertex.place import Place
 from trainer.errors import ConfigError
 
 if TYPE_CHECKING:
-    from google.cloud.aiplatform_v1 import CustomJob, PipelineJob
+    from google.cloud.aiplatform_v1 import PipelineJob
+
+    from cli.vertex.service.trainings import TrainingJob
 
 
 @click.command()
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 @place_options
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 def delete(names: tuple[str, ...], experiment: str | None, of_all: bool, place: Place, yes: bool) -> None:
-    """Show runs, by their ids or names, with the custom jobs of their trainings, and delete them.
+    """Show runs, by their ids or names, with the jobs of their trainings, and delete them.
 
     What they have written stays. A run that has not ended is refused: `qcnn terminate` ends it.
     """
@@ -37,19 +39,19 @@ def delete(names: tuple[str, ...], experiment: str | None, of_all: bool, place: 
     runs = [find_run(vertex, name) for name in names] if names else list_runs(vertex, experiment)
     if alive := [id_of(run) for run in runs if state_of(run) not in ENDED]:
         raise ConfigError(f"delete: the run has not ended; qcnn terminate ends it. Given: {', '.join(alive)}")
-    jobs = [job for run in runs for job in custom_jobs.list_jobs(vertex, id_of(run))]
+    jobs = [job for run in runs for job in trainings.with_searches(vertex, id_of(run))]
     if not runs:
         click.echo(f"nothing to delete in {place.project} in {place.location}")
         return
     click.echo(_table(runs, jobs))
     confirm(len(runs) + len(jobs), yes)
-    custom_jobs.delete(vertex, jobs)
+    trainings.delete(vertex, jobs)
     for run in runs:
         vertex.delete("PipelineService.delete_pipeline_job", run.name)
     click.echo("deleted")
 
 
-def _table(runs: Sequence[PipelineJob], jobs: Sequence[CustomJob]) -> str:
+def _table(runs: Sequence[PipelineJob], jobs: Sequence[TrainingJob]) -> str:
     rows = [("run", id_of(run), run.display_name, state_of(run).lower()) for run in runs]
-    rows += [("custom job", id_of(job), job.display_name, job_states.state_of(job).lower()) for job in jobs]
+    rows += [(trainings.word_of(job), id_of(job), job.display_name, job_states.state_of(job).lower()) for job in jobs]
     return tabulate(rows, headers=("kind", "id", "name", "state"), disable_numparse=True)

@@ -1,4 +1,4 @@
-"""Ends a run of Vertex AI, and the custom jobs of its trainings."""
+"""Ends a run of Vertex AI, and the jobs of its trainings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cli.vertex.follow import follow
-from cli.vertex.service import custom_jobs
+from cli.vertex.service import trainings
 from cli.vertex.service.connection import Vertex
 from cli.vertex.service.messages import id_of
 from cli.vertex.service.runs import ENDED, state_of
@@ -18,9 +18,9 @@ PATIENCE = 120.0
 
 
 def end_run(vertex: Vertex, run: PipelineJob, say: Callable[[str], None], seconds: float = PATIENCE) -> str:
-    """Cancel a run and its custom jobs, and wait for its end at most `seconds`; report each of these through `say`.
+    """Cancel a run and the jobs that train for it, and wait for its end at most `seconds`; each is reported to `say`.
 
-    Training costs most, so custom jobs are cancelled before the wait. They are cancelled once more after it, because a
+    Training costs most, so these jobs are cancelled before the wait. They are cancelled once more after it, because a
     step that was still running may have created one. Returns one line with the state if the run has not ended, else an
     empty text.
 
@@ -44,5 +44,5 @@ def end_run(vertex: Vertex, run: PipelineJob, say: Callable[[str], None], second
 
 
 def _cancel_jobs(vertex: Vertex, run: str, say: Callable[[str], None]) -> None:
-    if names := custom_jobs.cancel(vertex, custom_jobs.list_jobs(vertex, run)):
-        say(f"custom job {', '.join(names)} cancelled")
+    if names := trainings.cancel(vertex, trainings.with_searches(vertex, run)):
+        say(f"{', '.join(names)} cancelled")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.vertex.follow import check_succeeded
-from cli.vertex.service import custom_jobs
+from cli.vertex.service import trainings
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.service.log_lines import Jobs, Reader, show
 from cli.vertex.service.messages import id_of
@@ -52,8 +52,8 @@ def _jobs(vertex: Vertex, run: PipelineJob) -> Jobs:
         for job in (*of_task.failed_main_jobs, of_task.main_job):
             if job:
                 found[job.rpartition("/")[2]] = (task.create_time, functools.partial(_step_name, step))
-    trainings = custom_jobs.list_jobs(vertex, id_of(run))
-    return found | {id_of(job): (job.create_time, process_name) for job in trainings}
+    of_training = trainings.list_jobs(vertex, id_of(run))
+    return found | {id_of(job): (job.create_time, process_name) for job in of_training}
 
 
 def _step_name(step: str, replica: str) -> str:

@@ -10,7 +10,7 @@ from tabulate import tabulate
 
 from cli.durations import in_two_units
 from cli.options.status import form_option
-from cli.vertex.service import custom_jobs
+from cli.vertex.service import trainings
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.service.messages import age_of, id_of, seconds_of
 from cli.vertex.service.runs import EXPERIMENT_LABEL, find_run, list_runs, state_of, steps_in, tasks_of
@@ -37,7 +37,7 @@ def status(name: str | None, experiment: str | None, form: str, place: Place) ->
     runs = [find_run(vertex, name)] if name else list_runs(vertex, experiment)
     described = [_described(run) for run in runs]
     steps = [_step(step, task) for step, task in tasks_of(runs[0], steps_in(runs[0])).items()] if name else []
-    jobs = [_job(job) for job in custom_jobs.list_jobs(vertex, id_of(runs[0]))] if name else []
+    jobs = [_job(job) for job in trainings.list_jobs(vertex, id_of(runs[0]))] if name else []
     if form == "json":
         click.echo(json.dumps(described[0] | {"steps": steps, "jobs": jobs} if name else described))
     elif not runs:

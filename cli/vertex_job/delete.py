@@ -9,7 +9,7 @@ import click
 from tabulate import tabulate
 
 from cli.confirmation import check_one_given, confirm
-from cli.vertex.service import custom_jobs, runs
+from cli.vertex.service import runs, trainings
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.service.messages import id_of
 from cli.vertex.service.refusals import NotFoundError
@@ -18,7 +18,7 @@ from launchers.vertex.place import Place
 from launchers.vertex.states import state_of
 
 if TYPE_CHECKING:
-    from google.cloud.aiplatform_v1 import CustomJob
+    from cli.vertex.service.trainings import TrainingJob
 
 
 @click.command()
@@ -43,20 +43,20 @@ def delete(names: tuple[str, ...], run: str | None, orphans: bool, of_all: bool,
     confirm(len(chosen), yes)
     # A run may have begun meanwhile.
     still = {job.name for job in (_chosen(vertex, (), None, orphans=True) if orphans else chosen)}
-    custom_jobs.delete(vertex, [job for job in chosen if job.name in still])
+    trainings.delete(vertex, [job for job in chosen if job.name in still])
     click.echo("deleted")
 
 
-def _chosen(vertex: Vertex, names: Sequence[str], run: str | None, *, orphans: bool) -> Sequence[CustomJob]:
+def _chosen(vertex: Vertex, names: Sequence[str], run: str | None, *, orphans: bool) -> Sequence[TrainingJob]:
     """Return the jobs with these names, those of a run, the orphans, or all."""
     if names:
-        return [custom_jobs.find_job(vertex, name) for name in names]
-    known = custom_jobs.list_jobs(vertex, run)
+        return [trainings.find_job(vertex, name) for name in names]
+    known = trainings.with_searches(vertex, run)
     if not orphans:
         return known
     # Whoever submitted them, so by their ids: only what qcnn has submitted has its label.
-    states = {name: _state(vertex, name) for name in {custom_jobs.run_of(job) for job in known}}
-    return [job for job in known if custom_jobs.is_orphan(job, states[custom_jobs.run_of(job)])]
+    states = {name: _state(vertex, name) for name in {trainings.run_of(job) for job in known}}
+    return [job for job in known if trainings.is_orphan(job, states[trainings.run_of(job)])]
 
 
 def _state(vertex: Vertex, run: str) -> str | None:
@@ -67,6 +67,6 @@ def _state(vertex: Vertex, run: str) -> str | None:
         return None
 
 
-def _table(chosen: Sequence[CustomJob]) -> str:
-    rows = [(id_of(job), job.display_name, custom_jobs.run_of(job), state_of(job).lower()) for job in chosen]
+def _table(chosen: Sequence[TrainingJob]) -> str:
+    rows = [(id_of(job), job.display_name, trainings.run_of(job), state_of(job).lower()) for job in chosen]
     return tabulate(rows, headers=("id", "job", "run", "state"), disable_numparse=True)

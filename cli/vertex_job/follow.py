@@ -8,9 +8,9 @@ import click
 
 from cli.errors import StepError
 from cli.vertex.service.connection import Vertex
-from cli.vertex.service.custom_jobs import get_job
 from cli.vertex.service.log_lines import Jobs, Reader, show
 from cli.vertex.service.messages import id_of
+from cli.vertex.service.trainings import get_job
 from launchers.vertex.states import ENDED, state_of
 from trainer.errors import one_line
 from trainer.startup import terminated_as_interrupt

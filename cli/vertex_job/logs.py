@@ -3,9 +3,9 @@
 import click
 
 from cli.vertex.service.connection import Vertex, place_options
-from cli.vertex.service.custom_jobs import find_job
 from cli.vertex.service.log_lines import Reader, show
 from cli.vertex.service.messages import id_of
+from cli.vertex.service.trainings import find_job
 from cli.vertex_job.follow import follow, lines_of
 from launchers.vertex.place import Place
 

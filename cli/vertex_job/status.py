@@ -11,8 +11,8 @@ from tabulate import tabulate
 from cli.durations import in_two_units
 from cli.options.status import form_option
 from cli.vertex.service.connection import Vertex, place_options
-from cli.vertex.service.custom_jobs import find_job, list_jobs, run_of
 from cli.vertex.service.messages import age_of, id_of, seconds_of
+from cli.vertex.service.trainings import find_job, list_jobs, run_of
 from launchers.vertex.console import job_page
 from launchers.vertex.place import Place
 from launchers.vertex.states import state_of

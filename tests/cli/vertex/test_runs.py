@@ -114,16 +114,32 @@ def test_a_run_that_is_terminated_takes_its_trainings_along(vertex: Vertex, on_v
             job_spec={"worker_pool_specs": [python_pool("import time\nwhile True: time.sleep(60)")]},
         ),
     )
+    search = jobs(vertex).create_hyperparameter_tuning_job(
+        parent=vertex.parent,
+        hyperparameter_tuning_job=v1.HyperparameterTuningJob(
+            display_name="search",
+            labels={JOB_LABEL: "search", RUN_LABEL: run_label(identity), TASK_LABEL: "tune"},
+            study_spec={
+                "metrics": [{"metric_id": "val_loss", "goal": "MINIMIZE"}],
+                "parameters": [{"parameter_id": "seed", "integer_value_spec": {"min_value": 1, "max_value": 5}}],
+            },
+            max_trial_count=5,
+            parallel_trial_count=1,
+            trial_job_spec=training.job_spec,
+        ),
+    )
     vertex.until_pipeline(run.name, RUNNING)
     code, out, err = on_vertex("delete", "--experiment", "papers", "--yes", *_TARGET)
     assert (code, out) == (2, "")
     assert err == f"error: delete: the run has not ended; qcnn terminate ends it. Given: {identity}\n"
     code, out, err = on_vertex("terminate", identity, *_TARGET)
     assert (code, err) == (0, "")
-    assert out.startswith("custom job training cancelled\n")
+    assert re.match("tuning job search, custom job training(, custom job search-trial-1)? cancelled\n", out)
     assert out.endswith(f"run {identity} is terminated\n")
     assert vertex.until_pipeline(run.name, CANCELLED).state == CANCELLED
     assert vertex.state.copy(v1.CustomJob, training.name).state == v1.JobState.JOB_STATE_CANCELLED
+    assert vertex.until_tuning(search.name, v1.JobState.JOB_STATE_CANCELLED)
+    assert len(vertex.state.all(v1.CustomJob)) <= 4
     code, out, err = on_vertex("terminate", identity, *_TARGET)
     assert (code, out, err) == (0, f"run {identity} had ended before: cancelled\n", "")
 

@@ -28,12 +28,14 @@ _CANCELLED, _INTERNAL = 1, 13
 
 
 class TuningJobs:
-    """Creates, lists, runs, cancels and deletes tuning jobs; early stopping is accepted, and nothing is stopped."""
+    """Creates, lists, runs, cancels and deletes tuning jobs; trials are stopped early where a test says so."""
 
     def __init__(self, state: State, jobs: CustomJobs, operations: Operations, folder: Path) -> None:
         self._state, self._jobs, self._operations, self._folder = state, jobs, operations, folder
         self._threads: list[threading.Thread] = []
         self._is_closed = False
+        # Custom jobs of the trials that a rule has ended.
+        self._stopped: set[str] = set()
 
     def handlers(self) -> dict[str, Handler]:
         """Return the handlers of the service."""
@@ -45,6 +47,15 @@ class TuningJobs:
             "JobService/CancelHyperparameterTuningJob": self._cancel,
             "JobService/DeleteHyperparameterTuningJob": self._delete,
         }
+
+    def stop(self, job: str, trial: str) -> None:
+        """End a trial early, as a rule would that finds it too bad."""
+        with self._state.changed:
+            (found,) = (each for each in self._state.get(v1.HyperparameterTuningJob, job).trials if each.id == trial)
+            found.state = _state("STOPPING")
+            self._stopped.add(found.custom_job)
+            self._state.changed.notify_all()
+        self._jobs.cancel(found.custom_job)
 
     def close(self) -> None:
         """Begin no further trial, and wait for those that run; their custom jobs have been ended."""
@@ -110,7 +121,7 @@ class TuningJobs:
         measurements = _measurements(file, job.study_spec)
         trial.measurements = measurements
         trial.end_time = datetime.datetime.now(datetime.timezone.utc)
-        if ended.state == job_run.SUCCEEDED and measurements:
+        if (ended.state == job_run.SUCCEEDED or ended.name in self._stopped) and measurements:
             trial.state, trial.final_measurement = _state("SUCCEEDED"), _chosen(measurements, job.study_spec)
         else:
             trial.state = _state("INFEASIBLE")

@@ -61,6 +61,16 @@ def test_a_creation_whose_answer_is_lost_makes_no_second_search(vertex: Vertex) 
 
 
 @pytest.mark.long
+def test_a_trial_that_is_stopped_early_has_its_last_loss(vertex: Vertex) -> None:
+    with launched(vertex, f"{_TRIAL}\nprint('reported', flush=True)\n{_FOREVER}", trials=1) as launcher:
+        (trial,) = vertex.state.until(lambda: next((job.trials for job in _jobs(vertex) if job.trials), None))
+        vertex.until_line(trial.custom_job, "workerpool0-0", "reported")
+        vertex.tuning.stop(_jobs(vertex)[0].name, "1")
+        assert launcher.end() == 0, launcher.lines
+    assert any(line.startswith("trial 1 (") and "has ended: val_loss" in line for line in launcher.lines)
+
+
+@pytest.mark.long
 def test_where_every_trial_fails_there_is_one_line_and_no_second_search(vertex: Vertex) -> None:
     with launched(vertex, "raise SystemExit(2)", trials=2) as launcher:
         assert launcher.end() == 2

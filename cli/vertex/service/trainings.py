@@ -1,11 +1,11 @@
-"""Custom jobs that qcnn made on Vertex AI: found by their labels, and ended."""
+"""Jobs that qcnn made on Vertex AI, custom jobs and tuning jobs: found by their labels, and ended."""
 
 from __future__ import annotations
 
 import contextlib
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cli.errors import UnavailableError
 from cli.following import INTERVAL
@@ -16,10 +16,18 @@ from launchers.naming import run_label
 from launchers.vertex.states import ENDED, state_of
 
 if TYPE_CHECKING:
-    from google.cloud.aiplatform_v1 import CustomJob
+    from google.cloud.aiplatform_v1 import CustomJob, HyperparameterTuningJob
+
+    TrainingJob = CustomJob | HyperparameterTuningJob
 
 # The task of a job that is submitted without a pipeline.
 ALONE = "job"
+# What the client library calls each kind, what people do, and what says which processes it runs; by the part of a job's
+# name that tells its kind.
+_KINDS = {
+    "customJobs": ("custom_job", "custom job", "job_spec"),
+    "hyperparameterTuningJobs": ("hyperparameter_tuning_job", "tuning job", "trial_job_spec"),
+}
 # Seconds in which a job that is cancelled ends.
 _PATIENCE = 120.0
 
@@ -30,11 +38,33 @@ def list_jobs(vertex: Vertex, run: str | None = None) -> Sequence[CustomJob]:
     Raises:
         BackendError: Vertex AI refuses, or does not answer.
     """
+    return _listed(vertex, "customJobs", run)
+
+
+def with_searches(vertex: Vertex, run: str | None = None) -> Sequence[TrainingJob]:
+    """Return all jobs of ours, or those of a run: tuning jobs, and after them custom jobs, those of trials among them.
+
+    Raises:
+        BackendError: Vertex AI refuses, or does not answer.
+    """
+    return [*_listed(vertex, "hyperparameterTuningJobs", run), *_listed(vertex, "customJobs", run)]
+
+
+def word_of(job: TrainingJob) -> str:
+    """Return what people call a job of this kind."""
+    return _kind(job)[1]
+
+
+def _listed(vertex: Vertex, kind: str, run: str | None) -> list[Any]:
     from launchers.vertex.custom_job import RUN_LABEL
 
     filtered = f'labels.{RUN_LABEL}="{run_label(run)}"' if run else f"labels.{RUN_LABEL}:*"
-    found = vertex.pages("JobService.list_custom_jobs", filter=filtered)
+    found = vertex.pages(f"JobService.list_{_KINDS[kind][0]}s", filter=filtered)
     return sorted(found, key=lambda job: (job.create_time, job.name))
+
+
+def _kind(job: TrainingJob) -> tuple[str, str, str]:
+    return _KINDS[job.name.split("/")[-2]]
 
 
 def get_job(vertex: Vertex, identity: str) -> CustomJob:
@@ -60,7 +90,7 @@ def find_job(vertex: Vertex, name: str) -> CustomJob:
     return found[-1]
 
 
-def is_orphan(job: CustomJob, run: str | None) -> bool:
+def is_orphan(job: TrainingJob, run: str | None) -> bool:
     """Whether nobody follows a job any more, by the state of its run, None for one that is gone.
 
     That is so where the run is gone, or has ended before the job. A job that was submitted alone has no run.
@@ -72,16 +102,17 @@ def is_orphan(job: CustomJob, run: str | None) -> bool:
     return run is None or (run in ENDED and state_of(job) not in ENDED)
 
 
-def run_of(job: CustomJob) -> str:
+def run_of(job: TrainingJob) -> str:
     """Return the full name of the run that a job belongs to, which a label does not hold; empty if it does not say."""
     from launchers.vertex.custom_job import RUN_VARIABLE
 
-    variables = [each for pool in job.job_spec.worker_pool_specs for each in pool.container_spec.env]
+    processes = getattr(job, _kind(job)[2])
+    variables = [each for pool in processes.worker_pool_specs for each in pool.container_spec.env]
     return next((str(each.value) for each in variables if each.name == RUN_VARIABLE), "")
 
 
-def cancel(vertex: Vertex, jobs: Sequence[CustomJob]) -> list[str]:
-    """Cancel those of the jobs that have not ended; return their names.
+def cancel(vertex: Vertex, jobs: Sequence[TrainingJob]) -> list[str]:
+    """Cancel those of the jobs that have not ended; return what they are called.
 
     Raises:
         BackendError: Vertex AI refuses, or does not answer.
@@ -90,11 +121,11 @@ def cancel(vertex: Vertex, jobs: Sequence[CustomJob]) -> list[str]:
     for job in alive:
         # It may have ended, or have been deleted, meanwhile.
         with contextlib.suppress(NotFoundError):
-            vertex.ask("JobService.cancel_custom_job", name=job.name)
-    return [job.display_name for job in alive]
+            vertex.ask(f"JobService.cancel_{_kind(job)[0]}", name=job.name)
+    return [f"{word_of(job)} {job.display_name}" for job in alive]
 
 
-def delete(vertex: Vertex, jobs: Sequence[CustomJob]) -> None:
+def delete(vertex: Vertex, jobs: Sequence[TrainingJob]) -> None:
     """Delete jobs; those that have not ended are cancelled first, and waited for.
 
     Raises:
@@ -104,12 +135,12 @@ def delete(vertex: Vertex, jobs: Sequence[CustomJob]) -> None:
     for job in jobs:
         with contextlib.suppress(NotFoundError):
             _wait(vertex, job)
-            vertex.delete("JobService.delete_custom_job", job.name)
+            vertex.delete(f"JobService.delete_{_kind(job)[0]}", job.name)
 
 
-def _wait(vertex: Vertex, job: CustomJob) -> None:
+def _wait(vertex: Vertex, job: TrainingJob) -> None:
     end = time.monotonic() + _PATIENCE
-    while state_of(vertex.ask("JobService.get_custom_job", name=job.name)) not in ENDED:
+    while state_of(vertex.ask(f"JobService.get_{_kind(job)[0]}", name=job.name)) not in ENDED:
         if time.monotonic() > end:
-            raise UnavailableError(f"custom job: it has not ended within {_PATIENCE:g} s. Given: {job.name}")
+            raise UnavailableError(f"{word_of(job)}: it has not ended within {_PATIENCE:g} s. Given: {job.name}")
         time.sleep(INTERVAL)
