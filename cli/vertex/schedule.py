@@ -12,14 +12,14 @@ from cli.errors import BackendError, UnavailableError
 from cli.options.experiment import Words, experiment_options
 from cli.options.times import unix_cron
 from cli.packages import Source, read_package, scheduled, source_options
-from cli.vertex.create_run import dry_run_option
 from cli.vertex.end_run import end_run
-from cli.vertex.request import run_request
 from cli.vertex.service.buckets import check_bucket
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.service.messages import as_json, id_of
 from cli.vertex.service.runs import ENDED, EXPERIMENT_LABEL, list_runs, state_of
-from cli.vertex.submission import Submission, submission_options
+from cli.vertex.submitting.create_run import dry_run_option
+from cli.vertex.submitting.request import run_request
+from cli.vertex.submitting.submission import Submission, submission_options
 from launchers.vertex.console import schedule_page
 from launchers.vertex.place import Place
 

@@ -6,9 +6,9 @@ from cli.options.experiment import Words, experiment_options
 from cli.options.runs import wait_option
 from cli.options.search import STUDY_HELP, SearchFlags, parallelism_option, read_study, search_options
 from cli.packages import Source, source_options, study_pipeline, tuning_pipeline
-from cli.vertex.create_run import create_run, dry_run_option
 from cli.vertex.service.connection import place_options
-from cli.vertex.submission import Submission, submission_options
+from cli.vertex.submitting.create_run import create_run, dry_run_option
+from cli.vertex.submitting.submission import Submission, submission_options
 from launchers.vertex.place import Place
 from launchers.vertex.tuning.rules import DEFAULT, RULES
 from trainer.study.search import search_from_mapping

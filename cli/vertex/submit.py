@@ -5,9 +5,9 @@ import click
 from cli.options.experiment import Words, experiment_options
 from cli.options.runs import wait_option
 from cli.packages import Source, main_pipeline, source_options
-from cli.vertex.create_run import create_run, dry_run_option
 from cli.vertex.service.connection import place_options
-from cli.vertex.submission import Submission, submission_options
+from cli.vertex.submitting.create_run import create_run, dry_run_option
+from cli.vertex.submitting.submission import Submission, submission_options
 from launchers.vertex.place import Place
 
 

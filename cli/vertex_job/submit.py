@@ -8,11 +8,11 @@ from tabulate import tabulate
 from cli.messages import shown
 from cli.options.experiment import Words, experiment_options
 from cli.options.pod import PodFlags, pod_options
-from cli.vertex.create_run import dry_run_option
 from cli.vertex.service.buckets import check_bucket
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.service.messages import as_json
 from cli.vertex.service.trainings import ALONE
+from cli.vertex.submitting.create_run import dry_run_option
 from cli.vertex_job.follow import follow
 from components.train.description import vertex_job
 from launchers.naming import Identity, check_run

@@ -34,6 +34,7 @@ from trainer.study.search import search_from_mapping
 from trainer.study.trials import FailedTrial
 from trainer.study.tuning import shared_experiment
 from trainer.surroundings import METRIC
+from trainer.training import checkpoints
 
 logger = logging.getLogger("qcnn")
 
@@ -103,11 +104,17 @@ def _tried(place: Place, job: str) -> Sequence[Tried]:
 
 @contextlib.contextmanager
 def _training(trial: Tried, folder: str, experiment: str) -> Iterator[Path]:
-    """Yield a local folder with what a trial has left, or with why it failed."""
-    if not trial.failure:
-        with local_copy(posixpath.join(folder, trial.id, _TRAINING)) as copied:
-            yield copied
-        return
-    with tempfile.TemporaryDirectory(prefix="qcnn-") as empty:
-        save_failure(FailedTrial(from_json(experiment, trial.words), trial.failure), Path(empty))
-        yield Path(empty)
+    """Yield a local folder with what a trial has left, or with why it has left nothing that can be exported."""
+    config = from_json(experiment, trial.words)
+    with contextlib.ExitStack() as stack:
+        failure = trial.failure
+        if not failure:
+            copied = stack.enter_context(local_copy(posixpath.join(folder, trial.id, _TRAINING)))
+            checkpoint = checkpoints.load_latest(copied / checkpoints.FOLDER)
+            if checkpoint and checkpoint.is_complete:
+                yield copied
+                return
+            failure = f"was stopped early, after {checkpoint.epochs if checkpoint else 0} epochs"
+        empty = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="qcnn-")))
+        save_failure(FailedTrial(config, failure), empty)
+        yield empty

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cli.messages import quiet
-from cli.vertex.submission import Submission
+from cli.vertex.submitting.submission import Submission
 from launchers.naming import slug
 from launchers.vertex.place import Place
 from trainer.errors import ConfigError, given, one_line

@@ -8,14 +8,14 @@ from tabulate import tabulate
 
 from cli.packages import Compile, Source, compiled, read_package
 from cli.vertex.follow import check_succeeded, follow
-from cli.vertex.request import run_request
 from cli.vertex.service.buckets import check_bucket
 from cli.vertex.service.connection import Vertex
 from cli.vertex.service.experiments import add_to_experiment
 from cli.vertex.service.messages import as_json, id_of
 from cli.vertex.service.refusals import AlreadyExistsError
 from cli.vertex.service.runs import get_run
-from cli.vertex.submission import Submission
+from cli.vertex.submitting.request import run_request
+from cli.vertex.submitting.submission import Submission
 from launchers.vertex.console import run_page
 from launchers.vertex.place import Place
 
