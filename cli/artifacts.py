@@ -35,6 +35,11 @@ def metrics_of(artifacts: Sequence[Artifact]) -> dict[str, float]:
     }
 
 
+def models_of(artifacts: Sequence[Artifact]) -> list[str]:
+    """Return the addresses of the models that a run has exported."""
+    return list(dict.fromkeys(artifact.uri for artifact in artifacts if artifact.type == _MODEL))
+
+
 def words_of(artifacts: Sequence[Artifact], submitted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the words of the experiment that was run, which may differ from those that were submitted.
 

@@ -29,11 +29,15 @@ TARGETS = {
     "tfjob": Target("cli.tfjob", ("submit", "status", "logs", "predict", "delete")),
     "vertex": Target(
         "cli.vertex",
-        ("submit", "study", "schedule", "compare", "tensorboard", "status", "logs", "terminate", "delete"),
+        (
+            *("submit", "study", "schedule", "compare", "tensorboard", "status", "logs", "terminate", "delete"),
+            *("deploy", "predict", "undeploy"),
+        ),
     ),
     "vertex-job": Target("cli.vertex_job", ("submit", "status", "logs", "delete")),
 }
-# Of a command that several targets have, the one where --target is not given; what is not here needs --target.
+_HERE = "local"
+# The target of a command where --target is not given; what is not here needs --target.
 _DEFAULTS = {
     "study": "local",
     "compare": "kubeflow",
@@ -43,6 +47,7 @@ _DEFAULTS = {
     "status": "tfjob",
     "logs": "tfjob",
     "delete": "tfjob",
+    "predict": "tfjob",
 }
 
 
@@ -53,11 +58,14 @@ def load_command(package: str, name: str) -> click.Command:
 
 
 def target_command(name: str, help_text: str) -> click.Command | None:
-    """Return the command of this name of the target that has one, or a choice where several have; None for none."""
+    """Return the command of this name, with a choice of the targets that have one; None where none has.
+
+    What this machine alone has needs no choice.
+    """
     names = [target for target, described in TARGETS.items() if name in described.commands]
-    if len(names) > 1:
-        return _Choice(name, help_text, names)
-    return TARGETS[names[0]].load(name) if names else None
+    if names in ([], [_HERE]):
+        return TARGETS[_HERE].load(name) if names else None
+    return _Choice(name, help_text, names)
 
 
 class _Choice(click.Command):

@@ -21,7 +21,7 @@ _SMALL = ("--qubits", "4", "--rounds", "30", "--batch-size", "16", "--epochs", "
 
 
 def main() -> None:
-    """Submit an experiment, wait for its end, and look at what it has left."""
+    """Submit an experiment, wait for its end, look at what it has left, and have it answer requests."""
     with (
         tempfile.TemporaryDirectory(prefix="qcnn-vertex-") as folder,
         contextlib.closing(Vertex(Path(folder))) as server,
@@ -41,6 +41,10 @@ def main() -> None:
         qcnn("submit", *root, *_EXPERIMENT, "--run-name", "first", "--wait", *_SMALL)
         qcnn("status", "first")
         qcnn("compare", *_EXPERIMENT)
+        qcnn("deploy", "--run", "first", "--endpoint", "readouts")
+        Path(folder, "samples.csv").write_text("qubit,angle,label\n0,0.25,1\n3,-2.5,-1\n", encoding="utf-8")
+        qcnn("predict", "--endpoint", "readouts", "--data", "samples.csv")
+        qcnn("undeploy", "readouts", "--yes")
         qcnn("delete", *_EXPERIMENT, "--yes")
 
 

@@ -24,6 +24,11 @@ def job_page(place: Place, job: str) -> str:
     return f"{_CONSOLE}/agent-platform/locations/{place.location}/training/{job}?project={place.project}"
 
 
+def endpoint_page(place: Place, endpoint: str) -> str:
+    """Return the page of an endpoint."""
+    return f"{_CONSOLE}/vertex-ai/locations/{place.location}/endpoints/{endpoint}?project={place.project}"
+
+
 def tensorboard_page(tensorboard: str, job: str) -> str:
     """Return the page of a custom job in the managed TensorBoard of a resource name, such as projects/.../123."""
     location = tensorboard.split("/")[3]

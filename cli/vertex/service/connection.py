@@ -99,18 +99,29 @@ class Vertex:
         found: list[Any] = self._tried(f"{_LOGGING}.list_log_entries", lambda call: list(call(asked)))
         return found
 
-    def finish(self, method: str, **fields: Any) -> None:
-        """Call a method whose work goes on after its answer, and wait until that is done.
+    def listed(self, method: str, **fields: Any) -> list[Any]:
+        """Return all that a list of something else than a place holds, over all its pages.
+
+        Raises:
+            BackendError: it refuses, or does not answer.
+        """
+        found: list[Any] = self._tried(method, lambda call: list(call(fields)))
+        return found
+
+    def finish(self, method: str, *, seconds: float = _WORK_SECONDS, again: bool = True, **fields: Any) -> None:
+        """Call a method whose work goes on after its answer, and wait so many seconds until that is done.
 
         Raises:
             BackendError: it refuses, or does not answer; or the work fails, or is not done in time.
         """
-        operation = self.ask(method, **fields)
+        operation = self.ask(method, again=again, **fields)
         with explained(self.place):
             try:
-                operation.result(timeout=_WORK_SECONDS)
+                operation.result(timeout=seconds)
             except concurrent.futures.TimeoutError:
-                raise UnavailableError(f"{method}: not done within {_WORK_SECONDS:g} s. Given: {fields}") from None
+                raise UnavailableError(
+                    f"{method}: not done within {seconds:g} s; it may be later. Given: {operation.operation.name}"
+                ) from None
 
     def delete(self, method: str, name: str) -> None:
         """Delete what has a name, and wait until it is gone; what is gone already is deleted.

@@ -34,8 +34,12 @@ def _ensure(vertex: Vertex, store: str, experiment: str) -> None:
     try:
         vertex.ask("MetadataService.get_metadata_store", name=store)
     except NotFoundError:
-        made = {"parent": vertex.place.parent, "metadata_store_id": "default", "metadata_store": {}}
-        vertex.finish("MetadataService.create_metadata_store", **made)
+        vertex.finish(
+            "MetadataService.create_metadata_store",
+            parent=vertex.place.parent,
+            metadata_store_id="default",
+            metadata_store={},
+        )
     try:
         context = {"display_name": experiment, **_SCHEMA}
         vertex.ask("MetadataService.create_context", parent=store, context=context, context_id=experiment)

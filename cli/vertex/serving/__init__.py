@@ -1,0 +1,1 @@
+"""Trained models that answer requests on Vertex AI: versions, endpoints, traffic, predictions."""
