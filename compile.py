@@ -1,9 +1,11 @@
 """Compile the pipelines, one YAML file per target: python compile.py [--image IMAGE] [--config FILE]."""
 
 import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import click
+from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
 from components.image import IMAGE
 from pipelines.compilation import compile_qcnn, compile_study, compile_tuning
@@ -43,8 +45,10 @@ def main(image: str, pod: Path | None, config: Path | None, address: str, button
         with_viewer = functools.partial(compile_qcnn, viewer=Viewer(address, button))
         refusals: dict[str, ConfigError] = {}
         for target_name, target in TARGETS.items():
-            of_tuner = [("tuning", compile_tuning)] if target.tuner else []
-            for name, compile_one in (("qcnn", with_viewer), ("study", compile_study), *of_tuner):
+            pipelines: dict[str, Callable[..., PipelineSpec]] = {"qcnn": with_viewer, "study": compile_study}
+            if target.tuner:
+                pipelines["tuning"] = compile_tuning
+            for name, compile_one in pipelines.items():
                 path = output / f"{name}-{target_name}.yaml"
                 try:
                     spec = compile_one(target, path, image, settings, words)
