@@ -24,7 +24,7 @@ def _type(module: str, *arguments: str) -> str:
 
 def _train(place: str, epochs: int, continue_from: str = "") -> str:
     config = from_mapping({**_WORDS, "epochs": epochs, "options": {"continue_from": continue_from}})
-    folders = {"workdir": "training", "logs": "logs", "model": "model"}
+    folders = {"workdir": "training", "logs": "logs", "export": "model"}
     words = [word for flag, name in folders.items() for word in (f"--{flag}", f"{place}/{name}")]
     return _type("trainer.worker", "--experiment", config.to_json(), "--profiler-port", "0", *words)
 
