@@ -14,6 +14,7 @@ from launchers.job import Job
 from launchers.kubernetes.api import LEASES, PODS, SERVICES, Api, Resource
 from launchers.kubernetes.identity import RUN_LABEL
 from launchers.kubernetes.pod_template import CONTAINER
+from launchers.kubernetes.refusals import NOT_FOUND, RefusedError
 from launchers.naming import Identity, run_label
 from launchers.pod import Pod
 from launchers.tfjob.kind import TFJOBS
@@ -94,9 +95,16 @@ class Launchers:
         """Delete the pod of a process of a job."""
         CoreV1Api().delete_namespaced_pod(f"{self.name(job)}-{process}", self.namespace)
 
-    def log(self, pod: dict[str, Any]) -> list[str]:
-        """Return all that a pod has printed."""
-        return [text for _, text in self.api.log(pod["metadata"]["name"], CONTAINER, "", follow=False)]
+    def kept_logs(self) -> list[list[str]]:
+        """Return all that the pods of an ended job have printed, but of those that are deleted for still running."""
+        logs = []
+        for pod in self.until(PODS, lambda pods: any(pod["status"]["phase"] == "Failed" for pod in pods)):
+            try:
+                logs.append([text for _, text in self.api.log(pod["metadata"]["name"], CONTAINER, "", follow=False)])
+            except RefusedError as error:
+                if error.status != NOT_FOUND:
+                    raise
+        return logs
 
     def until(self, resource: Resource, condition: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
         """Wait until the run's objects of a kind fulfil a condition, and return them."""

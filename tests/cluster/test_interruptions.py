@@ -24,7 +24,8 @@ from trainer.training import checkpoints
 from trainer.training.checkpoints import Checkpoint
 
 # With epochs of a second or so.
-CONFIG = from_mapping({"qubits": 4, "rounds": 4000, "batch_size": 32, "epochs": 12})
+# Epochs of more than a second: the log of a pod comes later than what it says.
+CONFIG = from_mapping({"qubits": 4, "rounds": 12_000, "batch_size": 32, "epochs": 12})
 _EPOCH = re.compile(r"\[worker 0\] epoch (\d+)/12: train_loss (\S+), val_loss (\S+),")
 # The gradient of the last Z on a pooling source is exactly zero: Adam makes drift of rounding noise.
 _SOURCES_LAST_Z = 20
@@ -76,7 +77,7 @@ def test_training_goes_on_after_a_pod_was_deleted(
     name = launchers.name(training)
     CoreV1Api().delete_namespaced_pod(f"{name}-worker-{index}", launchers.namespace)
     launcher.says(r"lost.* is started again \(1 of 3\)$")
-    launcher.says(r"\[worker 0\] continuing after epoch [34]$")
+    launcher.says(r"\[worker 0\] continuing after epoch \d+$")
     assert launcher.ends() == 0, launcher.output
     _check(launcher, _checkpoint(f"{bucket}/{name}/training"), uninterrupted)
 

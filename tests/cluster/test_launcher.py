@@ -236,7 +236,7 @@ def test_without_a_launcher_a_job_ends_for_good(launchers: Launchers) -> None:
     launcher.says("up")
     launcher.process.kill()
     launchers.until(TFJOBS, lambda jobs: any(condition(found, "Failed") for found in jobs))
-    logs = [launchers.log(pod) for pod in launchers.until(PODS, bool)]
+    logs = launchers.kept_logs()
     name = launchers.name(job(WAITER, restarts=3), policy)
     said = f"error: the launcher has not renewed its lease for 10 s; the last checkpoint counts. Given: lease {name}"
     assert any(lines[-1] == said for lines in logs), logs
