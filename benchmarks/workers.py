@@ -62,8 +62,8 @@ def train_once(words: dict[str, Any], folder: Path, core: int) -> None:
     load_tensorflow()
     from trainer import data
     from trainer.config import from_mapping
+    from trainer.distribution.roles import parse_cluster
     from trainer.training.fit import train
-    from trainer.training.roles import parse_cluster
 
     ends: list[tuple[float, float]] = []
 

@@ -65,9 +65,14 @@ def qcnn() -> None:
 
 def main() -> None:
     """Run the command line."""
+    run(qcnn)
+
+
+def run(command: click.Command) -> None:
+    """Run a command with what was typed; whatever can be expected to go wrong ends it in one line."""
     open_standard_streams()
     try:
-        qcnn.main(standalone_mode=False)
+        command.main(standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         _stop(error.format_message(), _INVALID)
     except click.ClickException as error:

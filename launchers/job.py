@@ -16,8 +16,9 @@ JOB_VARIABLE = "QCNN_JOB"
 class Job:
     """What every process runs, and how many processes each role (chief, worker, ps, evaluator) has.
 
-    All are started again up to `restarts` times when one is lost; one that gives no sign of life for
-    `hang_seconds` counts as lost. `outputs` has the address of each of `OUTPUTS` that the job writes.
+    When one is lost, up to `restarts` times, all are started again, or it alone where its role is `started_alone`; one
+    that gives no sign of life for `hang_seconds` counts as lost. The job has ended when all have whose role is not
+    among those that `ends_with_others`. `outputs` has the address of each of `OUTPUTS` that the job writes.
     """
 
     argv: tuple[str, ...]
@@ -26,6 +27,8 @@ class Job:
     hang_seconds: float
     # Flags that take the port of another server of each process; needed where processes share a host.
     port_flags: tuple[str, ...] = ()
+    ends_with_others: tuple[str, ...] = ()
+    started_alone: tuple[str, ...] = ()
     # Only jobs of one kind can be run by the same processes, one after the other.
     kind: str = ""
     # What each process is given on a cluster; not used on one machine.

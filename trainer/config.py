@@ -26,6 +26,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.nodes import CollectionNode, MappingNode, Node
 
 from trainer import defaults
+from trainer.distribution import needs
 from trainer.errors import ConfigError, given, one_line
 
 MODELS = ("hybrid", "deep")
@@ -48,6 +49,8 @@ _MOST_BYTES = 1_000_000
 _MOST_VALUES = 10_000
 _BATCH_RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 _TARGET = re.compile(r"(floor\+)?((?:[0-9]{1,9}\.?|[0-9]{0,9}\.[0-9]{1,20})(?:e-?[0-9]{1,2})?)")
+_GPUS = re.compile(r"[0-9]{1,2}(,[0-9]{1,2})*")
+_MEMORY = re.compile(r"growth|(?:[0-9]{1,4}(?:\.[0-9]{1,6})?)")
 _RULE = "0 takes a number with which the size trains"
 
 
@@ -76,6 +79,18 @@ def _target(value: str) -> str:
     return value
 
 
+def _gpus(value: str) -> str:
+    if value and not _GPUS.fullmatch(value):
+        raise ValueError("no numbers of GPUs")
+    return value
+
+
+def _memory(value: str) -> str:
+    if value and not (_MEMORY.fullmatch(value) and (value == "growth" or float(value) > 0)):
+        raise ValueError("no memory")
+    return value
+
+
 def _known_model(value: str) -> str:
     if value not in MODELS and not _CUSTOM_MODEL.fullmatch(value):
         raise ValueError("unknown model")
@@ -98,6 +113,13 @@ Target = Annotated[
     AfterValidator(_target),
     Allowed("a loss such as 0.2, a distance from the model's floor such as floor+0.01, or empty for never"),
 ]
+
+Gpus = Annotated[str, AfterValidator(_gpus), Allowed("numbers such as 0 or 0,1, or empty for all")]
+GpuMemory = Annotated[
+    str, AfterValidator(_memory), Allowed("growth, a number of GiB greater than 0, or empty for all of it")
+]
+# 1 for yes, 0 for no: pipelines and tuners carry numbers.
+Switch = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=1)]
 
 
 class _Frozen(BaseModel):
@@ -176,6 +198,38 @@ class Options(_Frozen):
         le=1_000_000_000,
         description="Measurements that every readout is estimated from; 0 computes expectation values.",
     )
+    chief: Switch = Field(0, description="1 makes one of the training processes of strategy multi_worker the chief.")
+    ps: Integer = Field(0, ge=0, le=64, description="Parameter servers of strategy parameter_server; 0 takes one.")
+    evaluator: Switch = Field(
+        0, description="1 starts a process beside the training that measures every checkpoint and keeps the best."
+    )
+    devices: Integer = Field(
+        0,
+        ge=0,
+        le=64,
+        description="Devices that strategies mirrored and central_storage train on: GPUs, or where there are none, "
+        "parts of the processor; 0 takes all GPUs, or one processor.",
+    )
+    reduction: Literal["auto", "hierarchical_copy", "one_device", "nccl"] = Field(
+        "auto", description="How strategy mirrored adds up over its devices; auto takes nccl on GPUs, else one_device."
+    )
+    communication: Literal["auto", "ring", "nccl"] = Field(
+        "auto", description="How strategy multi_worker adds up over its processes."
+    )
+    communication_timeout: float = Field(
+        0.0,
+        ge=0,
+        description="Time after which strategy multi_worker gives up a sum over its processes, in seconds; 0 never.",
+    )
+    inter_threads: Integer = Field(
+        0, ge=0, le=1024, description="Operations that a process runs at once; 0 leaves it to TensorFlow."
+    )
+    intra_threads: Integer = Field(
+        0, ge=0, le=1024, description="Threads that an operation of a process may use; 0 leaves it to TensorFlow."
+    )
+    placement_log: Switch = Field(0, description="1 prints on which device every operation is placed.")
+    visible_gpus: Gpus = Field("", description="GPUs that each process sees, such as one for each of several trials.")
+    gpu_memory: GpuMemory = Field("", description="Memory that a process takes of each GPU it sees.")
 
     @property
     def profiled(self) -> range:
@@ -228,10 +282,12 @@ class ExperimentConfig(_Frozen):
     hidden_activation: Literal["linear", "relu", "elu", "selu", "gelu", "tanh", "sigmoid", "softplus"] = Field(
         "linear", description="Activation of the hidden dense layer."
     )
-    strategy: Literal["multi_worker", "mirrored", "none"] = Field(
+    strategy: Literal["multi_worker", "mirrored", "central_storage", "parameter_server", "tpu", "none"] = Field(
         "multi_worker", description="TensorFlow's distribution strategy."
     )
-    workers: Integer = Field(2, ge=1, le=512, description="Training processes.")
+    workers: Integer = Field(
+        2, ge=1, le=512, description="Training processes, with strategy multi_worker the chief among them."
+    )
     epochs: Integer = Field(0, ge=0, le=1_000_000, description=f"Passes over the training samples. {_RULE}.")
     batch_size: Integer = Field(
         0,
@@ -264,15 +320,12 @@ class ExperimentConfig(_Frozen):
         return words
 
     def _check(self) -> None:
-        if self.batch_size < self.workers:
+        needs.check(self._words, _DEFAULTS)
+        if self.batch_size < self.shares:
+            word = "devices" if needs.STRATEGIES[self.strategy].devices else "workers"
             raise ConfigError(
-                f"batch_size: must be at least workers ({self.workers}), so that every worker has a sample. "
+                f"batch_size: must be at least {word} ({self.shares}), so that each has a sample. "
                 f"Given: {self.batch_size}"
-            )
-        if self.strategy != "multi_worker" and self.workers != 1:
-            raise ConfigError(
-                f"workers: must be 1 with strategy {self.strategy}; several need strategy multi_worker. "
-                f"Given: {self.workers}"
             )
         if self.simulator == "tfq" and self.qubits > TFQ_MAX_QUBITS:
             raise ConfigError(
@@ -319,6 +372,22 @@ class ExperimentConfig(_Frozen):
         validation = round(self.options.validation_fraction * samples)
         return SplitCounts(train, validation, samples - train - validation)
 
+    @property
+    def _words(self) -> dict[str, Any]:
+        """All words, those of the options beside the others."""
+        words = self.model_dump()
+        return {**words.pop("options"), **words}
+
+    @property
+    def replicas(self) -> dict[str, int]:
+        """How many processes each role has: chief, worker, ps, evaluator."""
+        return needs.replicas(self._words)
+
+    @property
+    def shares(self) -> int:
+        """How many replicas share a batch."""
+        return needs.shares(self._words)
+
     def to_json(self) -> str:
         """Return the whole experiment as one line of JSON, as passed between steps."""
         return json.dumps(self.model_dump())
@@ -343,6 +412,15 @@ EXPERIMENT_FIELDS: dict[str, FieldInfo] = {
 OPTION_FIELDS: dict[str, FieldInfo] = dict(Options.model_fields)
 # All words, wherever they stand.
 WORDS = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
+_DEFAULTS = {name: field.default for name, field in WORDS.items()}
+# Words about the machine of each process, which has to be set before it computes anything.
+MACHINE_WORDS = ("devices", "inter_threads", "intra_threads", "placement_log", "visible_gpus", "gpu_memory")
+# Words about processes and machines: they do not change the numbers.
+DISTRIBUTION_WORDS = (
+    *("workers", "strategy", "chief", "ps", "evaluator"),
+    *("reduction", "communication", "communication_timeout"),
+    *MACHINE_WORDS,
+)
 
 
 def field_type(field: FieldInfo) -> type[int | float | str]:
@@ -354,6 +432,12 @@ def field_type(field: FieldInfo) -> type[int | float | str]:
         if field.annotation is kind:
             return kind
     raise TypeError(f"fields are int, float or str. Given: {field.annotation}")
+
+
+def is_switch(field: FieldInfo) -> bool:
+    """Whether a field is 1 for yes and 0 for no."""
+    bounds = [mark.le for mark in field.metadata if isinstance(mark, annotated_types.Le)]
+    return field_type(field) is int and bounds == [1]
 
 
 def allowed(field: FieldInfo) -> str:

@@ -4,6 +4,8 @@ Everything around the simulator is float64: sums over samples then agree to the 
 order and on however many workers they are made, so training does not depend on the number of workers.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
@@ -49,12 +51,17 @@ class QuantumLayer(tf_keras.layers.Layer):
         readouts, unexcited = self.readouts(*inputs)
         return readouts - unexcited
 
-    def readouts(self, qubit: tf.Tensor, angle: tf.Tensor, own: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return Z on the readouts, float64 (batch, readouts), and what to subtract from them, (1, readouts)."""
+    def readouts(
+        self, qubit: tf.Tensor, angle: tf.Tensor, own: tf.Tensor | None = None, parameters: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return Z on the readouts, float64 (batch, readouts), and what to subtract from them, (1, readouts).
+
+        Of the layer's parameters, or of others.
+        """
         if self.centred:
             # Turned by no angle, whichever qubit it is: the state without an excitation.
             qubit, angle = tf.pad(qubit, [[0, 1]]), tf.pad(angle, [[0, 1]])
-        values = self._expectations(self.parameters, Batch(qubit, angle, own))
+        values = self._expectations(self.parameters if parameters is None else parameters, Batch(qubit, angle, own))
         return (values[:-1], values[-1:]) if self.centred else (values, tf.zeros_like(values[:1]))
 
 
@@ -103,10 +110,14 @@ def dense_layers(model: tf_keras.Model) -> list[tf_keras.layers.Dense]:
     return [layer for layer in model.layers if isinstance(layer, tf_keras.layers.Dense)]
 
 
-def outputs_of(model: tf_keras.Model, readouts: tf.Tensor) -> tf.Tensor:
-    """Return what the model makes of what its quantum layer returned, float64 (batch, 1)."""
-    for layer in dense_layers(model):
-        readouts = layer(readouts)
+def outputs_of(model: tf_keras.Model, readouts: tf.Tensor, weights: Sequence[tf.Tensor] | None = None) -> tf.Tensor:
+    """Return what the model makes of what its quantum layer returned, float64 (batch, 1).
+
+    With its own weights, or with others in the order of its trainable variables.
+    """
+    _, *dense = model.trainable_variables if weights is None else weights
+    for layer, kernel, bias in zip(dense_layers(model), dense[0::2], dense[1::2], strict=True):
+        readouts = layer.activation(readouts @ kernel + bias)
     return readouts
 
 

@@ -5,6 +5,8 @@ words). An estimate is a function of these, the sample's place in the batch, the
 alone.
 """
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 import tf_keras
 
@@ -33,11 +35,16 @@ def sample(expectations: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:
     return expectations + tf.stop_gradient(estimates - expectations)
 
 
-def sampled_outputs(model: tf_keras.Model, readouts: tuple[tf.Tensor, tf.Tensor], draw: tf.Tensor) -> tf.Tensor:
+def sampled_outputs(
+    model: tf_keras.Model,
+    readouts: tuple[tf.Tensor, tf.Tensor],
+    draw: tf.Tensor,
+    weights: Sequence[tf.Tensor] | None = None,
+) -> tf.Tensor:
     """Return what the model predicts, float64 (samples, 1), from what its quantum layer's `readouts` returned.
 
     The readouts of the samples are drawn. What is subtracted to centre them is not: it is the same for all samples,
     and hardware would measure it once for them all, as often as need be.
     """
     expectations, unexcited = readouts
-    return outputs_of(model, sample(expectations, draw) - unexcited)
+    return outputs_of(model, sample(expectations, draw) - unexcited, weights)

@@ -11,13 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainer import config, data
-from trainer.startup import end_on_signals, load_tensorflow, one_line_errors, open_standard_streams
+from trainer.distribution import needs
+from trainer.distribution.roles import Cluster, check_roles, parse_cluster
+from trainer.startup import (
+    end_on_signals,
+    ending_at_once,
+    load_tensorflow,
+    one_line_errors,
+    open_standard_streams,
+)
 from trainer.storage.address import in_bucket
 from trainer.storage.copies import local_copy, working_copy
+from trainer.storage.live_copies import followed
 from trainer.surroundings import FOLDERS, Reports, address
 from trainer.training import checkpoints
 from trainer.training.messages import FINISHED, Listener, ignore, to_pipe
-from trainer.training.roles import parse_cluster
 
 if TYPE_CHECKING:
     from trainer.training.programs import Programs
@@ -77,7 +85,12 @@ def _train(
     with one_line_errors(), contextlib.ExitStack() as stack:
         cluster = parse_cluster(os.environ)
         experiment = config.from_json(arguments.experiment, _typed(arguments))
+        check_roles(experiment, cluster)
+        if cluster and cluster.role in needs.serving(experiment.strategy):
+            return _serve(arguments, experiment, cluster, take_signals, send)
         dataset = data.obtain(arguments.dataset, experiment)
+        if cluster and cluster.role == needs.EVALUATOR:
+            return _evaluate(arguments, experiment, dataset, take_signals, send, programs)
         is_chief = cluster is None or cluster.is_chief
         workdir = stack.enter_context(working_copy(arguments.workdir, filled=True, written=is_chief))
         logs = stack.enter_context(working_copy(arguments.logs, written=is_chief))
@@ -100,10 +113,12 @@ def _train(
         if is_first:
             listener("state", state="loading TensorFlow")
             load_tensorflow()
+        from trainer.distribution.devices import set_up
         from trainer.training.fit import train
         from trainer.training.profiling import serve_profiles
         from trainer.training.programs import Programs
 
+        set_up(experiment)
         if is_first and arguments.profiler_port:
             serve_profiles(arguments.profiler_port, arguments.require_profiler)
         programs = programs or Programs()
@@ -114,6 +129,63 @@ def _train(
 
             export_to(workdir.folder, arguments.export)
         return programs
+
+
+def _serve(
+    arguments: argparse.Namespace,
+    experiment: config.ExperimentConfig,
+    cluster: Cluster,
+    take_signals: Callable[[], None],
+    send: Listener,
+) -> "Programs":
+    """Serve the chief of a training as one of its workers or parameter servers."""
+    send("state", state="loading TensorFlow")
+    load_tensorflow()
+    from trainer.distribution.devices import set_up
+    from trainer.distribution.parameter_servers import serve
+    from trainer.training.programs import Programs
+
+    set_up(experiment)
+
+    def is_over() -> bool:
+        with local_copy(arguments.workdir) as workdir:
+            saved = checkpoints.load_latest(workdir / checkpoints.FOLDER)
+        return saved is not None and saved.is_complete
+
+    send("state", state="serving")
+    serve(cluster, is_over, take_signals)
+    return Programs()
+
+
+def _evaluate(
+    arguments: argparse.Namespace,
+    experiment: config.ExperimentConfig,
+    dataset: data.Dataset,
+    take_signals: Callable[[], None],
+    send: Listener,
+    programs: "Programs | None",
+) -> "Programs":
+    """Measure the checkpoints of a training in folders of this process' own below those of the training."""
+    if programs is None:
+        load_tensorflow()
+    from trainer.training.evaluator import FOLDER, evaluate_beside
+    from trainer.training.programs import Programs
+
+    with contextlib.ExitStack() as stack:
+        look = stack.enter_context(followed(arguments.workdir, f"{checkpoints.FOLDER}/"))
+        folder, logs = (
+            stack.enter_context(working_copy(f"{at.rstrip('/')}/{FOLDER}", filled=filled, written=True))
+            for at, filled in ((arguments.workdir, True), (arguments.logs, False))
+        )
+
+        def listener(kind: str, **values: Any) -> None:
+            take_signals()
+            folder.check()
+            logs.check()
+            send(kind, **values)
+
+        evaluate_beside(experiment, dataset, look, folder.folder, logs.folder, listener=listener)
+    return programs or Programs()
 
 
 def _typed(arguments: argparse.Namespace) -> dict[str, str]:
@@ -134,4 +206,5 @@ def start_from(experiment: config.ExperimentConfig, address: str, folder: Path) 
 
 
 if __name__ == "__main__":
-    main()
+    with ending_at_once():
+        main()

@@ -14,14 +14,14 @@ def main() -> None:
     with loading():
         from trainer import data
         from trainer.config import from_json
+        from trainer.distribution.creation import create_strategy
         from trainer.training.profiling import batch_profile
         from trainer.training.state import Training
-        from trainer.training.strategies import create_strategy
         from trainer.training.variables import values_of
 
     trace = Trace(arguments.started, arguments.limit)
     config = from_json(arguments.exercise.read_text())
-    strategy = create_strategy(config.strategy, None)
+    strategy = create_strategy(config, None)
     start_compiler()
     with tempfile.TemporaryDirectory() as folder, batch_profile(range(0), None) as profile:
         training = Training(config, data.generate(config), Path(folder), strategy, None)

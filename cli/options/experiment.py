@@ -2,11 +2,12 @@
 
 import dataclasses
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+from pydantic.fields import FieldInfo
 
 from cli.options.group import options_as
 from trainer.config import (
@@ -15,6 +16,7 @@ from trainer.config import (
     ExperimentConfig,
     describe,
     from_mapping,
+    is_switch,
     merge,
     parse_flag,
     read_file,
@@ -56,6 +58,14 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
+def _option(name: str, field: FieldInfo) -> Callable[..., Any]:
+    help_text = f"{describe(field)} [default: {field.default}]"
+    if is_switch(field):
+        # For yes it needs no value.
+        return click.option(_flag(name), name, help=help_text, metavar="VALUE", is_flag=False, flag_value="1")
+    return click.option(_flag(name), name, help=help_text, metavar="VALUE")
+
+
 # Gives a command --config and a flag for each word, and hands it `words`.
 experiment_options = options_as(
     "words",
@@ -63,7 +73,7 @@ experiment_options = options_as(
     click.option("--config", help="YAML file with any of the words below; flags win.", metavar="FILE"),
     *(
         # As text, so that file, flag and pipeline parameter are refused with the same message.
-        click.option(_flag(name), name, help=f"{describe(field)} [default: {field.default}]", metavar="VALUE")
+        _option(name, field)
         for name, field in WORDS.items()
     ),
 )

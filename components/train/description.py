@@ -8,7 +8,8 @@ from typing import Any
 
 from launchers.job import JOB_VARIABLE, OUTPUTS, Job
 from launchers.pod import Pod
-from trainer.config import ExperimentConfig, from_mapping
+from trainer.config import MACHINE_WORDS, ExperimentConfig, from_mapping
+from trainer.distribution import needs
 from trainer.errors import ConfigError
 from trainer.storage.address import SCHEMES, in_bucket
 
@@ -83,14 +84,22 @@ def _describe(
     arguments |= {_FLAGS[name]: address for name, address in outputs.items()}
     return Job(
         argv=(python, "-m", "trainer.worker", *(word for pair in arguments.items() for word in pair)),
-        replicas={"worker": config.workers},
+        replicas=config.replicas,
         restarts=config.options.restarts,
         hang_seconds=config.options.hang_seconds,
         port_flags=("--profiler-port",),
-        kind=config.strategy,
+        kind=_kind(config),
+        ends_with_others=needs.ends_with_others(config.strategy),
+        started_alone=needs.started_alone(config.strategy),
         pod=pod,
         outputs=outputs,
     )
+
+
+def _kind(config: ExperimentConfig) -> str:
+    """Return what has to be the same for experiments that are trained by the same processes, one after the other."""
+    words = config.options.model_dump(include=set(MACHINE_WORDS))
+    return json.dumps([config.strategy, words], sort_keys=True)
 
 
 def _check_reachable(config: ExperimentConfig, output: str) -> None:

@@ -45,6 +45,7 @@ class Process:
         lives_on: bool = False,
     ) -> None:
         self.name = name
+        self._command = (argv, environment, lives_on)
         self._on_event = on_event
         self._handlers = {"output": self._pass_on, "events": self._take_event}
         self.last_line = ""
@@ -102,6 +103,18 @@ class Process:
         """Let a selector call back when this process writes something."""
         for kind, source in self._sources.items():
             selector.register(source, selectors.EVENT_READ, lambda kind=kind: self._read(kind))
+
+    def unwatch(self, selector: selectors.BaseSelector) -> None:
+        """Let a selector no longer call back."""
+        for source in self._sources.values():
+            # What has been read to its end is not watched any more.
+            with contextlib.suppress(KeyError):
+                selector.unregister(source)
+
+    def again(self) -> "Process":
+        """Start another process as this one was started."""
+        argv, environment, lives_on = self._command
+        return Process(self.name, argv, environment, self._on_event, lives_on=lives_on)
 
     def silent_for(self) -> float:
         """Return the seconds since the last sign of life."""

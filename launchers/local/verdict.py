@@ -15,18 +15,22 @@ class Action(enum.Enum):
     SUCCEEDED = "return: all have ended well"
     FAILED = "fail: one ended by its own fault"
     LOST = "end all, and start them again: one was lost"
+    ONE_LOST = "start again the one that was lost"
 
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
     """What is known of a process: its exit code, minus the signal's number where one ended it, None while it runs.
 
-    `silent_for` are the seconds since its last sign of life.
+    `silent_for` are the seconds since its last sign of life. The others do not wait for the end of one that
+    `ends_with_others`, and go on while one that is `started_alone` is lost.
     """
 
     name: str
     exit_code: int | None
     silent_for: float
+    ends_with_others: bool = False
+    started_alone: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,15 +43,15 @@ class Verdict:
 
 def judge(processes: Sequence[Seen], hang_seconds: float) -> Verdict:
     """Return what is done about processes, of which one that is silent for longer than `hang_seconds` is lost."""
+    if all(process.exit_code == 0 for process in processes if not process.ends_with_others):
+        return Verdict(Action.SUCCEEDED)
     failed = [process for process in processes if process.exit_code]
     if failed:
         blamed = min(failed, key=_blame)
-        return Verdict(Action.FAILED if is_own_fault(blamed.exit_code or 0) else Action.LOST, blamed)
+        return Verdict(Action.FAILED if is_own_fault(blamed.exit_code or 0) else _lost(blamed), blamed)
     running = [process for process in processes if process.exit_code is None]
-    if not running:
-        return Verdict(Action.SUCCEEDED)
     hanging = [process for process in running if process.silent_for > hang_seconds]
-    return Verdict(Action.LOST, hanging[0]) if hanging else Verdict(Action.GO_ON)
+    return Verdict(_lost(hanging[0]), hanging[0]) if hanging else Verdict(Action.GO_ON)
 
 
 def explain(process: Seen, last_line: str, hang_seconds: float) -> str:
@@ -59,9 +63,15 @@ def explain(process: Seen, last_line: str, hang_seconds: float) -> str:
     return f"{process.name} ended with exit code {process.exit_code}: {last_line or 'it printed nothing'}"
 
 
-def _blame(process: Seen) -> int:
-    """Order the failed of one moment: own faults first, then the killed, then those who only lost a peer."""
+def _lost(process: Seen) -> Action:
+    return Action.ONE_LOST if process.started_alone else Action.LOST
+
+
+def _blame(process: Seen) -> tuple[bool, bool, bool]:
+    """Order the failed of one moment.
+
+    Own faults come first, then those without whom the others cannot go on, of these the killed before those who only
+    lost a peer.
+    """
     code = process.exit_code or 0
-    if is_own_fault(code):
-        return 0
-    return 1 if code < 0 else 2
+    return not is_own_fault(code), process.started_alone, code > 0

@@ -45,7 +45,7 @@ def test_a_circuit_of_ones_own_is_built(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_strategy_of_ones_own_trains(monkeypatch: pytest.MonkeyPatch) -> None:
     config = from_mapping({**SMALL, "simulator": "statevector"})
     samples = data.generate(config).train
-    strategy = _module("trainer/training/strategies.py", monkeypatch).one_device()
+    strategy = _module("trainer/distribution/creation.py", monkeypatch).one_device(config, None)
     with strategy.scope():
         model, optimizer = build_model(config), build_optimizer(config, updates=1)
         optimizer.build(model.trainable_variables)

@@ -49,7 +49,7 @@ def test_modules_targets_and_files_that_are_named_exist(path: Path) -> None:
 
 
 def test_no_document_needs_what_is_outside_of_the_checkout() -> None:
-    for path in [*DOCUMENTS, *ROOT.glob("examples/*")]:
+    for path in [*DOCUMENTS, *ROOT.glob("examples/*.yaml"), *ROOT.glob("examples/*/*.py")]:
         assert not re.search(r"\.\./|/(work|tmp)/", path.read_text()), path.name
 
 

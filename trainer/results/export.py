@@ -1,6 +1,8 @@
 """The model folder: weights, what is needed to rebuild the model, and a servable form of it."""
 
 import hashlib
+import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from trainer.quantum.fingerprint import fingerprint
 from trainer.results.serving import ServableModel
 from trainer.storage.copies import is_whole, new_copy
 from trainer.training import checkpoints
-from trainer.training.history import epoch_seconds, exported_epoch
+from trainer.training.history import Epoch, epoch_seconds, exported_epoch
 from trainer.training.variables import assign
 
 _WEIGHTS = "qcnn.weights.h5"
@@ -77,12 +79,23 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
                 "val_loss": epoch.val_loss,
                 "val_accuracy": epoch.val_accuracy,
                 "epoch_seconds": epoch_seconds(history),
+                **_staleness(history),
             },
             "weights_sha256": _sha256(unfinished / _WEIGHTS),
             "provenance": provenance(config, checkpoint.simulator or model.get_layer("quantum").simulator.name),
         }
         save_description(description, unfinished / _DESCRIPTION)
     return description
+
+
+def _staleness(history: Sequence[Epoch]) -> dict[str, float]:
+    """Return how old the weights were of which gradients were applied, nothing where all replicas were in step."""
+    if not any(epoch.staleness for epoch in history):
+        return {}
+    return {
+        "staleness": statistics.fmean(epoch.staleness for epoch in history),
+        "largest_staleness": max(epoch.largest_staleness for epoch in history),
+    }
 
 
 def export_to(workdir: Path, address: str) -> None:

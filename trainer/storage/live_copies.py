@@ -6,11 +6,13 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 from trainer.errors import QcnnError
+from trainer.storage.address import in_bucket
 from trainer.storage.interface import Store, UnreachableError
+from trainer.storage.stores import open_store
 
 logger = logging.getLogger("qcnn")
 
@@ -22,6 +24,29 @@ _CHUNK = 1 << 20
 
 # Takes the name of a file in the bucket; returns that in the folder, None for one that is not wanted.
 Place = Callable[[str], str | None]
+
+
+@contextlib.contextmanager
+def followed(address: str, prefix: str) -> Iterator[Callable[[], Path]]:
+    """Yield a function that returns a local folder with what is at an address now, under names that begin so.
+
+    That is the folder itself, or a copy of one in a bucket.
+    """
+    if not (place := in_bucket(address)):
+        yield lambda: Path(address)
+        return
+    with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
+        folder = Path(temporary)
+        store = open_store(place)
+        with contextlib.closing(
+            Follower(store, folder, lambda name: name if name.startswith(prefix) else None)
+        ) as copy:
+
+            def look() -> Path:
+                copy.update()
+                return folder
+
+            yield look
 
 
 class Follower:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer.config import ExperimentConfig, from_saved
+from trainer.config import DISTRIBUTION_WORDS, ExperimentConfig, from_saved
 from trainer.errors import ArtifactError
 from trainer.folders import new_file, readable
 from trainer.training.history import Epoch, epochs_of, is_complete
@@ -25,8 +25,9 @@ _NAME = re.compile(r"epoch-(\d{6,})\.npz")
 _KEPT = 2
 _LEADER = "leader_"
 # Fields that may differ between the run that saved and the run that continues: they do not change the numbers.
-_FREE = ("epochs", "workers", "strategy", "simulator")
-_FREE_OPTIONS = (
+_FREE = (
+    "epochs",
+    "simulator",
     "memory_gib",
     "precision",
     "checkpoint_seconds",
@@ -37,6 +38,7 @@ _FREE_OPTIONS = (
     "hang_seconds",
     "log_every",
     "profile_batches",
+    *DISTRIBUTION_WORDS,
 )
 
 
@@ -172,9 +174,9 @@ def check_continues(checkpoint: Checkpoint, config: ExperimentConfig, dataset_di
 
 
 def _sequence(config: ExperimentConfig) -> dict[str, Any]:
-    values = config.model_dump(exclude=set(_FREE))
+    values = config.model_dump()
     options = values.pop("options")
-    return {**values, **{name: value for name, value in options.items() if name not in _FREE_OPTIONS}}
+    return {name: value for name, value in {**values, **options}.items() if name not in _FREE}
 
 
 def _paths(folder: Path) -> list[Path]:

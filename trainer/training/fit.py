@@ -11,6 +11,10 @@ import tensorflow as tf
 
 from trainer import data
 from trainer.config import ExperimentConfig
+from trainer.distribution.creation import create_strategy
+from trainer.distribution.needs import STRATEGIES
+from trainer.distribution.peers import lost_peers, taken_address
+from trainer.distribution.roles import Cluster, check_roles
 from trainer.errors import RetryableError
 from trainer.folders import only_writer
 from trainer.planning.expectation import expectation
@@ -19,13 +23,10 @@ from trainer.training import checkpoints
 from trainer.training.checkpoints import Checkpoint
 from trainer.training.history import Epoch, epoch_seconds, epochs_left, is_complete, plateau, save_history
 from trainer.training.messages import Listener, ignore
-from trainer.training.peers import lost_peers, taken_address
 from trainer.training.profiling import BatchProfile, batch_profile
 from trainer.training.programs import Programs
-from trainer.training.roles import Cluster, check_workers
 from trainer.training.state import Training, load_saved
 from trainer.training.steps import same_everywhere
-from trainer.training.strategies import create_strategy
 from trainer.training.tensorboard import EventLog, event_log
 
 logger = logging.getLogger("qcnn")
@@ -65,7 +66,7 @@ def train(
     >>> [epoch.epoch for epoch in history]
     [1, 2]
     """
-    check_workers(config, cluster)
+    check_roles(config, cluster)
     data.check_fits(dataset, config)
     is_chief = cluster is None or cluster.is_chief
     folder = workdir / checkpoints.FOLDER
@@ -86,7 +87,7 @@ def train(
         if is_chief:
             publish()
         with lost_peers(cluster):
-            if cluster:
+            if cluster and STRATEGIES[config.strategy].in_step:
                 # A process that ended now could not rejoin if the chief were lost before everything is published.
                 same_everywhere(strategy, len(training.history))
         listener("state", state="done")
@@ -96,7 +97,7 @@ def train(
 def _join(config: ExperimentConfig, cluster: Cluster | None) -> tf.distribute.Strategy:
     """Return the strategy of this process once all the others of the training are there."""
     with taken_address(cluster), lost_peers(cluster):
-        strategy = create_strategy(config.strategy, cluster)
+        strategy = create_strategy(config, cluster)
         start_compiler()
     return strategy
 
@@ -120,8 +121,9 @@ def _resume(
         saved = load_saved(config, dataset, folder)
     training = Training(config, dataset, folder, strategy, saved, programs)
     epochs = len(training.history)
+    in_step = STRATEGIES[config.strategy].in_step
     with lost_peers(cluster):
-        if cluster and not same_everywhere(strategy, epochs):
+        if cluster and in_step and not same_everywhere(strategy, epochs):
             raise RetryableError(f"the workers read different checkpoints. Given: epoch {epochs} here")
     return training
 

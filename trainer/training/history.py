@@ -24,7 +24,11 @@ _PLATEAU = 3
 
 @dataclasses.dataclass(frozen=True)
 class Epoch:
-    """One pass over the training samples; losses are mean squared errors, `seconds` is wall time."""
+    """One pass over the training samples; losses are mean squared errors, `seconds` is wall time.
+
+    `staleness` is the mean number of updates that others applied between a worker's reading of the weights and its own
+    update, beside the largest such number: 0 where all replicas are in step.
+    """
 
     epoch: int
     train_loss: float
@@ -32,6 +36,13 @@ class Epoch:
     val_loss: float
     val_accuracy: float
     seconds: float
+    staleness: float = 0.0
+    largest_staleness: int = 0
+
+
+# In the order of `Epoch`; those of trainings in step are not written.
+_COLUMNS = tuple(field.name for field in dataclasses.fields(Epoch))
+_OF_ALL = _COLUMNS[: _COLUMNS.index("staleness")]
 
 
 def best_epoch(history: Sequence[Epoch]) -> Epoch:
@@ -99,10 +110,11 @@ def _stop_at(config: ExperimentConfig) -> float:
 
 def save_history(history: Sequence[Epoch], path: Path) -> None:
     """Write one row an epoch as CSV."""
+    names = _COLUMNS if any(epoch.staleness for epoch in history) else _OF_ALL
     with new_file(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(field.name for field in dataclasses.fields(Epoch))
-        writer.writerows(dataclasses.astuple(epoch) for epoch in history)
+        writer.writerow(names)
+        writer.writerows([getattr(epoch, name) for name in names] for epoch in history)
 
 
 def load_history(path: Path) -> tuple[Epoch, ...]:
@@ -111,22 +123,23 @@ def load_history(path: Path) -> tuple[Epoch, ...]:
     Raises:
         ArtifactError: the file is missing, damaged or holds no epoch.
     """
-    names = [field.name for field in dataclasses.fields(Epoch)]
     with readable("training", path), path.open(newline="", encoding="utf-8") as file:
-        history = epochs_of([row[name] for name in names] for row in csv.DictReader(file))
+        rows = csv.DictReader(file)
+        names = _COLUMNS if set(_COLUMNS) <= set(rows.fieldnames or ()) else _OF_ALL
+        history = epochs_of([row[name] for name in names] for row in rows)
     if not history:
         raise ArtifactError(f"training: {path.name} holds no epoch. Given: {path}")
     return history
 
 
 def epochs_of(rows: Iterable[Sequence[Any]]) -> tuple[Epoch, ...]:
-    """Return epochs from their values, numbers or text, in the order of `Epoch`.
+    """Return epochs from their values, numbers or text, in the order of `Epoch`; older ones have no staleness.
 
     Raises:
         ValueError: a value is no number, or epochs do not count from 1.
     """
-    kinds = typing.get_type_hints(Epoch).values()
-    history = tuple(Epoch(*(kind(value) for kind, value in zip(kinds, row, strict=True))) for row in rows)
+    kinds = tuple(typing.get_type_hints(Epoch).values())
+    history = tuple(Epoch(*(kind(value) for kind, value in zip(kinds, row, strict=False))) for row in rows)
     for number, epoch in enumerate(history, start=1):
         if epoch.epoch != number or not all(map(math.isfinite, vars(epoch).values())):
             raise ValueError(f"epoch {number} is not a row of numbers")

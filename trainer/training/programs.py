@@ -10,10 +10,12 @@ from typing import Any
 import tensorflow as tf
 
 from trainer.config import ExperimentConfig
+from trainer.distribution.needs import STRATEGIES
 from trainer.model import build_model, initial_weights
+from trainer.training.asynchronous import AsynchronousEpoch
 from trainer.training.batches import Shards
 from trainer.training.optimizer import build_optimizer
-from trainer.training.steps import measuring_epoch, training_epoch
+from trainer.training.steps import EpochProgram, measuring_epoch, training_epoch
 from trainer.training.variables import assign, values_of
 
 # Words that are numbers of variables or of samples, or are read around the compiled program: the others are part of it.
@@ -31,15 +33,22 @@ class Program:
     """A network, its optimizer and its compiled epochs, for every experiment with the same `key`."""
 
     def __init__(self, config: ExperimentConfig, strategy: tf.distribute.Strategy, updates: int) -> None:
-        with strategy.scope():
+        in_step = STRATEGIES[config.strategy].in_step
+        # Where workers are not in step the chief keeps a copy of its own, which it validates and saves.
+        own = strategy if in_step else tf.distribute.get_strategy()
+        with own.scope():
             self.model = build_model(config)
             self.optimizer = build_optimizer(config, updates)
             self.optimizer.build(self.model.trainable_variables)
         # What an optimizer begins with does not depend on the experiment.
         self.fresh_optimizer = values_of(self.optimizer.variables)
-        self.train = training_epoch(strategy, self.model, self.optimizer)
-        self.validate = measuring_epoch(strategy, self.model)
-        self._alone = strategy.num_replicas_in_sync == 1
+        self.train: EpochProgram | AsynchronousEpoch = (
+            training_epoch(own, self.model, self.optimizer)
+            if in_step
+            else AsynchronousEpoch(config, strategy, self.model, self.optimizer, updates)
+        )
+        self.validate = measuring_epoch(own, self.model)
+        self.replicas = own.num_replicas_in_sync
 
     def compile(self, train: Shards, validation: Shards) -> None:
         """Compile the epochs of such shards: validation on another core, beside training, which takes longer.
@@ -47,7 +56,7 @@ class Program:
         Several replicas compile one after the other, when each epoch first runs: they have to agree on the turns of
         their collectives, and the other cores are at work.
         """
-        if not self._alone:
+        if self.replicas > 1:
             return
         self.train.trace(train)
         with ThreadPoolExecutor(1) as beside:

@@ -58,7 +58,7 @@ class Training:
             self.tried, self._leader, self._passed = saved.tried, saved.leader, saved.passed
             logger.info("continuing after epoch %d", saved.passed)
         self._compiled = False
-        self._replicas = strategy.num_replicas_in_sync
+        self._replicas = self._program.replicas
         self._validation = self.shared(dataset.validation, self._replicas)
 
     @property
@@ -93,7 +93,8 @@ class Training:
         train_loss, train_accuracy = _mean(measures, batches, number, "training")
         val_loss, val_accuracy = _mean(self._program.validate(validation), validation, number, "validation")
         seconds = time.perf_counter() - start
-        self.history.append(Epoch(number, train_loss, train_accuracy, val_loss, val_accuracy, seconds))
+        losses = train_loss, train_accuracy, val_loss, val_accuracy
+        self.history.append(Epoch(number, *losses, seconds, *_staleness(measures)))
         self._passed += 1
         if self.config.options.weights != "last" and best_epoch(self.history).epoch == number:
             self.best_weights = values_of(self.model.trainable_variables)
@@ -167,6 +168,12 @@ def load_saved(config: ExperimentConfig, dataset: data.Dataset, folder: Path) ->
     if saved:
         checkpoints.check_continues(saved, config, dataset.digest, fingerprint(config.model, config.qubits))
     return saved
+
+
+def _staleness(measures: Measures) -> tuple[float, int]:
+    """Return the mean and the largest staleness of updates, 0 where replicas are in step."""
+    behind = measures[:, 3] if measures.shape[1] > 3 else np.zeros(1)
+    return float(behind.mean()), int(behind.max())
 
 
 def _mean(measures: Measures, shards: Shards, epoch: int, what: str) -> tuple[float, float]:

@@ -1,6 +1,6 @@
 """The compiled part of training: whole epochs in one tf.function, one reduction over all workers an update."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -13,7 +13,7 @@ from trainer.shots import sampled_outputs
 from trainer.training.batches import Shards
 
 # float64 (steps, columns): mean squared error and sign accuracy of every global batch; where it trains,
-# also the Euclidean norm of its gradient.
+# also the Euclidean norm of its gradient, and where workers are not in step the updates of others since it was read.
 Measures: TypeAlias = npt.NDArray[np.float64]
 
 
@@ -63,14 +63,7 @@ def training_epoch(
     variables = model.trainable_variables
     shapes = [variable.shape for variable in variables]
     sizes = [shape.num_elements() for shape in shapes]
-
-    def per_replica(**share: tf.Tensor) -> tf.Tensor:
-        with tf.GradientTape() as tape:
-            measures = _measures(model, **share)
-            loss = measures[0]
-        gradients = tape.gradient(loss, variables)
-        # Gradients and measures travel together: a reduction costs a round trip, whatever its size.
-        return tf.concat([*(tf.reshape(gradient, [-1]) for gradient in gradients), measures], axis=0)
+    per_replica = gradient_of(model)
 
     def update(flat: tf.Tensor) -> tf.Tensor:
         *summed, measures = tf.split(flat, [*sizes, 2])
@@ -79,15 +72,21 @@ def training_epoch(
         return tf.concat([measures, [tf.linalg.global_norm(reshaped)]], axis=0)
 
     alone = strategy.num_replicas_in_sync == 1
+    # Its replicas share one copy of the variables, which none of them can update by itself.
+    central = isinstance(strategy, tf.distribute.experimental.CentralStorageStrategy)
 
     def epoch_of(per_replica: Callable[..., tf.Tensor], *, jit_compile: bool) -> Callable[..., tf.Tensor]:
         def replica(index: tf.Tensor, arrays: dict[str, tf.Tensor]) -> tf.Tensor:
-            own = per_replica(**{name: _of_step(array, index)[_row(array)] for name, array in arrays.items()})
-            return update(own if alone else _sum_over_replicas(own))
+            share = {name: _of_step(array, index)[_row(array)] for name, array in arrays.items()}
+            own = per_replica(_values(variables), **share)
+            return own if central else update(own if alone else _sum_over_replicas(own))
 
         def epoch(arrays: dict[str, tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> tf.Tensor:
             def step(index: tf.Tensor) -> tf.Tensor:
-                return _first_local(strategy, strategy.run(replica, args=(index, arrays)))
+                found = strategy.run(replica, args=(index, arrays))
+                if central:
+                    return update(strategy.reduce(tf.distribute.ReduceOp.SUM, found, axis=None))
+                return _first_local(strategy, found)
 
             return _over_steps(step, arrays, start, stop, columns=3)
 
@@ -96,7 +95,7 @@ def training_epoch(
     plain = epoch_of(per_replica, jit_compile=False)
     if not model.get_layer("quantum").compiles:
         return EpochProgram(plain, plain)
-    if alone:
+    if alone and not central:
         return EpochProgram(plain, epoch_of(per_replica, jit_compile=True))
     # XLA cannot compile the reduction between replicas.
     return EpochProgram(plain, epoch_of(_traced(per_replica, jit_compile=True), jit_compile=False))
@@ -109,26 +108,48 @@ def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> 
     reduction.
     """
     alone = strategy.num_replicas_in_sync == 1
+    variables = model.trainable_variables
 
-    def own_steps(arrays: dict[str, tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> tf.Tensor:
+    def own_steps(
+        weights: Sequence[tf.Tensor], arrays: dict[str, tf.Tensor], start: tf.Tensor, stop: tf.Tensor
+    ) -> tf.Tensor:
         def step(index: tf.Tensor) -> tf.Tensor:
-            return _measures(model, **{name: _of_step(array, index) for name, array in arrays.items()})
+            return _measures(model, weights, **{name: _of_step(array, index) for name, array in arrays.items()})
 
         return _over_steps(step, arrays, start, stop, columns=2)
 
     def epoch_of(own_steps: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
         def replica(arrays: dict[str, tf.Tensor], start: tf.Tensor, stop: tf.Tensor) -> tf.Tensor:
-            own = own_steps({name: array[:, _row(array)] for name, array in arrays.items()}, start, stop)
-            return own if alone else _sum_over_replicas(own)
+            share = {name: array[:, _row(array)] for name, array in arrays.items()}
+            return own_steps(_values(variables), share, start, stop)
 
         def epoch(*arguments: Any) -> tf.Tensor:
-            return _first_local(strategy, strategy.run(replica, args=arguments))
+            found = strategy.run(replica, args=arguments)
+            return found if alone else strategy.reduce(tf.distribute.ReduceOp.SUM, found, axis=None)
 
         return _traced(epoch, jit_compile=False)
 
     plain = epoch_of(own_steps)
     compiles = model.get_layer("quantum").compiles
     return EpochProgram(plain, epoch_of(_traced(own_steps, jit_compile=True)) if compiles else plain)
+
+
+def gradient_of(model: tf_keras.Model) -> Callable[..., tf.Tensor]:
+    """Return a function of a replica's weights and its share of a step.
+
+    It returns the gradient of the loss, flat in the order of the trainable variables, and the two measures.
+    """
+
+    def gradient(weights: Sequence[tf.Tensor], **share: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            tape.watch(weights)
+            measures = _measures(model, weights, **share)
+            loss = measures[0]
+        gradients = tape.gradient(loss, weights)
+        # Gradients and measures travel together: a reduction costs a round trip, whatever its size.
+        return tf.concat([*(tf.reshape(each, [-1]) for each in gradients), measures], axis=0)
+
+    return gradient
 
 
 def same_everywhere(strategy: tf.distribute.Strategy, value: int) -> bool:
@@ -178,8 +199,14 @@ def _traced(function: Callable[..., tf.Tensor], *, jit_compile: bool) -> Callabl
     return traced
 
 
+def _values(variables: Sequence[tf.Variable]) -> list[tf.Tensor]:
+    """Return the values of variables, which a compiled program takes from wherever these are kept."""
+    return [tf.convert_to_tensor(variable) for variable in variables]
+
+
 def _measures(
     model: tf_keras.Model,
+    weights: Sequence[tf.Tensor],
     qubit: tf.Tensor,
     angle: tf.Tensor,
     label: tf.Tensor,
@@ -193,9 +220,10 @@ def _measures(
         readouts = quantum.readouts
         if quantum.compiles:
             readouts = tf.function(readouts, jit_compile=True, autograph=False)
-        outputs = sampled_outputs(model, readouts(qubit, angle), draw)
+        outputs = sampled_outputs(model, readouts(qubit, angle, None, weights[0]), draw, weights)
     else:
-        outputs = outputs_of(model, quantum((qubit, angle) if own is None else (qubit, angle, own)))
+        values, unexcited = quantum.readouts(qubit, angle, own, weights[0])
+        outputs = outputs_of(model, values - unexcited, weights)
     if own is not None:
         weight *= tf.cast(tf.reduce_any(tf.equal(qubit[:, None], own), axis=1), PRECISION)
     prediction = outputs[:, 0]

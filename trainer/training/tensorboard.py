@@ -86,7 +86,7 @@ class EventLog:
     def epoch(self, epoch: Epoch, measures: Measures, step: int) -> None:
         """Write an epoch that ended after `step` updates; `measures` (steps, 3) are those of its updates."""
         if self._config.options.log_every == "batch":
-            for update, (loss, accuracy, norm) in enumerate(measures, step - len(measures) + 1):
+            for update, (loss, accuracy, norm, *_) in enumerate(measures, step - len(measures) + 1):
                 batch = {"batch/loss": loss, "batch/accuracy": accuracy, "batch/gradient_norm": norm}
                 self._write("train", _scalars(batch), update)
         values = self._quantum.parameters.numpy()
@@ -97,6 +97,8 @@ class EventLog:
             "learning_rate": self._optimizer.learning_rate.numpy(),
             **{f"parameters/{s}": value for s, value in zip(self._quantum.ansatz.symbols, values, strict=True)},
         }
+        if epoch.largest_staleness:
+            train |= {"staleness": epoch.staleness, "largest_staleness": epoch.largest_staleness}
         self._write("train", _scalars(train), step)
         summary = _scalars({"loss": epoch.val_loss, "accuracy": epoch.val_accuracy})
         readouts = self._shown.readouts(self._samples.qubit, self._samples.angle)[0].numpy()

@@ -168,7 +168,11 @@ def test_a_second_run_has_a_folder_of_its_own_and_a_failing_step_is_one_line(
         (["--learning-rate", "-1"], "error: learning_rate: must be a finite number, greater than 0. Given: -1.0"),
         (["--model", "shallow"], "error: model: must be one of hybrid, deep, or your own"),
         (["--simulator", "abacus"], "error: simulator: must be one of auto, window, statevector, tfq. Given: 'abacus'"),
-        (["--strategy", "alone"], "error: strategy: must be one of multi_worker, mirrored, none. Given: 'alone'"),
+        (
+            ["--strategy", "alone"],
+            "error: strategy: must be one of multi_worker, mirrored, central_storage, parameter_server, tpu, none. "
+            "Given: 'alone'",
+        ),
         (["--model", "nowhere:f"], "error: model: cannot be imported or fails (ModuleNotFoundError: No module named"),
         (["--model", "circuits_here:exits"], "error: model: cannot be imported or fails (SystemExit: 3). Given: circ"),
         (["--model", "circuits_here:measures"], "error: model: an operation is a measurement"),

@@ -69,3 +69,42 @@ def test_a_training_with_a_dataset_leaves_the_export_to_others() -> None:
 def test_what_not_every_pod_could_reach_is_refused(output: str, words: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         cluster_job(from_mapping({"options": words}), output, POD)
+
+
+@pytest.mark.parametrize(
+    ("words", "replicas", "ends_with_others", "started_alone"),
+    [
+        ({"workers": 2}, {"worker": 2}, ("evaluator",), ("evaluator",)),
+        (
+            {"workers": 2, "options": {"chief": 1, "evaluator": 1}},
+            {"chief": 1, "worker": 1, "evaluator": 1},
+            ("evaluator",),
+            ("evaluator",),
+        ),
+        (
+            {"workers": 2, "strategy": "parameter_server", "options": {"ps": 3}},
+            {"chief": 1, "worker": 2, "ps": 3},
+            ("worker", "ps", "evaluator"),
+            ("worker", "evaluator"),
+        ),
+    ],
+)
+def test_roles_are_those_of_the_strategy_wherever_it_runs(
+    words: dict[str, Any], replicas: dict[str, int], ends_with_others: tuple[str, ...], started_alone: tuple[str, ...]
+) -> None:
+    config = from_mapping(words)
+    for job in (local_job(config, "/dataset", "/training", "/logs"), cluster_job(config, "gs://bucket", POD)):
+        assert dict(job.replicas) == replicas
+        assert (job.ends_with_others, job.started_alone) == (ends_with_others, started_alone)
+
+
+def test_only_trainings_on_the_same_devices_share_processes() -> None:
+    words: tuple[dict[str, Any], ...] = (
+        {},
+        {"seed": 3},
+        {"options": {"intra_threads": 2}},
+        {"strategy": "mirrored", "workers": 1},
+    )
+    kinds = [local_job(from_mapping(each), "/dataset", "/training", "/logs").kind for each in words]
+    assert kinds[0] == kinds[1]
+    assert len(set(kinds)) == 3

@@ -292,3 +292,80 @@ def test_a_crew_of_which_one_died_in_between_or_of_another_kind_is_started_anew(
             crew.run(job, lambda *_: None)
             assert [trained for _, trained, _ in _ran(capfd.readouterr().out)] == ["0"] * count
             assert len(children()) == count
+
+
+def _run_roles(program: str, tmp_path: Path, restarts: int, **replicas: int) -> None:
+    """Run a program as every process of a job whose workers are started alone; it finds its role, and a folder."""
+    begin = "import json, os, pathlib, signal, sys, time\nrole = json.loads(os.environ['TF_CONFIG'])['task']['type']\n"
+    place = f"folder = pathlib.Path({str(tmp_path)!r})\n"
+    argv = (sys.executable, "-c", begin + place + textwrap.dedent(program))
+    job = Job(argv, replicas, restarts, 60, ends_with_others=("worker", "evaluator"), started_alone=("worker",))
+    run_processes(job, lambda *_: None)
+
+
+def test_a_process_that_is_started_alone_leaves_the_others_as_they_are(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At the address at which it was."""
+    program = """
+    print(role, os.environ["TF_CONFIG"] if role == "worker" else "", flush=True)
+    if role == "worker":
+        if not (folder / "killed").exists():
+            (folder / "killed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        (folder / "again").touch()
+        signal.pause()
+    while not (folder / "again").exists():
+        time.sleep(0.01)
+    """
+    monkeypatch.setattr("launchers.local.run._LAST_SECONDS", 0.1)
+    _run_roles(program, tmp_path, 1, chief=1, worker=1)
+    lines = capfd.readouterr().out.splitlines()
+    assert lines.count("[chief 0] chief") == 1
+    first, second = (line for line in lines if line.startswith("[worker 0]"))
+    assert first == second
+    assert [record.getMessage() for record in caplog.records] == [
+        "worker 0 was killed by SIGKILL; starting worker 0 again (1 of 1)"
+    ]
+
+
+def test_what_is_started_alone_counts_as_a_restart(tmp_path: Path, children: Children) -> None:
+    program = """
+    if role == "worker":
+        os.kill(os.getpid(), signal.SIGKILL)
+    signal.pause()
+    """
+    with pytest.raises(RetryableError, match=r"^worker 0 was killed by SIGKILL, after 2 restarts$"):
+        _run_roles(program, tmp_path, 2, chief=1, worker=1)
+    assert not children()
+
+
+def test_those_that_end_with_others_get_time_for_it(
+    tmp_path: Path, children: Children, capfd: pytest.CaptureFixture[str]
+) -> None:
+    program = """
+    if role == "chief":
+        (folder / "over").touch()
+        sys.exit()
+    while not (folder / "over").exists():
+        time.sleep(0.01)
+    print("said in the end", flush=True)
+    """
+    _run_roles(program, tmp_path, 0, chief=1, evaluator=1)
+    assert capfd.readouterr().out == "[evaluator 0] said in the end\n"
+    assert not children()
+
+
+def test_the_ports_of_a_job_all_differ(capfd: pytest.CaptureFixture[str]) -> None:
+    program = """
+    import json, os, sys
+    addresses = sum(json.loads(os.environ["TF_CONFIG"])["cluster"].values(), [])
+    print(*(address.split(":")[1] for address in addresses), sys.argv[2])
+    """
+    argv = (sys.executable, "-c", textwrap.dedent(program))
+    run_processes(Job(argv, {"worker": 8}, 0, 60, port_flags=("--profiler-port",)), lambda *_: None)
+    lines = [line.split("] ")[1].split() for line in capfd.readouterr().out.splitlines()]
+    assert len({port for ports in lines for port in ports}) == 16

@@ -12,6 +12,14 @@ def _seen(*exit_codes: int | None, silent_for: float = 0) -> list[Seen]:
     return [Seen(f"worker {index}", code, silent_for) for index, code in enumerate(exit_codes)]
 
 
+def _by_role(silent_for: float = 0, **exit_codes: int | None) -> list[Seen]:
+    """The processes of strategy parameter_server."""
+    return [
+        Seen(role, code, silent_for, role != "chief", role in ("worker", "evaluator"))
+        for role, code in exit_codes.items()
+    ]
+
+
 @pytest.mark.parametrize(
     ("processes", "action", "blamed"),
     [
@@ -34,6 +42,18 @@ def _seen(*exit_codes: int | None, silent_for: float = 0) -> list[Seen]:
         (_seen(0, None, silent_for=HANG + 1), Action.LOST, "worker 1"),
         (_seen(0, 0, silent_for=HANG + 1), Action.SUCCEEDED, None),
         (_seen(None, OWN_FAULT, silent_for=HANG + 1), Action.FAILED, "worker 1"),
+        # The training is over with its chief, whatever became of the others.
+        (_by_role(chief=0, worker=None, ps=None), Action.SUCCEEDED, None),
+        (_by_role(chief=0, worker=KILLED, ps=LOST_A_PEER, evaluator=OWN_FAULT), Action.SUCCEEDED, None),
+        (_by_role(chief=None, worker=None, ps=None, evaluator=0), Action.GO_ON, None),
+        # Some are not needed by the others.
+        (_by_role(chief=None, worker=KILLED, ps=None), Action.ONE_LOST, "worker"),
+        (_by_role(chief=None, worker=LOST_A_PEER, evaluator=KILLED), Action.ONE_LOST, "evaluator"),
+        (_by_role(chief=None, worker=None, ps=None, silent_for=HANG + 1), Action.LOST, "chief"),
+        (_by_role(chief=0, worker=0, evaluator=None, silent_for=HANG + 1), Action.SUCCEEDED, None),
+        (_by_role(chief=LOST_A_PEER, worker=KILLED, ps=None), Action.LOST, "chief"),
+        (_by_role(chief=LOST_A_PEER, worker=LOST_A_PEER, ps=KILLED), Action.LOST, "ps"),
+        (_by_role(chief=None, worker=OWN_FAULT, ps=KILLED), Action.FAILED, "worker"),
     ],
 )
 def test_a_verdict_follows_from_how_processes_ended(processes: list[Seen], action: Action, blamed: str | None) -> None:

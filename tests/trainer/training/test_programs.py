@@ -14,6 +14,7 @@ from trainer.training.batches import shard
 from trainer.training.checkpoints import Checkpoint
 from trainer.training.fit import train
 from trainer.training.programs import Program, Programs, key
+from trainer.training.steps import EpochProgram
 from trainer.training.variables import values_of
 
 WORDS = {"qubits": 4, "rounds": 10, "epochs": 2, "batch_size": 8, "strategy": "none", "workers": 1}
@@ -62,6 +63,7 @@ def test_to_compile_changes_no_variable_and_leaves_nothing_to_trace() -> None:
         np.testing.assert_array_equal(value, variable)
     program.train(train)
     program.validate(validation)
+    assert isinstance(program.train, EpochProgram)
     traced: tuple[Any, ...] = (program.train._compiled, program.validate._compiled)
     assert [function.experimental_get_tracing_count() for function in traced] == [1, 1]
 

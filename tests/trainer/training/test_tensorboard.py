@@ -25,7 +25,7 @@ def _with_options(config: ExperimentConfig, **options: Any) -> ExperimentConfig:
 
 
 def _losses(history: tuple[Epoch, ...]) -> list[tuple[float, ...]]:
-    return [dataclasses.astuple(epoch)[:-1] for epoch in history]
+    return [dataclasses.astuple(dataclasses.replace(epoch, seconds=0.0)) for epoch in history]
 
 
 def test_every_parameter_and_the_learning_rate_are_logged_at_the_real_step(

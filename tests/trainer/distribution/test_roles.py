@@ -4,10 +4,11 @@ from typing import Any
 import pytest
 
 from trainer.config import from_mapping
+from trainer.distribution.roles import Cluster, check_roles, parse_cluster
 from trainer.errors import ConfigError
-from trainer.training.roles import Cluster, check_workers, parse_cluster
 
 # As training-operator v1.9 writes it: genTFConfigJSONStr.
+CHIEF = ["train-chief-0.team.svc:2222"]
 TFJOB_WORKERS = ["train-worker-0.team.svc:2222", "train-worker-1.team.svc:2222"]
 
 
@@ -26,7 +27,7 @@ def test_tfjob_of_workers_only() -> None:
     cluster = {"worker": TFJOB_WORKERS}
     first, second = (_parsed(_tf_config(cluster, "worker", index)) for index in (0, 1))
     assert (first.role, first.index, first.is_chief) == ("worker", 0, True)
-    assert (second.index, second.is_chief, second.training_workers) == (1, False, 2)
+    assert (second.index, second.is_chief, second.counts) == (1, False, {"worker": 2})
     assert first.training_addresses == {"worker": tuple(TFJOB_WORKERS)}
 
 
@@ -41,7 +42,7 @@ def test_tfjob_with_every_role() -> None:
     assert chief.is_chief
     assert not worker.is_chief
     assert not evaluator.is_chief
-    assert chief.training_workers == 3
+    assert chief.counts == {"chief": 1, "ps": 1, "worker": 2}
     assert "evaluator" not in chief.training_addresses
 
 
@@ -59,7 +60,7 @@ def test_vertex_tf_config() -> None:
     worker = _parsed(_tf_config(cluster, "worker", 0))
     assert chief.is_chief
     assert not worker.is_chief
-    assert worker.training_workers == 3
+    assert worker.counts == {"chief": 1, "worker": 2}
 
 
 def test_vertex_cluster_spec_names_worker_pools() -> None:
@@ -75,7 +76,8 @@ def test_vertex_cluster_spec_names_worker_pools() -> None:
         "job": "{}",
     }
     cluster = _parsed({"CLUSTER_SPEC": json.dumps(spec)})
-    assert (cluster.role, cluster.index, cluster.training_workers) == ("worker", 0, 2)
+    assert (cluster.role, cluster.index) == ("worker", 0)
+    assert cluster.counts == {"chief": 1, "worker": 1, "ps": 1}
     assert set(cluster.addresses) == {"chief", "worker", "ps", "evaluator"}
 
 
@@ -113,9 +115,40 @@ def test_refuses_what_no_cluster_can_be_made_of(text: str, message: str) -> None
     assert "\n" not in str(error.value)
 
 
-def test_the_cluster_must_have_as_many_workers_as_the_experiment() -> None:
-    config = from_mapping({"workers": 3})
-    with pytest.raises(ConfigError, match=r"^workers: .* lists 2 .*Given: 3"):
-        check_workers(config, _parsed(_tf_config({"worker": TFJOB_WORKERS}, "worker", 0)))
-    with pytest.raises(ConfigError, match=r"^workers: neither .* is set.*Given: 3"):
-        check_workers(config, None)
+@pytest.mark.parametrize(
+    ("words", "cluster"),
+    [
+        ({"workers": 2}, {"worker": TFJOB_WORKERS}),
+        ({"workers": 3, "options": {"chief": 1}}, {"chief": CHIEF, "worker": TFJOB_WORKERS}),
+        # Vertex AI calls one of the workers the chief, whatever the experiment says.
+        ({"workers": 3}, {"chief": CHIEF, "worker": TFJOB_WORKERS}),
+        ({"workers": 2, "options": {"evaluator": 1}}, {"worker": TFJOB_WORKERS, "evaluator": ["e:1"]}),
+        # It leaves the evaluator out.
+        ({"workers": 2, "options": {"evaluator": 1}}, {"worker": TFJOB_WORKERS}),
+        ({"strategy": "parameter_server"}, {"chief": CHIEF, "worker": TFJOB_WORKERS, "ps": ["p:1"]}),
+    ],
+)
+def test_the_cluster_has_the_processes_of_the_experiment(words: dict[str, Any], cluster: dict[str, list[str]]) -> None:
+    check_roles(from_mapping(words), _parsed(_tf_config(cluster, "worker", 0)))
+
+
+@pytest.mark.parametrize(
+    ("words", "cluster", "message"),
+    [
+        ({"workers": 3}, {"worker": TFJOB_WORKERS}, "lists 2 worker, .* trains on 3 worker. Given: workers 3"),
+        ({"workers": 2}, {"chief": CHIEF, "worker": TFJOB_WORKERS}, "lists 1 chief, 2 worker, .* trains on 2 worker"),
+        ({"workers": 2}, {"worker": TFJOB_WORKERS, "ps": ["p:1"]}, "lists 2 worker, 1 ps, .* trains on 2 worker"),
+        ({"strategy": "parameter_server"}, {"worker": TFJOB_WORKERS}, "trains on 1 chief, 2 worker, 1 ps"),
+    ],
+)
+def test_a_cluster_of_other_processes_is_refused(
+    words: dict[str, Any], cluster: dict[str, list[str]], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"^workers: TF_CONFIG or CLUSTER_SPEC .*{message}"):
+        check_roles(from_mapping(words), _parsed(_tf_config(cluster, "worker", 0)))
+
+
+def test_a_process_that_trains_alone_needs_no_cluster() -> None:
+    check_roles(from_mapping({"workers": 1}), None)
+    with pytest.raises(ConfigError, match=r"^workers: neither .* is set.*Given: 3 worker"):
+        check_roles(from_mapping({"workers": 3}), None)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import tensorflow as tf
 
+from trainer.distribution.roles import Cluster
 from trainer.errors import RetryableError
-from trainer.training.roles import Cluster
 
 _LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.DeadlineExceededError)
 _PEER = re.compile(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)")

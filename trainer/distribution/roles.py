@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainer.config import ExperimentConfig
+from trainer.distribution.needs import CHIEF, EVALUATOR, ROLES, STRATEGIES, WORKER, Chief
 from trainer.errors import ConfigError, given
 
-ROLES = ("chief", "worker", "ps", "evaluator")
 _ADDRESS = re.compile(r"\S+:\d{1,5}")
 # Vertex' worker pools by position (its "Distributed training" page); CLUSTER_SPEC speaks of pools only.
 _POOLS = {f"workerpool{position}": role for position, role in enumerate(ROLES)}
@@ -26,17 +26,17 @@ class Cluster:
     @property
     def training_addresses(self) -> dict[str, tuple[str, ...]]:
         """The addresses that TensorFlow trains across: an evaluator is never part of them."""
-        return {role: hosts for role, hosts in self.addresses.items() if role != "evaluator"}
+        return {role: hosts for role, hosts in self.addresses.items() if role != EVALUATOR}
 
     @property
-    def training_workers(self) -> int:
-        """Processes that hold a replica: the chief and the workers."""
-        return sum(len(self.addresses.get(role, ())) for role in ("chief", "worker"))
+    def counts(self) -> dict[str, int]:
+        """How many processes each role has."""
+        return {role: len(hosts) for role, hosts in self.training_addresses.items()}
 
     @property
     def is_chief(self) -> bool:
         """Whether this process writes: the chief, or worker 0 where there is none."""
-        return self.role == "chief" or (self.role == "worker" and self.index == 0 and "chief" not in self.addresses)
+        return self.role == CHIEF or (self.role == WORKER and self.index == 0 and CHIEF not in self.addresses)
 
 
 def parse_cluster(environment: Mapping[str, str]) -> Cluster | None:
@@ -54,20 +54,40 @@ def parse_cluster(environment: Mapping[str, str]) -> Cluster | None:
     return None
 
 
-def check_workers(config: ExperimentConfig, cluster: Cluster | None) -> None:
-    """Refuse a cluster whose size is not the experiment's, and a role that has no part in training.
+def check_roles(config: ExperimentConfig, cluster: Cluster | None) -> None:
+    """Refuse a cluster whose processes are not those of the experiment.
+
+    On Vertex AI one of the training processes is always called the chief.
 
     Raises:
-        ConfigError: `workers` and the number of processes differ, or this is neither chief nor worker.
+        ConfigError: one line with the first role that differs.
     """
-    if cluster and cluster.role not in ("chief", "worker"):
-        raise ConfigError(f"role: strategy {config.strategy} trains on chief and workers only. Given: {cluster.role}")
-    processes = cluster.training_workers if cluster else 1
-    if config.workers != processes:
-        source = (
-            "TF_CONFIG or CLUSTER_SPEC lists" if cluster else "neither TF_CONFIG nor CLUSTER_SPEC is set, which makes"
+    expected = {role: count for role, count in config.replicas.items() if role != EVALUATOR}
+    if cluster is None:
+        if sum(expected.values()) != 1:
+            raise ConfigError(
+                "workers: neither TF_CONFIG nor CLUSTER_SPEC is set, which makes 1 training process. "
+                f"Given: {_in_words(expected)}"
+            )
+        return
+    found = cluster.counts
+    if STRATEGIES[config.strategy].chief is not Chief.COORDINATES:
+        expected, found = _leading(expected), _leading(found)
+    if found != expected:
+        raise ConfigError(
+            f"workers: TF_CONFIG or CLUSTER_SPEC lists {_in_words(cluster.counts)}, strategy {config.strategy} with "
+            f"these words trains on {_in_words(config.replicas)}. Given: workers {config.workers}"
         )
-        raise ConfigError(f"workers: {source} {processes} training process(es). Given: {config.workers}")
+
+
+def _leading(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return how many processes each role has, the chief counted among the workers."""
+    others = {role: count for role, count in counts.items() if role not in (CHIEF, WORKER)}
+    return {WORKER: counts.get(CHIEF, 0) + counts.get(WORKER, 0), **others}
+
+
+def _in_words(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {role}" for role, count in counts.items())
 
 
 def _parse(variable: str, text: str) -> Cluster | None:
@@ -87,7 +107,7 @@ def _parse(variable: str, text: str) -> Cluster | None:
     if type(index) is not int or index < 0:
         raise ConfigError(f"{variable}: task.index must be an integer, at least 0. Given: {json.dumps(index)}")
     hosts = addresses.get(role)
-    if hosts is None and role == "evaluator":
+    if hosts is None and role == EVALUATOR:
         # Vertex and TensorFlow itself leave the evaluator out of the cluster.
         return Cluster(addresses, role, index)
     if hosts is None or index >= len(hosts):
@@ -108,8 +128,8 @@ def _addresses(variable: str, cluster: Any) -> dict[str, tuple[str, ...]]:
             raise ConfigError(f"{variable}: cluster.{name} must be a list of host:port. Given: {json.dumps(hosts)}")
         if hosts:
             addresses[role] = tuple(hosts)
-    if len(addresses.get("chief", ())) > 1:
-        raise ConfigError(f"{variable}: there must be one chief. Given: {json.dumps(addresses['chief'])}")
+    if len(addresses.get(CHIEF, ())) > 1:
+        raise ConfigError(f"{variable}: there must be one chief. Given: {json.dumps(addresses[CHIEF])}")
     return addresses
 
 

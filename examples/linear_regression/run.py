@@ -1,0 +1,66 @@
+"""Trains the line by one of the launchers: python -m examples.linear_regression.run --help."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from cli.main import run
+from cli.options.pod import PodFlags, pod_options
+from cli.tfjob.connection import namespace_option
+from examples.linear_regression.train import STRATEGY
+from launchers.job import JOB_VARIABLE, Job
+from launchers.kubernetes.access import own_namespace
+from launchers.local.run import run_processes
+from launchers.naming import Identity
+from launchers.pod import Pod
+from launchers.tfjob.launch import launch
+from launchers.tfjob.manifest import Policy, tfjob
+from trainer.distribution import needs
+from trainer.errors import ConfigError
+from trainer.startup import one_line_errors
+
+_REPLICAS = {"chief": 1, "ps": 1, "worker": 1}
+
+
+def described(python: str, output: str, updates: int, pod: Pod | None) -> Job:
+    """Describe the training as a job, whatever runs it: a chief, a parameter server and a worker."""
+    words = ("--output", output, "--updates", str(updates))
+    return Job(
+        argv=(python, "-m", "examples.linear_regression.train", *words),
+        replicas=_REPLICAS,
+        restarts=3,
+        hang_seconds=60.0,
+        ends_with_others=needs.ends_with_others(STRATEGY),
+        started_alone=needs.started_alone(STRATEGY),
+        pod=pod,
+        outputs={"training": output},
+    )
+
+
+@click.command()
+@click.option("--target", type=click.Choice(["local", "tfjob"]), default="local", show_default=True)
+@click.option("--output", required=True, metavar="ADDRESS", help="Folder of the line; in a bucket for tfjob.")
+@click.option("--updates", type=click.IntRange(1), default=4000, show_default=True)
+@namespace_option
+@pod_options
+def train(target: str, output: str, updates: int, namespace: str | None, pod: PodFlags) -> None:
+    """Fit y = w x + b to points of y = 2 x with noise, on one chief, one parameter server and one worker."""
+    with one_line_errors():
+        if target == "local":
+            if namespace or pod.is_given:
+                raise ConfigError("target: only tfjob takes a namespace and settings of pods. Given: local")
+            run_processes(described(sys.executable, output, updates, None), _ignore)
+            return
+        job = described("python", f"{output.rstrip('/')}/$({JOB_VARIABLE})", updates, pod.settings())
+        manifest = tfjob(job, Identity("linear-regression", "train"), Policy(lease_seconds=None))
+        launch(manifest, namespace or own_namespace())
+
+
+def _ignore(process: str, event: Mapping[str, Any]) -> None:
+    pass
+
+
+if __name__ == "__main__":
+    run(train)

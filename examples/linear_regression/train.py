@@ -1,0 +1,130 @@
+"""One process of the training, of whatever role: python -m examples.linear_regression.train --help."""
+
+import argparse
+import contextlib
+import logging
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainer.distribution.needs import serving
+from trainer.distribution.roles import Cluster, parse_cluster
+from trainer.errors import ConfigError
+from trainer.folders import new_file, only_writer, readable
+from trainer.startup import (
+    end_on_signals,
+    ending_at_once,
+    load_tensorflow,
+    one_line_errors,
+    open_standard_streams,
+)
+from trainer.storage.copies import local_copy, working_copy
+from trainer.training.messages import Listener, ignore, to_pipe
+
+if TYPE_CHECKING:
+    from examples.linear_regression.model import Line
+
+logger = logging.getLogger("qcnn")
+
+STRATEGY = "parameter_server"
+_SAVED = "line.npz"
+# Updates that are handed out at a time; between them the chief looks at the clock.
+_AT_A_TIME = 50
+
+
+def main() -> None:
+    """Train or serve, as TF_CONFIG says."""
+    open_standard_streams()
+    parser = argparse.ArgumentParser(description="One process of the training of a line.")
+    parser.add_argument("--output", required=True, metavar="ADDRESS", help="folder of the line, here or in a bucket")
+    parser.add_argument("--updates", type=int, required=True)
+    parser.add_argument("--save-seconds", type=float, default=2.0, help="time between two saves of the line")
+    parser.add_argument("--events", type=int, help="file descriptor of the pipe that takes signs of life")
+    arguments = parser.parse_args()
+    take_signals = end_on_signals()
+    send = ignore if arguments.events is None else to_pipe(arguments.events)
+    with one_line_errors():
+        cluster = parse_cluster(os.environ)
+        if cluster is None:
+            raise ConfigError("TF_CONFIG: must name a chief, workers and parameter servers. Given: none")
+        load_tensorflow()
+        if cluster.role in serving(STRATEGY):
+            from trainer.distribution.parameter_servers import serve
+
+            serve(cluster, lambda: _updates(arguments.output) >= arguments.updates, take_signals)
+        else:
+            with working_copy(arguments.output, filled=True, written=True) as output:
+                _coordinate(cluster, output.folder, arguments.updates, arguments.save_seconds, send)
+
+
+def _updates(address: str) -> int:
+    """Return after how many updates a line was saved last."""
+    with local_copy(address) as folder:
+        path = folder / _SAVED
+        if not path.exists():
+            return 0
+        with readable("line", path), np.load(path, allow_pickle=False) as saved:
+            return int(saved["updates"])
+
+
+def _coordinate(cluster: Cluster, folder: Path, updates: int, save_seconds: float, send: Listener) -> None:
+    """Train to so many updates in a folder, from where it was saved last; the chief's part."""
+    import tensorflow as tf
+
+    from examples.linear_regression.model import Line, batches
+    from trainer.distribution.coordination import Coordinator
+    from trainer.distribution.creation import cluster_resolver
+    from trainer.distribution.peers import lost_peers
+    from trainer.startup import stderr_held_back
+
+    with only_writer(folder), lost_peers(cluster), contextlib.ExitStack() as stack:
+        with stderr_held_back():
+            strategy = tf.distribute.ParameterServerStrategy(cluster_resolver(cluster))
+        line = Line()
+        done = _restored(line, folder)
+        if done:
+            logger.info("continuing after update %d", done)
+        coordinator = Coordinator(strategy, len(cluster.addresses["ps"]), line)
+        writer = tf.summary.create_file_writer(str(folder / "logs"))
+        stack.callback(writer.close)
+        send("state", state="training")
+        saved_at = time.monotonic()
+        while done < updates:
+            part = range(done, min(done + _AT_A_TIME, updates))
+            error = coordinator.run(batches(part))[:, 0].mean()
+            done = part.stop
+            with writer.as_default(step=done):
+                for name, value in (("mse", error), *((each.name, each[0]) for each in line.weights)):
+                    tf.summary.scalar(name, value)
+            if time.monotonic() - saved_at >= save_seconds or done == updates:
+                _save(line, done, folder)
+                saved_at = time.monotonic()
+                slope, intercept = (float(weight[0]) for weight in line.weights)
+                logger.info("update %d/%d: w %.4f, b %.4f, mse %.4f", done, updates, slope, intercept, error)
+
+
+def _restored(line: "Line", folder: Path) -> int:
+    """Set a line to what was saved of it; return after how many updates that was."""
+    path = folder / _SAVED
+    if not path.exists():
+        return 0
+    variables = [*line.weights, *line.optimizer.variables]
+    with readable("line", path), np.load(path, allow_pickle=False) as saved:
+        for number, variable in enumerate(variables):
+            variable.assign(saved[f"variable_{number}"])
+        return int(saved["updates"])
+
+
+def _save(line: "Line", updates: int, folder: Path) -> None:
+    variables = [*line.weights, *line.optimizer.variables]
+    arrays = {f"variable_{number}": variable.numpy() for number, variable in enumerate(variables)}
+    with new_file(folder / _SAVED) as unfinished, unfinished.open("wb") as file:
+        np.savez(file, updates=np.array(updates), **arrays)
+
+
+if __name__ == "__main__":
+    with ending_at_once():
+        main()

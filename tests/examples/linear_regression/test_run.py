@@ -1,0 +1,61 @@
+"""The line, trained by processes of this machine."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from examples.linear_regression.model import INTERCEPT, SLOPE
+from tests.board import scalars
+from tests.components.train.local.launched import launched
+from tests.trainer.conftest import ROOT
+
+RUN = (sys.executable, "-m", "examples.linear_regression.run")
+UPDATES = 3000
+
+
+@pytest.mark.long
+def test_a_worker_is_lost_and_the_line_is_found(tmp_path: Path) -> None:
+    with launched([*RUN, "--output", str(tmp_path), "--updates", str(UPDATES)]) as launcher:
+        launcher.read_until(r"\[chief 0\] update")
+        launcher.kill("worker 0")
+        assert launcher.finish() == 0, launcher.output
+    assert "worker 0 was killed by SIGKILL; starting worker 0 again (1 of 3)" in launcher.output
+    assert "continuing" not in launcher.output
+    _assert_found(tmp_path)
+    assert max(scalars(tmp_path / "logs")["w"]) == UPDATES
+
+
+@pytest.mark.long
+def test_a_chief_that_is_lost_goes_on_where_it_has_saved(tmp_path: Path) -> None:
+    with launched([*RUN, "--output", str(tmp_path), "--updates", str(UPDATES)]) as launcher:
+        launcher.read_until(r"\[chief 0\] update")
+        launcher.kill("chief 0")
+        assert launcher.finish() == 0, launcher.output
+    assert re.search(r"\[chief 0\] continuing after update [1-9]", launcher.output)
+    _assert_found(tmp_path)
+
+
+def _assert_found(folder: Path) -> None:
+    with np.load(folder / "line.npz") as saved:
+        assert saved["updates"] == UPDATES
+        slope, intercept = saved["variable_0"], saved["variable_1"]
+    assert slope == pytest.approx(SLOPE, rel=0.01)
+    assert intercept == pytest.approx(INTERCEPT, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--updates", "0"], "error: Invalid value for '--updates': 0 is not in the range x>=1."),
+        (["--namespace", "team"], "error: target: only tfjob takes a namespace and settings of pods. Given: local"),
+    ],
+)
+def test_bad_input_is_one_line(words: list[str], message: str, tmp_path: Path) -> None:
+    command = [*RUN, "--output", str(tmp_path / "line"), *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, message + "\n")
+    assert not (tmp_path / "line").exists()

@@ -1,0 +1,125 @@
+"""Weights in shards, each with an optimizer of its own, whose updates are whole, and the smaller the later they are."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import tensorflow as tf
+
+from trainer.config import ExperimentConfig, from_mapping
+from trainer.distribution.parameter_servers import SharedWeights, serve
+from trainer.distribution.roles import Cluster
+from trainer.errors import RetryableError
+from trainer.training.optimizer import _OPTIMIZERS, build_optimizer
+from trainer.training.variables import values_of
+
+HERE = "/job:localhost/replica:0/task:0/device:CPU:0"
+VALUES = (np.array([1.0, -2.0, 0.5]), np.array([[3.0], [-1.0]]))
+UPDATES = 4
+
+
+def _config(optimizer: str) -> ExperimentConfig:
+    return from_mapping({"optimizer": optimizer, "learning_rate": 0.1})
+
+
+def _gradients(values: list[tf.Tensor]) -> list[tf.Tensor]:
+    return [tf.sin(each) for each in values]
+
+
+class Weights:
+    """A model's variables and their optimizer, and the same on parameter servers."""
+
+    def __init__(self, optimizer: str, servers: int) -> None:
+        config = _config(optimizer)
+        self.variables = [tf.Variable(value) for value in VALUES]
+        self.optimizer = build_optimizer(config, UPDATES)
+        self.optimizer.build(self.variables)
+        self.shared = SharedWeights([HERE] * servers, 5, lambda: build_optimizer(config, UPDATES))
+
+    @property
+    def values(self) -> list[npt.NDArray[Any]]:
+        return [*values_of(self.variables), *values_of(self.optimizer.variables)]
+
+    def push(self) -> None:
+        self.shared.push(values_of(self.variables), values_of(self.optimizer.variables))
+
+    def pull(self) -> None:
+        self.shared.pull(self.variables, self.optimizer.variables)
+
+    def update_shared(self, behind: int = 0) -> int:
+        """Update as a worker does that read the weights so many updates ago; return what it is told of that."""
+
+        @tf.function(autograph=False)
+        def step() -> tf.Tensor:
+            flat, version = self.shared.read()
+            return self.shared.update(tf.sin(flat), version - behind)
+
+        return int(step())
+
+
+@pytest.mark.parametrize("servers", [1, 2, 5, 7])
+@pytest.mark.parametrize("optimizer", _OPTIMIZERS)
+def test_one_worker_after_the_other_trains_as_the_optimizer_alone(optimizer: str, servers: int) -> None:
+    shared, alone = Weights(optimizer, servers), Weights(optimizer, 1)
+    for number in range(UPDATES):
+        # Where an epoch ends between two updates nothing is lost.
+        shared.push()
+        assert shared.update_shared() == 0
+        shared.pull()
+        gradients = _gradients([variable.read_value() for variable in alone.variables])
+        alone.optimizer.apply_gradients(zip(gradients, alone.variables, strict=True))
+        for mine, its in zip(shared.values, alone.values, strict=True):
+            np.testing.assert_allclose(mine, its, rtol=1e-12, err_msg=f"update {number}")
+
+
+def test_an_update_that_is_behind_moves_the_weights_by_so_many_parts_less() -> None:
+    moves = []
+    for behind in (0, 1, 3):
+        weights = Weights("sgd", 2)
+        weights.push()
+        assert weights.update_shared(behind) == behind
+        weights.pull()
+        moves.append(weights.variables[0].numpy() - VALUES[0])
+    np.testing.assert_allclose(moves[1], moves[0] / 2)
+    np.testing.assert_allclose(moves[2], moves[0] / 4)
+
+
+def test_updates_of_many_threads_are_all_applied_whole() -> None:
+    weights = Weights("sgd", 2)
+    weights.push()
+
+    @tf.function(autograph=False)
+    def updates() -> tf.Tensor:
+        def one(_: tf.Tensor) -> tf.Tensor:
+            flat, version = weights.shared.read()
+            return weights.shared.update(tf.ones_like(flat), version)
+
+        return tf.map_fn(one, tf.range(200), parallel_iterations=8, fn_output_signature=tf.int64)
+
+    behind = updates().numpy()
+    weights.pull()
+    assert int(weights.optimizer.iterations) == 200
+    # The rate falls to zero after the updates of the schedule: what came first has moved them.
+    assert np.all(weights.variables[0].numpy() < VALUES[0])
+    assert behind.min() >= 0
+
+
+def test_one_that_serves_ends_with_the_chief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Well if the training is over, else so that it is started again."""
+    cluster = Cluster({"chief": ("127.0.0.1:1",), "worker": ("127.0.0.1:2",), "ps": ("127.0.0.1:3",)}, "ps", 0)
+    monkeypatch.setattr("trainer.distribution.parameter_servers.tf.distribute.Server", lambda *_, **__: None)
+    monkeypatch.setattr("trainer.distribution.parameter_servers._LOOK_SECONDS", 0.0)
+    # Not there yet, there, busy for a moment, there, gone.
+    seen = [False, False, True, True, False, True, *[False] * 3]
+    answers: list[bool] = []
+    monkeypatch.setattr("trainer.distribution.parameter_servers._answers", lambda *_: answers.pop(0))
+    answers += seen
+    serve(cluster, lambda: not answers)
+    answers += seen
+    with pytest.raises(RetryableError, match=r"^lost chief 0$"):
+        serve(cluster, lambda: False)
+    assert not answers
+    # It came too late.
+    answers += [False]
+    serve(cluster, lambda: True)

@@ -1,0 +1,1 @@
+"""How a training is shared out: strategies, the roles of processes, and the devices of each."""

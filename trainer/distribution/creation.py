@@ -1,0 +1,98 @@
+"""TensorFlow's distribution strategies by the experiment's word for them. A new one is an entry in the table."""
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from trainer.config import ExperimentConfig
+from trainer.distribution.devices import device_names
+from trainer.distribution.roles import Cluster
+from trainer.errors import ConfigError, one_line
+from trainer.startup import stderr_held_back
+
+Implementation = tf.distribute.experimental.CollectiveCommunication
+
+
+def create_strategy(config: ExperimentConfig, cluster: Cluster | None) -> tf.distribute.Strategy:
+    """Create the strategy of an experiment for this process.
+
+    With several processes this starts TensorFlow's server and waits for the others, so nothing may
+    have touched a device before.
+
+    Raises:
+        ConfigError: the machine has not what the strategy needs.
+    """
+    return STRATEGIES[config.strategy](config, cluster)
+
+
+def _multi_worker(config: ExperimentConfig, cluster: Cluster | None) -> tf.distribute.Strategy:
+    options = config.options
+    if options.communication == "nccl" and not tf.config.list_physical_devices("GPU"):
+        raise ConfigError("communication: nccl adds up on GPUs, and this machine has none. Given: nccl")
+    how = tf.distribute.experimental.CommunicationOptions(
+        implementation=Implementation(options.communication.upper()),
+        timeout_seconds=options.communication_timeout or None,
+    )
+    # TensorFlow's server prints a greeting whatever the level of its log.
+    with stderr_held_back():
+        return tf.distribute.MultiWorkerMirroredStrategy(
+            cluster_resolver=cluster_resolver(cluster), communication_options=how
+        )
+
+
+def _mirrored(config: ExperimentConfig, _: Cluster | None) -> tf.distribute.Strategy:
+    devices, reduction = device_names(config), config.options.reduction
+    on_gpus = "GPU" in devices[0]
+    if reduction == "nccl" and not on_gpus:
+        raise ConfigError("reduction: nccl adds up on GPUs, and this machine has none. Given: nccl")
+    # TensorFlow's own choice on a processor, collectives, mixes up the turns of a loop.
+    chosen = {"auto": "nccl" if on_gpus else "one_device"}.get(reduction, reduction)
+    return tf.distribute.MirroredStrategy(devices, cross_device_ops=_REDUCTIONS[chosen]())
+
+
+def _central_storage(config: ExperimentConfig, _: Cluster | None) -> tf.distribute.Strategy:
+    return tf.distribute.experimental.CentralStorageStrategy(device_names(config), parameter_device="/cpu:0")
+
+
+def _parameter_server(_: ExperimentConfig, cluster: Cluster | None) -> tf.distribute.Strategy:
+    with stderr_held_back():
+        return tf.distribute.ParameterServerStrategy(cluster_resolver(cluster))
+
+
+def _tpu(config: ExperimentConfig, _: Cluster | None) -> tf.distribute.Strategy:
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect()
+    except Exception as error:  # A resolver that finds none raises whatever it was doing.
+        raise ConfigError(
+            f"strategy: no TPU is found from here ({one_line(error)}). Given: {config.strategy}"
+        ) from None
+    return tf.distribute.TPUStrategy(resolver)
+
+
+def _none(_: ExperimentConfig, __: Cluster | None) -> tf.distribute.Strategy:
+    return tf.distribute.get_strategy()
+
+
+_REDUCTIONS: dict[str, Callable[[], tf.distribute.CrossDeviceOps]] = {
+    "hierarchical_copy": tf.distribute.HierarchicalCopyAllReduce,
+    "one_device": tf.distribute.ReductionToOneDevice,
+    "nccl": tf.distribute.NcclAllReduce,
+}
+STRATEGIES: dict[str, Callable[[ExperimentConfig, Cluster | None], tf.distribute.Strategy]] = {
+    "multi_worker": _multi_worker,
+    "mirrored": _mirrored,
+    "central_storage": _central_storage,
+    "parameter_server": _parameter_server,
+    "tpu": _tpu,
+    "none": _none,
+}
+
+
+def cluster_resolver(cluster: Cluster | None) -> tf.distribute.cluster_resolver.ClusterResolver:
+    """Describe the cluster ourselves: TensorFlow's own reading of TF_CONFIG counts an evaluator in."""
+    if cluster is None:
+        return tf.distribute.cluster_resolver.SimpleClusterResolver(tf.train.ClusterSpec({}))
+    addresses = {role: list(hosts) for role, hosts in cluster.training_addresses.items()}
+    return tf.distribute.cluster_resolver.SimpleClusterResolver(
+        tf.train.ClusterSpec(addresses), task_type=cluster.role, task_id=cluster.index, rpc_layer="grpc"
+    )

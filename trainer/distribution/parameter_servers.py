@@ -1,0 +1,175 @@
+"""Asynchronous training: weights on parameter servers, which workers read and update, each in its own time.
+
+The chief hands out batches through TensorFlow's ClusterCoordinator ("Parameter server training", TensorFlow's guide),
+which survives the loss of workers. A worker reads the weights, computes a gradient and has it applied, without waiting
+for others: by then others may have applied theirs (Dean et al., "Large Scale Distributed Deep Networks", 2012).
+"""
+
+import contextlib
+import functools
+import logging
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+import tf_keras
+
+from trainer.distribution.needs import CHIEF
+from trainer.distribution.peers import taken_address
+from trainer.distribution.roles import Cluster
+from trainer.errors import RetryableError
+from trainer.startup import start_compiler, stderr_held_back
+
+logger = logging.getLogger("qcnn")
+
+Optimizer: TypeAlias = tf_keras.optimizers.Optimizer
+Flat = npt.NDArray[np.float64]
+
+# Seconds between two looks at the chief, and looks without an answer after which it is gone.
+_LOOK_SECONDS = 1.0
+_UNANSWERED = 3
+
+
+def serve(cluster: Cluster, is_over: Callable[[], bool], started: Callable[[], None] = lambda: None) -> None:
+    """Serve as a worker or parameter server until the chief has come and gone; call `started` once this one serves.
+
+    One that comes when the training `is_over` has nothing to do.
+
+    Raises:
+        RetryableError: the chief was lost before the training `is_over`, or this process' address is taken.
+    """
+    start_compiler()
+    addresses = {role: list(hosts) for role, hosts in cluster.training_addresses.items()}
+    host, _, port = addresses[CHIEF][0].rpartition(":")
+    # Server and chief greet each other, whatever the level of TensorFlow's log.
+    with taken_address(cluster), stderr_held_back():
+        server = tf.distribute.Server(
+            tf.train.ClusterSpec(addresses), job_name=cluster.role, task_index=cluster.index, protocol="grpc"
+        )
+        started()
+        while not _answers(host, int(port)):
+            if is_over():
+                return
+            time.sleep(_LOOK_SECONDS)
+        time.sleep(_LOOK_SECONDS)
+    unanswered = 0
+    while unanswered < _UNANSWERED:
+        unanswered = 0 if _answers(host, int(port)) else unanswered + 1
+        time.sleep(_LOOK_SECONDS)
+    # It cannot be stopped, and ends with this process.
+    del server
+    if not is_over():
+        raise RetryableError("lost chief 0")
+
+
+def _answers(host: str, port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=_LOOK_SECONDS):
+        return True
+    return False
+
+
+class SharedWeights:
+    """Float64 weights and the state of their optimizer, in equal shards on the devices of parameter servers.
+
+    `build` makes an optimizer; each shard has one beside it, and each of its updates is whole: no other comes between.
+    """
+
+    def __init__(self, devices: Sequence[str], size: int, build: Callable[[], Optimizer]) -> None:
+        partitioner = tf.distribute.experimental.partitioners.FixedShardsPartitioner(len(devices))
+        (shards,) = partitioner(tf.TensorShape([size]), tf.float64)
+        self._sizes = [len(part) for part in np.array_split(np.arange(size), shards)]
+        self._shards, self._optimizers, self._sections = [], [], []
+        for number, each in enumerate(self._sizes):
+            with tf.device(devices[number]):
+                # A variable of its own: of the shards of a larger one Keras' optimizers keep no list of slots.
+                shard = tf.Variable(tf.zeros([each], tf.float64), trainable=False)
+                optimizer = build()
+                optimizer.build([shard])
+                section = tf.CriticalSection(name=f"shard_{number}", shared_name=f"shard_{number}")
+            self._shards.append(shard)
+            self._optimizers.append(optimizer)
+            self._sections.append(section)
+
+    def read(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return the weights, (size,), and after how many updates they are read; within a worker's function."""
+        version = tf.identity(self._optimizers[0].iterations)
+        with tf.control_dependencies([version]):
+            return tf.concat([shard.read_value() for shard in self._shards], axis=0), version
+
+    def update(self, gradient: tf.Tensor, version: tf.Tensor) -> tf.Tensor:
+        """Apply a gradient, (size,), of weights that were read after `version` updates; within a worker's function.
+
+        Returns how many updates others have applied meanwhile.
+        """
+        behind = []
+        parts = tf.split(gradient, self._sizes)
+        for shard, optimizer, section, part in zip(self._shards, self._optimizers, self._sections, parts, strict=True):
+            with tf.device(shard.device):
+                applied = functools.partial(_applied, optimizer, tf.identity(part), tf.identity(version), shard)
+                behind.append(section.execute(applied))
+        return behind[0]
+
+    def push(self, weights: Sequence[npt.NDArray[Any]], optimizer: Sequence[npt.NDArray[Any]]) -> None:
+        """Set everything, from the values of a model's variables and of its optimizer's."""
+        scalars, slots = _sorted(optimizer, len(weights))
+        for shard, part in zip(self._shards, self._parts(_flat(weights)), strict=True):
+            shard.assign(part)
+        parts = [self._parts(_flat(slot)) for slot in slots]
+        for number, own in enumerate(self._optimizers):
+            kept = iter(scalars)
+            placed = (each[number] for each in parts)
+            for variable in own.variables:
+                variable.assign(next(kept) if variable.shape.rank == 0 else next(placed))
+
+    def pull(self, weights: Sequence[tf.Variable], optimizer: Sequence[tf.Variable]) -> None:
+        """Set the variables of a model and of its optimizer to what is here."""
+        _assign_flat(weights, np.concatenate([shard.numpy() for shard in self._shards]))
+        scalars, slots = _sorted(optimizer, len(weights))
+        own = [[variable.numpy() for variable in each.variables] for each in self._optimizers]
+        for variable, value in zip(scalars, (value for value in own[0] if np.ndim(value) == 0), strict=True):
+            variable.assign(value)
+        for number, slot in enumerate(slots):
+            _assign_flat(slot, np.concatenate([[each for each in found if np.ndim(each)][number] for found in own]))
+
+    def _parts(self, values: Flat) -> list[Flat]:
+        return np.split(values, np.cumsum(self._sizes)[:-1])
+
+
+def _applied(optimizer: Optimizer, gradient: tf.Tensor, version: tf.Tensor, shard: tf.Variable) -> tf.Tensor:
+    """Apply a gradient; return how many updates came after the weights were read.
+
+    One that is so many updates behind moves the weights by as many parts less, one more of them its own (Zhang et al.,
+    "Staleness-aware Async-SGD for Distributed Deep Learning", arXiv:1511.05950, equation 6).
+    """
+    behind, before = optimizer.iterations - version, shard.read_value()
+    with tf.control_dependencies([behind, before]):
+        optimizer.apply_gradients([(gradient, shard)], skip_gradients_aggregation=True)
+    shard.assign(before + (shard.read_value() - before) / tf.cast(1 + behind, shard.dtype))
+    return behind
+
+
+def _sorted(optimizer: Sequence[Any], count: int) -> tuple[list[Any], list[list[Any]]]:
+    """Return an optimizer's numbers, and its slots of every kind, each in the order of the weights.
+
+    Keras' optimizers make the slots of one weight after the other's.
+    """
+    scalars = [each for each in optimizer if not len(each.shape)]
+    others = [each for each in optimizer if len(each.shape)]
+    kinds = len(others) // count
+    return scalars, [others[kind::kinds] for kind in range(kinds)]
+
+
+def _flat(arrays: Sequence[npt.NDArray[Any]]) -> Flat:
+    return np.concatenate([np.ravel(array) for array in arrays])
+
+
+def _assign_flat(variables: Sequence[tf.Variable], values: Flat) -> None:
+    start = 0
+    for variable in variables:
+        size = variable.shape.num_elements()
+        variable.assign(values[start : start + size].reshape(variable.shape))
+        start += size

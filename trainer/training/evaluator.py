@@ -1,0 +1,149 @@
+"""The evaluator: a process beside a training that measures its checkpoints as they come, and keeps the best."""
+
+import contextlib
+import csv
+import dataclasses
+import logging
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from trainer import data
+from trainer.config import ExperimentConfig
+from trainer.errors import ArtifactError
+from trainer.folders import new_file, readable, written_by_library
+from trainer.model import build_model
+from trainer.quantum.fingerprint import fingerprint
+from trainer.results.serving import ServableModel, fresh_mse
+from trainer.training import checkpoints
+from trainer.training.checkpoints import Checkpoint
+from trainer.training.history import is_undecided
+from trainer.training.messages import Listener, ignore
+
+logger = logging.getLogger("qcnn")
+
+# The folder of its own in those of the training and of the events.
+FOLDER = "evaluation"
+_MEASUREMENTS = "evaluation.csv"
+# Seconds between two looks at the checkpoints.
+_LOOK_SECONDS = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """The network after an epoch, without the noise of shots: on the validation split, and on fresh samples."""
+
+    epoch: int
+    val_loss: float
+    val_accuracy: float
+    fresh_mse: float
+
+
+def evaluate_beside(
+    config: ExperimentConfig,
+    dataset: data.Dataset,
+    look: Callable[[], Path],
+    folder: Path,
+    logs: Path,
+    *,
+    listener: Listener = ignore,
+) -> tuple[Measurement, ...]:
+    """Measure the checkpoints of a training until it is complete; return all measurements.
+
+    `look` returns the training's folder as it is now. Training does not wait: of checkpoints that come faster than
+    they are measured, the newest counts. Into `folder` go `evaluation.csv` and `checkpoints/`, whose newest is the one
+    with the lowest validation loss; TensorBoard events go into `logs`. One that is started again goes on.
+
+    Raises:
+        ArtifactError: the checkpoints are another experiment's, or a folder cannot be written.
+    """
+    model, circuit = build_model(config), fingerprint(config.model, config.qubits)
+    updates = -(-len(dataset.train) // config.batch_size)
+    done = list(_load(folder / _MEASUREMENTS))
+    with _events(logs) as write:
+        listener("state", state="waiting for checkpoints")
+        while True:
+            found = _latest(look())
+            if found:
+                checkpoints.check_continues(found, config, dataset.digest, circuit)
+            if found and _is_new(found, done):
+                listener("state", state=f"measuring epoch {found.epochs}")
+                measured = _measure(found, model, dataset)
+                done.append(measured)
+                if measured.val_loss <= min(each.val_loss for each in done):
+                    checkpoints.save(found, folder / checkpoints.FOLDER)
+                _save(done, folder / _MEASUREMENTS)
+                write(measured, measured.epoch * updates)
+                logger.info(
+                    "epoch %d: val_loss %.4f, val_accuracy %.3f, fresh_mse %.4f", *dataclasses.astuple(measured)
+                )
+            elif found and found.is_complete:
+                break
+            else:
+                time.sleep(_LOOK_SECONDS)
+    best = min(done, key=lambda each: each.val_loss)
+    logger.info("the best of %d measured epochs is %d: val_loss %.4f", len(done), best.epoch, best.val_loss)
+    listener("state", state="done")
+    return tuple(done)
+
+
+def _latest(workdir: Path) -> Checkpoint | None:
+    """Return the newest checkpoint; None where there is none yet, or the chief has just replaced those there were."""
+    with contextlib.suppress(ArtifactError):
+        return checkpoints.load_latest(workdir / checkpoints.FOLDER)
+    return None
+
+
+def _is_new(found: Checkpoint, done: list[Measurement]) -> bool:
+    """Whether a checkpoint is to be measured; of starts that are still tried none is."""
+    return not is_undecided(found.config, found.tried) and (not done or found.epochs > done[-1].epoch)
+
+
+def _measure(found: Checkpoint, model: tf_keras.Model, dataset: data.Dataset) -> Measurement:
+    weights, samples = found.line.weights, dataset.validation
+    predictions = ServableModel(model, weights).predictions(samples.qubit, samples.angle).numpy()
+    return Measurement(
+        found.epochs,
+        float(np.mean((predictions - samples.label) ** 2)),
+        float(np.mean((predictions >= 0) == (samples.label > 0))),
+        fresh_mse(model, found.config, weights),
+    )
+
+
+def _load(path: Path) -> tuple[Measurement, ...]:
+    """Read what an evaluator has measured before; nothing where there is no file."""
+    if not path.exists():
+        return ()
+    with readable("evaluation", path), path.open(newline="", encoding="utf-8") as file:
+        return tuple(Measurement(int(epoch), *map(float, values)) for epoch, *values in list(csv.reader(file))[1:])
+
+
+def _save(done: list[Measurement], path: Path) -> None:
+    with new_file(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(field.name for field in dataclasses.fields(Measurement))
+        writer.writerows(dataclasses.astuple(each) for each in done)
+
+
+@contextlib.contextmanager
+def _events(logs: Path) -> Iterator[Callable[[Measurement, int], None]]:
+    """Yield a function that writes a measurement as events of TensorBoard."""
+    with written_by_library("logs", logs, tf.errors.OpError):
+        writer = tf.summary.create_file_writer(str(logs))
+
+    def write(measured: Measurement, step: int) -> None:
+        with written_by_library("logs", logs, tf.errors.OpError), writer.as_default(step=step):
+            tf.summary.scalar("loss", measured.val_loss)
+            tf.summary.scalar("accuracy", measured.val_accuracy)
+            tf.summary.scalar("fresh_mse", measured.fresh_mse)
+            writer.flush()
+
+    try:
+        yield write
+    finally:
+        with written_by_library("logs", logs, tf.errors.OpError):
+            writer.close()
