@@ -26,6 +26,7 @@ def plan(words: Words) -> None:
     """Print what an experiment will cost: circuits, light cones, memory, seconds an epoch, the simulator and why."""
     experiment = words.experiment()
     check_model(experiment)
+    from trainer.planning.expectation import strategy_does_not_pay
     from trainer.planning.plan import count, predict
 
     counts = count(experiment)
@@ -36,6 +37,8 @@ def plan(words: Words) -> None:
     click.echo(_choice(counts, predicted, experiment.simulator, kept))
     click.echo(_whole(predicted, experiment))
     click.echo(_workers(predicted))
+    if said := strategy_does_not_pay(experiment.strategy, predicted.chosen, predicted.by_workers[1]):
+        click.echo(said)
 
 
 def _machine() -> KeptMachine:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 
 from trainer.config import ExperimentConfig
+from trainer.distribution.needs import STRATEGIES
 from trainer.errors import ConfigError
 from trainer.limits import limits
 from trainer.planning.machine import NOMINAL_MACHINE, expected_seconds
@@ -86,6 +87,13 @@ def paying_workers(seconds: Mapping[int, float]) -> int:
     return min(workers for workers, each in seconds.items() if each * (1 - _PAYS) <= least)
 
 
+def strategy_does_not_pay(strategy: str, seconds: float, alone: float) -> str | None:
+    """Say that an epoch takes no less than on one device, where that is so; how many workers pay is said apart."""
+    if strategy in ("none", "multi_worker") or seconds < alone * (1 - _PAYS):
+        return None
+    return f"strategy {strategy} does not pay here: none takes about {in_time(alone)} an epoch"
+
+
 def more_do_not_pay(workers: int) -> str:
     """Say that more than so many workers do not pay."""
     return "more than one worker does not pay" if workers == 1 else f"more than {workers} workers do not pay"
@@ -95,7 +103,8 @@ def _enough(
     config: ExperimentConfig, network: Network, simulator: str, epochs: int, faster: Faster | None
 ) -> int | None:
     """Return how many workers would do, None where there are no more or nobody needs to be told."""
-    if config.workers == 1 or (faster and faster.word == "workers"):
+    in_step = STRATEGIES[config.strategy].in_step
+    if config.workers == 1 or not in_step or (faster and faster.word == "workers"):
         return None
     seconds = {}
     for workers in sorted({*WORKERS, config.workers}):
@@ -118,8 +127,10 @@ def _same(config: ExperimentConfig) -> Iterator[tuple[str, object]]:
     """Yield words that change what a training takes, and nothing else of it."""
     if config.simulator != "auto":
         yield "simulator", "auto"
-    if config.workers > 1:
+    if config.workers > 1 and STRATEGIES[config.strategy].in_step:
         yield "workers", 1
+    if config.strategy != "none" and not (config.workers > 1 and STRATEGIES[config.strategy].in_step):
+        yield "strategy", "none"
     if config.options.precision != "complex64":
         yield "precision", "complex64"
     yield "memory_gib", 8 * config.options.memory_gib
@@ -142,6 +153,8 @@ def _fastest(config: ExperimentConfig, network: Network, words: Iterator[tuple[s
 
 
 def _with(config: ExperimentConfig, word: str, value: object) -> ExperimentConfig:
+    if word == "strategy":
+        return config.model_copy(update={word: value, "workers": 1})
     if word in type(config).model_fields:
         return config.model_copy(update={word: value})
     return config.model_copy(update={"options": config.options.model_copy(update={word: value})})

@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 from trainer.config import ExperimentConfig
+from trainer.distribution.needs import STRATEGIES
 from trainer.simulators.choice import Estimate
 from trainer.simulators.costs.cost import NOMINAL, Cost, Speed
 
@@ -11,6 +12,9 @@ from trainer.simulators.costs.cost import NOMINAL, Cost, Speed
 _FORWARD = 0.25
 # A reduction over workers, each on a machine of its own: two trips through a data centre's network.
 _REDUCTION_SECONDS = 1e-3
+# What it takes the chief of parameter_server to hand out a batch, and TensorFlow to run a step on several devices of a
+# processor. Measured on two cores.
+_HANDING_SECONDS, _DEVICES_SECONDS = 8e-3, 3e-3
 # Programs that an epoch enters: training and validation.
 _CALLS = 2
 # Operations of a weight of the hidden layer for each sample, forward and back, in time. A hidden unit's activation
@@ -44,13 +48,21 @@ def expected_seconds(config: ExperimentConfig, readouts: int, estimate: Estimate
     """
     train, validation = steps_of(config)
     step = machine.speed.seconds(estimate.cost + _hidden_layer(config, readouts))
+    before = _CALLS * machine.call_seconds + config.split_counts.train * machine.sample_seconds
+    needs = STRATEGIES[config.strategy]
+    if not needs.in_step:
+        # Workers train on batches side by side, as fast as the chief hands them out; it validates by itself.
+        return before + train * max(_HANDING_SECONDS, step / config.workers) + _FORWARD * validation * step
+    if needs.devices:
+        # The devices share the cores of one machine.
+        together = config.shares * step + (_DEVICES_SECONDS if config.shares > 1 else 0.0)
+        return before + train * together + _FORWARD * validation * config.shares * step
     # One reduction an update, one for validation.
     reductions = (train + 1) * _REDUCTION_SECONDS if config.workers > 1 else 0.0
-    before = _CALLS * machine.call_seconds + config.split_counts.train * machine.sample_seconds
     return before + (train + _FORWARD * validation) * step + reductions
 
 
 def _hidden_layer(config: ExperimentConfig, readouts: int) -> Cost:
     """Return the cost of the hidden layer for a worker's samples of a step; a single readout needs none."""
     weights = config.hidden_units * (readouts + _ACTIVATION) if readouts > 1 else 0
-    return Cost(few_flops=float(_WEIGHT_FLOPS * math.ceil(config.batch_size / config.workers) * weights))
+    return Cost(few_flops=float(_WEIGHT_FLOPS * math.ceil(config.batch_size / config.shares) * weights))

@@ -34,7 +34,7 @@ class Counts:
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """Seconds of an epoch on a machine with each simulator, and with the chosen one by the number of workers."""
+    """Seconds of an epoch on a machine with each simulator, and with the chosen one by the workers that are in step."""
 
     by_simulator: dict[str, float]
     chosen: float
@@ -73,7 +73,7 @@ def count(config: ExperimentConfig) -> Counts:
         estimates=estimates,
         chosen=next(estimate for estimate in estimates if estimate.simulator == name),
         by_workers={
-            workers: estimate_with(config, network, name, workers)
+            workers: estimate_with(_in_step(config), network, name, workers)
             for workers in WORKERS
             if workers <= config.batch_size
         },
@@ -83,14 +83,23 @@ def count(config: ExperimentConfig) -> Counts:
 def predict(config: ExperimentConfig, counts: Counts, machine: Machine) -> Prediction:
     """Tell what was counted of an experiment in seconds of a machine."""
 
-    def seconds(estimate: Estimate, workers: int = config.workers) -> float:
-        return expected_seconds(config.model_copy(update={"workers": workers}), counts.readouts, estimate, machine)
+    def seconds(estimate: Estimate) -> float:
+        return expected_seconds(config, counts.readouts, estimate, machine)
+
+    def seconds_of(estimate: Estimate, workers: int) -> float:
+        shared = _in_step(config).model_copy(update={"workers": workers})
+        return expected_seconds(shared, counts.readouts, estimate, machine)
 
     return Prediction(
         by_simulator={estimate.simulator: seconds(estimate) for estimate in counts.estimates},
         chosen=seconds(counts.chosen),
-        by_workers={workers: seconds(estimate, workers) for workers, estimate in counts.by_workers.items()},
+        by_workers={workers: seconds_of(estimate, workers) for workers, estimate in counts.by_workers.items()},
     )
+
+
+def _in_step(config: ExperimentConfig) -> ExperimentConfig:
+    """Return an experiment whose batches could be shared by any number of workers."""
+    return config.model_copy(update={"strategy": "multi_worker"})
 
 
 def _cones(network: Network) -> tuple[tuple[int, ...], ...]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trainer.config import from_mapping
-from trainer.planning.expectation import Expectation, expectation, in_time, paying_workers
+from trainer.planning.expectation import Expectation, expectation, in_time, paying_workers, strategy_does_not_pay
 from trainer.simulators.structure.gates import read_model
 
 
@@ -36,6 +36,11 @@ def test_seconds_are_about_what_is_measured(simulator: str, words: dict[str, Any
         ("tfq", {"qubits": 16, "simulator": "tfq"}, "simulator auto"),
         ("statevector", {"qubits": 20, "simulator": "statevector"}, "simulator auto"),
         ("window", {"qubits": 12, "rounds": 1000, "workers": 2, "strategy": "multi_worker"}, "workers 1"),
+        (
+            "window",
+            {"qubits": 12, "rounds": 1000, "workers": 2, "strategy": "parameter_server"},
+            "strategy none",
+        ),
         ("window", {"qubits": 23, "rounds": 40_000}, "batch_size 512"),
         # Nobody needs to be told where all of it takes seconds.
         ("tfq", {"qubits": 8, "simulator": "tfq", "epochs": 2}, None),
@@ -98,3 +103,18 @@ def test_workers_pay_that_make_an_epoch_much_shorter(seconds: dict[int, float], 
 )
 def test_durations_are_said_in_words(seconds: float, words: str) -> None:
     assert in_time(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("strategy", "seconds", "said"),
+    [
+        ("mirrored", 0.1, "strategy mirrored does not pay here: none takes about 0.1 s an epoch"),
+        ("parameter_server", 0.098, "strategy parameter_server does not pay here: none takes about 0.1 s an epoch"),
+        ("parameter_server", 0.05, None),
+        ("none", 0.1, None),
+        # From where on more workers do not pay is said of it.
+        ("multi_worker", 0.2, None),
+    ],
+)
+def test_a_strategy_that_does_not_pay_is_named(strategy: str, seconds: float, said: str | None) -> None:
+    assert strategy_does_not_pay(strategy, seconds, alone=0.1) == said

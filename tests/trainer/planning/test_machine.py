@@ -54,3 +54,18 @@ def test_the_hidden_layer_takes_longer_with_readouts_units_and_samples_and_one_r
     assert seconds(machine, hidden_units=80) == pytest.approx(10 * plain)
     # Half of the steps, of twice as many samples.
     assert seconds(machine, batch_size=64) == pytest.approx(plain, rel=0.1)
+
+
+def test_workers_that_are_not_in_step_train_side_by_side_as_fast_as_batches_are_handed_out() -> None:
+    slow = dataclasses.replace(SLOW, speed=dataclasses.replace(SLOW.speed, kernel_seconds=1.0))
+    servers: dict[str, Any] = {"strategy": "parameter_server", "simulator": "window"}
+    assert seconds(slow, workers=4, **servers) == pytest.approx(18 / 4 + 0.25 * 4)
+    # 8 ms each.
+    assert seconds(SLOW, workers=4, **servers) == pytest.approx(18 * 8e-3 + 0.25 * 4 * 1e-3)
+
+
+@pytest.mark.parametrize("strategy", ["mirrored", "central_storage"])
+def test_devices_of_a_processor_share_its_cores(strategy: str) -> None:
+    one = seconds(SLOW, strategy=strategy)
+    assert one == pytest.approx(seconds(SLOW))
+    assert seconds(SLOW, strategy=strategy, options={"devices": 2}) > 2 * one

@@ -1,0 +1,98 @@
+"""Strategies beside each other: python -m benchmarks.strategies. Prints the table that docs/strategies.md quotes.
+
+Each trains `deep` on 12 qubits with the default words, by processes of this machine, whose seeds are those of the runs.
+Bytes are those that pass the loopback interface from the second epoch to the last, by update: of this and of nothing
+else, if nothing else runs. Medians of all runs.
+"""
+
+import argparse
+import statistics
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+from tabulate import tabulate
+
+from components.train.description import local_job
+from launchers.local.run import run_processes
+from trainer import data
+from trainer.config import from_mapping
+from trainer.training import checkpoints
+from trainer.training.history import epoch_seconds
+
+WORDS: dict[str, Any] = {"model": "deep", "qubits": 12}
+STRATEGIES: dict[str, dict[str, Any]] = {
+    "none": {"strategy": "none", "workers": 1},
+    "multi_worker, 1 worker": {"workers": 1},
+    "multi_worker, 2 workers": {"workers": 2},
+    "multi_worker, chief and 1 worker": {"workers": 2, "options": {"chief": 1}},
+    "mirrored, 2 devices": {"strategy": "mirrored", "workers": 1, "options": {"devices": 2}},
+    "central_storage, 2 devices": {"strategy": "central_storage", "workers": 1, "options": {"devices": 2}},
+    "parameter_server, 2 workers, 1 ps": {"strategy": "parameter_server", "workers": 2},
+}
+
+
+class Traffic:
+    """Notes what has passed the loopback interface after the first and the last epoch that the chief reports."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def __call__(self, _: str, event: Mapping[str, Any]) -> None:
+        """Take note of an event of a process."""
+        if event["event"] == "epoch":
+            self.seen.append(psutil.net_io_counters(pernic=True)["lo"].bytes_sent)
+
+
+def train(words: Mapping[str, Any], seed: int) -> tuple[float, float, float, float]:
+    """Return seconds an epoch, error on fresh samples, bytes an update and the mean staleness of a training."""
+    config, traffic = from_mapping({**WORDS, **words, "seed": seed}), Traffic()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        data.save(data.generate(config), folder / "dataset")
+        job = local_job(config, *(str(folder / name) for name in ("dataset", "training", "logs")))
+        run_processes(job, traffic)
+        saved = checkpoints.load_latest(folder / "training" / checkpoints.FOLDER)
+    if saved is None or saved.fresh_mse is None:
+        raise SystemExit(f"a training has not ended. Given: {dict(words)}")
+    # The epochs of the start that goes on are reported at once.
+    tried = len(traffic.seen) - len(set(traffic.seen))
+    updates = -(-config.split_counts.train // config.batch_size) * max(1, len(traffic.seen) - 1 - tried)
+    staleness = statistics.fmean(epoch.staleness for epoch in saved.history)
+    return epoch_seconds(saved.history), saved.fresh_mse, (traffic.seen[-1] - traffic.seen[0]) / updates, staleness
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description="Compare strategies; prints Markdown.")
+    parser.add_argument("--runs", type=int, default=3, help="trainings of each, by other seeds")
+    runs = parser.parse_args().runs
+    # In turns: whatever else slows the machine slows all of them.
+    found: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in STRATEGIES}
+    for seed in range(runs):
+        for name, words in STRATEGIES.items():
+            found[name].append(train(words, seed))
+    rows = []
+    reference = statistics.median(each[0] for each in found["none"])
+    for name, each in found.items():
+        seconds, _, moved, staleness = (statistics.median(values) for values in zip(*each, strict=True))
+        errors = " ".join(f"{values[1]:.4f}" for values in each)
+        is_network = sum(from_mapping({**WORDS, **STRATEGIES[name]}).replicas.values()) > 1
+        rows.append(
+            [
+                name,
+                f"{seconds:.3f}",
+                f"{seconds / reference:.2f}",
+                errors,
+                f"{moved / 1000:.1f}" if is_network else "-",
+                f"{staleness:.2f}" if staleness else "-",
+            ]
+        )
+    headers = ("strategy", "epoch, s", "of none", f"fresh MSE, seeds 0-{runs - 1}", "kB an update", "staleness")
+    print(tabulate(rows, headers, tablefmt="github", disable_numparse=True))
+
+
+if __name__ == "__main__":
+    main()
