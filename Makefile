@@ -27,8 +27,8 @@ test: .venv/.complete ## run the tests; ARGS="tests/trainer -k order" picks some
 test-long: .venv/.complete ## run the tests of whole runs, kills and pairs of workers
 	@$(BIN)/pytest -m "long and not faults" $(ARGS)
 
-test-faults: .venv/.complete ## kill the training at 24 random moments (ten minutes)
-	@$(BIN)/pytest -m "faults or not faults" $(call tests,tests/components/train/local/test_faults.py)
+test-faults: .venv/.complete ## kill the training at 60 random moments (half an hour)
+	@$(BIN)/pytest -m "faults or not faults" $(call tests,tests/components/train/local/test_faults.py tests/components/train/local/test_faults_of_roles.py)
 
 test-cluster: .venv/.complete ## run the tests on the cluster of KUBECONFIG, which must have the image qcnn:latest
 	@$(BIN)/pytest -m cluster $(call tests,tests/cluster)

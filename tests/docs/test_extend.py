@@ -15,6 +15,7 @@ from tests.trainer.conftest import SMALL
 from tests.trainer.simulators.step import step
 from trainer import data
 from trainer.config import from_mapping
+from trainer.distribution.parameter_servers import SharedWeights
 from trainer.model import build_model
 from trainer.quantum import circuits
 from trainer.simulators import Batch, Limits, statevector
@@ -25,6 +26,7 @@ from trainer.storage.mirror import Mirror
 from trainer.training.batches import shard
 from trainer.training.optimizer import build_optimizer
 from trainer.training.steps import training_epoch
+from trainer.training.variables import values_of
 
 
 def _module(title: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
@@ -55,6 +57,27 @@ def test_a_strategy_of_ones_own_trains(monkeypatch: pytest.MonkeyPatch) -> None:
     # Each step measures before it updates.
     assert measures[0, 0] == pytest.approx(loss)
     assert np.mean((model((first.qubit, first.angle)).numpy()[:, 0] - first.label) ** 2) < loss
+
+
+def test_a_model_of_ones_own_learns_from_parameter_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    mean = _module("mean.py", monkeypatch).Mean()
+    shared = SharedWeights(["/device:CPU:0"], 1, mean.another_optimizer)
+    shared.push(values_of(mean.weights), values_of(mean.optimizer.variables))
+    batch = {"y": tf.constant([1.0, 2.0, 6.0], tf.float64)}
+    assert mean.compiles(batch)
+
+    @tf.function(autograph=False)
+    def step() -> tf.Tensor:
+        weights, version = shared.read()
+        gradient, loss = tf.split(mean.gradient([weights], **batch), [1, 1])
+        shared.update(gradient, version)
+        return loss
+
+    losses = [float(step()[0]) for _ in range(2)]
+    shared.pull(mean.weights, mean.optimizer.variables)
+    # Half of twice the distance is the whole of it.
+    assert float(mean.weights[0][0]) == pytest.approx(3.0)
+    assert losses == pytest.approx([41 / 3, 14 / 3])
 
 
 def test_a_simulator_of_ones_own_agrees_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
