@@ -6,7 +6,9 @@ else, if nothing else runs. Medians of all runs.
 """
 
 import argparse
+import contextlib
 import statistics
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,7 +55,8 @@ def train(words: Mapping[str, Any], seed: int) -> tuple[float, float, float, flo
         folder = Path(temporary)
         data.save(data.generate(config), folder / "dataset")
         job = local_job(config, *(str(folder / name) for name in ("dataset", "training", "logs")))
-        run_processes(job, traffic)
+        with contextlib.redirect_stdout(sys.stderr):
+            run_processes(job, traffic)
         saved = checkpoints.load_latest(folder / "training" / checkpoints.FOLDER)
     if saved is None or saved.fresh_mse is None:
         raise SystemExit(f"a training has not ended. Given: {dict(words)}")

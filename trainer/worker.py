@@ -145,7 +145,8 @@ def _serve(
     from trainer.distribution.parameter_servers import serve
     from trainer.training.programs import Programs
 
-    set_up(experiment)
+    if cluster.role == needs.WORKER:
+        set_up(experiment)
 
     def is_over() -> bool:
         with local_copy(arguments.workdir) as workdir:

@@ -45,6 +45,10 @@ def _mirrored(config: ExperimentConfig, _: Cluster | None) -> tf.distribute.Stra
     on_gpus = "GPU" in devices[0]
     if reduction == "nccl" and not on_gpus:
         raise ConfigError("reduction: nccl adds up on GPUs, and this machine has none. Given: nccl")
+    if reduction == "hierarchical_copy" and len(devices) % 2:
+        raise ConfigError(
+            f"reduction: hierarchical_copy adds up over pairs of devices. Given: {len(devices)} devices here"
+        )
     # TensorFlow's own choice on a processor, collectives, mixes up the turns of a loop.
     chosen = {"auto": "nccl" if on_gpus else "one_device"}.get(reduction, reduction)
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=_REDUCTIONS[chosen]())

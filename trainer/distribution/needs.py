@@ -119,7 +119,7 @@ def check(words: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
             f"Given: {words['simulator']}"
         )
     if words["reduction"] == "hierarchical_copy" and words["devices"] % 2:
-        # TensorFlow adds up pairs of devices, and leaves one out.
+        # TensorFlow adds up over pairs of devices, and leaves the last one out.
         raise ConfigError(
             f"devices: must be an even number with reduction hierarchical_copy. Given: {words['devices']}"
         )

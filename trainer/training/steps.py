@@ -125,7 +125,9 @@ def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> 
 
         def epoch(*arguments: Any) -> tf.Tensor:
             found = strategy.run(replica, args=arguments)
-            return found if alone else strategy.reduce(tf.distribute.ReduceOp.SUM, found, axis=None)
+            if alone:
+                return _first_local(strategy, found)
+            return strategy.reduce(tf.distribute.ReduceOp.SUM, found, axis=None)
 
         return _traced(epoch, jit_compile=False)
 

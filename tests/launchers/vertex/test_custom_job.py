@@ -44,6 +44,7 @@ def _pools(job: Job) -> list[tuple[str, int]]:
         ({"chief": 1}, [1]),
         ({"worker": 1, "ps": 2}, [1, 0, 2]),
         ({"worker": 2, "evaluator": 1}, [1, 1, 0, 1]),
+        ({"chief": 1, "worker": 2, "ps": 3, "evaluator": 1}, [1, 2, 3, 1]),
     ],
 )
 def test_every_role_has_its_pool_and_what_is_not_used_is_empty_or_left_out(

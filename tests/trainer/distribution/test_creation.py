@@ -40,6 +40,10 @@ def test_a_process_of_its_own_has_one_replica(name: str, kind: type[tf.distribut
     [
         (_config("mirrored", reduction="nccl"), "reduction: nccl adds up on GPUs, and this machine has none"),
         (_config("multi_worker", communication="nccl"), "communication: nccl adds up on GPUs, and this machine"),
+        (
+            _config("mirrored", reduction="hierarchical_copy"),
+            "reduction: hierarchical_copy adds up over pairs of devices. Given: 1 devices here",
+        ),
         (_config("tpu"), "strategy: no TPU is found from here .*Given: tpu"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from trainer.config import ExperimentConfig, from_mapping
-from trainer.distribution.parameter_servers import SharedWeights, serve
+from trainer.distribution.parameter_servers import _CAUTION, SharedWeights, serve
 from trainer.distribution.roles import Cluster
 from trainer.errors import RetryableError
 from trainer.training.optimizer import _OPTIMIZERS, build_optimizer
@@ -73,7 +73,7 @@ def test_one_worker_after_the_other_trains_as_the_optimizer_alone(optimizer: str
             np.testing.assert_allclose(mine, its, rtol=1e-12, err_msg=f"update {number}")
 
 
-def test_an_update_that_is_behind_moves_the_weights_by_so_many_parts_less() -> None:
+def test_the_later_updates_come_the_less_they_move_the_weights() -> None:
     moves = []
     for behind in (0, 1, 3):
         weights = Weights("sgd", 2)
@@ -81,8 +81,8 @@ def test_an_update_that_is_behind_moves_the_weights_by_so_many_parts_less() -> N
         assert weights.update_shared(behind) == behind
         weights.pull()
         moves.append(weights.variables[0].numpy() - VALUES[0])
-    np.testing.assert_allclose(moves[1], moves[0] / 2)
-    np.testing.assert_allclose(moves[2], moves[0] / 4)
+    np.testing.assert_allclose(moves[1], moves[0] / (1 + _CAUTION))
+    np.testing.assert_allclose(moves[2], moves[0] / (1 + 3 * _CAUTION))
 
 
 def test_updates_of_many_threads_are_all_applied_whole() -> None:

@@ -160,3 +160,18 @@ def test_refuses_the_weights_of_another_model(
     shutil.copy(model_folder / "qcnn.weights.h5", tmp_path / "model")
     with pytest.raises(ArtifactError, match=r"^model: qcnn.weights.h5 is damaged or another model's"):
         export.load(tmp_path / "model")
+
+
+def test_the_metrics_of_workers_that_were_not_in_step_have_their_staleness(trained: Path, tmp_path: Path) -> None:
+    """Of all epochs; those of a training in step have none."""
+    saved = checkpoints.load_latest(trained / "checkpoints")
+    assert saved
+    assert "staleness" not in export.export(trained, tmp_path / "in step")["training"]
+    stale = [
+        dataclasses.replace(epoch, staleness=number / 2, largest_staleness=3 - number)
+        for number, epoch in enumerate(saved.history)
+    ]
+    line = dataclasses.replace(saved.line, history=tuple(stale))
+    checkpoints.save(dataclasses.replace(saved, line=line), tmp_path / "training" / "checkpoints")
+    training = export.export(tmp_path / "training", tmp_path / "model")["training"]
+    assert (training["staleness"], training["largest_staleness"]) == (0.5, 3)

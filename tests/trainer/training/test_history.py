@@ -1,3 +1,4 @@
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from trainer.errors import ArtifactError
 from trainer.training.history import (
     Epoch,
     epochs_left,
+    epochs_of,
     is_complete,
     is_undecided,
     load_history,
@@ -22,6 +24,20 @@ HISTORY = (Epoch(1, 1 / 3, 0.5, 0.1, 0.25, 1e-3), Epoch(2, 1e-17, 1.0, 2 / 3, 0.
 def test_what_is_read_is_what_was_written_to_the_last_bit(tmp_path: Path) -> None:
     save_history(HISTORY, tmp_path / "history.csv")
     assert load_history(tmp_path / "history.csv") == HISTORY
+
+
+def test_staleness_is_written_where_workers_were_not_in_step(tmp_path: Path) -> None:
+    history = (HISTORY[0], dataclasses.replace(HISTORY[1], staleness=0.5, largest_staleness=3))
+    save_history(HISTORY, tmp_path / "in_step.csv")
+    save_history(history, tmp_path / "history.csv")
+    columns = [(tmp_path / name).read_text().splitlines()[0] for name in ("in_step.csv", "history.csv")]
+    assert columns[0] == "epoch,train_loss,train_accuracy,val_loss,val_accuracy,seconds"
+    assert columns[1] == f"{columns[0]},staleness,largest_staleness"
+    assert load_history(tmp_path / "history.csv") == history
+
+
+def test_epochs_of_older_checkpoints_have_no_staleness() -> None:
+    assert epochs_of([dataclasses.astuple(epoch)[:6] for epoch in HISTORY]) == HISTORY
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from trainer.model import build_model
 from trainer.training import checkpoints
 from trainer.training.fit import train
 from trainer.training.history import Epoch
+from trainer.training.programs import Program
+from trainer.training.tensorboard import event_log
 from trainer.training.variables import assign
 
 
@@ -41,6 +43,21 @@ def test_every_parameter_and_the_learning_rate_are_logged_at_the_real_step(
         checkpoint.line.weights[0].tolist()
     )
     assert not [tag for tag in logged if tag.startswith("batch/")]
+
+
+def test_staleness_is_logged_where_workers_are_not_in_step(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
+) -> None:
+    program = Program(small_config, tf.distribute.get_strategy(), 12)
+    measures = np.array([[0.5, 0.5, 1.0, 2.0]])
+    with event_log(
+        tmp_path, small_config, program.model, program.optimizer, small_dataset.validation, is_chief=True
+    ) as events:
+        assert events
+        events.epoch(Epoch(1, 0.5, 0.5, 0.5, 0.5, 1.0), measures[:, :3], 4)
+        events.epoch(Epoch(2, 0.5, 0.5, 0.5, 0.5, 1.0, staleness=0.75, largest_staleness=2), measures, 8)
+    logged = scalars(tmp_path / "train")
+    assert (logged["staleness"], logged["largest_staleness"]) == ({8: 0.75}, {8: 2.0})
 
 
 def test_gradient_norm_is_that_of_the_loss_of_the_whole_batch(
