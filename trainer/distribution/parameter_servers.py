@@ -7,7 +7,6 @@ for others: by then others may have applied theirs (Dean et al., "Large Scale Di
 
 import contextlib
 import functools
-import logging
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -23,8 +22,6 @@ from trainer.distribution.peers import taken_address
 from trainer.distribution.roles import Cluster
 from trainer.errors import RetryableError
 from trainer.startup import start_compiler, stderr_held_back
-
-logger = logging.getLogger("qcnn")
 
 Optimizer: TypeAlias = tf_keras.optimizers.Optimizer
 Flat = npt.NDArray[np.float64]

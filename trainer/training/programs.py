@@ -100,8 +100,13 @@ class Programs:
 
 
 def key(config: ExperimentConfig) -> str:
-    """Return a text that is the same for experiments that share a program."""
+    """Return a text that is the same for experiments that share a program.
+
+    Where workers are not in step, the optimizers of the parameter servers hold an experiment's numbers too.
+    """
     words: dict[str, Any] = config.model_dump()
+    if not STRATEGIES[config.strategy].in_step:
+        return repr(sorted(words.items()))
     options = words.pop("options")
     inside = {
         **{name: value for name, value in words.items() if name not in _OUTSIDE},

@@ -78,3 +78,10 @@ def test_to_compile_changes_no_variable_and_leaves_nothing_to_trace() -> None:
 def test_experiments_of_other_programs_share_none(words: dict[str, object]) -> None:
     base = from_mapping(WORDS).model_dump()
     assert key(from_mapping(merge(base, words))) != key(from_mapping(base))
+
+
+def test_parameter_servers_serve_one_experiment_only() -> None:
+    words = merge(from_mapping(WORDS).model_dump(), {"strategy": "parameter_server"})
+    assert key(from_mapping(words)) == key(from_mapping(words))
+    for other in ({"seed": 7}, {"learning_rate": 0.3}, {"warmup": 0.5}):
+        assert key(from_mapping(merge(words, other))) != key(from_mapping(words))
