@@ -86,6 +86,8 @@ def new_file(path: Path) -> Iterator[Path]:
 def only_writer(folder: Path) -> Iterator[None]:
     """Hold a folder for this process; one that is just ending is waited for.
 
+    What a process that was killed has left half-written in it is removed, but not in a folder below that another holds.
+
     Raises:
         ArtifactError: another process keeps it, or it cannot be written.
     """
@@ -98,9 +100,10 @@ def only_writer(folder: Path) -> Iterator[None]:
             if time.monotonic() > end:
                 raise ArtifactError(f"training: another process trains in this folder. Given: {folder}")
             time.sleep(0.1)
+        others = [below for below in folder.iterdir() if below.is_dir() and _is_held(below)]
         for unfinished in folder.rglob(f"{_UNFINISHED}*"):
-            # Left by a process that was killed while it wrote.
-            unfinished.unlink(missing_ok=True)
+            if not any(unfinished.is_relative_to(other) for other in others):
+                unfinished.unlink(missing_ok=True)
         yield
     finally:
         os.close(held)
@@ -170,6 +173,14 @@ def whole_files(folder: Path) -> list[str]:
     """Return the names of all files below a folder that are not being written, with "/" between parts."""
     paths = (path for path in folder.rglob("*") if not path.name.startswith(_UNFINISHED))
     return [path.relative_to(folder).as_posix() for path in paths if path.is_file()]
+
+
+def _is_held(folder: Path) -> bool:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        return not _locked(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _locked(descriptor: int) -> bool:

@@ -25,6 +25,7 @@ from trainer.storage.copies import local_copy, working_copy
 from trainer.storage.live_copies import followed
 from trainer.surroundings import FOLDERS, Reports, address
 from trainer.training import checkpoints
+from trainer.training.history import is_complete
 from trainer.training.messages import FINISHED, Listener, ignore, to_pipe
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def _serve(
     def is_over() -> bool:
         with local_copy(arguments.workdir) as workdir:
             saved = checkpoints.load_latest(workdir / checkpoints.FOLDER)
-        return saved is not None and saved.is_complete
+        return saved is not None and is_complete(saved.history, experiment, saved.tried)
 
     send("state", state="serving")
     serve(cluster, is_over, take_signals)

@@ -2,6 +2,8 @@
 
 import contextlib
 import errno
+import fcntl
+import os
 from pathlib import Path
 
 import pytest
@@ -102,3 +104,19 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
             write(tmp_path / "file" / "below" / "it"),
         ):
             pass
+
+
+def test_what_another_process_writes_below_is_left_to_it(tmp_path: Path) -> None:
+    own, others = tmp_path / "checkpoints", tmp_path / "evaluation" / "checkpoints"
+    for folder in (own, others):
+        folder.mkdir(parents=True)
+        (folder / ".unfinished-epoch-000001.npz.1").write_text("half")
+    held = os.open(tmp_path / "evaluation", os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with only_writer(tmp_path):
+            assert [path.parent for path in tmp_path.rglob(".unfinished-*")] == [others]
+    finally:
+        os.close(held)
+    with only_writer(tmp_path):
+        assert not list(tmp_path.rglob(".unfinished-*"))

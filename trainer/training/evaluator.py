@@ -15,13 +15,13 @@ import tf_keras
 from trainer import data
 from trainer.config import ExperimentConfig
 from trainer.errors import ArtifactError
-from trainer.folders import new_file, readable, written_by_library
+from trainer.folders import new_file, only_writer, readable, written_by_library
 from trainer.model import build_model
 from trainer.quantum.fingerprint import fingerprint
 from trainer.results.serving import ServableModel, fresh_mse
 from trainer.training import checkpoints
 from trainer.training.checkpoints import Checkpoint
-from trainer.training.history import is_undecided
+from trainer.training.history import is_complete, is_undecided
 from trainer.training.messages import Listener, ignore
 
 logger = logging.getLogger("qcnn")
@@ -63,8 +63,8 @@ def evaluate_beside(
     """
     model, circuit = build_model(config), fingerprint(config.model, config.qubits)
     updates = -(-len(dataset.train) // config.batch_size)
-    done = list(_load(folder / _MEASUREMENTS))
-    with _events(logs) as write:
+    with only_writer(folder), _events(logs) as write:
+        done = list(_load(folder / _MEASUREMENTS))
         listener("state", state="waiting for checkpoints")
         while True:
             found = _latest(look())
@@ -81,7 +81,7 @@ def evaluate_beside(
                 logger.info(
                     "epoch %d: val_loss %.4f, val_accuracy %.3f, fresh_mse %.4f", *dataclasses.astuple(measured)
                 )
-            elif found and found.is_complete:
+            elif found and is_complete(found.history, config, found.tried):
                 break
             else:
                 time.sleep(_LOOK_SECONDS)

@@ -1,6 +1,7 @@
 """The evaluator measures checkpoints as they come, keeps the best, and ends with the training."""
 
 import dataclasses
+import itertools
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from trainer.errors import ArtifactError
 from trainer.model import build_model
 from trainer.training import checkpoints
 from trainer.training.evaluator import evaluate_beside
+from trainer.training.fit import train
 from trainer.training.variables import assign
 
 
@@ -61,6 +63,23 @@ def test_each_checkpoint_is_measured_once_and_the_best_is_kept(
     # Started again it has nothing left to do.
     again = evaluate_beside(small_config, small_dataset, lambda: trained, tmp_path / "own", tmp_path / "logs")
     assert again == found
+
+
+def test_a_training_that_is_continued_to_more_epochs_is_not_over(
+    small_config: ExperimentConfig, small_dataset: data.Dataset, trained: Path, tmp_path: Path
+) -> None:
+    longer = small_config.model_copy(update={"epochs": 4})
+    training = tmp_path / "training"
+    copy_checkpoint(trained, 3, training)
+    looks = itertools.count()
+
+    def look() -> Path:
+        if next(looks) == 2:
+            train(longer, small_dataset, training)
+        return training
+
+    found = evaluate_beside(longer, small_dataset, look, tmp_path / "own", tmp_path / "logs")
+    assert [each.epoch for each in found] == [3, 4]
 
 
 def test_the_worse_is_not_kept(
