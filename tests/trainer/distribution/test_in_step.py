@@ -84,7 +84,8 @@ _TRAINED: dict[str, dict[str, Any]] = {
     # Adam would make drift of rounding noise where a gradient is zero.
     "tfq": {"simulator": "tfq", "optimizer": "sgd"},
     "shots": {"options": {"shots": 50}},
-    "few": {"batch_size": 25},
+    # A single sample in the last batch.
+    "few": {"batch_size": 27},
     "by qubit": {"model": "deep", "simulator": "statevector", "qubits": 10, "batch_size": 32},
 }
 # Computes with float32, in whatever order.
@@ -93,7 +94,7 @@ _WITHIN = {"tfq": 1e-5}
 
 @pytest.mark.long
 def test_whatever_is_trained(tmp_path: Path) -> None:
-    ways = (("none", 0), ("mirrored", 4), ("central_storage", 4))
+    ways = (("none", 0), ("mirrored", 2), ("central_storage", 2))
     trainings = [[_words(strategy, devices, **words)] for words in _TRAINED.values() for strategy, devices in ways]
     found = iter(_trained(tmp_path, *trainings))
     for name in _TRAINED:
