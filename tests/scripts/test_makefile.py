@@ -10,6 +10,9 @@ ROOT = Path(__file__).parents[2]
 ONE = "tests/cluster/test_api.py::test_only_the_object_that_is_meant_is_deleted"
 
 
+FAULTS = " ".join(f"tests/components/train/local/test_faults{of}.py" for of in ("", "_of_roles"))
+
+
 @pytest.mark.parametrize(
     ("target", "arguments", "run"),
     [
@@ -18,7 +21,7 @@ ONE = "tests/cluster/test_api.py::test_only_the_object_that_is_meant_is_deleted"
         ("test-cluster", f"{ONE} -x", f"-m cluster {ONE} -x"),
         ("test-cluster", "-k deleted", "-m cluster tests/cluster -k deleted"),
         ("test-kfp", "tests/kfp/test_runs.py", "-m kfp tests/kfp/test_runs.py"),
-        ("test-faults", "-k torn", '-m "faults or not faults" tests/components/train/local/test_faults.py -k torn'),
+        ("test-faults", "-k torn", f'-m "faults or not faults" {FAULTS} -k torn'),
         ("test-long", "tests/trainer", '-m "long and not faults" tests/trainer'),
         ("test", "tests/trainer -k order", "tests/trainer -k order"),
     ],
