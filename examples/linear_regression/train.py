@@ -96,13 +96,13 @@ def _coordinate(cluster: Cluster, folder: Path, updates: int, save_seconds: floa
             part = range(done, min(done + _AT_A_TIME, updates))
             error = coordinator.run(batches(part))[:, 0].mean()
             done = part.stop
+            slope, intercept = (float(weight[0]) for weight in line.weights)
             with writer.as_default(step=done):
-                for name, value in (("mse", error), *((each.name, each[0]) for each in line.weights)):
+                for name, value in (("mse", error), ("w", slope), ("b", intercept)):
                     tf.summary.scalar(name, value)
             if time.monotonic() - saved_at >= save_seconds or done == updates:
                 _save(line, done, folder)
                 saved_at = time.monotonic()
-                slope, intercept = (float(weight[0]) for weight in line.weights)
                 logger.info("update %d/%d: w %.4f, b %.4f, mse %.4f", done, updates, slope, intercept, error)
 
 
