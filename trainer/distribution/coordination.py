@@ -1,5 +1,7 @@
 """What a chief does for any model under strategy parameter_server: hand out batches, and take the weights back."""
 
+import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
@@ -7,10 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
+from tensorflow.python.eager import context
 
 from trainer.distribution.needs import PS
 from trainer.distribution.parameter_servers import SharedWeights
+from trainer.startup import RETRYABLE, end_now
 
+# Seconds between two looks at the parameter servers, and looks without an answer after which one is gone.
+_LOOK_SECONDS, _UNANSWERED = 1.0, 10
 # What a gradient is computed from, by name; the shapes of all batches are equal.
 Batch: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
@@ -39,6 +45,28 @@ class Learner(Protocol):
         """Whether XLA can compile the gradient of such a batch."""
 
 
+def _end_without(devices: Sequence[str]) -> None:
+    """End this process once a parameter server is gone, or another process at its address, which lacks the weights.
+
+    TensorFlow's coordinator takes that one for the fault of whichever worker meets it, and would try for ever.
+    """
+    unanswered = dict.fromkeys(devices, 0)
+    while max(unanswered.values()) < _UNANSWERED:
+        time.sleep(_LOOK_SECONDS)
+        for device in devices:
+            unanswered[device] = 0 if _is_alive(device) else unanswered[device] + 1
+    lost = max(devices, key=lambda device: unanswered[device])
+    end_now(f"lost {PS} {devices.index(lost)}; the last checkpoint counts", RETRYABLE)
+
+
+def _is_alive(device: str) -> bool:
+    """Whether the process of a device still has what this one has made there."""
+    try:
+        return bool(context.check_alive(device.partition("/device:")[0]))
+    except tf.errors.OpError:
+        return False
+
+
 class Coordinator:
     """Has the workers of a training update the weights of a learner, each in its own time."""
 
@@ -49,6 +77,7 @@ class Coordinator:
         sizes = [shape.num_elements() for shape in shapes]
         devices = [f"/job:{PS}/replica:0/task:{number}/device:CPU:0" for number in range(servers)]
         shared = self._shared = SharedWeights(devices, sum(sizes), learner.another_optimizer)
+        threading.Thread(target=_end_without, args=(devices,), name="parameter servers", daemon=True).start()
 
         def gradient(flat: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
             weights = [tf.reshape(part, shape) for part, shape in zip(tf.split(flat, sizes), shapes, strict=True)]
