@@ -136,10 +136,15 @@ def epochs_of(rows: Iterable[Sequence[Any]]) -> tuple[Epoch, ...]:
     """Return epochs from their values, numbers or text, in the order of `Epoch`; older ones have no staleness.
 
     Raises:
-        ValueError: a value is no number, or epochs do not count from 1.
+        ValueError: a value is no number, or epochs do not count from 1; or a row has other values than these.
     """
     kinds = tuple(typing.get_type_hints(Epoch).values())
-    history = tuple(Epoch(*(kind(value) for kind, value in zip(kinds, row, strict=False))) for row in rows)
+
+    def epoch_of(row: Sequence[Any]) -> Epoch:
+        of_row = kinds[: len(_OF_ALL)] if len(row) == len(_OF_ALL) else kinds
+        return Epoch(*(kind(value) for kind, value in zip(of_row, row, strict=True)))
+
+    history = tuple(map(epoch_of, rows))
     for number, epoch in enumerate(history, start=1):
         if epoch.epoch != number or not all(map(math.isfinite, vars(epoch).values())):
             raise ValueError(f"epoch {number} is not a row of numbers")

@@ -40,6 +40,12 @@ def test_epochs_of_older_checkpoints_have_no_staleness() -> None:
     assert epochs_of([dataclasses.astuple(epoch)[:6] for epoch in HISTORY]) == HISTORY
 
 
+@pytest.mark.parametrize("values", [0, 5, 7, 9])
+def test_rows_of_other_values_are_refused(values: int) -> None:
+    with pytest.raises(ValueError, match="zip"):
+        epochs_of([(*dataclasses.astuple(HISTORY[0]), 0.5)[:values]])
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
