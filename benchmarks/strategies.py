@@ -1,7 +1,7 @@
 """Strategies beside each other: python -m benchmarks.strategies. Prints the table that docs/strategies.md quotes.
 
 Each trains `deep` on 12 qubits with the default words, by processes of this machine, whose seeds are those of the runs.
-Bytes are those that pass the loopback interface from the second epoch to the last, by update: of this and of nothing
+Bytes are those that pass the loopback interface once it is known which start goes on, by update: of this and of nothing
 else, if nothing else runs. Medians of all runs.
 """
 
@@ -21,8 +21,9 @@ from components.train.description import local_job
 from launchers.local.run import run_processes
 from trainer import data
 from trainer.config import from_mapping
+from trainer.planning.machine import steps_of
 from trainer.training import checkpoints
-from trainer.training.history import epoch_seconds
+from trainer.training.history import epoch_seconds, trial_epochs
 
 WORDS: dict[str, Any] = {"model": "deep", "qubits": 12}
 STRATEGIES: dict[str, dict[str, Any]] = {
@@ -37,7 +38,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 
 
 class Traffic:
-    """Notes what has passed the loopback interface after the first and the last epoch that the chief reports."""
+    """Notes what has passed the loopback interface after each epoch that the chief reports."""
 
     def __init__(self) -> None:
         self.seen: list[int] = []
@@ -61,10 +62,11 @@ def train(words: Mapping[str, Any], seed: int) -> tuple[float, float, float, flo
     if saved is None or saved.fresh_mse is None:
         raise SystemExit(f"a training has not ended. Given: {dict(words)}")
     # The epochs of the start that goes on are reported at once.
-    tried = len(traffic.seen) - len(set(traffic.seen))
-    updates = -(-config.split_counts.train // config.batch_size) * max(1, len(traffic.seen) - 1 - tried)
+    first = trial_epochs(config) if config.options.starts > 1 else 1
+    updates = steps_of(config)[0] * (len(traffic.seen) - first)
+    moved = (traffic.seen[-1] - traffic.seen[first - 1]) / updates
     staleness = statistics.fmean(epoch.staleness for epoch in saved.history)
-    return epoch_seconds(saved.history), saved.fresh_mse, (traffic.seen[-1] - traffic.seen[0]) / updates, staleness
+    return epoch_seconds(saved.history), saved.fresh_mse, moved, staleness
 
 
 def main() -> None:

@@ -415,7 +415,7 @@ WORDS = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
 _DEFAULTS = {name: field.default for name, field in WORDS.items()}
 # Words about the machine of each process, which has to be set before it computes anything.
 MACHINE_WORDS = ("devices", "inter_threads", "intra_threads", "placement_log", "visible_gpus", "gpu_memory")
-# Words about processes and machines: they do not change the numbers.
+# Words about processes and machines, with any of which a training can go on.
 DISTRIBUTION_WORDS = (
     *("workers", "strategy", "chief", "ps", "evaluator"),
     *("reduction", "communication", "communication_timeout"),

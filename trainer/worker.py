@@ -81,17 +81,22 @@ def main() -> None:
 
 def _train(
     arguments: argparse.Namespace, take_signals: Callable[[], None], send: Listener, programs: "Programs | None"
-) -> "Programs":
-    """Run one training with the programs of those before it, None for the first; return what the next can use."""
+) -> "Programs | None":
+    """Run one training with the programs of those before it, None for the first; return what the next can use.
+
+    One that serves or evaluates lives for one training, and leaves nothing.
+    """
     with one_line_errors(), contextlib.ExitStack() as stack:
         cluster = parse_cluster(os.environ)
         experiment = config.from_json(arguments.experiment, _typed(arguments))
         check_roles(experiment, cluster)
         if cluster and cluster.role in needs.serving(experiment.strategy):
-            return _serve(arguments, experiment, cluster, take_signals, send)
+            _serve(arguments, experiment, cluster, take_signals, send)
+            return None
         dataset = data.obtain(arguments.dataset, experiment)
         if cluster and cluster.role == needs.EVALUATOR:
-            return _evaluate(arguments, experiment, dataset, take_signals, send, programs)
+            _evaluate(arguments, experiment, dataset, take_signals, send)
+            return None
         is_chief = cluster is None or cluster.is_chief
         workdir = stack.enter_context(working_copy(arguments.workdir, filled=True, written=is_chief))
         logs = stack.enter_context(working_copy(arguments.logs, written=is_chief))
@@ -138,13 +143,12 @@ def _serve(
     cluster: Cluster,
     take_signals: Callable[[], None],
     send: Listener,
-) -> "Programs":
+) -> None:
     """Serve the chief of a training as one of its workers or parameter servers."""
     send("state", state="loading TensorFlow")
     load_tensorflow()
     from trainer.distribution.devices import set_up
     from trainer.distribution.parameter_servers import serve
-    from trainer.training.programs import Programs
 
     if cluster.role == needs.WORKER:
         set_up(experiment)
@@ -156,7 +160,6 @@ def _serve(
 
     send("state", state="serving")
     serve(cluster, is_over, take_signals)
-    return Programs()
 
 
 def _evaluate(
@@ -165,13 +168,10 @@ def _evaluate(
     dataset: data.Dataset,
     take_signals: Callable[[], None],
     send: Listener,
-    programs: "Programs | None",
-) -> "Programs":
+) -> None:
     """Measure the checkpoints of a training in folders of this process' own below those of the training."""
-    if programs is None:
-        load_tensorflow()
+    load_tensorflow()
     from trainer.training.evaluator import FOLDER, evaluate_beside
-    from trainer.training.programs import Programs
 
     with contextlib.ExitStack() as stack:
         look = stack.enter_context(followed(arguments.workdir, f"{checkpoints.FOLDER}/"))
@@ -187,7 +187,6 @@ def _evaluate(
             send(kind, **values)
 
         evaluate_beside(experiment, dataset, look, folder.folder, logs.folder, listener=listener)
-    return programs or Programs()
 
 
 def _typed(arguments: argparse.Namespace) -> dict[str, str]:

@@ -76,13 +76,11 @@ def _coordinate(cluster: Cluster, folder: Path, updates: int, save_seconds: floa
 
     from examples.linear_regression.model import Line, batches
     from trainer.distribution.coordination import Coordinator
-    from trainer.distribution.creation import cluster_resolver
+    from trainer.distribution.creation import parameter_servers
     from trainer.distribution.peers import lost_peers
-    from trainer.startup import stderr_held_back
 
     with only_writer(folder), lost_peers(cluster), contextlib.ExitStack() as stack:
-        with stderr_held_back():
-            strategy = tf.distribute.ParameterServerStrategy(cluster_resolver(cluster))
+        strategy = parameter_servers(cluster)
         line = Line()
         done = _restored(line, folder)
         if done:

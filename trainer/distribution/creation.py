@@ -35,9 +35,7 @@ def _multi_worker(config: ExperimentConfig, cluster: Cluster | None) -> tf.distr
     )
     # TensorFlow's server prints a greeting whatever the level of its log.
     with stderr_held_back():
-        return tf.distribute.MultiWorkerMirroredStrategy(
-            cluster_resolver=cluster_resolver(cluster), communication_options=how
-        )
+        return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=_resolver(cluster), communication_options=how)
 
 
 def _mirrored(config: ExperimentConfig, _: Cluster | None) -> tf.distribute.Strategy:
@@ -58,9 +56,10 @@ def _central_storage(config: ExperimentConfig, _: Cluster | None) -> tf.distribu
     return tf.distribute.experimental.CentralStorageStrategy(device_names(config), parameter_device="/cpu:0")
 
 
-def _parameter_server(_: ExperimentConfig, cluster: Cluster | None) -> tf.distribute.Strategy:
+def parameter_servers(cluster: Cluster | None) -> tf.distribute.ParameterServerStrategy:
+    """Return the strategy of a chief that has workers and parameter servers, once they are there."""
     with stderr_held_back():
-        return tf.distribute.ParameterServerStrategy(cluster_resolver(cluster))
+        return tf.distribute.ParameterServerStrategy(_resolver(cluster))
 
 
 def _tpu(config: ExperimentConfig, _: Cluster | None) -> tf.distribute.Strategy:
@@ -86,13 +85,13 @@ STRATEGIES: dict[str, Callable[[ExperimentConfig, Cluster | None], tf.distribute
     "multi_worker": _multi_worker,
     "mirrored": _mirrored,
     "central_storage": _central_storage,
-    "parameter_server": _parameter_server,
+    "parameter_server": lambda _, cluster: parameter_servers(cluster),
     "tpu": _tpu,
     "none": _none,
 }
 
 
-def cluster_resolver(cluster: Cluster | None) -> tf.distribute.cluster_resolver.ClusterResolver:
+def _resolver(cluster: Cluster | None) -> tf.distribute.cluster_resolver.ClusterResolver:
     """Describe the cluster ourselves: TensorFlow's own reading of TF_CONFIG counts an evaluator in."""
     if cluster is None:
         return tf.distribute.cluster_resolver.SimpleClusterResolver(tf.train.ClusterSpec({}))

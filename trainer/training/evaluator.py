@@ -17,6 +17,7 @@ from trainer.config import ExperimentConfig
 from trainer.errors import ArtifactError
 from trainer.folders import new_file, only_writer, readable, written_by_library
 from trainer.model import build_model
+from trainer.planning.machine import steps_of
 from trainer.quantum.fingerprint import fingerprint
 from trainer.results.serving import ServableModel, fresh_mse
 from trainer.training import checkpoints
@@ -62,7 +63,7 @@ def evaluate_beside(
         ArtifactError: the checkpoints are another experiment's, or a folder cannot be written.
     """
     model, circuit = build_model(config), fingerprint(config.model, config.qubits)
-    updates = -(-len(dataset.train) // config.batch_size)
+    updates, _ = steps_of(config)
     with only_writer(folder), _events(logs) as write:
         done = list(_load(folder / _MEASUREMENTS))
         listener("state", state="waiting for checkpoints")
