@@ -171,8 +171,10 @@ def _evaluate(
 ) -> None:
     """Measure the checkpoints of a training in folders of this process' own below those of the training."""
     load_tensorflow()
+    from trainer.distribution.devices import set_up
     from trainer.training.evaluator import FOLDER, evaluate_beside
 
+    set_up(experiment)
     with contextlib.ExitStack() as stack:
         look = stack.enter_context(followed(arguments.workdir, f"{checkpoints.FOLDER}/"))
         folder, logs = (
