@@ -1,0 +1,32 @@
+"""The experiment's words as flags."""
+
+import click
+from click.testing import CliRunner
+
+from cli.options.experiment import Words, experiment_options
+
+
+def _typed(*arguments: str) -> dict[str, object]:
+    """Return the words that a command takes of what was typed."""
+    taken: list[Words] = []
+
+    @click.command()
+    @experiment_options
+    def command(words: Words) -> None:
+        taken.append(words)
+
+    done = CliRunner().invoke(command, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return taken[0].mapping()
+
+
+def test_a_word_for_yes_needs_no_value() -> None:
+    assert _typed("--chief", "--workers", "4", "--evaluator") == {
+        "workers": 4,
+        "options": {"chief": 1, "evaluator": 1},
+    }
+    assert _typed("--evaluator", "0", "--placement-log", "1") == {"options": {"evaluator": 0, "placement_log": 1}}
+
+
+def test_other_words_take_what_follows_whatever_it_looks_like() -> None:
+    assert _typed("--qubits", "-1", "--ps", "2") == {"qubits": -1, "options": {"ps": 2}}
