@@ -3,6 +3,7 @@
 import click
 from tabulate import tabulate
 
+from cli.options.cost import Cost, check_cost, cost_options
 from cli.options.experiment import Words, experiment_options
 from cli.options.pod import PodFlags, pod_options
 from cli.tfjob.connection import cluster, follow, namespace_option
@@ -38,6 +39,7 @@ _TASK = "train"
     metavar="SECONDS",
     help="Time that TFJob and pods stay after their end, to be looked at.",
 )
+@cost_options
 @experiment_options
 def submit(
     output: str,
@@ -47,6 +49,7 @@ def submit(
     active_seconds: int | None,
     keep_seconds: int,
     pod: PodFlags,
+    cost: Cost,
     words: Words,
 ) -> None:
     """Train as a TFJob, on a cluster with Kubeflow's training operator.
@@ -54,10 +57,11 @@ def submit(
     An experiment that is submitted again is not trained twice: a TFJob that runs or has succeeded is found again, one
     that failed is replaced and goes on from its last checkpoint.
     """
-    experiment = words.experiment()
-    job, identity = cluster_job(experiment, output, pod.settings()), Identity(check_run(name), _TASK)
+    experiment, settings = words.experiment(), pod.settings()
+    job, identity = cluster_job(experiment, output, settings), Identity(check_run(name), _TASK)
     policy = Policy(active_seconds=active_seconds, keep_seconds=keep_seconds, lease_seconds=None)
     manifest = tfjob(job, identity, policy)
+    check_cost(cost, "tfjob", settings, [experiment])
     with cluster(namespace) as api:
         found, how = tfjobs.submit(api, manifest)
         commands = _commands(found["metadata"]["name"], f" --namespace {namespace}" if namespace else "")
