@@ -22,16 +22,24 @@ from trainer.storage.address import in_bucket
 from trainer.storage.live_copies import Follower
 from trainer.storage.stores import open_store
 
+# Events, and what plugins keep beside them.
+_READ = re.compile(r"tfevents[^/]*$|(^|/)plugins/")
 _ADDRESS = re.compile(r"TensorBoard \S+ at (http\S+)")
 
 
 def tensorboard_command(
-    place: str, is_id: Callable[[str], bool], logs_there: Callable[..., list[Logs]], *options: Decorator
+    place: str,
+    is_id: Callable[[str], bool],
+    logs_there: Callable[..., list[Logs]],
+    *options: Decorator,
+    elsewhere: Callable[..., bool] | None = None,
 ) -> click.Command:
     """Return the command for a target's `place`, whose options it has.
 
     `is_id` tells whether a text can be the id of a run there. `logs_there` is given the ids of runs, an experiment or
     None, ids or names of its runs (none: all), and what these options make, and returns all logs that are asked for.
+    `elsewhere` is given a function that finds all logs, and what these options make; it returns whether it has done
+    what was asked for, so that nothing is shown here.
     """
 
     @click.argument("chosen", nargs=-1, metavar="[RUN]...")
@@ -45,19 +53,31 @@ def tensorboard_command(
     @click.option(
         "--listen", default="localhost", show_default=True, metavar="HOST", help="Name or address to listen on."
     )
+    @click.option("--wait", is_flag=True, help="Open it even if nothing is logged yet in a bucket.")
     def tensorboard(
-        chosen: tuple[str, ...], runs: Path, experiment: str | None, port: int | None, listen: str, **of_target: Any
+        chosen: tuple[str, ...],
+        runs: Path,
+        experiment: str | None,
+        port: int | None,
+        listen: str,
+        wait: bool,
+        **of_target: Any,
     ) -> None:
-        here, ids = ([], []) if experiment else _sorted(chosen, runs, is_id)
-        there = logs_there(ids, experiment, chosen if experiment else (), **of_target)
-        found = distinct([*here, *there] or runs_here(runs))
+        def find() -> list[Logs]:
+            here, ids = ([], []) if experiment else _sorted(chosen, runs, is_id)
+            there = logs_there(ids, experiment, chosen if experiment else (), **of_target)
+            return distinct([*here, *there] or runs_here(runs))
+
+        if elsewhere and elsewhere(find, **of_target):
+            return
+        found = find()
         if port:
             _check_free(listen, port)
         with contextlib.ExitStack() as stack:
             # One folder, named as the runs are: hparams compares only what lies under one --logdir.
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="qcnn-tensorboard-")))
             for logs in found:
-                stack.enter_context(_shown(logs, folder))
+                stack.enter_context(_shown(logs, folder, wait=wait))
             _serve(["--logdir", str(folder), "--host", listen, *(["--port", str(port)] if port is not None else [])])
 
     for option in reversed(options):
@@ -70,7 +90,7 @@ Open TensorBoard on RUNs, by default on all of the folder of runs.
 
 A RUN is a folder, its name in the folder of runs, an address in a bucket, or the id of a run of {place}; with
 --experiment an id or a name, by default all of the experiment. What they log while it is open is shown, until Ctrl-C.
-Runs that begin later are seen when it is opened again.
+Runs that begin later are seen when it is opened again, those below an address in a bucket at once.
 """
 
 
@@ -96,11 +116,11 @@ def _sorted(chosen: Sequence[str], runs: Path, is_id: Callable[[str], bool]) -> 
 
 
 @contextlib.contextmanager
-def _shown(logs: Logs, folder: Path) -> Iterator[None]:
+def _shown(logs: Logs, folder: Path, *, wait: bool) -> Iterator[None]:
     """Make logs appear in a folder, and keep them up to date until the block ends.
 
     Raises:
-        ArtifactError: nothing is at their address.
+        ArtifactError: nothing is at their address, and that is not waited for.
     """
     place = in_bucket(logs.address)
     if place is None:
@@ -111,7 +131,7 @@ def _shown(logs: Logs, folder: Path) -> Iterator[None]:
     store = open_store(place)
     with contextlib.closing(Follower(store, folder, _Names(logs))) as follower:
         follower.update()
-        if not (logs.of_run or (folder / logs.name).exists()):
+        if not (wait or logs.of_run or (folder / logs.name).exists()):
             raise ArtifactError(f"logs: nothing is there. Given: {place}")
         follower.start()
         yield
@@ -125,7 +145,10 @@ class _Names:
         self._numbers: dict[str, int] = {}
 
     def __call__(self, name: str) -> str | None:
-        """Return the name of a file; None for one of a run that is not logged."""
+        """Return the name of a file; None for one that TensorBoard does not read."""
+        # An address may be that of a folder of many runs, with datasets and checkpoints beside their logs.
+        if not _READ.search(name):
+            return None
         if not self._logs.of_run:
             return f"{self._logs.name}/{name}"
         training, found, rest = name.partition("/logs/")

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from cli.artifacts import logs_of
 from cli.kubeflow.backend import Backend, backend_options, connect, metadata_host_option
+from cli.kubeflow.deployment import Deployment, deployment_options
 from cli.kubeflow.follow import ENDED
 from cli.kubeflow.ml_metadata import MetadataStore
 from cli.kubeflow.refusals import explained
 from cli.kubeflow.runs import find_experiment, find_run, is_id, pages
 from cli.local.tensorboard import Logs
+from cli.options.pod import PodFlags, pod_options
 from cli.tensorboard import tensorboard_command
 from cli.tfjob.tensorboard import logs_of_jobs
-from trainer.errors import ArtifactError
+from trainer.errors import ArtifactError, ConfigError
 
 if TYPE_CHECKING:
     import kfp_server_api
@@ -70,9 +72,25 @@ def _logs_there(
     jobs: tuple[str, ...],
     backend: Backend,
     metadata_host: str | None,
+    **_: object,
 ) -> list[Logs]:
     of_runs = logs_of_runs(backend, ids, experiment, names, metadata_host)
     return [*of_runs, *logs_of_jobs(jobs, backend.namespace)]
+
+
+def _on_the_cluster(
+    find: Callable[[], list[Logs]], *, deployment: Deployment, pod: PodFlags, backend: Backend, **_: object
+) -> bool:
+    """Deploy a TensorBoard or take it away, where that is asked for; return whether it was."""
+    if pod.is_given and not deployment.deploy:
+        raise ConfigError("tensorboard: takes settings of a pod with --deploy alone. Given: --pod or one of its words")
+    if deployment.undeploy:
+        deployment.take_away(backend.namespace)
+    elif deployment.deploy:
+        # What is wrong in the settings is said before anything is looked for.
+        settings = pod.settings()
+        deployment.bring(find(), settings, backend.namespace)
+    return deployment.deploy or deployment.undeploy
 
 
 tensorboard = tensorboard_command(
@@ -82,4 +100,7 @@ tensorboard = tensorboard_command(
     click.option("--job", "jobs", metavar="NAME", multiple=True, help="TFJob of the cluster; may come often."),
     metadata_host_option,
     backend_options,
+    deployment_options,
+    pod_options,
+    elsewhere=_on_the_cluster,
 )

@@ -46,6 +46,7 @@ class Resource:
 PODS = Resource("/api/v1", "pods")
 EVENTS = Resource("/api/v1", "events")
 SERVICES = Resource("/api/v1", "services")
+DEPLOYMENTS = Resource("/apis/apps/v1", "deployments")
 LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
 JOBS = Resource("/apis/batch/v1", "jobs")
 REVIEWS = Resource("/apis/authorization.k8s.io/v1", "localsubjectaccessreviews")

@@ -1,0 +1,1 @@
+"""A TensorBoard that runs on a cluster."""
