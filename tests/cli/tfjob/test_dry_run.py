@@ -85,6 +85,18 @@ def test_the_namespace_is_named_where_it_is_given(typed: Typed) -> None:
 
 
 @pytest.mark.usefixtures("nowhere")
+def test_flags_win_over_the_file(typed: Typed, pod: str) -> None:
+    flags = ("--queue", "other", "--priority-class", "high", "--topology-spread", "zone")
+    _, out, _ = typed(*SUBMIT, "--pod", pod, *flags, "--dry-run")
+    job, _ = yaml.safe_load_all(out)
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "other"
+    spec = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
+    assert spec["priorityClassName"] == "high"
+    assert [each["topologyKey"] for each in spec["topologySpreadConstraints"]] == ["zone"]
+    assert spec["containers"][0]["resources"]["requests"] == {"cpu": "2", "memory": "4Gi"}
+
+
+@pytest.mark.usefixtures("nowhere")
 def test_text_stays_text_for_every_reader_of_yaml(typed: Typed, pod: str) -> None:
     _, out, _ = typed(*SUBMIT, "--pod", pod, "--dry-run")
     lines = {line.strip() for line in out.splitlines()}
