@@ -108,22 +108,17 @@ class Pod(BaseModel):
 
     def of_role(self, role: str) -> "Pod":
         """Return the same with the resources of a role; where that leaves no GPU, no accelerator is asked for."""
-        own = {
-            name: given
-            for each, given in self.roles.items()
-            if each == role
-            for name, given in given
-            if given is not None
-        }
-        found = self.model_copy(update=own)
+        own = next((resources for name, resources in self.roles.items() if name == role), RoleResources())
+        found = self.model_copy(update=own.model_dump(exclude_none=True))
         return found if found.gpus else found.model_copy(update={"accelerator": ""})
 
     def keeps(self, path: str) -> bool:
         """Whether what is written at an absolute path outlives the pods: it lies in a volume that does."""
         place = PurePosixPath(posixpath.normpath(path))
-        mounts = [mount for mount in self.volumes if place.is_relative_to(posixpath.normpath(mount))]
+        sources = {posixpath.normpath(mount): source for mount, source in self.volumes.items()}
+        mounts = [mount for mount in sources if place.is_relative_to(mount)]
         # The innermost one counts.
-        return bool(mounts) and _PASSING not in self.volumes[max(mounts, key=len)]
+        return bool(mounts) and _PASSING not in sources[max(mounts, key=len)]
 
 
 def pod_settings(values: Mapping[str, Any]) -> Pod:
