@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ import click
 from cli.messages import quiet
 from cli.options.group import options_as
 from components.image import IMAGE
+from launchers.pod import Pod, pod_settings
 from trainer.config import read_file
 from trainer.errors import ConfigError, one_line
 
@@ -151,6 +153,16 @@ def read_package(package: Path) -> list[dict[str, Any]]:
     except (OSError, ValueError, TypeError, LookupError, yaml.YAMLError) as error:
         reason = one_line(error)
     raise ConfigError(f"package: must be a pipeline that compile.py wrote ({reason}). Given: {package}")
+
+
+def pod_of(spec: Mapping[str, Any]) -> Pod | None:
+    """Return the settings of the training's pods that a compiled pipeline holds; None if it holds none."""
+    for component in (spec["root"], *spec["components"].values()):
+        for task in component.get("dag", {}).get("tasks", {}).values():
+            value = task.get("inputs", {}).get("parameters", {}).get("pod", {}).get("runtimeValue", {}).get("constant")
+            if value is not None:
+                return pod_settings(json.loads(value))
+    return None
 
 
 def steps_of(spec: Mapping[str, Any]) -> frozenset[str]:

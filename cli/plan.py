@@ -2,43 +2,104 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 from tabulate import tabulate
 
+from cli.estimates import PLATFORMS, in_dollars, read_prices
 from cli.options.experiment import Words, check_model, experiment_options
+from cli.options.pod import PodFlags, pod_options
+from components.image import IMAGE
+from trainer.errors import ConfigError
 from trainer.startup import load_tensorflow, start_compiler
 
 if TYPE_CHECKING:
+    from components.train.estimate import Way, Ways
+    from launchers.costs.prices import Prices
+    from launchers.pod import Pod
     from trainer.config import ExperimentConfig
     from trainer.planning.kept_machine import KeptMachine
     from trainer.planning.plan import Counts, Prediction
+    from trainer.simulators.choice import Estimate
 
-_COLUMNS = ("simulator", "flops a step", "traffic a step", "memory", "seconds an epoch", "")
+_HERE = "local"
+_SIMULATORS = ("simulator", "flops a step", "traffic a step", "memory", "seconds an epoch", "")
+# Those of a simulator, of a step and of an epoch, as JSON names them.
+_NUMBERS = ("flops", "traffic_bytes", "memory_bytes", "epoch_seconds")
+_WAYS = ("workers", "seconds an epoch", "training", "machines", "machine hours", "dollars", "on Spot", "")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Elsewhere:
+    """A training on a platform, of pods with these settings, at these prices."""
+
+    target: str
+    pod: Pod
+    prices: Prices
+    ways: Ways
 
 
 @click.command()
+@click.option(
+    "--target",
+    type=click.Choice([_HERE, *PLATFORMS]),
+    default=_HERE,
+    show_default=True,
+    help="Where; all but local tell machines and money, by the number of workers.",
+)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option(
+    "--prices",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Machines and what they cost, as in launchers/costs/prices.yaml.  [default: that file]",
+)
+@click.option(
+    "--machine-type",
+    metavar="NAME",
+    help="Machine of the prices to run on.  [default: the cheapest; with Vertex AI the smallest]",
+)
+@pod_options
 @experiment_options
-def plan(words: Words) -> None:
-    """Print what an experiment will cost: circuits, light cones, memory, seconds an epoch, the simulator and why."""
+def plan(target: str, form: str, prices: Path | None, machine_type: str | None, pod: PodFlags, words: Words) -> None:
+    """Print what an experiment will cost: circuits, light cones, memory, seconds, machines and money, and why."""
     experiment = words.experiment()
     check_model(experiment)
-    from trainer.planning.expectation import strategy_does_not_pay
+    _check_target(target, prices, machine_type, pod)
     from trainer.planning.plan import count, predict
 
+    # What is given is read before anything is measured.
+    settings, priced = pod.settings(image=IMAGE), read_prices(prices)
+    platform = PLATFORMS[target](settings, priced, machine_type or "") if target != _HERE else None
     counts = count(experiment)
     kept = _machine()
     predicted = predict(experiment, counts, kept.machine)
-    click.echo(_counts(counts))
-    click.echo(_simulators(counts, predicted))
-    click.echo(_choice(counts, predicted, experiment.simulator, kept))
-    click.echo(_whole(predicted, experiment))
-    click.echo(_workers(predicted))
-    if said := strategy_does_not_pay(experiment.strategy, predicted.chosen, predicted.by_workers[1]):
-        click.echo(said)
+    elsewhere = None
+    if platform:
+        from components.train.estimate import ways
+
+        found = ways(experiment, counts, platform, kept.machine, settings.spot)
+        elsewhere = _Elsewhere(target, settings, priced, found)
+    if form == "json":
+        click.echo(json.dumps(_as_json(experiment, counts, predicted, kept, elsewhere), indent=2))
+        return
+    for line in _lines(experiment, counts, predicted, kept, elsewhere):
+        click.echo(line)
+
+
+def _check_target(target: str, prices: Path | None, machine_type: str | None, pod: PodFlags) -> None:
+    """Refuse what has no meaning on this machine."""
+    given = {"--prices": prices, "--machine-type": machine_type, "--pod or a setting of pods": pod.is_given or None}
+    if target == _HERE and (words := [word for word, value in given.items() if value is not None]):
+        raise ConfigError(
+            f"plan: takes {words[0]} with --target {', '.join(PLATFORMS)} alone. Given: --target {target}"
+        )
 
 
 def _machine() -> KeptMachine:
@@ -53,6 +114,27 @@ def _machine() -> KeptMachine:
     from trainer.planning.probe import probe
 
     return keep(probe())
+
+
+def _lines(
+    experiment: ExperimentConfig,
+    counts: Counts,
+    predicted: Prediction,
+    kept: KeptMachine,
+    elsewhere: _Elsewhere | None,
+) -> list[str]:
+    from trainer.planning.expectation import strategy_does_not_pay
+
+    lines = [
+        _counts(counts),
+        _simulators(counts, predicted),
+        _choice(counts, predicted, experiment.simulator, kept),
+        _whole(predicted, experiment),
+    ]
+    if elsewhere:
+        return [*lines, *_elsewhere(elsewhere, experiment, predicted)]
+    said = strategy_does_not_pay(experiment.strategy, predicted.chosen, predicted.by_workers[1])
+    return [*lines, _workers(predicted), *([said] if said else [])]
 
 
 def _counts(counts: Counts) -> str:
@@ -81,7 +163,7 @@ def _simulators(counts: Counts, predicted: Prediction) -> str:
             numbers = [f"{cost.operations:.2g}", in_words(cost.traffic), in_words(cost.memory), seconds]
         fits = "" if estimate.fits else "does not fit in memory_gib"
         rows.append((estimate.simulator, *numbers, "chosen" if estimate is counts.chosen else fits))
-    return tabulate(rows, headers=_COLUMNS, tablefmt="simple", disable_numparse=True)
+    return tabulate(rows, headers=_SIMULATORS, tablefmt="simple", disable_numparse=True)
 
 
 def _choice(counts: Counts, predicted: Prediction, asked: str, kept: KeptMachine) -> str:
@@ -110,3 +192,92 @@ def _workers(predicted: Prediction) -> str:
     times = ", ".join(f"{workers}: {seconds:.3g} s" for workers, seconds in predicted.by_workers.items())
     advice = f"up to {best} workers pay" if best == max(predicted.by_workers) > 1 else more_do_not_pay(best)
     return f"workers, each on a machine like this, and seconds an epoch: {times}; {advice}"
+
+
+def _elsewhere(elsewhere: _Elsewhere, experiment: ExperimentConfig, predicted: Prediction) -> list[str]:
+    from components.train.estimate import enough_here, seconds_of_all
+    from trainer.planning.expectation import in_time
+
+    ways, prices = elsewhere.ways, elsewhere.prices
+    rows = [
+        (
+            way.workers,
+            f"{way.epoch_seconds:.3g}",
+            in_time(way.seconds),
+            f"{way.bill.machines} x {way.bill.machine}",
+            f"{way.bill.hours:.3g}",
+            *(in_dollars(value) for value in (way.bill.dollars, way.bill.spot_dollars)),
+            ", ".join(_said_of(way, ways)),
+        )
+        for way in ways.compared
+    ]
+    lines = [
+        f"\n--target {elsewhere.target}, a process has {ways.cores:g} {'core' if ways.cores == 1 else 'cores'} "
+        f"and asks for {elsewhere.pod.memory} of memory; "
+        f"prices of {prices.region} on {prices.date}, without taxes and discounts",
+        tabulate(rows, headers=_WAYS, tablefmt="simple", disable_numparse=True),
+    ]
+    here = seconds_of_all(experiment, predicted.by_workers.get(1, predicted.chosen))
+    if enough_here(here, ways):
+        lines.append(f"this machine is enough: one process trains in about {in_time(here)} here, for nothing")
+    return lines
+
+
+def _said_of(way: Way, ways: Ways) -> list[str]:
+    said = {
+        "as asked": way is ways.asked,
+        "cheapest": way is ways.cheapest,
+        "fastest": way is ways.fastest,
+        "needs more memory": not way.fits,
+    }
+    return [word for word, holds in said.items() if holds]
+
+
+def _as_json(
+    experiment: ExperimentConfig,
+    counts: Counts,
+    predicted: Prediction,
+    kept: KeptMachine,
+    elsewhere: _Elsewhere | None,
+) -> dict[str, Any]:
+    """Return all numbers of a plan; null for those that are more than any machine has."""
+    from trainer.training.history import epochs_left
+
+    simulators = {
+        estimate.simulator: {
+            **(_numbers(estimate, predicted) if math.isfinite(estimate.cost.memory) else dict.fromkeys(_NUMBERS)),
+            "fits": estimate.fits,
+        }
+        for estimate in counts.estimates
+    }
+    found: dict[str, Any] = {
+        "samples": counts.samples,
+        "circuits": counts.circuits,
+        "train_steps": counts.train_steps,
+        "validation_steps": counts.validation_steps,
+        "readouts": counts.readouts,
+        "cones": [list(cone) for cone in counts.cones],
+        "simulators": simulators,
+        "simulator": counts.chosen.simulator,
+        "machine": {"cores": kept.machine.cores, "measured": kept.day},
+        "epoch_seconds": predicted.chosen,
+        "seconds": predicted.chosen * epochs_left(experiment),
+        "epoch_seconds_by_workers": predicted.by_workers,
+    }
+    if elsewhere:
+        ways, prices = elsewhere.ways, elsewhere.prices
+        found |= {
+            "target": elsewhere.target,
+            "prices": {"date": prices.date, "region": prices.region, "source": prices.source},
+            "asked": ways.asked.workers,
+            "cheapest": ways.cheapest.workers,
+            "fastest": ways.fastest.workers,
+            "ways": [dataclasses.asdict(way) for way in ways.compared],
+        }
+    return found
+
+
+def _numbers(estimate: Estimate, predicted: Prediction) -> dict[str, float]:
+    cost = estimate.cost
+    numbers = (cost.operations, cost.traffic, cost.memory, predicted.by_simulator[estimate.simulator])
+    return dict(zip(_NUMBERS, numbers, strict=True))

@@ -85,8 +85,8 @@ def test_launchers_know_no_experiments() -> None:
 @pytest.mark.parametrize("kind", sorted(path.parent.name for path in (ROOT / "launchers").glob("*/__init__.py")))
 def test_one_way_to_start_a_training_knows_nothing_of_another(kind: str) -> None:
     shared = tuple(f"launchers.{path.stem}." for path in (ROOT / "launchers").glob("*.py"))
-    # What any job on a cluster of Kubernetes needs.
-    shared += ("launchers.kubernetes.",) if kind == "tfjob" else ()
+    # What machines hold and cost; what any job on a cluster of Kubernetes needs.
+    shared += ("launchers.costs.", *(("launchers.kubernetes.",) if kind == "tfjob" else ()))
     for path, imported in _modules(f"launchers/{kind}"):
         of_launchers = {name for name in imported if name.startswith("launchers.")}
         assert not {name for name in of_launchers if not f"{name}.".startswith((*shared, f"launchers.{kind}."))}, path

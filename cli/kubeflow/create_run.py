@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -14,8 +14,10 @@ from cli.kubeflow.backend import Backend, connect
 from cli.kubeflow.follow import Asking, check_succeeded, follow
 from cli.kubeflow.refusals import explained
 from cli.messages import quiet
+from cli.options.cost import Cost, check_package_cost
 from cli.options.group import options_as
 from cli.packages import Compile, Source, compiled, read_package, steps_of
+from trainer.config import ExperimentConfig
 
 EXPERIMENT = "qcnn"
 
@@ -59,20 +61,26 @@ def create_run(
     backend: Backend,
     source: Source,
     submission: Submission,
+    cost: Cost,
+    trials: Sequence[ExperimentConfig],
     *,
     wait: bool,
 ) -> None:
     """Run a pipeline in a backend and print its address; with `wait`, show the states of its steps until it has ended.
 
-    Without a name of its own the run is called `name` and the time.
+    Without a name of its own the run is called `name` and the time. What training its `trials` is estimated to cost is
+    said before.
 
     Raises:
+        ConfigError: the file holds no pipeline, or it costs more than it may.
         BackendError: the backend refuses, or does not answer.
         StepError: the run that was waited for failed.
     """
     client = connect(backend)
     with compiled(source, compile_now) as package:
-        steps = steps_of(read_package(package)[0])
+        spec = read_package(package)[0]
+        check_package_cost(cost, "kubeflow", spec, trials)
+        steps = steps_of(spec)
         with explained(backend.address), quiet():
             run = client.create_run_from_pipeline_package(
                 str(package),

@@ -15,9 +15,10 @@ from cli.kubeflow.follow import ENDED
 from cli.kubeflow.refusals import explained
 from cli.kubeflow.runs import find_schedule, pages
 from cli.messages import quiet
+from cli.options.cost import Cost, check_package_cost, cost_options
 from cli.options.experiment import Words, experiment_options
 from cli.options.times import cron_expression, interval_seconds
-from cli.packages import Source, scheduled, source_options
+from cli.packages import Source, read_package, scheduled, source_options
 from trainer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def schedule() -> None:
 @backend_options
 @source_options
 @submission_options
+@cost_options
 @experiment_options
 def create(
     cron: str | None,
@@ -51,6 +53,7 @@ def create(
     backend: Backend,
     source: Source,
     submission: Submission,
+    cost: Cost,
     words: Words,
 ) -> None:
     """Create a schedule, which is enabled at once; --run-name is its name, with which those of its runs begin."""
@@ -62,21 +65,24 @@ def create(
         times = {"cron_expression": cron_expression(cron)}
     experiment = words.experiment()
     client = connect(backend)
-    with scheduled(source, "kubeflow") as package, explained(backend.address), quiet():
-        owner = client.create_experiment(submission.experiment, namespace=backend.namespace)
-        made = client.create_recurring_run(
-            experiment_id=owner.experiment_id,
-            job_name=submission.run_name or submission.experiment,
-            pipeline_package_path=str(package),
-            params=experiment.model_dump(),
-            pipeline_root=submission.pipeline_root,
-            enable_caching=submission.caching,
-            service_account=submission.service_account,
-            max_concurrency=str(max_concurrency),
-            no_catchup=not catch_up,
-            enabled=not disabled,
-            **times,
-        )
+    with scheduled(source, "kubeflow") as package:
+        # Of each run.
+        check_package_cost(cost, "kubeflow", read_package(package)[0], [experiment])
+        with explained(backend.address), quiet():
+            owner = client.create_experiment(submission.experiment, namespace=backend.namespace)
+            made = client.create_recurring_run(
+                experiment_id=owner.experiment_id,
+                job_name=submission.run_name or submission.experiment,
+                pipeline_package_path=str(package),
+                params=experiment.model_dump(),
+                pipeline_root=submission.pipeline_root,
+                enable_caching=submission.caching,
+                service_account=submission.service_account,
+                max_concurrency=str(max_concurrency),
+                no_catchup=not catch_up,
+                enabled=not disabled,
+                **times,
+            )
     rows = [
         ("schedule", made.recurring_run_id),
         ("look at it", backend.page(f"recurringrun/details/{made.recurring_run_id}")),

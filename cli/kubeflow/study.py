@@ -4,6 +4,7 @@ import click
 
 from cli.kubeflow.backend import Backend, backend_options
 from cli.kubeflow.create_run import Submission, create_run, submission_options
+from cli.options.cost import Cost, cost_options
 from cli.options.experiment import Words, experiment_options
 from cli.options.runs import wait_option
 from cli.options.search import STUDY_HELP, SearchFlags, parallelism_option, read_study, search_options
@@ -17,6 +18,7 @@ from cli.packages import Source, source_options, study_pipeline
 @backend_options
 @source_options
 @submission_options
+@cost_options
 @experiment_options
 def study(
     search: SearchFlags,
@@ -25,9 +27,10 @@ def study(
     backend: Backend,
     source: Source,
     submission: Submission,
+    cost: Cost,
     words: Words,
 ) -> None:
     """Run the study in a backend, several trials at the same time."""
-    arguments = read_study(search, words).arguments
+    asked = read_study(search, words)
     compile_now = study_pipeline("kubeflow", parallelism)
-    create_run(compile_now, arguments, "qcnn-study", backend, source, submission, wait=wait)
+    create_run(compile_now, asked.arguments, "qcnn-study", backend, source, submission, cost, asked.trials, wait=wait)

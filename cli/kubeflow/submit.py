@@ -4,6 +4,7 @@ import click
 
 from cli.kubeflow.backend import Backend, backend_options
 from cli.kubeflow.create_run import Submission, create_run, submission_options
+from cli.options.cost import Cost, cost_options
 from cli.options.experiment import Words, experiment_options
 from cli.options.runs import wait_option
 from cli.packages import Source, main_pipeline, source_options
@@ -14,9 +15,11 @@ from cli.packages import Source, main_pipeline, source_options
 @backend_options
 @source_options
 @submission_options
+@cost_options
 @experiment_options
-def submit(wait: bool, backend: Backend, source: Source, submission: Submission, words: Words) -> None:
+def submit(wait: bool, backend: Backend, source: Source, submission: Submission, cost: Cost, words: Words) -> None:
     """Run the pipeline in a Kubeflow backend, every word of the experiment in its type."""
+    experiment = words.experiment()
     # Every word, so that the runs of an experiment can be compared.
-    arguments = words.experiment().model_dump()
-    create_run(main_pipeline("kubeflow"), arguments, "qcnn", backend, source, submission, wait=wait)
+    arguments = experiment.model_dump()
+    create_run(main_pipeline("kubeflow"), arguments, "qcnn", backend, source, submission, cost, [experiment], wait=wait)

@@ -39,8 +39,8 @@ class PodFlags:
         """Whether anything was."""
         return bool(self.pod_file or self.environment or any(value is not None for value in self.flags.values()))
 
-    def settings(self) -> Pod:
-        """Return the settings of the file with the flags laid over them.
+    def settings(self, image: str | None = None) -> Pod:
+        """Return the settings of the file with the flags laid over them; `image` counts where none is named.
 
         Raises:
             ConfigError: one line with what is wrong.
@@ -53,6 +53,8 @@ class PodFlags:
             known = values.get("environment", {})
             pairs = dict(map(_pair, self.environment))
             values["environment"] = {**known, **pairs} if isinstance(known, dict) else known
+        if image:
+            values.setdefault("image", image)
         return pod_settings(values)
 
 

@@ -3,6 +3,7 @@
 import click
 from tabulate import tabulate
 
+from cli.options.cost import Cost, check_cost, cost_options
 from cli.options.experiment import Words, experiment_options
 from cli.options.pod import PodFlags, pod_options
 from cli.tfjob.connection import cluster, follow, namespace_option
@@ -46,6 +47,7 @@ _TASK = "train"
 @click.option(
     "-o", "--format", "form", type=click.Choice(FORMS), help=f"Form of what --dry-run prints. [default: {FORMS[0]}]"
 )
+@cost_options
 @experiment_options
 def submit(
     output: str,
@@ -57,6 +59,7 @@ def submit(
     pod: PodFlags,
     dry_run: bool,
     form: str | None,
+    cost: Cost,
     words: Words,
 ) -> None:
     """Train as a TFJob, on a cluster with Kubeflow's training operator.
@@ -76,6 +79,7 @@ def submit(
         _check_no_secrets(settings)
         click.echo(as_text(tfjobs.applied(manifest, namespace), form or FORMS[0]), nl=False)
         return
+    check_cost(cost, "tfjob", settings, [experiment])
     with cluster(namespace) as api:
         found, how = tfjobs.submit(api, manifest)
         commands = _commands(found["metadata"]["name"], f" --namespace {namespace}" if namespace else "")

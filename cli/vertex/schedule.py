@@ -9,6 +9,7 @@ import click
 from tabulate import tabulate
 
 from cli.errors import BackendError, UnavailableError
+from cli.options.cost import Cost, check_package_cost, cost_options
 from cli.options.experiment import Words, experiment_options
 from cli.options.times import unix_cron
 from cli.packages import Source, read_package, scheduled, source_options
@@ -46,6 +47,7 @@ def schedule() -> None:
 @place_options
 @source_options
 @submission_options
+@cost_options
 @experiment_options
 def create(
     cron: str,
@@ -56,14 +58,16 @@ def create(
     place: Place,
     source: Source,
     submission: Submission,
+    cost: Cost,
     words: Words,
 ) -> None:
     """Create a schedule, which is enabled at once; --run-name is its name, and that of its runs."""
     times = unix_cron(cron)
     name = submission.run_name or submission.experiment
-    arguments = words.experiment().model_dump()
+    experiment = words.experiment()
     with scheduled(source, "vertex") as package:
-        run = run_request(place, read_package(package), arguments, name, submission)
+        documents = read_package(package)
+        run = run_request(place, documents, experiment.model_dump(), name, submission)
     mark = secrets.token_hex(8)
     run.pipeline_job.labels[_SUBMISSION_LABEL] = mark
     run.pipeline_job.display_name = name
@@ -84,6 +88,8 @@ def create(
     if dry_run:
         click.echo(as_json(request))
         return
+    # Of each run.
+    check_package_cost(cost, "vertex", documents[0], [experiment])
     check_bucket(submission.pipeline_root, place)
     vertex = Vertex(place)
     made = _created(vertex, request, mark)

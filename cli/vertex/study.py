@@ -2,6 +2,7 @@
 
 import click
 
+from cli.options.cost import Cost, cost_options
 from cli.options.experiment import Words, experiment_options
 from cli.options.runs import wait_option
 from cli.options.search import STUDY_HELP, SearchFlags, parallelism_option, read_study, search_options
@@ -36,6 +37,7 @@ from trainer.study.tuning import shared_experiment
 @place_options
 @source_options
 @submission_options
+@cost_options
 @experiment_options
 def study(
     search: SearchFlags,
@@ -47,6 +49,7 @@ def study(
     place: Place,
     source: Source,
     submission: Submission,
+    cost: Cost,
     words: Words,
 ) -> None:
     """Run the study on Vertex AI, several trials at the same time."""
@@ -57,4 +60,8 @@ def study(
         shared_experiment(asked.shared, search_from_mapping(asked.search))
         compile_now = tuning_pipeline("vertex", parallelism, stopping)
         name = "qcnn-tuning"
-    create_run(compile_now, asked.arguments, name, place, source, submission, wait=wait, dry_run=dry_run)
+    create_run(
+        *(compile_now, asked.arguments, name, place, source, submission, cost, asked.trials),
+        wait=wait,
+        dry_run=dry_run,
+    )

@@ -2,6 +2,7 @@
 
 import click
 
+from cli.options.cost import Cost, cost_options
 from cli.options.experiment import Words, experiment_options
 from cli.options.runs import wait_option
 from cli.packages import Source, main_pipeline, source_options
@@ -17,9 +18,20 @@ from launchers.vertex.place import Place
 @place_options
 @source_options
 @submission_options
+@cost_options
 @experiment_options
-def submit(wait: bool, dry_run: bool, place: Place, source: Source, submission: Submission, words: Words) -> None:
+def submit(
+    wait: bool,
+    dry_run: bool,
+    place: Place,
+    source: Source,
+    submission: Submission,
+    cost: Cost,
+    words: Words,
+) -> None:
     """Run the pipeline on Vertex AI, every word of the experiment in its type."""
+    experiment = words.experiment()
     # Every word, so that the runs of an experiment can be compared.
-    arguments = words.experiment().model_dump()
-    create_run(main_pipeline("vertex"), arguments, "qcnn", place, source, submission, wait=wait, dry_run=dry_run)
+    arguments = experiment.model_dump()
+    compile_now, trials = main_pipeline("vertex"), [experiment]
+    create_run(compile_now, arguments, "qcnn", place, source, submission, cost, trials, wait=wait, dry_run=dry_run)

@@ -6,6 +6,7 @@ import click
 from tabulate import tabulate
 
 from cli.messages import shown
+from cli.options.cost import Cost, check_cost, cost_options
 from cli.options.experiment import Words, experiment_options
 from cli.options.pod import PodFlags, pod_options
 from cli.vertex.service.buckets import check_bucket
@@ -31,14 +32,25 @@ from launchers.vertex.place import Place
 @dry_run_option
 @place_options
 @pod_options
+@cost_options
 @experiment_options
-def submit(output: str, name: str, is_followed: bool, dry_run: bool, place: Place, pod: PodFlags, words: Words) -> None:
+def submit(
+    output: str,
+    name: str,
+    is_followed: bool,
+    dry_run: bool,
+    place: Place,
+    pod: PodFlags,
+    cost: Cost,
+    words: Words,
+) -> None:
     """Train as a custom job of Vertex AI.
 
     An experiment that is submitted again is not trained twice: a job that runs or has succeeded is found again, one
     that failed is followed by another, which goes on from its last checkpoint.
     """
-    job = vertex_job(words.experiment(), output, pod.settings())
+    experiment, settings = words.experiment(), pod.settings()
+    job = vertex_job(experiment, output, settings)
     # The library takes a second and a half to load.
     from launchers.vertex.client.api import Api
     from launchers.vertex.client.library import aiplatform
@@ -49,6 +61,7 @@ def submit(output: str, name: str, is_followed: bool, dry_run: bool, place: Plac
     if dry_run:
         click.echo(as_json(aiplatform.CreateCustomJobRequest(parent=place.parent, custom_job=made)))
         return
+    check_cost(cost, "vertex-job", settings, [experiment])
     check_bucket(output, place)
     with shown(), contextlib.closing(Api(place)) as api:
         found, how = create_or_adopt(api, made)

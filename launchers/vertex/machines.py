@@ -7,6 +7,7 @@ Machine types and how many GPUs each can have: "Configure compute resources for 
 import dataclasses
 
 from launchers.accelerators import on_vertex
+from launchers.costs.nodes import left_of_memory
 from launchers.pod import Pod, amount
 from trainer.errors import ConfigError
 
@@ -67,9 +68,8 @@ _ATTACHED = {
     "nvidia-tesla-v100": ((1, 2, 4, 8), 12),
 }
 _GIB = 1024.0**3
-# What a node keeps of its memory, as shares of its first GiB, and what Vertex AI's own agents take on it, so that they
-# and GKE together have the 40 % of an n1-standard-4 that Google names ("Understand the custom training service").
-_KEPT = ((4.0, 0.25), (4.0, 0.20), (8.0, 0.10), (112.0, 0.06), (float("inf"), 0.02))
+# What Vertex AI's own agents take of a node, in GiB, so that they and GKE together have the 40 % of an n1-standard-4
+# that Google names ("Understand the custom training service").
 _AGENTS = 3.5
 
 
@@ -127,8 +127,4 @@ def _fits(pod: Pod, machine: Machine) -> bool:
 
 def _free_memory(machine: Machine) -> float:
     """Return what of a machine's memory, in GiB, is left for a process."""
-    left, kept = machine.memory, 0.0
-    for size, share in _KEPT:
-        kept += min(size, left) * share
-        left = max(0.0, left - size)
-    return machine.memory - kept - _AGENTS
+    return left_of_memory(machine.memory) - _AGENTS

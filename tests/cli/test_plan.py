@@ -2,6 +2,7 @@
 
 import contextlib
 import datetime
+import json
 import re
 import subprocess
 import sys
@@ -139,3 +140,66 @@ print(*sys.modules)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "about" in done.stdout
     assert not {"tensorflow", "tf_keras"} & set(done.stdout.split())
+
+
+ELSEWHERE = ["--model", "deep", "--qubits", "16", "--rounds", "100", "--batch-size", "256"]
+
+
+@pytest.mark.parametrize("target", ["kubeflow", "tfjob", "vertex", "vertex-job"])
+def test_tells_machines_and_money_by_the_number_of_workers(plan: Callable[..., str], target: str) -> None:
+    text = plan(*ELSEWHERE, "--target", target, "--cpu", "4", "--workers", "3", "--epochs", "999")
+    assert (
+        f"--target {target}, a process has 4 cores and asks for 2Gi of memory; prices of us-central1 on 2026-" in text
+    )
+    rows = [re.split(r" {2,}", line.strip()) for line in text.splitlines() if re.match(r"\d+ {4,}", line)]
+    assert [row[0] for row in rows] == ["1", "2", "3", "4", "8", "16", "32"]
+    assert all(float(row[5]) > 0 and re.fullmatch(r"\d+ x [a-z0-9-]+", row[3]) for row in rows)
+    said = {row[0]: row[7] for row in rows if len(row) == 8}
+    assert said["3"].startswith("as asked")
+    assert {"cheapest", "fastest"} <= set(", ".join(said.values()).split(", "))
+
+
+def test_says_plainly_that_this_machine_is_enough(plan: Callable[..., str]) -> None:
+    enough = "this machine is enough: one process trains in about"
+    assert enough in plan("--target", "kubeflow")
+    assert enough not in plan(*ELSEWHERE, "--target", "kubeflow", "--cpu", "8", "--epochs", "9999")
+
+
+def test_all_numbers_as_json(plan: Callable[..., str]) -> None:
+    found = json.loads(
+        plan("--qubits", "12", "--target", "vertex", "--format", "json", "--machine-type", "n2-standard-8")
+    )
+    assert found["simulator"] == "window"
+    assert found["simulators"]["window"]["epoch_seconds"] == found["epoch_seconds"]
+    assert {way["bill"]["machine"] for way in found["ways"]} == {"n2-standard-8"}
+    assert found["cheapest"] in [way["workers"] for way in found["ways"]]
+    # Here there are no bills.
+    assert "ways" not in json.loads(plan("--qubits", "12", "--format", "json"))
+    # What no machine has is no number.
+    assert json.loads(plan("--qubits", "64", "--rounds", "2", "--format", "json"))["simulators"]["tfq"]["flops"] is None
+
+
+def test_prices_of_ones_own(plan: Callable[..., str], tmp_path: Path) -> None:
+    file = tmp_path / "prices.yaml"
+    file.write_text(
+        "date: 2031-05-06\nregion: our-cellar\nsource: a bill\nmachines:\n  big: {cpus: 64, memory: 256, price: 60}\n"
+    )
+    text = plan("--qubits", "12", "--workers", "1", "--target", "tfjob", "--prices", str(file))
+    assert "prices of our-cellar on 2031-05-06" in text
+    # Ten minutes of idling and less than one of training.
+    assert re.search(r"^1 .* 1 x big .* 10\.\d\d +as asked, cheapest, fastest$", text, re.M)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--cpu", "4"), "plan: takes --pod or a setting of pods with --target kubeflow, .* Given: --target local"),
+        (("--machine-type", "n2-standard-8"), "plan: takes --machine-type with --target .* Given: --target local"),
+        (("--target", "tfjob", "--machine-type", "z9"), "machine_type: must be in the prices.* Given: z9"),
+        (("--target", "vertex", "--machine-type", "z9"), "pod.vertex.machine_type: must be of those .* Given: z9"),
+        (("--target", "tfjob", "--cpu", "900"), "pod: no machine type .* Given: cpu 900, memory 2Gi"),
+        (("--target", "tfjob", "--prices", "nothing.yaml"), "prices: .* Given: nothing.yaml"),
+    ],
+)
+def test_refuses_what_it_cannot_price_in_one_line(plan: Callable[..., str], words: tuple[str, ...], line: str) -> None:
+    assert re.fullmatch(rf"error: {line}\n", plan(*words, "--qubits", "12"))

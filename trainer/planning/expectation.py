@@ -14,7 +14,7 @@ from trainer.simulators.costs.cost import in_words
 from trainer.simulators.structure.gates import Network
 
 # Seconds of an epoch's checkpoint and events. Measured on two cores.
-_WRITING_SECONDS = 0.05
+WRITING_SECONDS = 0.05
 # Smaller gains are not worth a line.
 _MUCH, _WORTH_SECONDS = 2.0, 10.0
 # Numbers of workers that are compared. More do not pay that make an epoch shorter by less than this share.
@@ -172,4 +172,4 @@ def _chosen(config: ExperimentConfig, network: Network) -> Estimate | None:
 
 
 def _seconds(config: ExperimentConfig, network: Network, estimate: Estimate) -> float:
-    return _WRITING_SECONDS + expected_seconds(config, len(network.readouts), estimate, NOMINAL_MACHINE)
+    return WRITING_SECONDS + expected_seconds(config, len(network.readouts), estimate, NOMINAL_MACHINE)

@@ -15,10 +15,10 @@ from pydantic import TypeAdapter, ValidationError
 from trainer.descriptions import load_description, save_description
 from trainer.errors import ArtifactError, one_line
 from trainer.folders import new_file
-from trainer.planning.machine import Machine
+from trainer.planning.machine import Machine, available_cores
 
 # Raised with every change of what is measured, or of how an epoch's seconds follow from it.
-_MEASUREMENT = 1
+_MEASUREMENT = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +74,7 @@ def _key() -> dict[str, str | int]:
     """Return what the measured numbers depend on."""
     return {
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": available_cores(),
         "tensorflow": importlib.metadata.version("tensorflow"),
         "measurement": _MEASUREMENT,
     }

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import os
 
 from trainer.config import ExperimentConfig
 from trainer.distribution.needs import STRATEGIES
@@ -24,15 +25,40 @@ _WEIGHT_FLOPS, _ACTIVATION = 8, 16
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """How fast it takes the steps of an epoch, the seconds of entering a program, and of ordering each sample."""
+    """How fast it takes the steps of an epoch, the seconds of entering a program, and of ordering each sample.
+
+    `cores` are those that were there when that was measured.
+    """
 
     speed: Speed
     call_seconds: float
     sample_seconds: float
+    cores: int
+
+    def with_cores(self, cores: float) -> "Machine":
+        """Return a machine of the same kind with so many cores, also less than one.
+
+        Arithmetic on many numbers and memory traffic grow with the cores. What one core does stays as it is: the
+        arithmetic on few numbers, the start of kernels, the order of samples. A share of a core does all of it more
+        slowly. `python -m benchmarks.cores` measures this.
+        """
+        share, alone = cores / self.cores, min(1.0, cores)
+        speed = Speed(
+            flops=self.speed.flops * share,
+            traffic=self.speed.traffic * share,
+            few_flops=self.speed.few_flops * alone,
+            kernel_seconds=self.speed.kernel_seconds / alone,
+        )
+        return Machine(speed, self.call_seconds / alone, self.sample_seconds / alone, max(1, int(cores)))
 
 
 # Two cores of a present-day machine.
-NOMINAL_MACHINE = Machine(NOMINAL, call_seconds=5e-4, sample_seconds=1e-7)
+NOMINAL_MACHINE = Machine(NOMINAL, call_seconds=5e-4, sample_seconds=1e-7, cores=2)
+
+
+def available_cores() -> int:
+    """Return how many cores this process may run on."""
+    return len(os.sched_getaffinity(0))
 
 
 def steps_of(config: ExperimentConfig) -> tuple[int, int]:

@@ -73,7 +73,7 @@ def count(config: ExperimentConfig) -> Counts:
         estimates=estimates,
         chosen=next(estimate for estimate in estimates if estimate.simulator == name),
         by_workers={
-            workers: estimate_with(_in_step(config), network, name, workers)
+            workers: estimate_with(in_step(config, workers), network, name, workers)
             for workers in WORKERS
             if workers <= config.batch_size
         },
@@ -87,8 +87,7 @@ def predict(config: ExperimentConfig, counts: Counts, machine: Machine) -> Predi
         return expected_seconds(config, counts.readouts, estimate, machine)
 
     def seconds_of(estimate: Estimate, workers: int) -> float:
-        shared = _in_step(config).model_copy(update={"workers": workers})
-        return expected_seconds(shared, counts.readouts, estimate, machine)
+        return expected_seconds(in_step(config, workers), counts.readouts, estimate, machine)
 
     return Prediction(
         by_simulator={estimate.simulator: seconds(estimate) for estimate in counts.estimates},
@@ -97,9 +96,9 @@ def predict(config: ExperimentConfig, counts: Counts, machine: Machine) -> Predi
     )
 
 
-def _in_step(config: ExperimentConfig) -> ExperimentConfig:
-    """Return an experiment whose batches could be shared by any number of workers."""
-    return config.model_copy(update={"strategy": "multi_worker"})
+def in_step(config: ExperimentConfig, workers: int) -> ExperimentConfig:
+    """Return an experiment whose batches so many workers share."""
+    return config.model_copy(update={"strategy": "multi_worker", "workers": workers})
 
 
 def _cones(network: Network) -> tuple[tuple[int, ...], ...]:

@@ -11,7 +11,7 @@ from trainer import data
 from trainer.config import from_mapping
 from trainer.limits import limits
 from trainer.model import build_model
-from trainer.planning.machine import Machine
+from trainer.planning.machine import Machine, available_cores
 from trainer.simulators.costs import statevector
 from trainer.simulators.costs.cost import Cost, Speed, evolution
 from trainer.simulators.evolution import Unitaries, evolve, real_forms
@@ -47,6 +47,7 @@ def probe() -> Machine:
         ),
         call_seconds,
         _ordering_seconds() / _SAMPLES,
+        available_cores(),
     )
 
 

@@ -1,11 +1,12 @@
 """Runs a pipeline on Vertex AI: compiled now, or before, and with its parameters in their types."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 from tabulate import tabulate
 
+from cli.options.cost import Cost, check_package_cost
 from cli.packages import Compile, Source, compiled, read_package
 from cli.vertex.follow import check_succeeded, follow
 from cli.vertex.service.buckets import check_bucket
@@ -18,6 +19,7 @@ from cli.vertex.submitting.request import run_request
 from cli.vertex.submitting.submission import Submission
 from launchers.vertex.console import run_page
 from launchers.vertex.place import Place
+from trainer.config import ExperimentConfig
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Print the request as JSON, and send nothing.")
 
@@ -29,6 +31,8 @@ def create_run(
     place: Place,
     source: Source,
     submission: Submission,
+    cost: Cost,
+    trials: Sequence[ExperimentConfig],
     *,
     wait: bool,
     dry_run: bool,
@@ -36,18 +40,20 @@ def create_run(
     """Run a pipeline and print its address; with `wait`, show the states of its steps until it has ended.
 
     A `dry_run` prints the request, and asks nothing of a network. Without a name of its own the run is called `name`
-    and the time.
+    and the time. What training its `trials` is estimated to cost is said before.
 
     Raises:
-        ConfigError: the pipeline cannot be run there, or its bucket cannot be used.
+        ConfigError: the pipeline cannot be run there, its bucket cannot be used, or it costs more than it may.
         BackendError: Vertex AI refuses, or does not answer.
         StepError: the run that was waited for failed.
     """
     with compiled(source, compile_now) as package:
-        request = run_request(place, read_package(package), arguments, name, submission)
+        documents = read_package(package)
+        request = run_request(place, documents, arguments, name, submission)
     if dry_run:
         click.echo(as_json(request))
         return
+    check_package_cost(cost, "vertex", documents[0], trials)
     check_bucket(submission.pipeline_root, place)
     vertex = Vertex(place)
     try:

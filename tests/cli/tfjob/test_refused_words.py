@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cli.main import main
+from tests.cli.conftest import without_estimate
 
 Type = Callable[..., str]
 SUBMIT = ("submit", "--target", "tfjob", "--image", "qcnn", "--output", "gs://bucket")
@@ -22,7 +23,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
             main()
         captured = capsys.readouterr()
         assert end.value.code == 2, captured
-        (line,) = captured.err.splitlines()
+        (line,) = without_estimate(captured.err).splitlines()
         return line
 
     return typed

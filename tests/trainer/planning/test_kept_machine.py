@@ -13,7 +13,10 @@ from trainer.planning.machine import Machine
 from trainer.simulators.costs.cost import Speed
 
 MACHINE = Machine(
-    Speed(flops=1.5e10, traffic=2.5e9, few_flops=3.5e9, kernel_seconds=1e-7), call_seconds=1e-3, sample_seconds=1e-7
+    Speed(flops=1.5e10, traffic=2.5e9, few_flops=3.5e9, kernel_seconds=1e-7),
+    call_seconds=1e-3,
+    sample_seconds=1e-7,
+    cores=2,
 )
 
 

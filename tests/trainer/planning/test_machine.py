@@ -12,7 +12,7 @@ from trainer.simulators.costs.cost import Cost, Speed
 
 # Whose kernels take a millisecond; nothing else takes any time.
 SLOW = Machine(
-    Speed(flops=1e30, traffic=1e30, few_flops=1e30, kernel_seconds=1e-3), call_seconds=0.0, sample_seconds=0.0
+    Speed(flops=1e30, traffic=1e30, few_flops=1e30, kernel_seconds=1e-3), call_seconds=0.0, sample_seconds=0.0, cores=2
 )
 
 
@@ -46,7 +46,10 @@ def test_workers_reduce_once_an_update_and_once_for_validation() -> None:
 
 def test_the_hidden_layer_takes_longer_with_readouts_units_and_samples_and_one_readout_has_none() -> None:
     machine = Machine(
-        Speed(flops=1e30, traffic=1e30, few_flops=1e6, kernel_seconds=0.0), call_seconds=0.0, sample_seconds=0.0
+        Speed(flops=1e30, traffic=1e30, few_flops=1e6, kernel_seconds=0.0),
+        call_seconds=0.0,
+        sample_seconds=0.0,
+        cores=2,
     )
     assert seconds(machine, readouts=1) == pytest.approx(0.0, abs=1e-12)
     plain = seconds(machine)
@@ -69,3 +72,16 @@ def test_devices_of_a_processor_share_its_cores(strategy: str) -> None:
     one = seconds(SLOW, strategy=strategy)
     assert one == pytest.approx(seconds(SLOW))
     assert seconds(SLOW, strategy=strategy, options={"devices": 2}) > 2 * one
+
+
+@pytest.mark.parametrize(
+    ("cores", "many", "one"), [(2, 1.0, 1.0), (8, 4.0, 1.0), (1, 0.5, 1.0), (0.5, 0.25, 0.5)], ids=str
+)
+def test_what_many_cores_share_grows_with_them_and_what_one_does_stays(cores: float, many: float, one: float) -> None:
+    """With less than a core all of it takes longer."""
+    machine = Machine(Speed(8.0, 4.0, 2.0, 1e-6), call_seconds=1e-3, sample_seconds=1e-5, cores=2)
+    found = machine.with_cores(cores)
+    assert (found.speed.flops, found.speed.traffic) == (8.0 * many, 4.0 * many)
+    assert found.speed.few_flops == 2.0 * one
+    seconds = (found.speed.kernel_seconds, found.call_seconds, found.sample_seconds)
+    assert seconds == pytest.approx((1e-6 / one, 1e-3 / one, 1e-5 / one))

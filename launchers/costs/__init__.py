@@ -1,0 +1,1 @@
+"""What machines of a cloud cost, and how many of them the processes of a job take."""
