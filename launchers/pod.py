@@ -1,9 +1,11 @@
 """What the processes of a job are given on a cluster: validated when it is read, before any cluster is asked."""
 
 import logging
+import posixpath
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -13,11 +15,21 @@ from trainer.errors import ConfigError, given
 
 logger = logging.getLogger("qcnn")
 
+# TensorFlow's, in the order of Vertex AI's worker pools.
+Role = Literal["chief", "worker", "ps", "evaluator"]
+ROLES: tuple[Role, ...] = get_args(Role)
+
 # apimachinery, pkg/api/resource/quantity.go.
 _QUANTITY = r"^(\d+(?:\.\d+)?)([KMGTPE]i|[numkMGTPE]|[eE]\d+)?$"
 _UNITS = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3}
 _UNITS |= {letter: 1e3**power for power, letter in enumerate("MGTPE", 2)}
 _UNITS |= {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", 1)}
+# apimachinery, pkg/util/validation: the name of an object, and the key of a label.
+_PART = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+_NAME = rf"{_PART}(\.{_PART})*"
+_KEY = rf"({_NAME}/)?[A-Za-z0-9]([A-Za-z0-9._-]{{0,61}}[A-Za-z0-9])?"
+# What of a volume is gone with its pod.
+_PASSING = "emptyDir"
 
 
 def _number_as_text(value: object) -> object:
@@ -34,15 +46,33 @@ def _known_accelerator(name: str) -> str:
 Quantity = Annotated[str, StringConstraints(pattern=_QUANTITY), BeforeValidator(_number_as_text)]
 Accelerator = Annotated[str, AfterValidator(_known_accelerator)]
 SecretKey = Annotated[str, StringConstraints(pattern=r"^[^/]+/[^/]+$")]
+# Each is text of this form, or empty where it is left out.
+Queue = Annotated[str, StringConstraints(pattern=rf"^({_NAME})?$", max_length=63)]
+PriorityClass = Annotated[str, StringConstraints(pattern=rf"^({_NAME})?$", max_length=253)]
+TopologyKey = Annotated[str, StringConstraints(pattern=rf"^({_KEY})?$", max_length=317)]
+
+_CPU, _MEMORY, _GPUS = "a quantity such as 2 or 500m", "a quantity such as 2Gi", "an integer, at least 0"
+
+
+class RoleResources(BaseModel):
+    """What the processes of one role are given; None for what all roles have in common."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    cpu: Quantity | None = Field(None, description=_CPU)
+    memory: Quantity | None = Field(None, description=_MEMORY)
+    gpus: int | None = Field(None, ge=0, strict=True, description=_GPUS)
 
 
 class Pod(BaseModel):
     """What each process of a job is given on a cluster; each field's description says what it accepts.
 
-    Quantities (`cpu`, `memory`) are Kubernetes' own. `secrets` maps environment variables to the secrets and keys that
-    they are taken from. `volumes` maps the path a volume is mounted at to its source, as in a pod's spec:
-    {"hostPath": {"path": ...}}. What Vertex AI alone knows is in `vertex`, which is read where a job is made for it; so
-    one file serves every platform.
+    Quantities (`cpu`, `memory`) are Kubernetes' own; a role has those of `roles` where it has its own. `secrets` maps
+    environment variables to the secrets and keys that they are taken from. `volumes` maps the path a volume is mounted
+    at to its source, as in a pod's spec: {"persistentVolumeClaim": {"claimName": ...}}. The job waits in the `queue` of
+    Kueue. Its processes are spread over the values of the label of nodes `topology_spread`, as far as there is room.
+    What Vertex AI alone knows is in `vertex`, which is read where a job is made for it; so one file serves every
+    platform.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,11 +83,19 @@ class Pod(BaseModel):
     )
     pull_secrets: tuple[str, ...] = Field((), description="a list of the names of secrets")
     service_account: str = Field("default", description="text")
-    cpu: Quantity = Field("1", description="a quantity such as 2 or 500m")
-    memory: Quantity = Field("2Gi", description="a quantity such as 2Gi")
-    gpus: int = Field(0, ge=0, strict=True, description="an integer, at least 0")
+    cpu: Quantity = Field("1", description=_CPU)
+    memory: Quantity = Field("2Gi", description=_MEMORY)
+    gpus: int = Field(0, ge=0, strict=True, description=_GPUS)
+    roles: Mapping[Role, RoleResources] = Field(
+        {}, description=f"a mapping of {', '.join(ROLES)} to any of {', '.join(RoleResources.model_fields)}"
+    )
     accelerator: Accelerator = Field("", description=f"one of {', '.join(ACCELERATORS)}")
     spot: bool = Field(False, strict=True, description="true or false")
+    queue: Queue = Field("", description="the name of a LocalQueue of Kueue, of small letters, digits, - and .")
+    priority_class: PriorityClass = Field("", description="the name of a priority class")
+    topology_spread: TopologyKey = Field(
+        "", description="the key of a label of nodes such as topology.kubernetes.io/zone"
+    )
     environment: Mapping[str, str] = Field({}, description="a mapping of names to text (numbers in quotation marks)")
     secrets: Mapping[str, SecretKey] = Field({}, description="a mapping of variables to SECRET/KEY")
     volumes: Mapping[str, Mapping[str, Any]] = Field(
@@ -67,6 +105,20 @@ class Pod(BaseModel):
     tolerations: tuple[Mapping[str, Any], ...] = Field((), description="a list of tolerations, as in a pod's spec")
     labels: Mapping[str, str] = Field({}, description="a mapping of labels to text")
     vertex: Mapping[str, Any] = Field({}, description="a mapping of settings of Vertex AI's own")
+
+    def of_role(self, role: str) -> "Pod":
+        """Return the same with the resources of a role; where that leaves no GPU, no accelerator is asked for."""
+        own = next((resources for name, resources in self.roles.items() if name == role), RoleResources())
+        found = self.model_copy(update=own.model_dump(exclude_none=True))
+        return found if found.gpus else found.model_copy(update={"accelerator": ""})
+
+    def keeps(self, path: str) -> bool:
+        """Whether what is written at an absolute path outlives the pods: it lies in a volume that does."""
+        place = PurePosixPath(posixpath.normpath(path))
+        sources = {posixpath.normpath(mount): source for mount, source in self.volumes.items()}
+        mounts = [mount for mount in sources if place.is_relative_to(mount)]
+        # The innermost one counts.
+        return bool(mounts) and _PASSING not in sources[max(mounts, key=len)]
 
 
 def pod_settings(values: Mapping[str, Any]) -> Pod:
@@ -79,7 +131,7 @@ def pod_settings(values: Mapping[str, Any]) -> Pod:
         pod = Pod.model_validate(dict(values))
     except ValidationError as error:
         raise _refused(error) from None
-    if pod.accelerator and not pod.gpus:
+    if pod.accelerator and not any(pod.of_role(role).gpus for role in ROLES):
         raise ConfigError(f"pod.gpus: must be at least 1 with accelerator {pod.accelerator}. Given: {pod.gpus}")
     for name in secrets_in(pod.environment):
         logger.warning(
@@ -103,11 +155,13 @@ def amount(quantity: str) -> float:
 def _refused(error: ValidationError) -> ConfigError:
     """Return one line with the first setting that is wrong."""
     first = error.errors(include_url=False)[0]
-    field, *within = map(str, first["loc"])
-    name = ".".join(("pod", field, *within))
+    # Pydantic says "[key]" where it is the key of a mapping that is wrong.
+    field, *within = (str(part) for part in first["loc"] if part != "[key]")
+    name, fields = ".".join(("pod", field, *within)), Pod.model_fields
+    if field == "roles" and len(within) > 1:
+        field, fields = within[-1], RoleResources.model_fields
     if first["type"] == "missing":
         return ConfigError(f"{name}: must be given. Given: none")
     if first["type"] == "extra_forbidden":
-        keys = ", ".join(Pod.model_fields)
-        return ConfigError(f"{name}: unknown key; the keys are {keys}. Given: {given(first['input'])}")
-    return ConfigError(f"{name}: must be {Pod.model_fields[field].description}. Given: {given(first['input'])}")
+        return ConfigError(f"{name}: unknown key; the keys are {', '.join(fields)}. Given: {given(first['input'])}")
+    return ConfigError(f"{name}: must be {fields[field].description}. Given: {given(first['input'])}")

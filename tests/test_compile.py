@@ -250,6 +250,9 @@ def test_settings_of_pods_reach_the_tfjob_and_what_concerns_all_steps_these_too(
         "node_selector": {"cloud.google.com/gke-spot": "true"},
         "tolerations": [{"key": "spot", "operator": "Equal", "value": "true", "effect": "NoSchedule"}],
         "labels": {"team": "qml"},
+        "queue": "team",
+        "priority_class": "high",
+        "topology_spread": "topology.kubernetes.io/zone",
     }
     (tmp_path / "pod.yaml").write_text(yaml.safe_dump(settings))
     spec, configs = _parsed(_compile(tmp_path, "--pod", str(tmp_path / "pod.yaml")))

@@ -20,6 +20,9 @@ _FLAGS = {
     "memory": "Memory of each pod, as 4Gi.",
     "gpus": "GPUs of each pod (nvidia.com/gpu).",
     "service_account": "Service account of the pods.",
+    "queue": "LocalQueue of Kueue in which the job waits for room.",
+    "priority_class": "Priority class of the pods.",
+    "topology_spread": "Key of a label of nodes over whose values the pods are spread, as topology.kubernetes.io/zone.",
 }
 
 

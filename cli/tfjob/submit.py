@@ -7,12 +7,16 @@ from cli.options.cost import Cost, check_cost, cost_options
 from cli.options.experiment import Words, experiment_options
 from cli.options.pod import PodFlags, pod_options
 from cli.tfjob.connection import cluster, follow, namespace_option
+from cli.tfjob.printing import FORMS, as_text
 from components.train.description import cluster_job
 from launchers.kubernetes.create_or_adopt import How
 from launchers.naming import Identity, check_run
+from launchers.pod import Pod
+from launchers.secrecy import secrets_in
 from launchers.tfjob import read
 from launchers.tfjob import submit as tfjobs
 from launchers.tfjob.manifest import Policy, tfjob
+from trainer.errors import ConfigError
 
 _DAY = 86400
 _TASK = "train"
@@ -39,6 +43,10 @@ _TASK = "train"
     metavar="SECONDS",
     help="Time that TFJob and pods stay after their end, to be looked at.",
 )
+@click.option("--dry-run", is_flag=True, help="Print what would be created, for kubectl apply -f -, and send nothing.")
+@click.option(
+    "-o", "--format", "form", type=click.Choice(FORMS), help=f"Form of what --dry-run prints. [default: {FORMS[0]}]"
+)
 @cost_options
 @experiment_options
 def submit(
@@ -49,6 +57,8 @@ def submit(
     active_seconds: int | None,
     keep_seconds: int,
     pod: PodFlags,
+    dry_run: bool,
+    form: str | None,
     cost: Cost,
     words: Words,
 ) -> None:
@@ -57,10 +67,18 @@ def submit(
     An experiment that is submitted again is not trained twice: a TFJob that runs or has succeeded is found again, one
     that failed is replaced and goes on from its last checkpoint.
     """
+    if form and not dry_run:
+        raise ConfigError(f"format: only of what --dry-run prints. Given: {form}")
+    if dry_run and is_followed:
+        raise ConfigError("dry_run: creates nothing that could be followed. Given: --dry-run --follow")
     experiment, settings = words.experiment(), pod.settings()
     job, identity = cluster_job(experiment, output, settings), Identity(check_run(name), _TASK)
     policy = Policy(active_seconds=active_seconds, keep_seconds=keep_seconds, lease_seconds=None)
     manifest = tfjob(job, identity, policy)
+    if dry_run:
+        _check_no_secrets(settings)
+        click.echo(as_text(tfjobs.applied(manifest, namespace), form or FORMS[0]), nl=False)
+        return
     check_cost(cost, "tfjob", settings, [experiment])
     with cluster(namespace) as api:
         found, how = tfjobs.submit(api, manifest)
@@ -72,6 +90,15 @@ def submit(
 
 
 _SAID = {How.CREATED: "is created", How.ADOPTED: "runs already", How.SUCCEEDED: "has already succeeded"}
+
+
+def _check_no_secrets(pod: Pod) -> None:
+    """Refuse to print what would stand in a repository, for everybody to read."""
+    if found := secrets_in(pod.environment):
+        raise ConfigError(
+            f"pod.environment: {found[0]} looks like a secret, which --dry-run does not print; keep it in a Secret, "
+            f"and name that in the pod's settings: secrets: {{{found[0]}: SECRET/KEY}}. Given: {found[0]}"
+        )
 
 
 def _commands(name: str, where: str) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """What a training takes on a platform by the number of its workers: seconds, machines and money, before it runs."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from launchers.costs.bill import Bill, bill_of_nodes
+from launchers.costs.bill import Bill, bill_of_nodes, together
 from launchers.costs.prices import Prices
 from launchers.pod import Pod, amount
 from launchers.vertex.bill import bill_of_machines
@@ -27,11 +27,14 @@ _SHORT_SECONDS = 900.0
 
 @dataclasses.dataclass(frozen=True)
 class Platform:
-    """Where a job runs: the cores and bytes of memory of each process, and the bill for so many for so many seconds."""
+    """Where a job runs: the cores and bytes of memory of each worker, and the bill for processes for so many seconds.
+
+    The processes are those of each role, by how many there are.
+    """
 
     cores: float
     memory: float
-    bill: Callable[[int, float], Bill]
+    bill: Callable[[Mapping[str, int], float], Bill]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,10 +78,13 @@ class Ways:
 
 def on_kubernetes(pod: Pod, prices: Prices, machine_type: str = "") -> Platform:
     """Return a cluster whose nodes come and go with the pods, of the type that is named or of the cheapest."""
+    worker = pod.of_role("worker")
     return Platform(
-        amount(pod.cpu),
-        amount(pod.memory),
-        lambda pods, seconds: bill_of_nodes(pods, pod, seconds, prices, machine_type),
+        amount(worker.cpu),
+        amount(worker.memory),
+        lambda replicas, seconds: together(
+            [bill_of_nodes(pods, alike, seconds, prices, machine_type) for alike, pods in _alike(pod, replicas)]
+        ),
     )
 
 
@@ -90,11 +96,14 @@ def on_vertex(pod: Pod, prices: Prices, machine_type: str = "") -> Platform:
     """
     if machine_type:
         pod = pod.model_copy(update={"vertex": {**pod.vertex, "machine_type": machine_type}})
-    machine = machine_for(pod, vertex_settings(pod).machine_type)
+    worker = pod.of_role("worker")
+    machine = machine_for(worker, vertex_settings(pod).machine_type)
     return Platform(
         float(machine.cpus),
-        amount(pod.memory),
-        lambda processes, seconds: bill_of_machines(processes, pod, seconds, prices),
+        amount(worker.memory),
+        lambda replicas, seconds: together(
+            [bill_of_machines(processes, alike, seconds, prices) for alike, processes in _alike(pod, replicas)]
+        ),
     )
 
 
@@ -130,8 +139,17 @@ def enough_here(seconds: float, ways: Ways) -> bool:
     return seconds <= max(_SHORT_SECONDS, ways.fastest.seconds)
 
 
+def _alike(pod: Pod, replicas: Mapping[str, int]) -> list[tuple[Pod, int]]:
+    """Return what processes are given, and how many are given the same, whatever their roles are."""
+    of_roles = [(pod.of_role(role), count) for role, count in replicas.items() if count]
+    return [
+        (alike, sum(count for other, count in of_roles if other == alike))
+        for position, (alike, _) in enumerate(of_roles)
+        if alike not in [other for other, _ in of_roles[:position]]
+    ]
+
+
 def _way(config: ExperimentConfig, epoch_seconds: float, memory: float, platform: Platform) -> Way:
     seconds = seconds_of_all(config, epoch_seconds)
-    processes = sum(config.replicas.values())
     fits = memory + _PROCESS_BYTES <= platform.memory
-    return Way(config.workers, epoch_seconds, seconds, platform.bill(processes, seconds), fits)
+    return Way(config.workers, epoch_seconds, seconds, platform.bill(config.replicas, seconds), fits)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 from launchers.costs.nodes import pods_on
 from launchers.costs.prices import MachineType, Prices
@@ -42,6 +43,18 @@ def bill(name: str, machine: MachineType, machines: int, seconds: float, factor:
     hours = machines * max(seconds, LEAST_SECONDS) / _HOUR
     spot = None if machine.spot is None else hours * machine.spot * factor
     return Bill(name, machines, hours, hours * machine.price * factor, spot)
+
+
+def together(bills: Sequence[Bill]) -> Bill:
+    """Return the bill for all machines of these."""
+    spot = [each.spot_dollars for each in bills if each.spot_dollars is not None]
+    return Bill(
+        " and ".join(dict.fromkeys(each.machine for each in bills)),
+        sum(each.machines for each in bills),
+        sum(each.hours for each in bills),
+        sum(each.dollars for each in bills),
+        sum(spot) if len(spot) == len(bills) else None,
+    )
 
 
 def bill_of_nodes(pods: int, pod: Pod, seconds: float, prices: Prices, machine_type: str = "") -> Bill:

@@ -9,6 +9,8 @@ OWN = {"app.kubernetes.io/managed-by": "qcnn"}
 RUN_LABEL = "app.kubernetes.io/instance"
 TASK_LABEL = "app.kubernetes.io/component"
 JOB_LABEL = "app.kubernetes.io/part-of"
+# Kueue (kueue.x-k8s.io) suspends a job with this label until the LocalQueue of this name lets it go on.
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 # The run's full name. A label holds 63 characters of ASCII, so it only narrows a search.
 RUN_ANNOTATION = "qcnn/run"
 # Hashes of what is trained, by which a job is named, and of the whole object, by which it is the same or another one.
@@ -20,6 +22,11 @@ def labels(identity: Identity) -> dict[str, str]:
     """Return the labels of whatever belongs to a training."""
     task = slug(identity.task)[:LABEL_LENGTH].strip("-")
     return {**OWN, RUN_LABEL: run_label(identity.run), TASK_LABEL: task}
+
+
+def queue_label(queue: str) -> dict[str, str]:
+    """Return the label of a job that waits in a queue, none without one; a pod with it would be queued by itself."""
+    return {QUEUE_LABEL: queue} if queue else {}
 
 
 def annotations(identity: Identity) -> dict[str, str]:

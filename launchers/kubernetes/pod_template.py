@@ -40,6 +40,7 @@ def pod_template(
     spec: dict[str, Any] = {
         "serviceAccountName": pod.service_account,
         "imagePullSecrets": [{"name": secret} for secret in pod.pull_secrets],
+        "priorityClassName": pod.priority_class,
         "nodeSelector": _nodes(pod) | dict(pod.node_selector),
         "tolerations": [
             *(dict(toleration) for toleration in pod.tolerations),

@@ -8,6 +8,7 @@ from typing import Any
 
 from launchers.kubernetes.api import EVENTS, Api
 from launchers.kubernetes.events import last_warning
+from launchers.kubernetes.kinds import is_suspended
 from launchers.kubernetes.pods import Process
 from trainer.errors import ConfigError
 
@@ -90,7 +91,7 @@ class Start:
         self._expected = expected
         self._seconds = seconds
         self._clock = clock
-        self._waiting = Waiting(clock(), dict.fromkeys(expected))
+        self._waiting = Waiting(None, {}) if is_suspended(job) else Waiting(clock(), dict.fromkeys(expected))
         self._events_at = clock() + _EVENTS_SECONDS
 
     @property

@@ -11,10 +11,12 @@ from typing import Any
 from launchers.job import JOB_VARIABLE, Job
 from launchers.kubernetes.identity import (
     HASH_ANNOTATION,
+    QUEUE_LABEL,
     RUN_ANNOTATION,
     TRAINING_ANNOTATION,
     annotations,
     labels,
+    queue_label,
     run_of,
 )
 from launchers.kubernetes.pod_template import pod_template
@@ -57,8 +59,12 @@ def tfjob(job: Job, identity: Identity, policy: Policy, owner: Mapping[str, str]
 
     `owner` is an ownerReference (apiVersion, kind, name, uid) to what the job is deleted with.
 
+    A job in a queue is not suspended here: Kueue does so when the job is created, and what applies this manifest again
+    would suspend a job that runs.
+
     Raises:
-        ConfigError: the job has no pod, an unknown role, or no process that could lead it.
+        ConfigError: the job has no pod, an unknown role, no process that could lead it, or an output that would be gone
+            with its pods.
     """
     counts = {role: count for role, count in job.replicas.items() if count}
     pod = _checked_pod(job, counts)
@@ -91,13 +97,19 @@ def _checked_pod(job: Job, counts: Mapping[str, int]) -> Pod:
         raise ConfigError(
             f"replicas: must be of {', '.join(REPLICA_TYPES)}, with a worker or one chief. Given: {dict(job.replicas)}"
         )
+    for address in job.outputs.values():
+        if address.startswith("/") and not job.pod.keeps(address):
+            raise ConfigError(
+                "output: must be in a bucket, or below the path of a volume that outlives its pods, such as a "
+                f"persistentVolumeClaim (pod.volumes). Given: {address.partition(f'/$({JOB_VARIABLE})')[0]}"
+            )
     return job.pod
 
 
 def profiler_service(job: Manifest) -> Manifest:
-    """Return the Service by which TensorBoard reaches the leading process' profiler, of a TFJob as the API returns it.
+    """Return the Service by which TensorBoard reaches the leading process' profiler, of a TFJob or its manifest.
 
-    The operator's own Services have the cluster port only.
+    It goes with a TFJob that is as the API returns it. The operator's own Services have the cluster port only.
     """
     name = job["metadata"]["name"]
     return {
@@ -127,10 +139,17 @@ def lease(job: Manifest, holder: str, seconds: int, renewed: str) -> Manifest:
 
 def _owned(job: Manifest, name: str) -> Manifest:
     metadata = job["metadata"]
-    owner = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": metadata["name"], "uid": metadata["uid"]}
     run = run_of(metadata)
-    annotations = {RUN_ANNOTATION: run} if run else {}
-    return {"name": name, "labels": metadata["labels"], "annotations": annotations, "ownerReferences": [owner]}
+    owned: Manifest = {
+        "name": name,
+        # Only the job itself is queued.
+        "labels": {key: value for key, value in metadata["labels"].items() if key != QUEUE_LABEL},
+        "annotations": {RUN_ANNOTATION: run} if run else {},
+    }
+    if uid := metadata.get("uid"):
+        owner = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": metadata["name"], "uid": uid}
+        owned["ownerReferences"] = [owner]
+    return owned
 
 
 def _manifest(job: Job, pod: Pod, counts: Mapping[str, int], identity: Identity, policy: Policy, name: str) -> Manifest:
@@ -149,7 +168,7 @@ def _manifest(job: Job, pod: Pod, counts: Mapping[str, int], identity: Identity,
         "kind": "TFJob",
         "metadata": {
             "name": name,
-            "labels": {**pod.labels, **labels(identity)},
+            "labels": {**pod.labels, **queue_label(pod.queue), **labels(identity)},
             "annotations": annotations(identity) | _described(job, policy, name),
         },
         "spec": {
@@ -161,7 +180,7 @@ def _manifest(job: Job, pod: Pod, counts: Mapping[str, int], identity: Identity,
                 REPLICA_TYPES[role]: {
                     "replicas": count,
                     "restartPolicy": "ExitCode",
-                    "template": _template(job, pod, identity, policy, name),
+                    "template": _template(job, pod.of_role(role), identity, policy, name),
                 }
                 for role, count in counts.items()
             },
@@ -181,6 +200,8 @@ def _described(job: Job, policy: Policy, name: str) -> dict[str, str]:
 def _template(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str) -> Manifest:
     made = pod_template(pod, name, identity, job.argv, speaks_to_api=policy.lease_seconds is not None)
     made["spec"]["affinity"] = _spread(name)
+    if pod.topology_spread:
+        made["spec"]["topologySpreadConstraints"] = [_spread_over(pod.topology_spread, name)]
     made["spec"]["containers"][0]["ports"] = [
         {"name": "tfjob-port", "containerPort": CLUSTER_PORT},
         {"name": "profiler", "containerPort": PROFILER_PORT},
@@ -195,4 +216,14 @@ def _spread(name: str) -> Manifest:
         "podAntiAffinity": {
             "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]
         }
+    }
+
+
+def _spread_over(key: str, name: str) -> Manifest:
+    """Return the constraint that spreads a job's processes over the values of a label of nodes; no pod waits for it."""
+    return {
+        "topologyKey": key,
+        "maxSkew": 1,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {JOB_NAME_LABEL: name}},
     }

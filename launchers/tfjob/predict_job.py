@@ -4,7 +4,15 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from launchers.kubernetes.identity import HASH_ANNOTATION, JOB_LABEL, annotations, labels, run_of
+from launchers.kubernetes.identity import (
+    HASH_ANNOTATION,
+    JOB_LABEL,
+    QUEUE_LABEL,
+    annotations,
+    labels,
+    queue_label,
+    run_of,
+)
 from launchers.kubernetes.pod_template import CONTAINER, pod_template
 from launchers.naming import Identity, digest, name
 from launchers.pod import Pod
@@ -33,28 +41,32 @@ def for_training(job: dict[str, Any]) -> dict[str, Any]:
     identity = Identity(run_of(metadata) or "", TASK)
     template = copy.deepcopy(leading_template(job))
     # It speaks neither to other processes nor to the API server.
-    template["spec"].pop("affinity", None)
+    for field in ("affinity", "topologySpreadConstraints"):
+        template["spec"].pop(field, None)
     template["spec"]["automountServiceAccountToken"] = False
     for container in template["spec"]["containers"]:
         if container["name"] == CONTAINER:
             container.pop("ports", None)
             container.pop("args", None)
             container["command"] = _command(model)
-    return _job(identity, template, {JOB_LABEL: metadata["name"]}, metadata["uid"])
+    queue = metadata["labels"].get(QUEUE_LABEL, "")
+    return _job(identity, template, {JOB_LABEL: metadata["name"]}, queue, metadata["uid"])
 
 
 def for_model(model: str, pod: Pod) -> dict[str, Any]:
     """Return the Job that predicts with the model at an address; the address is the name of its run."""
     identity = Identity(model, TASK)
     template = pod_template(pod, "", identity, _command(model), speaks_to_api=False)
-    return _job(identity, template, pod.labels, "")
+    return _job(identity, template, pod.labels, pod.queue, "")
 
 
 def _command(model: str) -> list[str]:
     return ["python", "-m", "trainer.predict", "--model", model]
 
 
-def _job(identity: Identity, template: dict[str, Any], more: Mapping[str, str], source: str) -> dict[str, Any]:
+def _job(
+    identity: Identity, template: dict[str, Any], more: Mapping[str, str], queue: str, source: str
+) -> dict[str, Any]:
     hashed = digest([template, source])
     own = {**more, **labels(identity)}
     template["metadata"].setdefault("labels", {}).update(own)
@@ -64,7 +76,7 @@ def _job(identity: Identity, template: dict[str, Any], more: Mapping[str, str], 
         "kind": "Job",
         "metadata": {
             "name": name(identity, hashed),
-            "labels": own,
+            "labels": {**own, **queue_label(queue)},
             "annotations": {**annotations(identity), HASH_ANNOTATION: hashed},
         },
         "spec": {

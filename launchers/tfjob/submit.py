@@ -1,4 +1,4 @@
-"""Create a TFJob that needs no launcher."""
+"""Create a TFJob that needs no launcher, or say what would be created."""
 
 from typing import Any
 
@@ -7,6 +7,16 @@ from launchers.kubernetes.create_or_adopt import How, abandon, create_or_adopt
 from launchers.tfjob.kind import TFJOB
 from launchers.tfjob.manifest import Manifest, profiler_service
 from trainer.errors import ConfigError
+
+
+def applied(manifest: Manifest, namespace: str | None) -> list[Manifest]:
+    """Return what `submit` creates, for others to apply, in that order; without a namespace, in whatever is theirs.
+
+    The Service belongs to the TFJob only once `submit` has taken that up: by then it is known by its uid.
+    """
+    place = {"namespace": namespace} if namespace else {}
+    made = (manifest, profiler_service(manifest))
+    return [{**each, "metadata": {**each["metadata"], **place}} for each in made]
 
 
 def submit(api: Api, manifest: Manifest) -> tuple[dict[str, Any], How]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from launchers.job import JOB_VARIABLE, Job
 from launchers.naming import LABEL_LENGTH, Identity, digest, name, run_label, slug
-from launchers.pod import Pod
+from launchers.pod import ROLES, Pod
 from launchers.vertex.client.library import aiplatform
 from launchers.vertex.machines import Machine, accelerator_type, machine_for
 from launchers.vertex.place import Place
@@ -29,7 +29,7 @@ SPEC_LABEL = "qcnn_spec"
 # The run's full name, in every process.
 RUN_VARIABLE = "QCNN_RUN"
 # The role of each worker pool, by its position.
-POOLS = ("chief", "worker", "ps", "evaluator")
+POOLS = ROLES
 
 _BUCKET, _MOUNTED = "gs://", "/gcs/"
 
@@ -118,12 +118,15 @@ def _base(job: Job, label: str) -> str:
 
 
 def _pools(job: Job, pod: Pod, settings: Settings, identity: Identity, label: str) -> list[aiplatform.WorkerPoolSpec]:
-    machine = machine_for(pod, settings.machine_type)
     counts = _by_pool(job.replicas)
     used = max(position for position, count in enumerate(counts) if count) + 1
+    # The first pool is that of the first worker where the job has no chief.
+    roles = (POOLS[0] if job.replicas.get(POOLS[0]) else POOLS[1], *POOLS[1:])
     return [
-        _pool(job, pod, settings, machine, identity, label, count) if count else aiplatform.WorkerPoolSpec()
-        for count in counts[:used]
+        _pool(job, pod, settings, machine_for(pod.of_role(role), settings.machine_type), identity, label, count)
+        if count
+        else aiplatform.WorkerPoolSpec()
+        for role, count in zip(roles[:used], counts[:used], strict=True)
     ]
 
 

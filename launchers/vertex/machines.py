@@ -101,6 +101,16 @@ def machine_for(pod: Pod, machine_type: str = "") -> Machine:
     return dataclasses.replace(found, accelerator=pod.accelerator, gpus=pod.gpus)
 
 
+def check_machines(pod: Pod, machine_type: str = "") -> None:
+    """Refuse settings with which there is no machine for workers, or for a role that has resources of its own.
+
+    Raises:
+        ConfigError: as `machine_for`.
+    """
+    for role in dict.fromkeys(("worker", *pod.roles)):
+        machine_for(pod.of_role(role), machine_type)
+
+
 def accelerator_type(machine: Machine) -> str:
     """Return the name that Vertex AI has for a machine's accelerator."""
     return on_vertex(machine.accelerator)

@@ -15,6 +15,9 @@ _MEANINGLESS = {
     "volumes": "name buckets, which lie at /gcs/BUCKET",
     "node_selector": "name an accelerator or vertex.machine_type",
     "tolerations": "use spot",
+    "queue": "use vertex.strategy FLEX_START, with which a job waits for machines",
+    "priority_class": "its jobs have no priorities",
+    "topology_spread": "it places the machines of a job itself",
 }
 _LABEL_KEY, _LABEL_VALUE = r"[a-z][a-z0-9_-]{0,62}", r"[a-z0-9_-]{0,63}"
 _NAME = r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?"

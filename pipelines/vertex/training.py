@@ -8,7 +8,7 @@ from kfp.dsl.pipeline_task import PipelineTask
 from components.image import is_pinned
 from components.train.vertex.component import train
 from launchers.pod import Pod
-from launchers.vertex.machines import machine_for
+from launchers.vertex.machines import check_machines
 from launchers.vertex.settings import vertex_settings
 from pipelines.training import TrainStep
 
@@ -26,7 +26,7 @@ def train_as_custom_job(pod: Pod) -> TrainStep:
     Raises:
         ConfigError: Vertex AI could not train with these settings.
     """
-    machine_for(pod, vertex_settings(pod).machine_type)
+    check_machines(pod, vertex_settings(pod).machine_type)
     settings = json.dumps(pod.model_dump())
 
     def step(*, experiment: PipelineChannel | str, dataset: PipelineChannel, trial: bool = False) -> PipelineTask:

@@ -13,7 +13,7 @@ from components.tensorboard.component import tensorboard
 from components.trial_data.component import trial_data
 from components.tune.component import tune
 from launchers.pod import Pod
-from launchers.vertex.machines import machine_for
+from launchers.vertex.machines import check_machines
 from launchers.vertex.settings import vertex_settings
 from pipelines.vertex.training import LOCATION, PROJECT
 
@@ -40,7 +40,7 @@ def tuned_study(pod: Pod, parallelism: int, stopping: str) -> BaseComponent:
     Raises:
         ConfigError: Vertex AI could not train with these settings of processes.
     """
-    machine_for(pod, vertex_settings(pod).machine_type)
+    check_machines(pod, vertex_settings(pod).machine_type)
     settings = json.dumps(pod.model_dump())
 
     @dsl.pipeline(name="qcnn-tuning", display_name="Study whose trials a tuner chooses")

@@ -5,7 +5,7 @@ from kubernetes.client import BatchV1Api, CustomObjectsApi
 
 from launchers.job import Job
 from launchers.naming import Identity
-from launchers.pod import Pod
+from launchers.pod import Pod, RoleResources
 from launchers.tfjob.manifest import Policy, tfjob
 from launchers.tfjob.predict_job import for_model, for_training
 
@@ -21,6 +21,10 @@ POD = Pod(
     node_selector={"pool": "spot"},
     tolerations=({"key": "spot", "operator": "Exists", "effect": "NoSchedule"},),
     labels={"team": "physics"},
+    queue="team",
+    priority_class="high",
+    topology_spread="topology.kubernetes.io/zone",
+    roles={"chief": RoleResources(cpu="2"), "ps": RoleResources(memory="8Gi", gpus=0)},
 )
 
 

@@ -1,6 +1,8 @@
 """What processes find in their pods, in a namespace that takes only pods of the standard "restricted"."""
 
+import dataclasses
 import os
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import psutil
 import pytest
 from kubernetes.client import CoreV1Api
 
+from launchers.tfjob.kind import TFJOBS
 from launchers.tfjob.manifest import Policy
 from tests.cluster.launchers import Launchers, job
 
@@ -40,7 +43,7 @@ def claim(launchers: Launchers, tmp_path: Path) -> Iterator[str]:
     """A volume that belongs to root, on a disk of the node."""
     if not any(process.info["name"] == "kubelet" for process in psutil.process_iter(["name"])) or os.getuid():
         pytest.skip("the node is not this machine, or its disk not ours")
-    core, name = CoreV1Api(), f"output-{launchers.namespace}"
+    core, name = CoreV1Api(), f"output-{secrets.token_hex(4)}"
     (node,) = [node.metadata.name for node in core.list_node().items]
     (folder := tmp_path / "output").mkdir(mode=0o755)
     # The kubelet reaches it as root; so far down, nobody else does.
@@ -71,3 +74,18 @@ def test_a_volume_that_is_roots_can_be_written(launchers: Launchers, claim: str)
     launcher = launchers.start(job(WRITING, replicas={"worker": 1}, volumes=volumes))
     assert launcher.ends() == 0, launcher.output
     assert "[worker 0] written" in launcher.output
+
+
+def test_outputs_on_a_claim_are_found_there_when_the_job_is_gone(
+    launchers: Launchers, claim: str, tmp_path: Path
+) -> None:
+    place = "/output/runs/$(QCNN_JOB)/training"
+    program = f"from pathlib import Path; (out := Path('{place}')).mkdir(parents=True); (out / 'all').write_text('all')"
+    volumes = {"/output": {"persistentVolumeClaim": {"claimName": claim}}}
+    writing = job(program, replicas={"worker": 1}, volumes=volumes)
+    writing = dataclasses.replace(writing, outputs={"training": place})
+    launcher = launchers.start(writing)
+    assert launcher.ends() == 0, launcher.output
+    launchers.api.delete(TFJOBS, launchers.name(writing))
+    launchers.until_nothing_is_left()
+    assert (tmp_path / "output" / "runs" / launchers.name(writing) / "training" / "all").read_text() == "all"

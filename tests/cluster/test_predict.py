@@ -2,6 +2,7 @@
 
 import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -50,8 +51,11 @@ def test_what_is_submitted_is_trained_once_and_predicts_as_here(launchers: Launc
     assert not [found for found in left if found["metadata"]["name"].startswith(launchers.identity.run[:10])]
 
 
-def test_a_training_that_cannot_write_ends_in_one_line(launchers: Launchers, qcnn: Qcnn) -> None:
-    words = ("--image", IMAGE, "--memory", "3Gi", "--cpu", "500m", "--output", "/nowhere", "--qubits", "4")
+def test_a_training_that_cannot_write_ends_in_one_line(launchers: Launchers, qcnn: Qcnn, tmp_path: Path) -> None:
+    # Of what every namespace has, this alone can be mounted, and never be written.
+    (pod := tmp_path / "pod.yaml").write_text("volumes: {/nowhere: {configMap: {name: kube-root-ca.crt}}}")
+    given = ("--image", IMAGE, "--memory", "3Gi", "--cpu", "500m", "--pod", str(pod))
+    words = (*given, "--output", "/nowhere", "--qubits", "4")
     following = qcnn.start("submit", "--target", "tfjob", "--name", launchers.identity.run, *words, "--follow")
     assert following.ends() == 1, following.output
     (error,) = [line for line in following.errors if "ended with exit code" in line]

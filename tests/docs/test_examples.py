@@ -9,7 +9,7 @@ import pytest
 from cli.options.experiment import Words
 from cli.options.pod import PodFlags
 from cli.options.search import SearchFlags, read_study
-from launchers.pod import pod_settings
+from launchers.pod import Pod, pod_settings
 from launchers.vertex.machines import machine_for
 from launchers.vertex.settings import Settings, vertex_settings
 from pipelines.compilation import compile_qcnn
@@ -67,6 +67,11 @@ def test_settings_of_pods_that_the_documents_show_are_right(tmp_path: Path) -> N
     (shown,) = blocks(ROOT / "docs" / "cluster.md", "yaml")
     (tmp_path / "pod.yaml").write_text(shown.text)
     assert pod_settings(read_file(tmp_path / "pod.yaml", "pod")).spot
+
+
+def test_every_setting_of_pods_is_in_the_table_of_the_documents() -> None:
+    named = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| ", (ROOT / "docs" / "cluster.md").read_text(), re.MULTILINE)
+    assert set(re.findall(r"\w+", " ".join(named))) == set(Pod.model_fields)
 
 
 def test_settings_for_vertex_that_the_documents_show_are_right_and_every_key_is_in_their_table(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from trainer.errors import ArtifactError
 
 def _created(server: ApiServer, logs: str) -> str:
     """Create a TFJob that logs at an address; return its name."""
-    job = Job(("train",), {"worker": 1}, 3, hang_seconds=60, pod=Pod(image="qcnn"), outputs={"logs": logs})
+    pod = Pod(image="qcnn", volumes={"/volume": {"persistentVolumeClaim": {"claimName": "logs"}}})
+    job = Job(("train",), {"worker": 1}, 3, hang_seconds=60, pod=pod, outputs={"logs": logs})
     name: str = server.put("tfjobs", tfjob(job, Identity("run", "train"), Policy()))["metadata"]["name"]
     return name
 

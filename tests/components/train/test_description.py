@@ -14,7 +14,7 @@ from launchers.tfjob.manifest import Policy, tfjob
 from trainer.config import from_json, from_mapping
 from trainer.errors import ConfigError
 
-POD = Pod(image="qcnn")
+POD = Pod(image="qcnn", volumes={"/data": {"persistentVolumeClaim": {"claimName": "outputs"}}})
 EXPERIMENT = from_mapping({"qubits": 4, "workers": 3, "options": {"restarts": 7, "hang_seconds": 90.0}})
 
 

@@ -1,11 +1,13 @@
 """What a training takes elsewhere, by the number of its workers."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from components.train.estimate import Ways, enough_here, on_kubernetes, on_vertex, ways
-from launchers.costs.prices import own_prices
+from components.train.estimate import Platform, Ways, enough_here, on_kubernetes, on_vertex, ways
+from launchers.costs.bill import Bill
+from launchers.costs.prices import Prices, own_prices
 from launchers.pod import Pod, pod_settings
 from trainer.config import from_mapping
 from trainer.planning.machine import NOMINAL_MACHINE
@@ -49,6 +51,27 @@ def test_processes_beside_the_workers_are_charged_too() -> None:
     # Two on a machine: of 6 processes, and of 9.
     assert (alone.asked.bill.machines, more.asked.bill.machines) == (3, 5)
     assert more.asked.bill.dollars > alone.asked.bill.dollars
+
+
+@pytest.mark.parametrize("platform", [on_kubernetes, on_vertex])
+def test_roles_are_charged_by_what_they_are_given(platform: Callable[[Pod, Prices], Platform]) -> None:
+    def bill(**roles: Any) -> Bill:
+        return platform(pod(cpu="7", memory="4Gi", roles=roles), own_prices()).bill(replicas, 3600)
+
+    replicas = {"chief": 1, "worker": 2, "ps": 1, "evaluator": 0}
+    alike = bill()
+    # Said of each role, or of one that the job has not, it is the same.
+    assert bill(chief={"cpu": "7"}, ps={"memory": "4Gi"}) == bill(evaluator={"cpu": "60"}) == alike
+    large = bill(ps={"memory": "200Gi"})
+    assert large.dollars > alike.dollars
+    assert large.machine.startswith(f"{alike.machine} and ")
+    assert bill(chief={"memory": "200Gi"}, ps={"memory": "200Gi"}).dollars > large.dollars
+
+
+def test_workers_compute_on_what_workers_are_given() -> None:
+    asked = pod(cpu="1", memory="4Gi", roles={"worker": {"cpu": "7"}, "ps": {"cpu": "2"}})
+    assert on_kubernetes(asked, own_prices()).cores == 7
+    assert on_vertex(asked, own_prices()).cores == 8
 
 
 def test_a_process_without_the_memory_is_never_the_cheapest() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from launchers.costs.bill import IDLE_SECONDS, bill, bill_of_nodes
+from launchers.costs.bill import IDLE_SECONDS, bill, bill_of_nodes, together
 from launchers.costs.prices import MachineType, Prices, prices_from
 from launchers.pod import Pod, pod_settings
 from launchers.vertex.bill import bill_of_machines
@@ -29,6 +29,19 @@ def test_a_machine_is_charged_by_the_second_and_for_a_minute_at_least() -> None:
     assert bill("four", machine, 3, 7200).dollars == pytest.approx(3 * 2 * 0.6)
     assert bill("four", machine, 1, 1).dollars == bill("four", machine, 1, 60).dollars == pytest.approx(0.01)
     assert bill("four", machine, 1, 1).spot_dollars is None
+
+
+def test_machines_of_several_types_are_one_bill() -> None:
+    four, eight = MachineType(cpus=4, memory=16, price=0.2, spot=0.1), MachineType(cpus=8, memory=16, price=0.4)
+    bills = [bill("four", four, 2, 3600), bill("eight", eight, 1, 3600), bill("four", four, 1, 3600)]
+    found = together(bills)
+    assert (found.machine, found.machines) == ("four and eight", 4)
+    assert found.hours == pytest.approx(4)
+    assert found.dollars == pytest.approx(3 * 0.2 + 0.4)
+    # Where one has no price on Spot, all of them have none.
+    assert found.spot_dollars is None
+    assert together(bills[::2]).spot_dollars == pytest.approx(0.3)
+    assert together(bills[:1]) == bills[0]
 
 
 def test_the_cheapest_nodes_are_taken_and_stay_until_the_autoscaler_takes_them() -> None:

@@ -11,7 +11,7 @@ from launchers.kubernetes.start import Question, Start, Waiting, question
 from tests.launchers.kubernetes.processes import process
 from trainer.errors import ConfigError
 
-JOB = {"metadata": {"name": "a", "uid": "1-2-3"}}
+JOB: dict[str, Any] = {"metadata": {"name": "a", "uid": "1-2-3"}, "spec": {}}
 NAMES = ["worker 0", "worker 1"]
 NO_ROOM, NO_IMAGE = "cannot be scheduled: no room", "cannot start, ErrImagePull: no image"
 
@@ -111,6 +111,12 @@ def test_the_time_for_which_a_job_is_suspended_does_not_count() -> None:
     watched.check(100_600)
     with pytest.raises(ConfigError, match=r"^not started after 600 s: "):
         watched.check(100_601)
+
+
+def test_a_job_that_a_queue_holds_back_from_the_beginning_is_not_waited_for() -> None:
+    held = {**JOB, "spec": {"runPolicy": {"suspend": True}}}
+    start = Start(_Events({}), held, NAMES, 600, lambda: 0.0)  # type: ignore[arg-type]
+    assert not start.is_pending
 
 
 def test_nothing_is_asked_or_refused_once_all_have_started() -> None:

@@ -15,7 +15,7 @@ from launchers.naming import Identity
 from launchers.pod import Pod
 from launchers.tfjob.launch import launch
 from launchers.tfjob.manifest import Manifest, Policy, profiler_service, tfjob
-from launchers.tfjob.submit import submit
+from launchers.tfjob.submit import applied, submit
 from tests.launchers.apiserver import ApiServer, Object
 from tests.launchers.training_operator import DONE, RUNNING, Operator, ended
 from trainer.errors import ConfigError, RetryableError, TrainingError
@@ -71,6 +71,47 @@ def test_what_runs_is_adopted(server: ApiServer) -> None:
     launch(_manifest(), "a")
     assert ("create", "tfjobs") not in server.requests
     assert [job["metadata"]["uid"] for job in server.all("tfjobs")] == [created["metadata"]["uid"]]
+
+
+def _held() -> Manifest:
+    """Return the TFJob as it is while a queue holds it back."""
+    held = _manifest()
+    held["spec"]["runPolicy"]["suspend"] = True
+    return held
+
+
+def test_a_job_that_a_queue_holds_back_is_followed_once_it_goes_on(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    created, operator = server.put("tfjobs", _held()), Operator(server, DONE)
+
+    def let_it_go_on() -> None:
+        server.until_watched("tfjobs")
+        server.until_watched("pods")
+        server.set_condition(created, "Suspended")
+        operator.run(server.put("tfjobs", _manifest()))
+
+    threading.Thread(target=let_it_go_on, daemon=True).start()
+    with caplog.at_level("INFO", "qcnn"):
+        launch(_manifest(), "a")
+    said = [line.removeprefix(f"TFJob {NAME} ") for line in caplog.messages if line.startswith(f"TFJob {NAME} ")]
+    assert said[:3] == ["is adopted", "is suspended, as by a queue; it is waited for", "is no longer suspended"]
+    assert [job["metadata"]["uid"] for job in server.all("tfjobs")] == [created["metadata"]["uid"]]
+
+
+def test_the_time_in_a_queue_is_no_time_in_which_processes_do_not_start(server: ApiServer) -> None:
+    """With no time to start in, the first look at a job that is not held back would be its end."""
+    created = server.put("tfjobs", _held())
+
+    def look_often() -> None:
+        server.until_watched("tfjobs")
+        server.until_watched("pods")
+        for condition in ("Created", "Suspended", "Suspended", "Succeeded"):
+            server.set_condition(created, condition)
+
+    threading.Thread(target=look_often, daemon=True).start()
+    launch(_manifest(), "a", pending_seconds=0)
+    assert ("delete", "tfjobs") not in server.requests
 
 
 def test_the_same_with_other_settings_is_refused_and_left_alone(server: ApiServer) -> None:
@@ -187,6 +228,18 @@ def test_a_training_without_a_launcher_is_created_once(server: ApiServer) -> Non
         assert (again["metadata"]["uid"], how) == (created["metadata"]["uid"], How.ADOPTED)
     (service,) = server.all("services")
     assert service["metadata"]["name"] == profiler_service(created)["metadata"]["name"]
+
+
+def test_what_others_have_applied_is_taken_up_as_what_was_submitted(server: ApiServer) -> None:
+    manifest = _manifest(lease_seconds=None)
+    for plural, each in zip(("tfjobs", "services"), applied(manifest, None), strict=True):
+        server.put(plural, each)
+    with contextlib.closing(Api("a")) as api:
+        found, how = submit(api, manifest)
+    assert how is How.ADOPTED
+    (service,) = server.all("services")
+    # From now on it goes with its TFJob.
+    assert service["metadata"]["ownerReferences"][0]["uid"] == found["metadata"]["uid"]
 
 
 def test_a_training_whose_service_is_refused_is_deleted_only_by_who_created_it(server: ApiServer) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from launchers.job import Job
-from launchers.kubernetes.identity import HASH_ANNOTATION, RUN_ANNOTATION, TRAINING_ANNOTATION
+from launchers.kubernetes.identity import HASH_ANNOTATION, QUEUE_LABEL, RUN_ANNOTATION, TRAINING_ANNOTATION
 from launchers.naming import Identity
-from launchers.pod import Pod
+from launchers.pod import Pod, pod_settings
 from launchers.tfjob.manifest import Manifest, Policy, lease, profiler_service, tfjob
 from trainer.errors import ConfigError
 
@@ -45,11 +45,15 @@ def test_one_training_has_one_name_and_every_difference_in_what_is_trained_anoth
         (dataclasses.replace(JOB, pod=POD.model_copy(update={"memory": "8Gi"})), POLICY),
         (dataclasses.replace(JOB, pod=POD.model_copy(update={"image": "registry/qcnn@sha256:1"})), POLICY),
         (dataclasses.replace(JOB, pod=POD.model_copy(update={"labels": {"team": "physics"}})), POLICY),
+        (dataclasses.replace(JOB, pod=POD.model_copy(update={"queue": "team"})), POLICY),
+        (dataclasses.replace(JOB, pod=POD.model_copy(update={"priority_class": "high"})), POLICY),
+        (dataclasses.replace(JOB, pod=POD.model_copy(update={"topology_spread": "zone"})), POLICY),
+        (dataclasses.replace(JOB, pod=pod_settings({"image": POD.image, "roles": {"worker": {"cpu": 2}}})), POLICY),
         (dataclasses.replace(JOB, restarts=9), POLICY),
         (JOB, Policy(keep_seconds=60)),
         (JOB, Policy(lease_seconds=None)),
     ],
-    ids=["memory", "image", "labels", "restarts", "time to keep", "no lease"],
+    ids=["memory", "image", "labels", "queue", "priority", "spread", "roles", "restarts", "time to keep", "no lease"],
 )
 def test_what_a_training_is_given_makes_another_object_of_the_same_name(job: Job, policy: Policy) -> None:
     first, second = (tfjob(each, RUN, of)["metadata"] for each, of in ((JOB, POLICY), (job, policy)))
@@ -60,6 +64,11 @@ def test_what_a_training_is_given_makes_another_object_of_the_same_name(job: Job
 
 def test_a_training_is_found_in_the_folder_of_the_releases_before() -> None:
     assert _name() == "r3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7-train-0-82da8db7"
+
+
+def test_a_job_of_the_releases_before_is_the_same_object() -> None:
+    hashed = tfjob(JOB, RUN, POLICY)["metadata"]["annotations"][HASH_ANNOTATION]
+    assert hashed == "7436cde066f328ed2c9471b5bfca0d9ba4baa2bd022e6ac96e142fb57ccbb638"
 
 
 def test_a_job_whose_pods_watch_their_lease_with_another_program_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,6 +199,60 @@ def test_processes_of_one_job_avoid_each_others_nodes_but_do_not_have_to() -> No
     assert kind == "preferredDuringSchedulingIgnoredDuringExecution"
     selector = terms[0]["podAffinityTerm"]["labelSelector"]["matchLabels"]
     assert selector == {"training.kubeflow.org/job-name": manifest["metadata"]["name"]}
+
+
+def test_a_job_waits_in_its_queue_and_nothing_else_of_it_does() -> None:
+    queued = tfjob(dataclasses.replace(JOB, pod=POD.model_copy(update={"queue": "team"})), RUN, POLICY)
+    assert queued["metadata"]["labels"][QUEUE_LABEL] == "team"
+    template = queued["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+    for labelled in (template, profiler_service(queued), lease(queued, "me", 30, "2026-01-31T12:00:00.000000Z")):
+        assert QUEUE_LABEL not in labelled["metadata"]["labels"]
+    # Who applies the manifest again must not hold back what runs.
+    assert "suspend" not in queued["spec"]["runPolicy"]
+    assert QUEUE_LABEL not in tfjob(JOB, RUN, POLICY)["metadata"]["labels"]
+
+
+def test_pods_are_spread_over_a_label_of_nodes_as_far_as_there_is_room() -> None:
+    template = _template(Pod(image="qcnn", priority_class="high", topology_spread="topology.kubernetes.io/zone"))
+    assert template["spec"]["priorityClassName"] == "high"
+    (constraint,) = template["spec"]["topologySpreadConstraints"]
+    name = tfjob(JOB, RUN, POLICY)["metadata"]["name"]
+    assert constraint == {
+        "topologyKey": "topology.kubernetes.io/zone",
+        "maxSkew": 1,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"training.kubeflow.org/job-name": name}},
+    }
+    assert not _template(POD)["spec"].keys() & {"priorityClassName", "topologySpreadConstraints"}
+
+
+def test_each_role_gets_its_own_resources() -> None:
+    roles = {"chief": {"memory": "8Gi"}, "worker": {"cpu": 4, "gpus": 2}}
+    pod = pod_settings({"image": "qcnn", "accelerator": "nvidia-l4", "roles": roles})
+    job = dataclasses.replace(JOB, pod=pod, replicas={"chief": 1, "worker": 2, "ps": 1})
+    specs = tfjob(job, RUN, POLICY)["spec"]["tfReplicaSpecs"]
+    pods = {role: spec["template"]["spec"] for role, spec in specs.items()}
+    assert {role: spec["containers"][0]["resources"]["requests"] for role, spec in pods.items()} == {
+        "Chief": {"cpu": "1", "memory": "8Gi"},
+        "Worker": {"cpu": "4", "memory": "2Gi", "nvidia.com/gpu": "2"},
+        "PS": {"cpu": "1", "memory": "2Gi"},
+    }
+    assert {role: "nodeSelector" in spec for role, spec in pods.items()} == {
+        "Chief": False,
+        "Worker": True,
+        "PS": False,
+    }
+
+
+@pytest.mark.parametrize("volumes", [{}, {"/data": {"emptyDir": {}}}], ids=["no volume", "gone with its pod"])
+def test_outputs_that_would_be_gone_with_the_pods_are_refused(volumes: dict[str, Any]) -> None:
+    outputs = {"training": "/data/runs/$(QCNN_JOB)/training"}
+    with pytest.raises(ConfigError, match=r"^output: must be in a bucket, or .* \(pod\.volumes\)\. Given: /data/runs$"):
+        tfjob(dataclasses.replace(JOB, pod=POD.model_copy(update={"volumes": volumes}), outputs=outputs), RUN, POLICY)
+    claimed = POD.model_copy(update={"volumes": {"/data": {"persistentVolumeClaim": {"claimName": "outputs"}}}})
+    made = tfjob(dataclasses.replace(JOB, pod=claimed, outputs=outputs), RUN, POLICY)
+    (container,) = made["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    assert "/data" in [mount["mountPath"] for mount in container["volumeMounts"]]
 
 
 def test_only_a_job_with_a_launcher_watches_its_lease() -> None:

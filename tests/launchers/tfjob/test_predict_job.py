@@ -54,6 +54,17 @@ def test_a_prediction_runs_as_the_training_did_but_alone() -> None:
     assert trained == _trained()
 
 
+def test_a_prediction_waits_in_the_queue_of_the_training_and_is_spread_over_nothing() -> None:
+    pod = POD.model_copy(update={"queue": "team", "priority_class": "high", "topology_spread": "zone"})
+    trained = tfjob(cluster_job(from_mapping({}), "gs://bucket", pod), Identity("run", "train"), Policy())
+    trained["metadata"]["uid"], trained["status"] = "1-2-3", SUCCEEDED
+    for made in (for_training(trained), for_model("gs://bucket/a", pod)):
+        assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
+        assert "kueue.x-k8s.io/queue-name" not in made["spec"]["template"]["metadata"]["labels"]
+        assert _spec(made)["priorityClassName"] == "high"
+        assert "topologySpreadConstraints" not in _spec(made)
+
+
 def test_one_model_has_one_prediction_and_another_model_another() -> None:
     names = [
         for_training(_trained())["metadata"]["name"],

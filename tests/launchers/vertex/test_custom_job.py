@@ -55,6 +55,21 @@ def test_every_role_has_its_pool_and_what_is_not_used_is_empty_or_left_out(
     assert all(bool(machine) == bool(count) for machine, count in pools)
 
 
+@pytest.mark.parametrize(
+    ("replicas", "machines"),
+    [
+        ({"chief": 1, "worker": 2}, ["n1-highcpu-16", "n1-highmem-2"]),
+        # The first worker is called the chief, and is a worker.
+        ({"worker": 3}, ["n1-highmem-2", "n1-highmem-2"]),
+        ({"chief": 1, "worker": 1, "ps": 1}, ["n1-highcpu-16", "n1-highmem-2", "n1-highmem-4"]),
+    ],
+    ids=str,
+)
+def test_each_role_has_machines_of_its_own(replicas: dict[str, int], machines: list[str]) -> None:
+    job = dataclasses.replace(_given(roles={"chief": {"cpu": 16}, "ps": {"memory": "12Gi"}}), replicas=replicas)
+    assert [machine for machine, _ in _pools(job)] == machines
+
+
 def test_processes_run_the_command_and_write_where_every_job_of_the_training_does() -> None:
     made = custom_job(JOB, RUN, PLACE)
     label = made.labels[JOB_LABEL]

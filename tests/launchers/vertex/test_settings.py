@@ -78,6 +78,9 @@ def test_what_is_wrong_is_one_line(given: dict[str, Any], said: str) -> None:
         ({"tolerations": [{"key": "a"}]}, "pod.tolerations: has no meaning on Vertex AI; use spot. Given: "),
         ({"node_selector": {"a": "b"}}, "pod.node_selector: has no meaning on Vertex AI; "),
         ({"pull_secrets": ["a"]}, "pod.pull_secrets: has no meaning on Vertex AI; "),
+        ({"queue": "a"}, "pod.queue: has no meaning on Vertex AI; use vertex.strategy FLEX_START, "),
+        ({"priority_class": "high"}, "pod.priority_class: has no meaning on Vertex AI; "),
+        ({"topology_spread": "zone"}, "pod.topology_spread: has no meaning on Vertex AI; "),
         ({"labels": {"Team": "a"}}, "pod.labels: on Vertex AI must be of at most 63 lower-case letters, "),
         ({"labels": {"team": "a.b"}}, "pod.labels: on Vertex AI must be of at most 63 lower-case letters, "),
         (

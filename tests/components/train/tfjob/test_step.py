@@ -7,6 +7,7 @@ import pytest
 
 from components.pipeline_run import RUN_VARIABLE
 from components.train.tfjob.step import train
+from launchers.pod import pod_settings
 from launchers.tfjob import read
 from tests.launchers.apiserver import ApiServer
 from tests.launchers.training_operator import DONE, RUNNING, Operator, ended
@@ -46,6 +47,17 @@ def test_a_tfjob_is_deleted_with_its_run(server: ApiServer, monkeypatch: pytest.
     train(EXPERIMENT, POD, "gs://bucket/dataset", ATTEMPT)
     (job,) = server.all("tfjobs")
     assert job["metadata"]["ownerReferences"] == [workflow]
+
+
+def test_what_was_compiled_into_a_pipeline_is_what_its_tfjob_is_given(server: ApiServer) -> None:
+    Operator(server, DONE)
+    given = {"image": "qcnn", "queue": "team", "priority_class": "high", "roles": {"worker": {"memory": "8Gi"}}}
+    train(EXPERIMENT, json.dumps(pod_settings(given).model_dump()), "gs://bucket/dataset", ATTEMPT)
+    (job,) = server.all("tfjobs")
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
+    spec = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
+    assert spec["priorityClassName"] == "high"
+    assert spec["containers"][0]["resources"]["limits"] == {"memory": "8Gi"}
 
 
 def test_a_trial_that_fails_leaves_its_reason_and_ends_well(server: ApiServer, tmp_path: Path) -> None:

@@ -1,0 +1,104 @@
+"""What kustomize makes of deploy/, without any cluster; kubectl has it inside."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cli.tfjob.printing import FORMS, as_text
+from components.train.description import cluster_job
+from launchers.kubernetes.create_or_adopt import Step, next_step
+from launchers.naming import Identity
+from launchers.pod import pod_settings
+from launchers.tfjob.kind import REPLICA_TYPES, TFJOB
+from launchers.tfjob.manifest import Manifest, Policy, tfjob
+from launchers.tfjob.submit import applied
+from trainer.config import from_mapping
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+EXAMPLE = DEPLOY.parent / "examples" / "overlay"
+NAMESPACE, IMAGE, BUCKET = "quantum", "registry.example.com/quantum/qcnn:0.1.0", "gs://example-bucket/pipelines"
+
+pytestmark = pytest.mark.skipif(not shutil.which("kubectl"), reason="there is no kubectl")
+
+
+def _made(folder: Path) -> list[dict[str, Any]]:
+    """Return the objects that kustomize makes of a folder."""
+    done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def _of_kind(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [each for each in objects if each["kind"] == kind]
+
+
+@pytest.fixture
+def overlay(tmp_path: Path) -> Path:
+    """A copy of the example, beside its base."""
+    shutil.copytree(DEPLOY, tmp_path / "deploy")
+    return shutil.copytree(EXAMPLE, tmp_path / "examples" / "overlay")
+
+
+def test_the_base_is_the_files_that_can_be_applied_one_by_one() -> None:
+    files = [DEPLOY / f"{name}.yaml" for name in ("rbac", "network", "kubeflow")]
+    expected = [each for file in files for each in yaml.safe_load_all(file.read_text())]
+    made = _made(DEPLOY)
+    assert len(made) == len(expected)
+    assert all(each in made for each in expected)
+
+
+def test_an_overlay_has_its_own_namespace_and_bucket() -> None:
+    made = _made(EXAMPLE)
+    (namespace,) = _of_kind(made, "Namespace")
+    assert namespace["metadata"]["name"] == NAMESPACE
+    assert {each["metadata"].get("namespace") for each in made if each["kind"] != "Namespace"} == {NAMESPACE}
+    (root,) = _of_kind(made, "ConfigMap")
+    assert (root["metadata"]["name"], root["data"]) == ("kfp-launcher", {"defaultPipelineRoot": BUCKET})
+    accounts = {each["metadata"]["name"]: each["metadata"] for each in _of_kind(made, "ServiceAccount")}
+    assert accounts["qcnn-worker"]["annotations"].keys() == {"iam.gke.io/gcp-service-account"}
+    assert "annotations" not in accounts["qcnn-launcher"]
+
+
+def _training(image: str) -> Manifest:
+    """Return a TFJob with processes of every role."""
+    words = {"strategy": "parameter_server", "workers": 2, "options": {"ps": 1, "evaluator": 1}}
+    environment = {"REGISTRY": "registry/qcnn", "ADDRESS": "http://qcnn:80"}
+    secrets = {"KEY": "store/key"}
+    pod = pod_settings({"image": image, "environment": environment, "secrets": secrets, "queue": "team"})
+    job = cluster_job(from_mapping(words), "gs://example-bucket/trainings", pod)
+    return tfjob(job, Identity("run", "train"), Policy(lease_seconds=None))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("image", ["qcnn:latest", "qcnn", f"qcnn@sha256:{'0' * 64}"])
+def test_a_training_in_an_overlay_has_its_image_and_is_still_the_same_training(
+    overlay: Path, form: str, image: str
+) -> None:
+    manifest = _training(image)
+    (overlay / "training.yaml").write_text(as_text(applied(manifest, None), form))
+    settings = yaml.safe_load((overlay / "kustomization.yaml").read_text())
+    settings["resources"].append("training.yaml")
+    (overlay / "kustomization.yaml").write_text(yaml.safe_dump(settings))
+
+    made = _made(overlay)
+    (job,) = _of_kind(made, "TFJob")
+    (service,) = _of_kind(made, "Service")
+    assert job["metadata"]["namespace"] == service["metadata"]["namespace"] == NAMESPACE
+    specs, before = job["spec"]["tfReplicaSpecs"], manifest["spec"]["tfReplicaSpecs"]
+    assert specs.keys() == set(REPLICA_TYPES.values())
+    for role, spec in specs.items():
+        (container,), (printed,) = (
+            spec["template"]["spec"]["containers"],
+            before[role]["template"]["spec"]["containers"],
+        )
+        assert container["image"] == IMAGE
+        environment = {each["name"]: each.get("value") for each in container["env"]}
+        expected = {each["name"]: each.get("value") for each in printed["env"]}
+        assert environment == {**expected, "QCNN_IMAGE": IMAGE}
+        assert container["command"] == printed["command"]
+    # Submitted as it was printed, it is taken up.
+    assert next_step(TFJOB, manifest, job) is Step.ADOPT
