@@ -1,14 +1,24 @@
 # Bare `make` prints the targets.
 BIN := .venv/bin
 ARGS ?=
+# What the targets of the tutorial work on: a registry to push to, or an image that the cluster has already; where
+# trainings write; a file with the settings of pods; a namespace other than the context's.
+REGISTRY ?=
+TAG ?= $(shell git rev-parse --short=12 HEAD)
+image := $(if $(IMAGE),$(IMAGE),$(REGISTRY)/qcnn:$(TAG))
+NAME ?= qcnn
+OUTPUT ?=
+pods = --image $(image) $(if $(POD),--pod $(POD))
+where = $(if $(NAMESPACE),--namespace $(NAMESPACE))
 # Tests by their path, of ARGS if it names any, else those of the target.
 tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo-vertex test test-long test-faults test-cluster test-kfp lint types docs compile image figures peers simulators clean
+.PHONY: help setup run demo-vertex push training inference tensorboard delete-training delete-inference \
+  delete-tensorboard k8s-demo test test-long test-faults test-cluster test-kfp lint types docs compile image figures peers simulators clean
 
 help: ## print the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-12s %s\n' "$$target" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-18s %s\n' "$$target" "$$text"; done
 
 setup: .venv/.complete ## install everything into .venv (the other targets do it by themselves)
 
@@ -54,6 +64,31 @@ image: ## build the image of every step as qcnn:latest; ARGS="--build-arg BASE_I
 	docker build --tag qcnn:latest --build-arg QCNN_COMMIT="$$(git rev-parse HEAD)" \
 	  --build-arg QCNN_DIRTY="$$(test -z "$$(git status --porcelain --untracked-files=no)" && echo no || echo yes)" $(ARGS) .
 	@docker image ls --format '{{.Repository}}:{{.Tag}} {{.Size}}' qcnn:latest
+
+push: ## build the image and push it to REGISTRY, unless IMAGE names one that the cluster has
+	@test -n "$(IMAGE)$(REGISTRY)" || { echo "push: needs REGISTRY=HOST/PATH to push to, or IMAGE=... that is there. Given: none" >&2; exit 2; }
+	@test -n "$(IMAGE)" || { $(MAKE) --no-print-directory image && docker tag qcnn:latest $(image) && docker push $(image); }
+
+training: .venv/.complete push ## train as a TFJob that writes to OUTPUT; ARGS="--qubits 23" changes the experiment
+	$(BIN)/qcnn submit --target tfjob --name $(NAME) --output "$(OUTPUT)" $(pods) $(where) $(ARGS)
+
+inference: .venv/.complete ## predict with what NAME has trained
+	$(BIN)/qcnn predict $(NAME) $(where) $(ARGS)
+
+tensorboard: .venv/.complete push ## let TensorBoard run on the cluster, on the logs of NAME
+	$(BIN)/qcnn tensorboard --deploy --job $(NAME) $(pods) $(where) $(ARGS)
+
+delete-training: .venv/.complete ## delete the TFJobs of NAME; what they have written stays
+	$(BIN)/qcnn delete --run $(NAME) --kind TFJob $(where) $(ARGS)
+
+delete-inference: .venv/.complete ## delete the Jobs that predict with what NAME has trained
+	$(BIN)/qcnn delete --run $(NAME) --kind Job $(where) $(ARGS)
+
+delete-tensorboard: .venv/.complete ## delete the TensorBoard on the cluster
+	$(BIN)/qcnn tensorboard --undeploy $(where) $(ARGS)
+
+k8s-demo: .venv/.complete push ## all of these on the cluster of KUBECONFIG, in a namespace that is deleted in the end
+	@$(BIN)/python scripts/k8s_demo.py --image $(image) $(if $(OUTPUT),--output $(OUTPUT)) $(if $(POD),--pod $(POD))
 
 figures: .venv/.complete ## measure what the documents quote (about an hour)
 	@for name in main_job worker_equality workers arrival first_epoch wait report logging_cost restarts; do \

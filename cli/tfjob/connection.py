@@ -1,6 +1,7 @@
 """What the commands of TFJobs share: the namespace, access to it, a job by its name."""
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,11 +12,15 @@ from cli.messages import shown
 from launchers.kubernetes.access import own_namespace
 from launchers.kubernetes.api import Api
 from launchers.kubernetes.follow import Following
-from launchers.kubernetes.identity import OWN
+from launchers.kubernetes.identity import OWN, RUN_LABEL, run_of
+from launchers.naming import run_label
 from launchers.tfjob.kind import TFJOB, TFJOBS
 from launchers.tfjob.read import processes
 from trainer.errors import ArtifactError, RetryableError, TrainingError
 from trainer.startup import terminated_as_interrupt
+
+# What an object of Kubernetes can be called; a run may have any name.
+_IS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 def namespace_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,15 +38,19 @@ def cluster(namespace: str | None) -> Iterator[Api]:
 
 
 def find_job(api: Api, name: str) -> dict[str, Any]:
-    """Return a TFJob of ours.
+    """Return a TFJob of ours, by its own name or that of its run, of whose TFJobs it is the last.
 
     Raises:
         ArtifactError: there is none of this name.
     """
-    found = api.get(TFJOBS, name)
-    if found is None or not found["metadata"].get("labels", {}).items() >= OWN.items():
+    found = api.get(TFJOBS, name) if _IS_NAME.fullmatch(name) else None
+    if found is not None and found["metadata"].get("labels", {}).items() >= OWN.items():
+        return found
+    selector = ",".join(f"{key}={value}" for key, value in {**OWN, RUN_LABEL: run_label(name)}.items())
+    of_run = [job for job in api.find(TFJOBS, labelSelector=selector) if run_of(job["metadata"]) == name]
+    if not of_run:
         raise ArtifactError(f"TFJob: qcnn made none of this name in namespace {api.namespace}. Given: {name}")
-    return found
+    return max(of_run, key=lambda job: str(job["metadata"]["creationTimestamp"]))
 
 
 def follow(api: Api, job: dict[str, Any], restarts: int | None, hint: str) -> None:

@@ -10,12 +10,13 @@ from cli.tfjob.connection import cluster, namespace_option
 from launchers.naming import check_run
 from launchers.tfjob import deletion, read
 from launchers.tfjob.deletion import Found
-from trainer.errors import ArtifactError
+from trainer.errors import ArtifactError, ConfigError
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[JOB]...")
 @click.option("--run", metavar="NAME", help="Everything that belongs to the run of exactly this name.")
+@click.option("--kind", type=click.Choice(["TFJob", "Job"]), help="Of --run only these: trainings, or predictions.")
 @click.option(
     "--orphans", is_flag=True, help="TFJobs whose launcher is gone, and what is left of TFJobs that are gone."
 )
@@ -23,7 +24,13 @@ from trainer.errors import ArtifactError
 @namespace_option
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 def delete(
-    names: tuple[str, ...], run: str | None, orphans: bool, of_all: bool, namespace: str | None, yes: bool
+    names: tuple[str, ...],
+    run: str | None,
+    kind: str | None,
+    orphans: bool,
+    of_all: bool,
+    namespace: str | None,
+    yes: bool,
 ) -> None:
     """Show TFJobs, or Jobs that predict, with all that belongs to them, and delete them; wait until they are gone.
 
@@ -32,6 +39,8 @@ def delete(
     check_one_given({"JOB": bool(names), "--run": run is not None, "--orphans": orphans, "--all": of_all})
     if run is not None:
         check_run(run)
+    elif kind is not None:
+        raise ConfigError(f"kind: needs --run. Given: {kind}")
     with cluster(namespace) as api:
 
         def choose() -> list[Found]:
@@ -39,7 +48,7 @@ def delete(
             if orphans:
                 chosen = deletion.orphans(everything, api.now())
             else:
-                chosen = _chosen(deletion.jobs(everything), names, run, api.namespace)
+                chosen = _chosen(deletion.jobs(everything), names, run, kind, api.namespace)
             return deletion.with_dependents(chosen, everything)
 
         chosen = choose()
@@ -54,12 +63,14 @@ def delete(
         click.echo("deleted")
 
 
-def _chosen(own: Sequence[Found], names: Sequence[str], run: str | None, namespace: str) -> list[Found]:
-    """Return the objects with these names, those of a run, or all."""
+def _chosen(
+    own: Sequence[Found], names: Sequence[str], run: str | None, kind: str | None, namespace: str
+) -> list[Found]:
+    """Return the objects with these names, those of a run and of a kind, or all."""
     if missing := sorted(set(names) - {found.name for found in own}):
         raise ArtifactError(f"job: qcnn made none of this name in namespace {namespace}. Given: {missing[0]}")
     if run is not None:
-        return deletion.belonging_to(run, own)
+        return [found for found in deletion.belonging_to(run, own) if kind in (None, found.kind)]
     return [found for found in own if not names or found.name in names]
 
 

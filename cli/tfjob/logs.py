@@ -26,7 +26,7 @@ def logs(name: str, is_followed: bool, namespace: str | None) -> None:
         if is_followed:
             follow(api, job, None, f"Again: qcnn logs -f {name}")
             return
-        found = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={name}")
+        found = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={job['metadata']['name']}")
         processes = [process for process in pods.of_job(found, job, TFJOB) if process.started]
         for _, line in heapq.merge(*(_lines(api, process) for process in processes)):
             click.echo(line)
