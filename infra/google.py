@@ -1,5 +1,7 @@
 """What is made by gcloud: services, images, bucket, accounts with their roles, cluster."""
 
+import dataclasses
+
 from infra.resource import Argv, Resource
 from infra.settings import Settings
 
@@ -21,7 +23,19 @@ _ENABLED = (
 _MEMBERS = ("--flatten=bindings[].members", '--format=value[separator="="](bindings.role,bindings.members)')
 # A file of the checkout, at whose root commands are run.
 _LIFECYCLE = "infra/lifecycle.json"
+_LIFECYCLE_ACTIONS = "--format=value(lifecycle_config.rule[].action.type)"
 _TRAINING_POOL = "training"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Policy:
+    """Who may do what with one thing: gcloud's group for it, the thing, its service, and the resource that it is."""
+
+    group: tuple[str, ...]
+    of: str
+    api: str
+    inside: str = ""
+    flags: tuple[str, ...] = ()
 
 
 def project_and_services(settings: Settings) -> list[Resource]:
@@ -56,9 +70,7 @@ def storage(settings: Settings) -> list[Resource]:
             what=f"a Docker repository of Artifact Registry for the image: {image_prefix(settings)}",
             describe=_gcloud(settings, *repositories, "describe", repository, location, "--format=value(format)"),
             words=("DOCKER",),
-            create=(
-                _gcloud(settings, *repositories, "create", repository, location, "--repository-format=docker"),
-            ),
+            create=(_gcloud(settings, *repositories, "create", repository, location, "--repository-format=docker"),),
             delete=(_gcloud(settings, *repositories, "delete", repository, location),),
             loses="all images in it; a run that names one by its digest cannot be repeated",
             api=_ARTIFACTS,
@@ -85,12 +97,15 @@ def storage(settings: Settings) -> list[Resource]:
             name="bucket lifecycle",
             what="uploads that were never ended, and old versions if somebody keeps any, go after seven days",
             describe=_gcloud(
-                settings, "storage", "buckets", "describe", bucket, "--format=value(lifecycle_config.rule[].action.type)"
+                settings,
+                "storage",
+                "buckets",
+                "describe",
+                bucket,
+                "--format=value(lifecycle_config.rule[].action.type)",
             ),
             words=("AbortIncompleteMultipartUpload;Delete",),
-            create=(
-                _gcloud(settings, "storage", "buckets", "update", bucket, f"--lifecycle-file={_LIFECYCLE}"),
-            ),
+            create=(_gcloud(settings, "storage", "buckets", "update", bucket, f"--lifecycle-file={_LIFECYCLE}"),),
             inside=BUCKET,
             api=_STORAGE,
         ),
@@ -99,56 +114,47 @@ def storage(settings: Settings) -> list[Resource]:
 
 def accounts(settings: Settings) -> list[Resource]:
     """Return the service accounts, and the roles that each has, on no more than it needs."""
-    bucket, repository = _url(settings), settings.repository_name
-    project = (("projects",), settings.project)
-    on_bucket = (("storage", "buckets"), bucket)
-    location = f"--location={settings.bucket_region}"
     worker, launcher, nodes = settings.service_account_name, settings.launcher_account_name, settings.node_account_name
+    project = _Policy(("projects",), settings.project, _PROJECTS)
+    location = (f"--location={settings.bucket_region}",)
+    images = _Policy(("artifacts", "repositories"), settings.repository_name, _ARTIFACTS, REPOSITORY, location)
+    bucket = _Policy(("storage", "buckets"), _url(settings), _STORAGE, BUCKET)
     return [
         _account(settings, NODES, nodes, "whom the machines of the cluster are"),
         _account(settings, WORKER, worker, "whom the processes of a training are, and Kubeflow's steps"),
         _account(settings, LAUNCHER, launcher, "whom the steps of a pipeline on Vertex AI are"),
-        _role(
-            *(settings, "role of machines", nodes, "roles/container.defaultNodeServiceAccount", *project),
-            what="machines write logs and metrics",
-            api=_PROJECTS,
-        ),
-        _role(
-            *(settings, "images for machines", nodes, "roles/artifactregistry.reader"),
-            *(("artifacts", "repositories"), repository, location),
-            what="machines pull images, of this repository alone",
-            inside=REPOSITORY,
-            api=_ARTIFACTS,
-        ),
-        _role(
-            *(settings, "bucket for workers", worker, "roles/storage.objectUser", *on_bucket),
-            what="workers read and write objects, of this bucket alone",
-            inside=BUCKET,
-            api=_STORAGE,
-        ),
-        _role(
-            *(settings, "bucket for launchers", launcher, "roles/storage.objectUser", *on_bucket),
-            what="steps on Vertex AI read and write objects, of this bucket alone",
-            inside=BUCKET,
-            api=_STORAGE,
-        ),
-        _role(
-            *(settings, "Vertex AI for launchers", launcher, "roles/aiplatform.user", *project),
-            what="steps on Vertex AI start custom jobs",
-            api=_PROJECTS,
-        ),
-        _role(
-            *(settings, "logs for launchers", launcher, "roles/logging.viewer", *project),
-            what="steps on Vertex AI show the lines of their workers",
-            api=_PROJECTS,
-        ),
-        _role(
-            *(settings, "workers for launchers", launcher, "roles/iam.serviceAccountUser"),
-            *(("iam", "service-accounts"), email(settings, worker)),
-            what="steps on Vertex AI start jobs that run as the worker account",
-            inside=WORKER,
-            api=_IAM,
-            goes_along=True,
+        *(
+            _role(settings, name, what, f"serviceAccount:{email(settings, account)}", f"roles/{role}", policy)
+            for name, what, account, role, policy in (
+                (
+                    *("role of machines", "machines write logs and metrics"),
+                    *(nodes, "container.defaultNodeServiceAccount", project),
+                ),
+                (
+                    *("images for machines", "machines pull images, of this repository alone"),
+                    *(nodes, "artifactregistry.reader", images),
+                ),
+                (
+                    *("bucket for workers", "workers read and write objects, of this bucket alone"),
+                    *(worker, "storage.objectUser", bucket),
+                ),
+                (
+                    *("bucket for launchers", "steps on Vertex AI read and write objects, of this bucket alone"),
+                    *(launcher, "storage.objectUser", bucket),
+                ),
+                (
+                    *("Vertex AI for launchers", "steps on Vertex AI start custom jobs"),
+                    *(launcher, "aiplatform.user", project),
+                ),
+                (
+                    *("logs for launchers", "steps on Vertex AI show the lines of their workers"),
+                    *(launcher, "logging.viewer", project),
+                ),
+                (
+                    *("workers for launchers", "steps on Vertex AI start jobs that run as the worker account"),
+                    *(launcher, "iam.serviceAccountUser", _of_worker(settings)),
+                ),
+            )
         ),
     ]
 
@@ -198,17 +204,15 @@ def cluster(settings: Settings) -> list[Resource]:
     ]
 
 
-def identity(settings: Settings, kubernetes_account: str, namespace: str) -> Resource:
+def identity(settings: Settings, account: str, namespace: str) -> Resource:
     """Return the right of a service account of the cluster to be the worker account."""
-    member = f"serviceAccount:{_pool(settings)}[{namespace}/{kubernetes_account}]"
-    worker = email(settings, settings.service_account_name)
-    return _binding(
-        *(settings, f"identity of {kubernetes_account}", member, "roles/iam.workloadIdentityUser"),
-        *(("iam", "service-accounts"), worker),
-        what=f"pods of the cluster that run as {kubernetes_account} are the worker account",
-        inside=WORKER,
-        api=_IAM,
-        goes_along=True,
+    return _role(
+        settings,
+        f"identity of {account}",
+        f"pods of the cluster that run as {account} are the worker account",
+        f"serviceAccount:{_pool(settings)}[{namespace}/{account}]",
+        "roles/iam.workloadIdentityUser",
+        _of_worker(settings),
     )
 
 
@@ -237,55 +241,24 @@ def _account(settings: Settings, name: str, account: str, what: str) -> Resource
     )
 
 
-def _role(
-    settings: Settings,
-    name: str,
-    account: str,
-    role: str,
-    group: tuple[str, ...],
-    target: str,
-    *flags: str,
-    what: str,
-    api: str,
-    inside: str = "",
-    goes_along: bool = False,
-) -> Resource:
-    """Return a role of one of the accounts."""
-    member = f"serviceAccount:{email(settings, account)}"
-    return _binding(
-        *(settings, name, member, role, group, target, *flags),
-        what=what,
-        api=api,
-        inside=inside,
-        goes_along=goes_along,
-    )
+def _of_worker(settings: Settings) -> _Policy:
+    return _Policy(("iam", "service-accounts"), email(settings, settings.service_account_name), _IAM, WORKER)
 
 
-def _binding(
-    settings: Settings,
-    name: str,
-    member: str,
-    role: str,
-    group: tuple[str, ...],
-    target: str,
-    *flags: str,
-    what: str,
-    api: str,
-    inside: str,
-    goes_along: bool,
-) -> Resource:
-    """Return a role that a member has on a target; `goes_along` if the target never stays when the member goes."""
-    # Without a condition nothing is asked, also where the policy has others with one.
-    bound = (target, *flags, f"--member={member}", f"--role={role}", "--condition=None")
+def _role(settings: Settings, name: str, what: str, member: str, role: str, policy: _Policy) -> Resource:
+    """Return a role that a member has by a policy."""
+    # With a condition of none nothing is asked, also where the policy has others with one.
+    bound = (policy.of, *policy.flags, f"--member={member}", f"--role={role}", "--condition=None")
     return Resource(
         name=name,
         what=f"{what} ({role})",
-        describe=_gcloud(settings, *group, "get-iam-policy", target, *flags, *_MEMBERS),
+        describe=_gcloud(settings, *policy.group, "get-iam-policy", policy.of, *policy.flags, *_MEMBERS),
         words=(f"{role}={member}",),
-        create=(_gcloud(settings, *group, "add-iam-policy-binding", *bound),),
-        delete=() if goes_along else (_gcloud(settings, *group, "remove-iam-policy-binding", *bound),),
-        inside=inside,
-        api=api,
+        create=(_gcloud(settings, *policy.group, "add-iam-policy-binding", *bound),),
+        # A project and a bucket may stay: they must not go on naming an account that is gone.
+        delete=(_gcloud(settings, *policy.group, "remove-iam-policy-binding", *bound),),
+        inside=policy.inside,
+        api=policy.api,
     )
 
 

@@ -18,6 +18,8 @@ _PIPELINES = "github.com/kubeflow/pipelines/manifests/kustomize/{}" + _REFERENCE
 _ACCOUNT = "iam.gke.io/gcp-service-account"
 _CRD = "customresourcedefinition.apiextensions.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
+_IN_NAMESPACE = (f"--namespace={NAMESPACE}",)
+_NAMES = ("--ignore-not-found", "--output=name")
 # Files of the checkout, at whose root commands are run.
 _RIGHTS = ("-f", "deploy/rbac.yaml", "-f", "deploy/kubeflow.yaml")
 _NETWORK = ("-f", "deploy/network.yaml")
@@ -89,10 +91,6 @@ def wait_until_ready(settings: Settings) -> Argv:
     return _kubectl(
         settings, "wait", "--for=condition=Available", "deployment", "--all", *_IN_NAMESPACE, "--timeout=20m"
     )
-
-
-_IN_NAMESPACE = (f"--namespace={NAMESPACE}",)
-_NAMES = ("--ignore-not-found", "--output=name")
 
 
 def _manifests(
