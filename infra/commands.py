@@ -20,7 +20,9 @@ _ROOT = Path(__file__).parents[1]
 
 # What gcloud 528 says of a thing that is not there: Google's own status, and those of its clients for GKE and for Cloud
 # Storage. kubectl is asked with --ignore-not-found, so that all its errors are errors.
-_NOT_FOUND = re.compile(r"\bNOT_FOUND\b|\bcode=404\b|\bnot found: 404\b")
+_NOT_FOUND = re.compile(
+    r"^ERROR: \(gcloud\.[a-z.-]+\) (NOT_FOUND: |ResponseError: code=404, |gs://\S+ not found: 404\.)", re.MULTILINE
+)
 # A cluster of this name stands in another zone: the settings are wrong, and nothing is known to be gone.
 _ELSEWHERE = "Did you mean"
 # What was made a moment ago is not known everywhere yet.
