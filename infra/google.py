@@ -25,6 +25,8 @@ _MEMBERS = ("--flatten=bindings[].members", '--format=value[separator="="](bindi
 _LIFECYCLE = "infra/lifecycle.json"
 _LIFECYCLE_ACTIONS = "--format=value(lifecycle_config.rule[].action.type)"
 _TRAINING_POOL = "training"
+# gcloud takes both or none.
+_SHIELDED = ("--shielded-secure-boot", "--shielded-integrity-monitoring")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,7 +165,7 @@ def cluster(settings: Settings) -> list[Resource]:
     """Return the cluster, and the pool of machines that train."""
     clusters, pools = ("container", "clusters"), ("container", "node-pools")
     location, of_cluster = f"--location={settings.zone}", f"--cluster={settings.cluster_name}"
-    node = (f"--service-account={email(settings, settings.node_account_name)}", "--shielded-secure-boot")
+    node = (f"--service-account={email(settings, settings.node_account_name)}", *_SHIELDED)
     status = "--format=value(name,status)"
     return [
         Resource(

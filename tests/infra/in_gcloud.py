@@ -1,6 +1,6 @@
 """Runs many commands inside one process of gcloud, which alone takes two seconds to start; run by gcloud's own Python.
 
-Takes a list of lists of words on stdin, and prints for each the exit code, and what gcloud has printed.
+Takes a list of lists of words on stdin, and prints for each whether it has succeeded, and what gcloud has printed.
 """
 
 import importlib
@@ -18,10 +18,10 @@ for words in json.load(sys.stdin):
     sys.stdout, sys.stderr = output, errors
     try:
         cli.Execute(words)
-        code = 0
+        succeeded = True
     except SystemExit as error:
-        code = error.code
+        succeeded = not error.code
     finally:
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
-    answers.append((code, output.getvalue(), errors.getvalue()))
+    answers.append((succeeded, output.getvalue(), errors.getvalue()))
 json.dump(answers, sys.stdout)

@@ -3,6 +3,7 @@
 Nothing leaves the machine. gcloud takes two seconds to start, so one process of it runs all commands of a test.
 """
 
+import dataclasses
 import http.server
 import itertools
 import json
@@ -52,7 +53,7 @@ def _gcloud(variables: Mapping[str, str]) -> Gcloud:
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        return [Answer(code == 0, output, errors) for code, output, errors in json.loads(done.stdout)]
+        return [Answer(*answer) for answer in json.loads(done.stdout)]
 
     return run
 
@@ -95,11 +96,12 @@ def _kubectl(*words: str) -> "subprocess.Popen[bytes]":
 
 
 class _Google(http.server.BaseHTTPRequestHandler):
-    """Answers every request by the table of its server: what the path ends in, and code and JSON, or several in turn."""
+    """Answers by the table of its server: what a path ends in, and code and JSON, or several in turn."""
 
     def do_GET(self) -> None:
-        self.rfile.read(int(self.headers.get("content-length") or 0))
+        sent = self.rfile.read(int(self.headers.get("content-length") or 0))
         path = self.path.partition("?")[0]
+        self.server.requests.append((self.command, path, json.loads(sent or b"{}")))  # type: ignore[attr-defined]
         answers: dict[str, Any] = self.server.answers  # type: ignore[attr-defined]
         answer = next(answer for end, answer in answers.items() if path.endswith(end))
         code, body = answer if isinstance(answer, tuple) else next(answer)
@@ -113,12 +115,33 @@ class _Google(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self.do_GET()
 
+    def do_PUT(self) -> None:
+        self.do_GET()
+
+    def do_PATCH(self) -> None:
+        self.do_GET()
+
+    def do_DELETE(self) -> None:
+        self.do_GET()
+
     def log_message(self, *_: object) -> None:
         """Print nothing."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Google:
+    """A server in the place of Google's: makes a gcloud that it answers by a table, and keeps what is asked."""
+
+    with_answers: Callable[[dict[str, Any]], Gcloud]
+    requests: list[tuple[str, str, Any]]
+
+    def sent(self, method: str, end: str) -> list[Any]:
+        """Return what was sent to paths with this end."""
+        return [body for by, path, body in self.requests if (by, path.endswith(end)) == (method, True)]
+
+
 @pytest.fixture
-def google(tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], Gcloud]]:
+def google(tmp_path: Path) -> Iterator[Google]:
     """Give gcloud a token, and a Google that answers by a table."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Google)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -137,7 +160,9 @@ def google(tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], Gcloud]]:
             {"CLOUDSDK_CONFIG": str(tmp_path / "gcloud"), "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": token, **places}
         )
 
-    yield with_answers
+    requests: list[tuple[str, str, Any]] = []
+    server.requests = requests  # type: ignore[attr-defined]
+    yield Google(with_answers, requests)
     server.shutdown()
     thread.join()
     server.server_close()
@@ -153,10 +178,10 @@ def _described(table: Table) -> list[Resource]:
 
 @needs_gcloud
 def test_what_google_has_not_is_absent_unless_it_is_in_another_zone(
-    google: Callable[..., Gcloud], settings: Settings, table: Table
+    google: Google, settings: Settings, table: Table
 ) -> None:
     clusters = {"clusters": [{"name": "other", "zone": "us-central1-b", "location": "us-central1-b"}]}
-    ask = google({"/clusters": (200, clusters), "": _error(404, "NOT_FOUND")})
+    ask = google.with_answers({"/clusters": (200, clusters), "": _error(404, "NOT_FOUND")})
     others = resources(settings.model_copy(update={"cluster_name": "other"}))
     (elsewhere,) = [resource for resource in others if resource.name == "cluster"]
     rows = _described(table)
@@ -171,17 +196,17 @@ def test_what_google_has_not_is_absent_unless_it_is_in_another_zone(
 
 
 @needs_gcloud
-def test_what_google_refuses_is_not_absent(google: Callable[..., Gcloud], table: Table) -> None:
+def test_what_google_refuses_is_not_absent(google: Google, table: Table) -> None:
     rows = _described(table)
     refusals = [_error(403, "PERMISSION_DENIED"), _error(401, "UNAUTHENTICATED"), _error(400, "INVALID_ARGUMENT")]
-    ask = google({"": itertools.cycle(refusals)})
+    ask = google.with_answers({"": itertools.cycle(refusals)})
     for answer in ask(resource.describe for resource in rows):
         assert not answer.succeeded
         assert not is_not_found(answer), answer.errors
 
 
 @needs_gcloud
-def test_what_google_has_is_present(google: Callable[..., Gcloud], table: Table) -> None:
+def test_what_google_has_is_present(google: Google, table: Table) -> None:
     """The answers have the fields of Google's own discovery documents, as far as they are looked at."""
     bound = [word.split("=") for resource in table for word in resource.words if word.startswith("roles/")]
     policy = {"bindings": [{"role": role, "members": ["user:somebody@example.com", who]} for role, who in bound]}
@@ -208,5 +233,63 @@ def test_what_google_has_is_present(google: Callable[..., Gcloud], table: Table)
         "/projects/my-project": (200, {"projectId": "my-project"}),
     }
     rows = _described(table)
-    for resource, answer in zip(rows, google(answers)(resource.describe for resource in rows), strict=True):
+    for resource, answer in zip(
+        rows, google.with_answers(answers)(resource.describe for resource in rows), strict=True
+    ):
         assert state_of(resource, answer).state is State.PRESENT, (resource.name, answer)
+
+
+@needs_gcloud
+def test_what_is_asked_of_google_is_what_was_meant(google: Google, settings: Settings, table: Table) -> None:
+    """gcloud refuses some combinations of flags only when it makes a request of them."""
+    ask = google.with_answers({"etIamPolicy": (200, {}), "/iam": (200, {}), "": _error(403, "PERMISSION_DENIED")})
+    commands = [argv for argv in _of_gcloud(table) if "create" in argv or "delete" in argv or "update" in argv]
+    commands += [argv for argv in _of_gcloud(table) if "enable" in argv or "add-iam-policy-binding" in argv]
+    for argv, answer in zip(commands, ask(commands), strict=True):
+        assert answer.succeeded == ("add-iam-policy-binding" in argv), answer.errors
+
+    worker, launcher, nodes = (
+        f"qcnn-{who}@my-project.iam.gserviceaccount.com" for who in ("worker", "launcher", "nodes")
+    )
+    (bucket,) = google.sent("POST", "/storage/v1/b")
+    assert bucket["iamConfiguration"] == {
+        "publicAccessPrevention": "enforced",
+        "uniformBucketLevelAccess": {"enabled": True},
+    }
+    assert bucket["softDeletePolicy"] == {"retentionDurationSeconds": str(7 * 24 * 3600)}
+    (lifecycle,) = google.sent("PATCH", "/b/my-project-qcnn")
+    assert lifecycle["lifecycle"] == json.loads((ROOT / "infra" / "lifecycle.json").read_text())
+
+    (made,) = google.sent("POST", "/clusters")
+    assert made["cluster"]["workloadIdentityConfig"] == {"workloadPool": "my-project.svc.id.goog"}
+    assert made["cluster"]["networkConfig"]["datapathProvider"] == "ADVANCED_DATAPATH"
+    (default,) = made["cluster"]["nodePools"]
+    (pool,) = [sent["nodePool"] for sent in google.sent("POST", "/nodePools")]
+    assert pool["autoscaling"] == {"enabled": True, "minNodeCount": 0, "maxNodeCount": settings.num_nodes}
+    assert pool["config"]["spot"] is True
+    assert pool["config"]["workloadMetadataConfig"] == {"mode": "GKE_METADATA"}
+    assert pool["config"]["machineType"] == settings.machine_type
+    assert {default["config"]["serviceAccount"], pool["config"]["serviceAccount"]} == {nodes}
+    assert default["initialNodeCount"] - pool["initialNodeCount"] == 1
+
+    def members(end: str, method: str = "POST") -> set[tuple[str, str]]:
+        policies = [sent.get("policy", sent) for sent in google.sent(method, end)]
+        return {(bound["role"], who) for policy in policies for bound in policy["bindings"] for who in bound["members"]}
+
+    assert members("/projects/my-project:setIamPolicy") == {
+        ("roles/container.defaultNodeServiceAccount", f"serviceAccount:{nodes}"),
+        ("roles/aiplatform.user", f"serviceAccount:{launcher}"),
+        ("roles/logging.viewer", f"serviceAccount:{launcher}"),
+    }
+    assert members("/repositories/qcnn:setIamPolicy") == {("roles/artifactregistry.reader", f"serviceAccount:{nodes}")}
+    assert members("/b/my-project-qcnn/iam", "PUT") == {
+        ("roles/storage.objectUser", f"serviceAccount:{worker}"),
+        ("roles/storage.objectUser", f"serviceAccount:{launcher}"),
+    }
+    assert members(f"/{worker}:setIamPolicy") == {
+        ("roles/iam.serviceAccountUser", f"serviceAccount:{launcher}"),
+        *(
+            ("roles/iam.workloadIdentityUser", f"serviceAccount:my-project.svc.id.goog[kubeflow/{account}]")
+            for account in ("qcnn-worker", "pipeline-runner")
+        ),
+    }

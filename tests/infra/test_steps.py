@@ -68,7 +68,11 @@ def test_everything_is_made_once_and_the_second_time_nothing(table: Table, made:
 
 def test_of_an_empty_project_nothing_is_asked_that_no_service_could_answer(table: Table, cloud: FakeCloud) -> None:
     asked: list[Argv] = []
-    run = _in(cloud, lambda argv: bool(asked.append(argv)))
+
+    def run(argv: Argv) -> Answer:
+        asked.append(argv)
+        return _in(cloud)(argv)
+
     states = {found.resource.name: found.state for found in look_at_all(table, run)}
     assert [argv[1] for argv in asked] == ["projects", "services"]
     assert states.pop("project") is State.PRESENT
@@ -85,7 +89,7 @@ def test_what_was_stopped_after_any_command_goes_on(table: Table, made: FakeClou
     for last in _creating(table):
         stopped = FakeCloud(tmp_path / "another.json")
         with pytest.raises(KeyboardInterrupt):
-            _apply(table, _in(stopped, lambda argv, last=last: argv == last))  # type: ignore[misc]
+            _apply(table, _in(stopped, last.__eq__))
         _apply(table, _in(stopped))
         assert stopped.things == whole["things"]
         assert stopped.state["members"] == whole["members"]
@@ -119,7 +123,11 @@ def test_an_answer_that_is_no_answer_is_never_taken_for_absent(
 ) -> None:
     made.state["errors"][described] = message
     before = copy.deepcopy(made.state)
-    for act in (lambda: _apply(table, _in(made)), lambda: _destroy(table, made, _in(made))):
+    acts: list[Callable[[], object]] = [
+        lambda: _apply(table, _in(made)),
+        lambda: _destroy(table, made, _in(made)),
+    ]
+    for act in acts:
         with pytest.raises(CommandError, match=re.escape(reason)) as error:
             act()
         assert "\n" not in str(error.value)
@@ -234,7 +242,7 @@ def test_destroying_that_was_stopped_after_any_command_goes_on(table: Table, mad
     for last in _deleting(to_delete(list(look_at_all(table, _in(made))), with_data=True)):
         made.state = copy.deepcopy(whole)
         with pytest.raises(KeyboardInterrupt):
-            _destroy(table, made, _in(made, lambda argv, last=last: argv == last), with_data=True)  # type: ignore[misc]
+            _destroy(table, made, _in(made, last.__eq__), with_data=True)
         _destroy(table, made, _in(made), with_data=True)
         assert made.things.keys() == {"services", "my-project"}
         assert len(made.state["deleted"]) == len({*made.state["deleted"]})
