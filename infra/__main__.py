@@ -3,6 +3,7 @@
 import shlex
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -46,17 +47,17 @@ def plan(path: Path, offline: bool) -> None:
     table = resources(settings)
     if offline:
         for resource in table:
-            _show(resource, "")
+            click.echo(f"# {resource.name}: {resource.what}")
             _show_commands(resource)
         return
     check_programs()
     missing = 0
     with commands() as run:
         for found in look_at_all(table, run):
-            _show(found.resource, found.state.value)
+            click.echo(f"{found.resource.name:{_WIDTH}}{found.state.value:12}{found.resource.what}")
             if found.state is not State.PRESENT:
                 missing += 1
-                _show_commands(found.resource)
+                _show_commands(found.resource, "    ")
     click.echo(f"{missing} of {len(table)} are to be made" if missing else "nothing is to be made")
 
 
@@ -88,7 +89,7 @@ def destroy(path: Path, delete_data: bool, yes: bool) -> None:
         check_deletable(found)
         doomed = to_delete(found, delete_data)
         for each in reversed(found):
-            click.echo(_fate(each, each.resource in doomed))
+            click.echo(_fate(each, doomed))
         if not doomed:
             click.echo("nothing is to be deleted")
             return
@@ -110,26 +111,24 @@ def main() -> None:
         _stop("interrupted; the same command goes on from here", _INTERRUPTED)
 
 
-def _show(resource: Resource, state: str) -> None:
-    click.echo(f"{resource.name:{_WIDTH}}{state:12}{resource.what}" if state else f"# {resource.name}: {resource.what}")
-
-
-def _show_commands(resource: Resource) -> None:
+def _show_commands(resource: Resource, indent: str = "") -> None:
     for argv in (*resource.create, *([resource.enter] if resource.enter else [])):
-        click.echo(shlex.join(argv))
+        click.echo(indent + shlex.join(argv))
 
 
-def _fate(found: Found, is_doomed: bool) -> str:
+def _fate(found: Found, doomed: Sequence[Resource]) -> str:
     """Return a line with what destroying does to a resource, and what that loses."""
     resource, state = found.resource, found.state
     if state in (State.ABSENT, State.UNKNOWN):
         fate, why = state.value, ""
-    elif is_doomed:
+    elif resource in doomed:
         fate, why = "deletes", f"loses {resource.loses}" if resource.loses else ""
     elif resource.kept:
         fate, why = "keeps", resource.kept
-    else:
+    elif resource.inside in {each.name for each in doomed}:
         fate, why = "goes along", f"with the {resource.inside}"
+    else:
+        fate, why = "keeps", f"with the {resource.inside}"
     return f"{resource.name:{_WIDTH}}{fate:12}{why}".rstrip()
 
 

@@ -1,9 +1,9 @@
 """Makes what is absent, and deletes what is there, one resource after the other; what was stopped goes on."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, retry_if_result, stop_after_attempt, wait_fixed
 
 from infra.commands import CommandError, NotYetError, Run, failure, is_not_found
 from infra.resource import Argv, Resource
@@ -13,6 +13,8 @@ from trainer.errors import ConfigError
 # Google says that what was made is known everywhere after two minutes, at most seven:
 # https://cloud.google.com/iam/docs/access-change-propagation
 _TRIES, _PAUSE_SECONDS = 42, 10
+# Half an hour: a cluster takes Google ten minutes.
+_LOOKS = 180
 
 Say = Callable[[str], None]
 Sleep = Callable[[float], None]
@@ -47,7 +49,7 @@ def create_absent(table: Sequence[Resource], run: Run, say: Say, sleep: Sleep) -
     """
     seen: dict[str, Seen] = {}
     for resource in table:
-        found = look(resource, seen, run)
+        found = _settled(resource, seen, run, say, sleep)
         if found.state is State.PRESENT:
             say(f"present   {resource.name}")
         else:
@@ -94,6 +96,35 @@ def delete(resources: Sequence[Resource], run: Run, say: Say) -> None:
             answer = run(argv)
             if not answer.succeeded and not is_not_found(answer):
                 raise failure(resource.name, argv, answer)
+
+
+def _settled(resource: Resource, seen: Mapping[str, Seen], run: Run, say: Say, sleep: Sleep) -> Seen:
+    """Return what is seen of a resource once Google has ended what it does to it.
+
+    Its making may have been stopped here; it goes on there.
+    """
+    found = look(resource, seen, run)
+    if found.state is not State.CHANGING:
+        return found
+    say(f"waiting   {resource.name}: Google is making or deleting it")
+    again = Retrying(
+        retry=retry_if_result(_is_changing),
+        wait=wait_fixed(_PAUSE_SECONDS),
+        stop=stop_after_attempt(_LOOKS),
+        sleep=sleep,
+        retry_error_callback=_last_result,
+    )
+    return again(look, resource, seen, run)
+
+
+def _is_changing(found: Seen) -> bool:
+    return found.state is State.CHANGING
+
+
+def _last_result(state: RetryCallState) -> Seen:
+    assert state.outcome
+    found: Seen = state.outcome.result()
+    return found
 
 
 def _check_creatable(resource: Resource, state: State) -> None:

@@ -89,6 +89,7 @@ def test_from_an_empty_project_to_one_that_trains_and_back(
     code, output, _ = typed("destroy", "--yes")
     assert code == 0
     assert "bucket                      keeps       it holds what runs have written; --delete-data" in output
+    assert "bucket lifecycle            keeps       with the bucket" in output
     assert "namespace                   deletes     loses the disks of Kubeflow's database" in output
     assert "pipelines                   goes along  with the cluster" in output
     assert FakeCloud(cloud).things.keys() == {"services", "my-project", "gs://my-project-qcnn"}
@@ -97,6 +98,7 @@ def test_from_an_empty_project_to_one_that_trains_and_back(
     code, output, _ = typed("destroy", "--yes", "--delete-data")
     assert code == 0
     assert "loses everything that runs have written to gs://my-project-qcnn" in output
+    assert "bucket lifecycle            goes along  with the bucket" in output
     assert FakeCloud(cloud).things.keys() == {"services", "my-project"}
 
 

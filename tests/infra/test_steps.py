@@ -180,10 +180,30 @@ def test_a_project_must_exist(table: Table, cloud: FakeCloud) -> None:
 @pytest.mark.parametrize("status", ["PROVISIONING", "STOPPING"])
 def test_what_google_is_changing_is_left_alone(status: str, table: Table, made: FakeCloud) -> None:
     run = _with_status(made, status)
+    pauses: list[float] = []
     with pytest.raises(CommandError, match=r"^cluster: .*wait for the end"):
-        create_absent(table, run, lambda _: None, _no_sleep)
+        create_absent(table, run, lambda _: None, pauses.append)
+    assert sum(pauses) == pytest.approx(1790)
     with pytest.raises(CommandError, match=r"^cluster: .*wait for the end"):
         check_deletable(list(look_at_all(table, run)))
+
+
+@pytest.mark.parametrize("status", ["PROVISIONING", "STOPPING"])
+def test_what_google_was_still_changing_is_waited_for(status: str, table: Table, made: FakeCloud) -> None:
+    changing, ended = _with_status(made, status), _in(made)
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3 and status == "STOPPING":
+            made.answer(["gcloud", "container", "clusters", "delete", "qcnn"])
+
+    said: list[str] = []
+    create_absent(table, lambda argv: (ended if len(pauses) >= 3 else changing)(argv), said.append, sleep)
+    assert pauses == [10, 10, 10]
+    assert "waiting   cluster: Google is making or deleting it" in said
+    assert any(line.startswith("creating  cluster") for line in said) == (status == "STOPPING")
+    assert set(_states(table, made).values()) == {State.PRESENT}
 
 
 def test_a_cluster_that_google_gave_up_can_only_be_deleted(table: Table, made: FakeCloud) -> None:
@@ -272,7 +292,7 @@ def test_what_is_gone_by_the_time_it_is_deleted_is_passed_over(table: Table, mad
     assert "cluster qcnn" not in made.things
 
 
-def test_what_is_half_there_is_completed_and_deleted(table: Table, made: FakeCloud) -> None:
+def test_what_is_half_there_is_completed(table: Table, made: FakeCloud) -> None:
     made.things["objects"].pop("deployment.apps/ml-pipeline")
     assert _states(table, made)["pipelines"] is State.INCOMPLETE
     assert "creating  pipelines: Kubeflow Pipelines 2.17.0, for one user" in _apply(table, _in(made))
