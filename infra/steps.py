@@ -56,7 +56,7 @@ def create_absent(table: Sequence[Resource], run: Run, say: Say, sleep: Sleep) -
             _check_creatable(resource, found.state)
             say(f"creating  {resource.name}: {resource.what}")
             for argv in resource.create:
-                _run_patiently(resource, argv, run, sleep)
+                _patiently(sleep)(_run, resource, argv, run)
             found = Seen(State.PRESENT, frozenset(resource.words))
             enter(resource, run)
         seen[resource.name] = found
@@ -103,7 +103,8 @@ def _settled(resource: Resource, seen: Mapping[str, Seen], run: Run, say: Say, s
 
     Its making may have been stopped here; it goes on there.
     """
-    found = look(resource, seen, run)
+    # A service that was enabled a moment ago still says that it is not; the project itself is asked before any is.
+    found = _patiently(sleep)(look, resource, seen, run) if resource.api else look(resource, seen, run)
     if found.state is not State.CHANGING:
         return found
     say(f"waiting   {resource.name}: Google is making or deleting it")
@@ -145,16 +146,18 @@ def _changing(resource: Resource) -> CommandError:
     )
 
 
-def _run_patiently(resource: Resource, argv: Argv, run: Run, sleep: Sleep) -> None:
-    """Run a command, again for a while where what it needs is not known everywhere yet."""
-    for attempt in Retrying(
+def _run(resource: Resource, argv: Argv, run: Run) -> None:
+    answer = run(argv)
+    if not answer.succeeded:
+        raise failure(resource.name, argv, answer)
+
+
+def _patiently(sleep: Sleep) -> Retrying:
+    """Return what calls again, for a while, where what is needed is not known everywhere yet."""
+    return Retrying(
         retry=retry_if_exception_type(NotYetError),
         wait=wait_fixed(_PAUSE_SECONDS),
         stop=stop_after_attempt(_TRIES),
         sleep=sleep,
         reraise=True,
-    ):
-        with attempt:
-            answer = run(argv)
-            if not answer.succeeded:
-                raise failure(resource.name, argv, answer)
+    )

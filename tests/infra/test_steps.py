@@ -148,8 +148,9 @@ def test_a_command_that_fails_ends_all_and_nothing_after_it_is_made(table: Table
     assert {states[name] for name in order[order.index("cluster") :]} == {State.ABSENT}
 
 
-def test_what_is_not_known_everywhere_yet_is_asked_for_again(table: Table, cloud: FakeCloud) -> None:
-    cloud.state["errors"]["repositories create"] = _DISABLED
+@pytest.mark.parametrize("verb", ["create", "describe"])
+def test_what_is_not_known_everywhere_yet_is_asked_for_again(verb: str, table: Table, cloud: FakeCloud) -> None:
+    cloud.state["errors"][f"repositories {verb}"] = _DISABLED
     pauses: list[float] = []
 
     def sleep(seconds: float) -> None:
