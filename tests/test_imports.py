@@ -48,9 +48,18 @@ def test_imports_never_point_upwards(layer: str) -> None:
         assert layer != "trainer" or not any(name.startswith("google.cloud.aiplatform") for name in imported), path
 
 
+def test_what_makes_a_cloud_ready_stands_apart() -> None:
+    for path, imported in _modules("infra"):
+        of_ours = {name for name in imported if name.split(".")[0] in LAYERS}
+        assert all(name.startswith("trainer.errors.") for name in of_ours), path
+    for layer in LAYERS:
+        for path, imported in _modules(layer):
+            assert not {name for name in imported if name.split(".")[0] == "infra"}, path
+
+
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Imports inside functions count, too: modules in a circle cannot be understood one at a time."""
-    modules = {_dotted(path): imported for layer in LAYERS for path, imported in _modules(layer)}
+    modules = {_dotted(path): imported for layer in (*LAYERS, "infra") for path, imported in _modules(layer)}
     known = {
         name: {used if used in modules else used.rpartition(".")[0] for used in imported} - {name}
         for name, imported in modules.items()
@@ -93,5 +102,7 @@ def test_one_way_to_start_a_training_knows_nothing_of_another(kind: str) -> None
 
 
 def test_a_folder_holds_no_more_than_fifteen_modules() -> None:
-    modules = Counter(path.parent for layer in LAYERS for path, _ in _modules(layer) if path.name != "__init__.py")
+    modules = Counter(
+        path.parent for layer in (*LAYERS, "infra") for path, _ in _modules(layer) if path.name != "__init__.py"
+    )
     assert {folder for folder, count in modules.items() if count > 15} == set()

@@ -15,6 +15,7 @@ import pytest
 
 import cli.local.run
 import cli.local.study
+import infra.__main__
 from cli.main import main
 from tests.docs.documents import NOT_RUN, ROOT, Command, commands
 from trainer.planning.kept_machine import keep
@@ -22,7 +23,8 @@ from trainer.planning.machine import NOMINAL_MACHINE
 
 EVERY = list(commands())
 # Of a block that is not run, what a test can still understand.
-_OURS = (".venv/bin/qcnn ", "make ")
+_INFRA = ".venv/bin/python -m infra "
+_OURS = (".venv/bin/qcnn ", "make ", _INFRA)
 
 
 class StartedError(Exception):
@@ -56,9 +58,10 @@ def _words(line: str) -> list[str]:
 
 def _type(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     """Type a command of ours; return its exit code."""
-    monkeypatch.setattr(sys, "argv", [Path(words[0]).name, *words[1:]])
+    is_infra = words[:3] == _INFRA.split()
+    monkeypatch.setattr(sys, "argv", words[2:] if is_infra else [Path(words[0]).name, *words[1:]])
     try:
-        main()
+        infra.__main__.main() if is_infra else main()
     except SystemExit as error:
         return int(error.code or 0)
     return 0
@@ -89,8 +92,8 @@ def test_a_command_runs_as_it_stands(
             with pytest.raises(StartedError) as started:
                 _type([".venv/bin/qcnn", kind, *arguments], monkeypatch)
             assert started.value.args[0]
-        case [".venv/bin/qcnn", *arguments]:
-            assert _type([".venv/bin/qcnn", *arguments], monkeypatch) == 0, capsys.readouterr().err
+        case [".venv/bin/qcnn", *_] | [".venv/bin/python", "-m", "infra", *_] as words:
+            assert _type(words, monkeypatch) == 0, capsys.readouterr().err
             assert capsys.readouterr().out
         case _:
             pytest.fail(f"no test knows how to run this: say {NOT_RUN!r} in its block. Given: {command.line}")
@@ -106,7 +109,7 @@ def test_a_command_that_is_not_run_here_has_options_that_exist(
         return
     # Options are read before any of them acts: an unknown one is refused even beside --help.
     assert _type([*words, "--help"], monkeypatch) == 0, capsys.readouterr().err
-    assert capsys.readouterr().out.startswith("Usage: qcnn ")
+    assert capsys.readouterr().out.startswith(("Usage: qcnn ", "Usage: python -m infra "))
 
 
 def test_a_command_with_an_option_that_does_not_exist_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:

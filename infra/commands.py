@@ -1,0 +1,103 @@
+"""Runs gcloud and kubectl, and tells what their answers mean."""
+
+import dataclasses
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from infra.resource import Argv
+from trainer.errors import ConfigError, QcnnError, one_line
+
+# kubectl asks the plugin for credentials, and has git read the manifests of the two parts of Kubeflow.
+PROGRAMS = ("gcloud", "kubectl", "gke-gcloud-auth-plugin", "git")
+# Files that commands name lie below it.
+_ROOT = Path(__file__).parents[1]
+
+# What gcloud 528 says of a thing that is not there: Google's own status, and those of its clients for GKE and for Cloud
+# Storage. kubectl is asked with --ignore-not-found, so that all its errors are errors.
+_NOT_FOUND = re.compile(
+    r"^ERROR: \(gcloud\.[a-z.-]+\) (NOT_FOUND: |ResponseError: code=404, |gs://\S+ not found: 404\.)", re.MULTILINE
+)
+# A cluster of this name stands in another zone: the settings are wrong, and nothing is known to be gone.
+_ELSEWHERE = "Did you mean"
+# What was made a moment ago is not known everywhere yet.
+_NOT_YET = re.compile(
+    r"Service account \S+ does not exist|Identity Pool does not exist|SERVICE_DISABLED|has not been used in project"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What a command has printed, and whether it has succeeded."""
+
+    succeeded: bool
+    output: str
+    errors: str
+
+
+Run = Callable[[Argv], Answer]
+
+
+class CommandError(QcnnError):
+    """A command failed; the message is one line with what it concerned and its own reason."""
+
+
+class NotYetError(CommandError):
+    """A command failed because what it needs was made a moment ago; it may succeed soon."""
+
+
+def is_not_found(answer: Answer) -> bool:
+    """Return whether a command failed because what it asks about does not exist, and for no other reason."""
+    return not answer.succeeded and bool(_NOT_FOUND.search(answer.errors)) and _ELSEWHERE not in answer.errors
+
+
+def failure(concerned: str, argv: Argv, answer: Answer) -> CommandError:
+    """Return the error that an answer is: one line with the reason that the program gives."""
+    kind = NotYetError if _NOT_YET.search(answer.errors) else CommandError
+    return kind(f"{concerned}: {argv[0]} failed ({one_line(_reason(answer))}). Given: {' '.join(argv)}")
+
+
+def check_programs(programs: Sequence[str] = PROGRAMS) -> None:
+    """Refuse to begin without the programs that are run.
+
+    Raises:
+        ConfigError: one is not on PATH.
+    """
+    if missing := [program for program in programs if not shutil.which(program)]:
+        raise ConfigError(f"PATH: must hold {', '.join(programs)}; not found: {', '.join(missing)}. Given: {_path()}")
+
+
+@contextmanager
+def commands() -> Iterator[Run]:
+    """Give what runs commands, with a kubeconfig of its own, so that nobody's own is read or changed."""
+    with TemporaryDirectory() as folder:
+        environment = {
+            **os.environ,
+            "KUBECONFIG": str(Path(folder, "kubeconfig")),
+            # What gcloud would ask is answered by its default; whether to delete has been asked before.
+            "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
+        }
+
+        def run(argv: Argv) -> Answer:
+            done = subprocess.run(
+                argv, cwd=_ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            )
+            return Answer(done.returncode == 0, done.stdout, done.stderr)
+
+        yield run
+
+
+def _reason(answer: Answer) -> str:
+    """Return the line of what a program has printed that says why it failed."""
+    lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
+    marked = [line for line in lines if line.lower().startswith("error")]
+    return (marked or lines[-1:] or ["it says nothing"])[0]
+
+
+def _path() -> str:
+    return os.environ.get("PATH", "")

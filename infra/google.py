@@ -1,0 +1,277 @@
+"""What is made by gcloud: services, images, bucket, accounts with their roles, cluster."""
+
+import dataclasses
+
+from infra.resource import Argv, Resource
+from infra.settings import Settings
+
+PROJECT, APIS, REPOSITORY, BUCKET, CLUSTER = "project", "apis", "image repository", "bucket", "cluster"
+WORKER, LAUNCHER, NODES = "worker account", "launcher account", "node account"
+
+_CONTAINER, _ARTIFACTS = "container.googleapis.com", "artifactregistry.googleapis.com"
+_STORAGE, _IAM = "storage.googleapis.com", "iam.googleapis.com"
+_PROJECTS = "cloudresourcemanager.googleapis.com"
+_ENABLED = (
+    *(_PROJECTS, _CONTAINER, _ARTIFACTS, _STORAGE, _IAM),
+    "aiplatform.googleapis.com",
+    "compute.googleapis.com",
+    # Workload identity: pods ask it for the credentials of their account.
+    "iamcredentials.googleapis.com",
+    "logging.googleapis.com",
+)
+# One line a member of a policy: ROLE=MEMBER.
+_MEMBERS = ("--flatten=bindings[].members", '--format=value[separator="="](bindings.role,bindings.members)')
+# A file of the checkout, at whose root commands are run.
+_LIFECYCLE = "infra/lifecycle.json"
+_LIFECYCLE_ACTIONS = "--format=value(lifecycle_config.rule[].action.type)"
+_TRAINING_POOL = "training"
+# gcloud takes both or none.
+_SHIELDED = ("--shielded-secure-boot", "--shielded-integrity-monitoring")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Policy:
+    """Who may do what with one thing: gcloud's group for it, the thing, its service, and the resource that it is."""
+
+    group: tuple[str, ...]
+    of: str
+    api: str
+    inside: str = ""
+    flags: tuple[str, ...] = ()
+
+
+def project_and_services(settings: Settings) -> list[Resource]:
+    """Return the project, which must exist, and what is turned on in it."""
+    return [
+        Resource(
+            name=PROJECT,
+            what="the project, with a billing account",
+            describe=_gcloud(settings, "projects", "describe", settings.project, "--format=value(projectId)"),
+            words=(settings.project,),
+            kept="it is not made here",
+        ),
+        Resource(
+            name=APIS,
+            what="Google's services that the rest needs",
+            describe=_gcloud(settings, "services", "list", "--enabled", "--format=value(config.name)"),
+            words=_ENABLED,
+            create=(_gcloud(settings, "services", "enable", *_ENABLED),),
+            kept="they cost nothing, and others in the project may use them",
+        ),
+    ]
+
+
+def storage(settings: Settings) -> list[Resource]:
+    """Return the repository of images, and the bucket."""
+    repository, bucket = settings.repository_name, _url(settings)
+    location = f"--location={settings.bucket_region}"
+    repositories = ("artifacts", "repositories")
+    return [
+        Resource(
+            name=REPOSITORY,
+            what=f"a Docker repository of Artifact Registry for the image: {image_prefix(settings)}",
+            describe=_gcloud(settings, *repositories, "describe", repository, location, "--format=value(format)"),
+            words=("DOCKER",),
+            create=(_gcloud(settings, *repositories, "create", repository, location, "--repository-format=docker"),),
+            delete=(_gcloud(settings, *repositories, "delete", repository, location),),
+            loses="all images in it; a run that names one by its digest cannot be repeated",
+            api=_ARTIFACTS,
+        ),
+        Resource(
+            name=BUCKET,
+            what=f"the bucket {bucket}, never public, rights for the whole of it alone",
+            describe=_gcloud(settings, "storage", "buckets", "describe", bucket, "--format=value(name)"),
+            words=(settings.bucket_name,),
+            create=(
+                _gcloud(
+                    *(settings, "storage", "buckets", "create", bucket, location),
+                    *("--uniform-bucket-level-access", "--public-access-prevention"),
+                    f"--soft-delete-duration={settings.soft_delete_days}d",
+                ),
+            ),
+            delete=(_gcloud(settings, "storage", "rm", "--recursive", bucket),),
+            loses=f"everything that runs have written to {bucket}",
+            api=_STORAGE,
+            kept="it holds what runs have written; --delete-data deletes it",
+            is_data=True,
+        ),
+        Resource(
+            name="bucket lifecycle",
+            what="uploads that were never ended, and old versions if somebody keeps any, go after seven days",
+            describe=_gcloud(
+                settings,
+                "storage",
+                "buckets",
+                "describe",
+                bucket,
+                "--format=value(lifecycle_config.rule[].action.type)",
+            ),
+            words=("AbortIncompleteMultipartUpload;Delete",),
+            create=(_gcloud(settings, "storage", "buckets", "update", bucket, f"--lifecycle-file={_LIFECYCLE}"),),
+            inside=BUCKET,
+            api=_STORAGE,
+        ),
+    ]
+
+
+def accounts(settings: Settings) -> list[Resource]:
+    """Return the service accounts, and the roles that each has, on no more than it needs."""
+    worker, launcher, nodes = settings.service_account_name, settings.launcher_account_name, settings.node_account_name
+    project = _Policy(("projects",), settings.project, _PROJECTS)
+    location = (f"--location={settings.bucket_region}",)
+    images = _Policy(("artifacts", "repositories"), settings.repository_name, _ARTIFACTS, REPOSITORY, location)
+    bucket = _Policy(("storage", "buckets"), _url(settings), _STORAGE, BUCKET)
+    return [
+        _account(settings, NODES, nodes, "whom the machines of the cluster are"),
+        _account(settings, WORKER, worker, "whom the processes of a training are, and Kubeflow's steps"),
+        _account(settings, LAUNCHER, launcher, "whom the steps of a pipeline on Vertex AI are"),
+        *(
+            _role(settings, name, what, f"serviceAccount:{email(settings, account)}", f"roles/{role}", policy)
+            for name, what, account, role, policy in (
+                (
+                    *("role of machines", "machines write logs and metrics"),
+                    *(nodes, "container.defaultNodeServiceAccount", project),
+                ),
+                (
+                    *("images for machines", "machines pull images, of this repository alone"),
+                    *(nodes, "artifactregistry.reader", images),
+                ),
+                (
+                    *("bucket for workers", "workers read and write objects, of this bucket alone"),
+                    *(worker, "storage.objectUser", bucket),
+                ),
+                (
+                    *("bucket for launchers", "steps on Vertex AI read and write objects, of this bucket alone"),
+                    *(launcher, "storage.objectUser", bucket),
+                ),
+                (
+                    *("Vertex AI for launchers", "steps on Vertex AI start custom jobs"),
+                    *(launcher, "aiplatform.user", project),
+                ),
+                (
+                    *("logs for launchers", "steps on Vertex AI show the lines of their workers"),
+                    *(launcher, "logging.viewer", project),
+                ),
+                (
+                    *("workers for launchers", "steps on Vertex AI start jobs that run as the worker account"),
+                    *(launcher, "iam.serviceAccountUser", _of_worker(settings)),
+                ),
+            )
+        ),
+    ]
+
+
+def cluster(settings: Settings) -> list[Resource]:
+    """Return the cluster, and the pool of machines that train."""
+    clusters, pools = ("container", "clusters"), ("container", "node-pools")
+    location, of_cluster = f"--location={settings.zone}", f"--cluster={settings.cluster_name}"
+    node = (f"--service-account={email(settings, settings.node_account_name)}", *_SHIELDED)
+    status = "--format=value(name,status)"
+    return [
+        Resource(
+            name=CLUSTER,
+            what=f"the cluster {settings.cluster_name} with one {settings.system_machine_type}, which enforces network "
+            "policies and gives pods accounts of their own",
+            describe=_gcloud(settings, *clusters, "describe", settings.cluster_name, location, status),
+            words=(settings.cluster_name,),
+            create=(
+                _gcloud(
+                    *(settings, *clusters, "create", settings.cluster_name, location, "--release-channel=regular"),
+                    *("--enable-ip-alias", "--enable-dataplane-v2", f"--workload-pool={_pool(settings)}"),
+                    *("--num-nodes=1", f"--machine-type={settings.system_machine_type}", *node),
+                ),
+            ),
+            delete=(_gcloud(settings, *clusters, "delete", settings.cluster_name, location),),
+            loses="everything in it: Kubeflow's runs, their metadata, and artifacts that are not in a bucket",
+            api=_CONTAINER,
+            enter=_gcloud(settings, *clusters, "get-credentials", settings.cluster_name, location),
+        ),
+        Resource(
+            name="training machines",
+            what=f"0 to {settings.num_nodes} Spot machines {settings.machine_type}, as many as trainings ask for",
+            describe=_gcloud(settings, *pools, "describe", _TRAINING_POOL, of_cluster, location, status),
+            words=(_TRAINING_POOL,),
+            create=(
+                _gcloud(
+                    *(settings, *pools, "create", _TRAINING_POOL, of_cluster, location, "--spot"),
+                    *("--enable-autoscaling", "--num-nodes=0", "--min-nodes=0", f"--max-nodes={settings.num_nodes}"),
+                    # Only what says `spot: true` goes there: GKE puts no such taint on machines by itself.
+                    "--node-taints=cloud.google.com/gke-spot=true:NoSchedule",
+                    *(f"--machine-type={settings.machine_type}", "--workload-metadata=GKE_METADATA", *node),
+                ),
+            ),
+            inside=CLUSTER,
+            api=_CONTAINER,
+        ),
+    ]
+
+
+def identity(settings: Settings, account: str, namespace: str) -> Resource:
+    """Return the right of a service account of the cluster to be the worker account."""
+    return _role(
+        settings,
+        f"identity of {account}",
+        f"pods of the cluster that run as {account} are the worker account",
+        f"serviceAccount:{_pool(settings)}[{namespace}/{account}]",
+        "roles/iam.workloadIdentityUser",
+        _of_worker(settings),
+    )
+
+
+def email(settings: Settings, account: str) -> str:
+    """Return the email address of a service account."""
+    return f"{account}@{settings.project}.iam.gserviceaccount.com"
+
+
+def image_prefix(settings: Settings) -> str:
+    """Return what names of images in the repository begin with."""
+    return f"{settings.bucket_region}-docker.pkg.dev/{settings.project}/{settings.repository_name}"
+
+
+def _account(settings: Settings, name: str, account: str, what: str) -> Resource:
+    accounts_of_iam = ("iam", "service-accounts")
+    address = email(settings, account)
+    return Resource(
+        name=name,
+        what=f"{what}: {address}",
+        describe=_gcloud(settings, *accounts_of_iam, "describe", address, "--format=value(email)"),
+        words=(address,),
+        create=(_gcloud(settings, *accounts_of_iam, "create", account, f"--display-name=qcnn {name}"),),
+        delete=(_gcloud(settings, *accounts_of_iam, "delete", address),),
+        loses="roles that it was given elsewhere",
+        api=_IAM,
+    )
+
+
+def _of_worker(settings: Settings) -> _Policy:
+    return _Policy(("iam", "service-accounts"), email(settings, settings.service_account_name), _IAM, WORKER)
+
+
+def _role(settings: Settings, name: str, what: str, member: str, role: str, policy: _Policy) -> Resource:
+    """Return a role that a member has by a policy."""
+    # With a condition of none nothing is asked, also where the policy has others with one.
+    bound = (policy.of, *policy.flags, f"--member={member}", f"--role={role}", "--condition=None")
+    return Resource(
+        name=name,
+        what=f"{what} ({role})",
+        describe=_gcloud(settings, *policy.group, "get-iam-policy", policy.of, *policy.flags, *_MEMBERS),
+        words=(f"{role}={member}",),
+        create=(_gcloud(settings, *policy.group, "add-iam-policy-binding", *bound),),
+        # A project and a bucket may stay: they must not go on naming an account that is gone.
+        delete=(_gcloud(settings, *policy.group, "remove-iam-policy-binding", *bound),),
+        inside=policy.inside,
+        api=policy.api,
+    )
+
+
+def _url(settings: Settings) -> str:
+    return f"gs://{settings.bucket_name}"
+
+
+def _pool(settings: Settings) -> str:
+    """Return the pool of identities of a project, which its first cluster with workload identity makes."""
+    return f"{settings.project}.svc.id.goog"
+
+
+def _gcloud(settings: Settings, *words: str) -> Argv:
+    return ("gcloud", *words, f"--project={settings.project}")

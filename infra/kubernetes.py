@@ -1,0 +1,129 @@
+"""What is made inside the cluster by kubectl: the training operator, Kubeflow Pipelines, and what trainings may do."""
+
+from infra.google import CLUSTER, email
+from infra.resource import Argv, Resource
+from infra.settings import Settings
+
+# The manifests of both parts of Kubeflow name it, and a backend for one user runs its steps there.
+NAMESPACE = "kubeflow"
+# Whom the pods of a training are, and those of a pipeline's steps.
+IDENTITIES = ("qcnn-worker", "pipeline-runner")
+
+OPERATOR_VERSION = "v1.9.4"
+PIPELINES_VERSION = "2.17.0"
+# kustomize gives git 27 seconds otherwise.
+_REFERENCE = "?ref={}&timeout=300s"
+_OPERATOR = "github.com/kubeflow/training-operator/manifests/overlays/standalone" + _REFERENCE.format(OPERATOR_VERSION)
+_PIPELINES = "github.com/kubeflow/pipelines/manifests/kustomize/{}" + _REFERENCE.format(PIPELINES_VERSION)
+_ACCOUNT = "iam.gke.io/gcp-service-account"
+_CRD = "customresourcedefinition.apiextensions.k8s.io"
+_RBAC = "rbac.authorization.k8s.io"
+_IN_NAMESPACE = (f"--namespace={NAMESPACE}",)
+_NAMES = ("--ignore-not-found", "--output=name")
+# Files of the checkout, at whose root commands are run.
+_RIGHTS = ("-f", "deploy/rbac.yaml", "-f", "deploy/kubeflow.yaml")
+_NETWORK = ("-f", "deploy/network.yaml")
+
+
+def in_cluster(settings: Settings) -> list[Resource]:
+    """Return what is in the cluster; all of it but the namespace, whose disks would stay, goes along with it."""
+    return [
+        Resource(
+            name="namespace",
+            what=f"the namespace {NAMESPACE}, in which everything runs",
+            describe=_existing(settings, f"namespace/{NAMESPACE}"),
+            words=(f"namespace/{NAMESPACE}",),
+            create=(_kubectl(settings, "create", "namespace", NAMESPACE),),
+            delete=(_kubectl(settings, "delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=15m"),),
+            loses="the disks of Kubeflow's database and of its own artifact store",
+            inside=CLUSTER,
+        ),
+        _manifests(
+            *(settings, "training operator", f"Kubeflow's training operator {OPERATOR_VERSION}, which runs TFJobs"),
+            (_kubectl(settings, "apply", "--server-side", "-k", _OPERATOR),),
+            (f"{_CRD}/tfjobs.kubeflow.org", "deployment.apps/training-operator"),
+            # Applied last.
+            ("validatingwebhookconfiguration.admissionregistration.k8s.io/validator.training-operator.kubeflow.org",),
+        ),
+        _manifests(
+            *(settings, "pipelines' types", f"the types of Kubeflow Pipelines {PIPELINES_VERSION} and of Argo"),
+            (
+                _kubectl(settings, "apply", "-k", _PIPELINES.format("cluster-scoped-resources")),
+                _kubectl(
+                    settings, "wait", "--for=condition=Established", "--timeout=60s", "crd/applications.app.k8s.io"
+                ),
+            ),
+            (f"{_CRD}/applications.app.k8s.io", f"{_CRD}/workflows.argoproj.io"),
+            ("configmap/kfp-cluster-scoped-params",),
+        ),
+        _manifests(
+            *(settings, "pipelines", f"Kubeflow Pipelines {PIPELINES_VERSION}, for one user"),
+            (_kubectl(settings, "apply", "-k", _PIPELINES.format("env/platform-agnostic")),),
+            ("serviceaccount/pipeline-runner", "deployment.apps/ml-pipeline", "deployment.apps/workflow-controller"),
+            ("networkpolicy.networking.k8s.io/seaweedfs",),
+        ),
+        Resource(
+            name="rights of trainings",
+            what="what steps and workers may do in the namespace: deploy/rbac.yaml, deploy/kubeflow.yaml",
+            describe=_kubectl(settings, "get", *_IN_NAMESPACE, *_NAMES, *_RIGHTS),
+            words=(
+                *(f"serviceaccount/qcnn-{who}" for who in ("launcher", "worker")),
+                *(f"role.{_RBAC}/qcnn-{who}" for who in ("launcher", "worker", "user")),
+                *(f"rolebinding.{_RBAC}/qcnn-{who}" for who in ("launcher", "worker", "launcher-steps")),
+            ),
+            create=(_kubectl(settings, "apply", *_IN_NAMESPACE, *_RIGHTS),),
+            inside=CLUSTER,
+        ),
+        Resource(
+            name="network of trainings",
+            what="only workers reach workers: deploy/network.yaml",
+            describe=_kubectl(settings, "get", *_IN_NAMESPACE, *_NAMES, *_NETWORK),
+            words=("networkpolicy.networking.k8s.io/qcnn-trainings",),
+            create=(_kubectl(settings, "apply", *_IN_NAMESPACE, *_NETWORK),),
+            inside=CLUSTER,
+        ),
+        *(_annotation(settings, account) for account in IDENTITIES),
+    ]
+
+
+def wait_until_ready(settings: Settings) -> Argv:
+    """Return the command that ends when everything that was installed answers."""
+    return _kubectl(
+        settings, "wait", "--for=condition=Available", "deployment", "--all", *_IN_NAMESPACE, "--timeout=20m"
+    )
+
+
+def _manifests(
+    settings: Settings, name: str, what: str, create: tuple[Argv, ...], first: tuple[str, ...], last: tuple[str, ...]
+) -> Resource:
+    """Return what a folder of manifests makes, seen by some of its objects: `last` is what is applied last."""
+    words = (*first, *last)
+    return Resource(
+        name=name, what=what, describe=_existing(settings, *words), words=words, create=create, inside=CLUSTER
+    )
+
+
+def _annotation(settings: Settings, account: str) -> Resource:
+    worker = email(settings, settings.service_account_name)
+    path = _ACCOUNT.replace(".", r"\.")
+    of_account = (*_IN_NAMESPACE, "serviceaccount", account)
+    return Resource(
+        name=f"account of {account}",
+        what=f"pods that run as {account} ask for the credentials of the worker account",
+        describe=_kubectl(
+            settings, "get", *of_account, "--ignore-not-found", f"--output=jsonpath={{.metadata.annotations.{path}}}"
+        ),
+        words=(worker,),
+        create=(_kubectl(settings, "annotate", *of_account, "--overwrite", f"{_ACCOUNT}={worker}"),),
+        inside=CLUSTER,
+    )
+
+
+def _existing(settings: Settings, *objects: str) -> Argv:
+    return _kubectl(settings, "get", *_IN_NAMESPACE, *_NAMES, *objects)
+
+
+def _kubectl(settings: Settings, *words: str) -> Argv:
+    """Return a command for this cluster and no other, whichever the user's own kubeconfig means."""
+    context = f"gke_{settings.project}_{settings.zone}_{settings.cluster_name}"
+    return ("kubectl", f"--context={context}", *words)

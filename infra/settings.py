@@ -1,0 +1,100 @@
+"""What is to be made in a cloud project: read from a file, and validated before any cloud is asked."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from ruamel.yaml import YAML
+
+from trainer.errors import ConfigError, given, one_line
+
+# https://cloud.google.com/resource-manager/docs/creating-managing-projects
+Project = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$")]
+# https://cloud.google.com/iam/docs/service-accounts-create
+Account = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$")]
+Cluster = Annotated[str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$")]
+# https://cloud.google.com/storage/docs/buckets#naming; a name with dots must be a domain of one's own.
+Bucket = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{1,61}[a-z0-9]$")]
+Repository = Annotated[str, StringConstraints(pattern=r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$")]
+Region = Annotated[str, StringConstraints(pattern=r"^[a-z]+-[a-z]+[0-9]+$")]
+Zone = Annotated[str, StringConstraints(pattern=r"^[a-z]+-[a-z]+[0-9]+-[a-z]$")]
+MachineType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)+$")]
+
+_ACCOUNT = "6 to 30 lower-case letters, digits and -, beginning with a letter, no - at the end"
+_MACHINE_TYPE = "the name of a machine type such as n2-standard-8"
+_ACCOUNTS = ("service_account_name", "launcher_account_name", "node_account_name")
+_SHORTEST_SOFT_DELETE = 7
+
+
+class Settings(BaseModel):
+    """The names, places and sizes of what is made; each field's description says what it accepts.
+
+    All must be given: the file infra/settings.yaml says what each is for.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    project: Project = Field(description=f"a project's id: {_ACCOUNT}")
+    cluster_name: Cluster = Field(description="1 to 40 lower-case letters, digits and -, beginning with a letter")
+    zone: Zone = Field(description="a zone such as us-central1-a")
+    bucket_name: Bucket = Field(description="3 to 63 lower-case letters, digits, - and _, without gs://")
+    bucket_region: Region = Field(description="a region such as us-central1")
+    num_nodes: int = Field(ge=1, le=1000, strict=True, description="an integer, 1 to 1000")
+    machine_type: MachineType = Field(description=_MACHINE_TYPE)
+    service_account_name: Account = Field(description=f"{_ACCOUNT}, without the part from @ on")
+    launcher_account_name: Account = Field(description=f"{_ACCOUNT}, without the part from @ on")
+    node_account_name: Account = Field(description=f"{_ACCOUNT}, without the part from @ on")
+    repository_name: Repository = Field(description="1 to 63 lower-case letters, digits and -, beginning with a letter")
+    system_machine_type: MachineType = Field(description=_MACHINE_TYPE)
+    soft_delete_days: int = Field(ge=0, le=90, strict=True, description="0, or an integer from 7 to 90")
+
+
+def read_settings(path: Path) -> Settings:
+    """Read and validate a file of settings.
+
+    Raises:
+        ConfigError: one line with what is wrong: the file, or the first setting, its value and what is allowed.
+    """
+    try:
+        content = YAML(typ="safe", pure=True).load(path.read_text())
+    except FileNotFoundError:
+        raise ConfigError(f"settings: no such file. Given: {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"settings: the file cannot be read ({one_line(error)}). Given: {path}") from None
+    except Exception as error:  # The parser's own, and any that a value with a tag of its own is made with.
+        raise ConfigError(f"settings: the file is not valid YAML ({one_line(error)}). Given: {path}") from None
+    if not isinstance(content, dict):
+        raise ConfigError(f"settings: the file must be a mapping of keys to values. Given: {path}")
+    return settings_of(content)
+
+
+def settings_of(values: dict[str, Any]) -> Settings:
+    """Validate settings.
+
+    Raises:
+        ConfigError: one line with the first that is wrong, its value and what is allowed.
+    """
+    try:
+        settings = Settings.model_validate(values)
+    except ValidationError as error:
+        raise _refused(error) from None
+    if 0 < settings.soft_delete_days < _SHORTEST_SOFT_DELETE:
+        allowed = Settings.model_fields["soft_delete_days"].description
+        raise ConfigError(f"settings.soft_delete_days: must be {allowed}. Given: {settings.soft_delete_days}")
+    accounts = [getattr(settings, name) for name in _ACCOUNTS]
+    if len({*accounts}) < len(accounts):
+        raise ConfigError(f"settings: {', '.join(_ACCOUNTS)} must be different names. Given: {', '.join(accounts)}")
+    return settings
+
+
+def _refused(error: ValidationError) -> ConfigError:
+    """Return one line with the first setting that is wrong."""
+    first = error.errors(include_url=False)[0]
+    field = str(first["loc"][0])
+    if first["type"] == "missing":
+        return ConfigError(f"settings.{field}: must be given. Given: none")
+    if first["type"] == "extra_forbidden":
+        keys = ", ".join(Settings.model_fields)
+        return ConfigError(f"settings.{field}: unknown key; the keys are {keys}. Given: {given(first['input'])}")
+    description = Settings.model_fields[field].description
+    return ConfigError(f"settings.{field}: must be {description}. Given: {given(first['input'])}")

@@ -1,0 +1,163 @@
+"""Makes what is absent, and deletes what is there, one resource after the other; what was stopped goes on."""
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from tenacity import RetryCallState, Retrying, retry_if_exception_type, retry_if_result, stop_after_attempt, wait_fixed
+
+from infra.commands import CommandError, NotYetError, Run, failure, is_not_found
+from infra.resource import Argv, Resource
+from infra.states import Seen, State, enter, look
+from trainer.errors import ConfigError
+
+# Google says that what was made is known everywhere after two minutes, at most seven:
+# https://cloud.google.com/iam/docs/access-change-propagation
+_TRIES, _PAUSE_SECONDS = 42, 10
+# Half an hour: a cluster takes Google ten minutes.
+_LOOKS = 180
+
+Say = Callable[[str], None]
+Sleep = Callable[[float], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """A resource, and its state."""
+
+    resource: Resource
+    state: State
+
+
+def look_at_all(table: Sequence[Resource], run: Run) -> Iterator[Found]:
+    """Yield every resource as it is now.
+
+    Raises:
+        CommandError: whether one is there cannot be told.
+    """
+    seen: dict[str, Seen] = {}
+    for resource in table:
+        seen[resource.name] = look(resource, seen, run)
+        yield Found(resource, seen[resource.name].state)
+
+
+def create_absent(table: Sequence[Resource], run: Run, say: Say, sleep: Sleep) -> None:
+    """Make every resource that is absent or incomplete, in the order of the table.
+
+    Raises:
+        CommandError: a command fails; nothing after it is made.
+        ConfigError: the project does not exist.
+    """
+    seen: dict[str, Seen] = {}
+    for resource in table:
+        found = _settled(resource, seen, run, say, sleep)
+        if found.state is State.PRESENT:
+            say(f"present   {resource.name}")
+        else:
+            _check_creatable(resource, found.state)
+            say(f"creating  {resource.name}: {resource.what}")
+            for argv in resource.create:
+                _patiently(sleep)(_run, resource, argv, run)
+            found = Seen(State.PRESENT, frozenset(resource.words))
+            enter(resource, run)
+        seen[resource.name] = found
+
+
+def to_delete(found: Sequence[Found], with_data: bool) -> list[Resource]:
+    """Return what is to be deleted by commands of its own, what was made last first."""
+    return [
+        each.resource
+        for each in reversed(found)
+        if each.state not in (State.ABSENT, State.UNKNOWN)
+        and each.resource.delete
+        and (with_data or not each.resource.is_data)
+    ]
+
+
+def check_deletable(found: Sequence[Found]) -> None:
+    """Refuse to delete while Google is making or deleting something.
+
+    Raises:
+        CommandError: it is.
+    """
+    for each in found:
+        if each.state is State.CHANGING:
+            raise _changing(each.resource)
+
+
+def delete(resources: Sequence[Resource], run: Run, say: Say) -> None:
+    """Delete resources in this order; what is gone by then is passed over.
+
+    Raises:
+        CommandError: a command fails; nothing after it is deleted.
+    """
+    for resource in resources:
+        say(f"deleting  {resource.name}")
+        for argv in resource.delete:
+            answer = run(argv)
+            if not answer.succeeded and not is_not_found(answer):
+                raise failure(resource.name, argv, answer)
+
+
+def _settled(resource: Resource, seen: Mapping[str, Seen], run: Run, say: Say, sleep: Sleep) -> Seen:
+    """Return what is seen of a resource once Google has ended what it does to it.
+
+    Its making may have been stopped here; it goes on there.
+    """
+    # A service that was enabled a moment ago still says that it is not; the project itself is asked before any is.
+    found = _patiently(sleep)(look, resource, seen, run) if resource.api else look(resource, seen, run)
+    if found.state is not State.CHANGING:
+        return found
+    say(f"waiting   {resource.name}: Google is making or deleting it")
+    again = Retrying(
+        retry=retry_if_result(_is_changing),
+        wait=wait_fixed(_PAUSE_SECONDS),
+        stop=stop_after_attempt(_LOOKS),
+        sleep=sleep,
+        retry_error_callback=_last_result,
+    )
+    return again(look, resource, seen, run)
+
+
+def _is_changing(found: Seen) -> bool:
+    return found.state is State.CHANGING
+
+
+def _last_result(state: RetryCallState) -> Seen:
+    assert state.outcome
+    found: Seen = state.outcome.result()
+    return found
+
+
+def _check_creatable(resource: Resource, state: State) -> None:
+    if state is State.CHANGING:
+        raise _changing(resource)
+    if state is State.FAILED:
+        raise CommandError(
+            f"{resource.name}: Google has given up making it; destroy, then apply again. Given: {state.value}"
+        )
+    if not resource.create:
+        raise ConfigError(f"{resource.name}: must exist ({resource.what}). Given: {', '.join(resource.words)}")
+
+
+def _changing(resource: Resource) -> CommandError:
+    return CommandError(
+        f"{resource.name}: Google is making or deleting it just now; wait for the end of that, and start again. "
+        f"Given: {State.CHANGING.value}"
+    )
+
+
+def _run(resource: Resource, argv: Argv, run: Run) -> None:
+    answer = run(argv)
+    if not answer.succeeded:
+        raise failure(resource.name, argv, answer)
+
+
+def _patiently(sleep: Sleep) -> Retrying:
+    """Return what calls again, for a while, where what is needed is not known everywhere yet."""
+    return Retrying(
+        retry=retry_if_exception_type(NotYetError),
+        wait=wait_fixed(_PAUSE_SECONDS),
+        stop=stop_after_attempt(_TRIES),
+        sleep=sleep,
+        reraise=True,
+    )

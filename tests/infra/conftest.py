@@ -1,0 +1,27 @@
+"""The settings of infra/settings.yaml, and a cloud that remembers what is made in it."""
+
+from pathlib import Path
+
+import pytest
+
+from infra.resource import Resource
+from infra.settings import Settings, read_settings
+from infra.table import resources
+from tests.infra.fake_cloud import FakeCloud
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return read_settings(ROOT / "infra" / "settings.yaml")
+
+
+@pytest.fixture
+def table(settings: Settings) -> tuple[Resource, ...]:
+    return resources(settings)
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> FakeCloud:
+    return FakeCloud(tmp_path / "cloud.json")

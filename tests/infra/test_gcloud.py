@@ -1,0 +1,295 @@
+"""What gcloud itself says of the commands, where it is installed: it parses them, and asks a server on this machine.
+
+Nothing leaves the machine. gcloud takes two seconds to start, so one process of it runs all commands of a test.
+"""
+
+import dataclasses
+import http.server
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.commands import Answer, is_not_found
+from infra.resource import Argv, Resource
+from infra.settings import Settings
+from infra.states import State, state_of
+from infra.table import resources
+from tests.infra.conftest import ROOT
+
+Table = tuple[Resource, ...]
+Gcloud = Callable[[Iterable[Argv]], list[Answer]]
+
+_PROGRAM = shutil.which("gcloud")
+_UNDERSTOOD = "You do not currently have an active account selected"
+_SERVICES = ("container", "iam", "artifactregistry", "cloudresourcemanager", "serviceusage", "storage")
+
+needs_gcloud = pytest.mark.skipif(_PROGRAM is None, reason="gcloud is not installed")
+needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+
+
+def _gcloud(variables: Mapping[str, str]) -> Gcloud:
+    assert _PROGRAM
+    root = Path(_PROGRAM).resolve().parents[1]
+    bundled = root / "platform" / "bundledpythonunix" / "bin" / "python3"
+    python = str(bundled) if bundled.is_file() else shutil.which("python3")
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+
+    def run(commands: Iterable[Argv]) -> list[Answer]:
+        done = subprocess.run(
+            [python or "python3", str(Path(__file__).with_name("in_gcloud.py")), str(root)],
+            input=json.dumps([argv[1:] for argv in commands]),
+            env={**kept, "CLOUDSDK_CORE_DISABLE_PROMPTS": "1", **variables},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return [Answer(*answer) for answer in json.loads(done.stdout)]
+
+    return run
+
+
+def _of_gcloud(table: Table) -> list[Argv]:
+    commands = (argv for r in table for argv in (r.describe, *r.create, *r.delete, r.enter) if argv)
+    return [argv for argv in dict.fromkeys(commands) if argv[0] == "gcloud"]
+
+
+@needs_gcloud
+def test_gcloud_understands_every_command_and_no_wrong_one(tmp_path: Path, settings: Settings, table: Table) -> None:
+    commands = _of_gcloud(table)
+    without_soft_delete = settings.model_copy(update={"soft_delete_days": 0})
+    commands += [argv for resource in resources(without_soft_delete) if resource.is_data for argv in resource.create]
+    (cluster,) = [argv for argv in commands if argv[1:4] == ("container", "clusters", "create")]
+    wrong = [
+        (*cluster, "--enable-dataplane-v3"),
+        (*cluster, "--num-nodes=some"),
+        (*cluster, "--release-channel=weekly"),
+        ("gcloud", "container", "clusters", "make", "qcnn"),
+    ]
+    run = _gcloud({"CLOUDSDK_CONFIG": str(tmp_path)})
+    answers = run([*commands, *wrong])
+    for argv, answer in zip(commands, answers[: -len(wrong)], strict=True):
+        assert _UNDERSTOOD in answer.errors, (argv, answer.errors)
+    assert not [answer for answer in answers[-len(wrong) :] if _UNDERSTOOD in answer.errors]
+
+
+@needs_kubectl
+def test_kubectl_understands_every_command(table: Table) -> None:
+    commands = [argv for r in table for argv in (r.describe, *r.create, *r.delete) if argv[0] == "kubectl"]
+    # One after the other, each would take a while to start.
+    started = [_kubectl(*argv[1:], "--help") for argv in (*commands, ("kubectl", "get", "--ignore-nothing"))]
+    codes = [process.wait() for process in started]
+    assert codes == [*(0 for _ in commands), 1]
+
+
+def _kubectl(*words: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(["kubectl", *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+class _Google(http.server.BaseHTTPRequestHandler):
+    """Answers by the table of its server: what a path ends in, and code and JSON, or several in turn."""
+
+    def do_GET(self) -> None:
+        sent = self.rfile.read(int(self.headers.get("content-length") or 0))
+        path = self.path.partition("?")[0]
+        self.server.requests.append((self.command, path, json.loads(sent or b"{}")))  # type: ignore[attr-defined]
+        answers: dict[str, Any] = self.server.answers  # type: ignore[attr-defined]
+        answer = next(answer for end, answer in answers.items() if path.endswith(end))
+        code, body = answer if isinstance(answer, tuple) else next(answer)
+        content = json.dumps(body).encode()
+        self.send_response(code)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def do_POST(self) -> None:
+        self.do_GET()
+
+    def do_PUT(self) -> None:
+        self.do_GET()
+
+    def do_PATCH(self) -> None:
+        self.do_GET()
+
+    def do_DELETE(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Google:
+    """A server in the place of Google's: makes a gcloud that it answers by a table, and keeps what is asked."""
+
+    with_answers: Callable[[dict[str, Any]], Gcloud]
+    requests: list[tuple[str, str, Any]]
+
+    def sent(self, method: str, end: str) -> list[Any]:
+        """Return what was sent to paths with this end."""
+        return [body for by, path, body in self.requests if (by, path.endswith(end)) == (method, True)]
+
+
+@pytest.fixture
+def google(tmp_path: Path) -> Iterator[Google]:
+    """Give gcloud a token, and a Google that answers by a table."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Google)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    (tmp_path / "token").write_text("token")
+    at = f"http://127.0.0.1:{server.server_port}/"
+
+    def with_answers(answers: dict[str, Any]) -> Gcloud:
+        server.answers = answers  # type: ignore[attr-defined]
+        places = {
+            f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{name.upper()}": at + ("storage/v1/" if name == "storage" else "")
+            for name in _SERVICES
+        }
+        token = str(tmp_path / "token")
+        return _gcloud(
+            {"CLOUDSDK_CONFIG": str(tmp_path / "gcloud"), "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": token, **places}
+        )
+
+    requests: list[tuple[str, str, Any]] = []
+    server.requests = requests  # type: ignore[attr-defined]
+    yield Google(with_answers, requests)
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def _error(code: int, status: str) -> tuple[int, Any]:
+    return code, {"error": {"code": code, "status": status, "message": "Requested entity NOT_FOUND, code=404."}}
+
+
+def _described(table: Table) -> list[Resource]:
+    return [resource for resource in table if resource.describe[0] == "gcloud"]
+
+
+@needs_gcloud
+def test_what_google_has_not_is_absent_unless_it_is_in_another_zone(
+    google: Google, settings: Settings, table: Table
+) -> None:
+    clusters = {"clusters": [{"name": "other", "zone": "us-central1-b", "location": "us-central1-b"}]}
+    ask = google.with_answers({"/clusters": (200, clusters), "": _error(404, "NOT_FOUND")})
+    others = resources(settings.model_copy(update={"cluster_name": "other"}))
+    (elsewhere,) = [resource for resource in others if resource.name == "cluster"]
+    rows = _described(table)
+    *answers, last = ask(resource.describe for resource in (*rows, elsewhere))
+    for resource, answer in zip(rows, answers, strict=True):
+        # Whoever asks about the project itself is told that it does not exist, which is never meant to be so.
+        of_project = resource.describe[1] in ("projects", "services")
+        assert not answer.succeeded
+        assert is_not_found(answer) is not of_project, answer.errors
+    assert "Did you mean [other] in [us-central1-b]?" in last.errors
+    assert not is_not_found(last)
+
+
+@needs_gcloud
+def test_what_google_refuses_is_not_absent(google: Google, table: Table) -> None:
+    rows = _described(table)
+    refusals = [_error(403, "PERMISSION_DENIED"), _error(401, "UNAUTHENTICATED"), _error(400, "INVALID_ARGUMENT")]
+    ask = google.with_answers({"": itertools.cycle(refusals)})
+    for answer in ask(resource.describe for resource in rows):
+        assert not answer.succeeded
+        assert not is_not_found(answer), answer.errors
+
+
+@needs_gcloud
+def test_what_google_has_is_present(google: Google, table: Table) -> None:
+    """The answers have the fields of Google's own discovery documents, as far as they are looked at."""
+    bound = [word.split("=") for resource in table for word in resource.words if word.startswith("roles/")]
+    policy = {"bindings": [{"role": role, "members": ["user:somebody@example.com", who]} for role, who in bound]}
+    rules = json.loads((ROOT / "infra" / "lifecycle.json").read_text())
+    (services,) = [resource.words for resource in table if resource.name == "apis"]
+    answers = {
+        ":getIamPolicy": (200, policy),
+        "/iam": (200, policy),
+        "/services": (200, {"services": [{"config": {"name": name}, "state": "ENABLED"} for name in services]}),
+        "/repositories/qcnn": (
+            200,
+            {"name": "projects/my-project/locations/us-central1/repositories/qcnn", "format": "DOCKER"},
+        ),
+        "/b/my-project-qcnn": (200, {"name": "my-project-qcnn", "lifecycle": rules}),
+        **{
+            f"/{name}@my-project.iam.gserviceaccount.com": (
+                200,
+                {"email": f"{name}@my-project.iam.gserviceaccount.com"},
+            )
+            for name in ("qcnn-nodes", "qcnn-worker", "qcnn-launcher")
+        },
+        "/nodePools/training": (200, {"name": "training", "status": "RUNNING"}),
+        "/clusters/qcnn": (200, {"name": "qcnn", "status": "RUNNING"}),
+        "/projects/my-project": (200, {"projectId": "my-project"}),
+    }
+    rows = _described(table)
+    for resource, answer in zip(
+        rows, google.with_answers(answers)(resource.describe for resource in rows), strict=True
+    ):
+        assert state_of(resource, answer).state is State.PRESENT, (resource.name, answer)
+
+
+@needs_gcloud
+def test_what_is_asked_of_google_is_what_was_meant(google: Google, settings: Settings, table: Table) -> None:
+    """gcloud refuses some combinations of flags only when it makes a request of them."""
+    ask = google.with_answers({"etIamPolicy": (200, {}), "/iam": (200, {}), "": _error(403, "PERMISSION_DENIED")})
+    commands = [argv for argv in _of_gcloud(table) if "create" in argv or "delete" in argv or "update" in argv]
+    commands += [argv for argv in _of_gcloud(table) if "enable" in argv or "add-iam-policy-binding" in argv]
+    for argv, answer in zip(commands, ask(commands), strict=True):
+        assert answer.succeeded == ("add-iam-policy-binding" in argv), answer.errors
+
+    worker, launcher, nodes = (
+        f"qcnn-{who}@my-project.iam.gserviceaccount.com" for who in ("worker", "launcher", "nodes")
+    )
+    (bucket,) = google.sent("POST", "/storage/v1/b")
+    assert bucket["iamConfiguration"] == {
+        "publicAccessPrevention": "enforced",
+        "uniformBucketLevelAccess": {"enabled": True},
+    }
+    assert bucket["softDeletePolicy"] == {"retentionDurationSeconds": str(7 * 24 * 3600)}
+    (lifecycle,) = google.sent("PATCH", "/b/my-project-qcnn")
+    assert lifecycle["lifecycle"] == json.loads((ROOT / "infra" / "lifecycle.json").read_text())
+
+    (made,) = google.sent("POST", "/clusters")
+    assert made["cluster"]["workloadIdentityConfig"] == {"workloadPool": "my-project.svc.id.goog"}
+    assert made["cluster"]["networkConfig"]["datapathProvider"] == "ADVANCED_DATAPATH"
+    (default,) = made["cluster"]["nodePools"]
+    (pool,) = [sent["nodePool"] for sent in google.sent("POST", "/nodePools")]
+    assert pool["autoscaling"] == {"enabled": True, "minNodeCount": 0, "maxNodeCount": settings.num_nodes}
+    assert pool["config"]["spot"] is True
+    assert pool["config"]["workloadMetadataConfig"] == {"mode": "GKE_METADATA"}
+    assert pool["config"]["machineType"] == settings.machine_type
+    assert {default["config"]["serviceAccount"], pool["config"]["serviceAccount"]} == {nodes}
+    assert default["initialNodeCount"] - pool["initialNodeCount"] == 1
+
+    def members(end: str, method: str = "POST") -> set[tuple[str, str]]:
+        policies = [sent.get("policy", sent) for sent in google.sent(method, end)]
+        return {(bound["role"], who) for policy in policies for bound in policy["bindings"] for who in bound["members"]}
+
+    assert members("/projects/my-project:setIamPolicy") == {
+        ("roles/container.defaultNodeServiceAccount", f"serviceAccount:{nodes}"),
+        ("roles/aiplatform.user", f"serviceAccount:{launcher}"),
+        ("roles/logging.viewer", f"serviceAccount:{launcher}"),
+    }
+    assert members("/repositories/qcnn:setIamPolicy") == {("roles/artifactregistry.reader", f"serviceAccount:{nodes}")}
+    assert members("/b/my-project-qcnn/iam", "PUT") == {
+        ("roles/storage.objectUser", f"serviceAccount:{worker}"),
+        ("roles/storage.objectUser", f"serviceAccount:{launcher}"),
+    }
+    assert members(f"/{worker}:setIamPolicy") == {
+        ("roles/iam.serviceAccountUser", f"serviceAccount:{launcher}"),
+        *(
+            ("roles/iam.workloadIdentityUser", f"serviceAccount:my-project.svc.id.goog[kubeflow/{account}]")
+            for account in ("qcnn-worker", "pipeline-runner")
+        ),
+    }

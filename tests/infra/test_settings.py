@@ -1,0 +1,101 @@
+"""Settings: what is taken, and one line for what is not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from infra.settings import Settings, read_settings, settings_of
+from tests.infra.conftest import ROOT
+from trainer.errors import ConfigError
+
+FILE = ROOT / "infra" / "settings.yaml"
+
+
+def _values() -> dict[str, Any]:
+    values: dict[str, Any] = YAML(typ="safe", pure=True).load(FILE.read_text())
+    return values
+
+
+def test_the_file_says_of_every_setting_what_it_is() -> None:
+    assert list(_values()) == list(Settings.model_fields)
+    lines = FILE.read_text().splitlines()
+    for name in Settings.model_fields:
+        (number,) = [number for number, line in enumerate(lines) if line.startswith(f"{name}:")]
+        assert lines[number - 1].startswith("# "), name
+
+
+def test_the_words_of_the_tutorial_are_there() -> None:
+    for word in (
+        "CLUSTER_NAME",
+        "PROJECT",
+        "NUM_NODES",
+        "MACHINE_TYPE",
+        "SERVICE_ACCOUNT_NAME",
+        "ZONE",
+        "BUCKET_REGION",
+    ):
+        assert f"\n# {word}: " in FILE.read_text()
+        assert word.lower() in Settings.model_fields
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("project", "My Project", "a project's id"),
+        ("project", 12, "a project's id"),
+        ("project", "--help", "a project's id"),
+        ("cluster_name", "x" * 41, "1 to 40"),
+        ("zone", "us-central1", "a zone such as us-central1-a"),
+        ("bucket_name", "gs://bucket", "without gs://"),
+        ("bucket_region", "US", "a region such as us-central1"),
+        ("num_nodes", 0, "an integer, 1 to 1000"),
+        ("num_nodes", True, "an integer, 1 to 1000"),
+        ("num_nodes", "4", "an integer, 1 to 1000"),
+        ("machine_type", "n2 standard", "a machine type such as n2-standard-8"),
+        ("service_account_name", "qcnn", "6 to 30"),
+        ("launcher_account_name", "a@b.iam.gserviceaccount.com", "without the part from @ on"),
+        ("repository_name", "Q", "1 to 63"),
+        ("soft_delete_days", 3, "0, or an integer from 7 to 90"),
+        ("soft_delete_days", 91, "0, or an integer from 7 to 90"),
+    ],
+)
+def test_a_wrong_setting_is_one_line_with_what_is_allowed(name: str, value: object, allowed: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^settings\.{name}: must be .*{allowed}.*Given: ") as error:
+        settings_of({**_values(), name: value})
+    assert "\n" not in str(error.value)
+
+
+def test_a_setting_that_is_missing_or_unknown_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"^settings\.zone: must be given\. Given: none$"):
+        settings_of({name: value for name, value in _values().items() if name != "zone"})
+    with pytest.raises(ConfigError, match=r"^settings\.zones: unknown key; the keys are project, .*Given: 'a'$"):
+        settings_of({**_values(), "zones": "a"})
+
+
+def test_accounts_must_differ() -> None:
+    with pytest.raises(ConfigError, match=r"must be different names\. Given: qcnn-nodes, qcnn-launcher, qcnn-nodes$"):
+        settings_of({**_values(), "service_account_name": "qcnn-nodes"})
+
+
+@pytest.mark.parametrize(
+    ("content", "refusal"),
+    [
+        (b"", "must be a mapping"),
+        (b"[1]", "must be a mapping"),
+        (b"a: [", "is not valid YAML"),
+        (b"a: 1\na: 2", "is not valid YAML"),
+        (b"\xff", "cannot be read"),
+    ],
+)
+def test_a_wrong_file_is_one_line(content: bytes, refusal: str, tmp_path: Path) -> None:
+    path = tmp_path / "settings.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=f"^settings: .*{refusal}.*Given: {path}$"):
+        read_settings(path)
+
+
+def test_a_file_that_is_missing_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^settings: no such file\. Given: "):
+        read_settings(tmp_path / "none.yaml")

@@ -1,0 +1,300 @@
+"""Making and deleting, in a cloud that remembers: stopped anywhere, failing anywhere, and done again."""
+
+import copy
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from infra.commands import Answer, CommandError, Run
+from infra.resource import Argv, Resource
+from infra.states import State
+from infra.steps import check_deletable, create_absent, delete, look_at_all, to_delete
+from tests.infra.fake_cloud import FakeCloud
+from trainer.errors import ConfigError
+
+Table = tuple[Resource, ...]
+_DISABLED = "ERROR: (gcloud.artifacts.repositories.create) PERMISSION_DENIED: SERVICE_DISABLED"
+
+
+def _in(cloud: FakeCloud, stop: Callable[[Argv], bool] = lambda _: False) -> Run:
+    """Run commands in a cloud; Ctrl-C once a command has done what `stop` says yes to."""
+
+    def run(argv: Argv) -> Answer:
+        code, output, errors = cloud.answer(argv)
+        if stop(argv):
+            raise KeyboardInterrupt
+        return Answer(code == 0, output, errors)
+
+    return run
+
+
+def _apply(table: Table, run: Run) -> list[str]:
+    said: list[str] = []
+    create_absent(table, run, said.append, _no_sleep)
+    return said
+
+
+def _destroy(table: Table, cloud: FakeCloud, run: Run, with_data: bool = False) -> list[str]:
+    said: list[str] = []
+    found = list(look_at_all(table, _in(cloud)))
+    check_deletable(found)
+    delete(to_delete(found, with_data), run, said.append)
+    return said
+
+
+def _no_sleep(_: float) -> None:
+    pytest.fail("nothing had to be waited for")
+
+
+def _states(table: Table, cloud: FakeCloud) -> dict[str, State]:
+    return {found.resource.name: found.state for found in look_at_all(table, _in(cloud))}
+
+
+@pytest.fixture
+def made(table: Table, cloud: FakeCloud) -> FakeCloud:
+    """A cloud in which all was made."""
+    _apply(table, _in(cloud))
+    return cloud
+
+
+def test_everything_is_made_once_and_the_second_time_nothing(table: Table, made: FakeCloud) -> None:
+    before = copy.deepcopy(made.state)
+    assert set(_states(table, made).values()) == {State.PRESENT}
+    assert all(line.startswith("present ") for line in _apply(table, _in(made)))
+    assert made.state == before
+
+
+def test_of_an_empty_project_nothing_is_asked_that_no_service_could_answer(table: Table, cloud: FakeCloud) -> None:
+    asked: list[Argv] = []
+
+    def run(argv: Argv) -> Answer:
+        asked.append(argv)
+        return _in(cloud)(argv)
+
+    states = {found.resource.name: found.state for found in look_at_all(table, run)}
+    assert [argv[1] for argv in asked] == ["projects", "services"]
+    assert states.pop("project") is State.PRESENT
+    assert states.pop("apis") is State.ABSENT
+    assert set(states.values()) == {State.UNKNOWN}
+
+
+def _creating(table: Table) -> list[Argv]:
+    return [argv for resource in table for argv in resource.create]
+
+
+def test_what_was_stopped_after_any_command_goes_on(table: Table, made: FakeCloud, tmp_path: Path) -> None:
+    whole = made.state
+    for last in _creating(table):
+        stopped = FakeCloud(tmp_path / "another.json")
+        with pytest.raises(KeyboardInterrupt):
+            _apply(table, _in(stopped, last.__eq__))
+        _apply(table, _in(stopped))
+        assert stopped.things == whole["things"]
+        assert stopped.state["members"] == whole["members"]
+        # What was made before the end is not made again, but for what several commands make.
+        again = len(stopped.state["made"]) - len({*stopped.state["made"]})
+        assert again <= ("wait" in last)
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("ERROR: (gcloud.x) PERMISSION_DENIED: Permission denied on resource (or it may not exist).", "may not exist"),
+        ("ERROR: (gcloud.x) You do not currently have an active account selected.", "active account"),
+        ("ERROR: gcloud crashed (TransportError): HTTPSConnectionPool: Max retries exceeded", "Max retries"),
+        ("ERROR: (gcloud.x) ResponseError: code=503, message=NOT_FOUND, not found: 404.", "code=503"),
+        (
+            "ERROR: (gcloud.container.clusters.describe) ResponseError: code=404, message=Not found.\n"
+            "Could not find [qcnn] in [us-central1-a].\nDid you mean [qcnn] in [us-central1-b]?",
+            "code=404",
+        ),
+        ("Error from server (NotFound): the server could not find the requested resource", "requested resource"),
+        ("", "it says nothing"),
+    ],
+)
+@pytest.mark.parametrize(
+    "described",
+    ["artifacts repositories describe", "container clusters describe", "projects get-iam-policy", "namespace/kubeflow"],
+)
+def test_an_answer_that_is_no_answer_is_never_taken_for_absent(
+    described: str, message: str, reason: str, table: Table, made: FakeCloud
+) -> None:
+    made.state["errors"][described] = message
+    before = copy.deepcopy(made.state)
+    acts: list[Callable[[], object]] = [
+        lambda: _apply(table, _in(made)),
+        lambda: _destroy(table, made, _in(made)),
+    ]
+    for act in acts:
+        with pytest.raises(CommandError, match=re.escape(reason)) as error:
+            act()
+        assert "\n" not in str(error.value)
+        assert made.state == before
+
+
+def test_a_command_that_fails_ends_all_and_nothing_after_it_is_made(table: Table, cloud: FakeCloud) -> None:
+    cloud.state["errors"]["clusters create"] = (
+        "Creating cluster qcnn...\nERROR: (gcloud.container.clusters.create) ResponseError: code=403, message=No quota."
+    )
+    with pytest.raises(
+        CommandError, match=r"^cluster: gcloud failed \(ERROR: .*No quota\.\)\. Given: gcloud container"
+    ):
+        _apply(table, _in(cloud))
+    states = _states(table, cloud)
+    order = [resource.name for resource in table]
+    assert {states[name] for name in order[: order.index("cluster")]} == {State.PRESENT}
+    assert {states[name] for name in order[order.index("cluster") :]} == {State.ABSENT}
+
+
+@pytest.mark.parametrize("verb", ["create", "describe"])
+def test_what_is_not_known_everywhere_yet_is_asked_for_again(verb: str, table: Table, cloud: FakeCloud) -> None:
+    cloud.state["errors"][f"repositories {verb}"] = _DISABLED
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            cloud.state["errors"].clear()
+
+    create_absent(table, _in(cloud), lambda _: None, sleep)
+    assert pauses == [10, 10, 10]
+    assert set(_states(table, cloud).values()) == {State.PRESENT}
+
+
+def test_what_never_becomes_known_ends_it(table: Table, cloud: FakeCloud) -> None:
+    cloud.state["errors"]["repositories create"] = _DISABLED
+    pauses: list[float] = []
+    with pytest.raises(CommandError, match="SERVICE_DISABLED"):
+        create_absent(table, _in(cloud), lambda _: None, pauses.append)
+    assert sum(pauses) == pytest.approx(410)
+
+
+def test_a_project_must_exist(table: Table, cloud: FakeCloud) -> None:
+    project, *_ = table
+    nowhere = Answer(True, "", "")
+    with pytest.raises(ConfigError, match=r"^project: must exist .*Given: my-project$"):
+        create_absent([project], lambda _: nowhere, lambda _: None, _no_sleep)
+
+
+@pytest.mark.parametrize("status", ["PROVISIONING", "STOPPING"])
+def test_what_google_is_changing_is_left_alone(status: str, table: Table, made: FakeCloud) -> None:
+    run = _with_status(made, status)
+    pauses: list[float] = []
+    with pytest.raises(CommandError, match=r"^cluster: .*wait for the end"):
+        create_absent(table, run, lambda _: None, pauses.append)
+    assert sum(pauses) == pytest.approx(1790)
+    with pytest.raises(CommandError, match=r"^cluster: .*wait for the end"):
+        check_deletable(list(look_at_all(table, run)))
+
+
+@pytest.mark.parametrize("status", ["PROVISIONING", "STOPPING"])
+def test_what_google_was_still_changing_is_waited_for(status: str, table: Table, made: FakeCloud) -> None:
+    changing, ended = _with_status(made, status), _in(made)
+    pauses: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3 and status == "STOPPING":
+            made.answer(["gcloud", "container", "clusters", "delete", "qcnn"])
+
+    said: list[str] = []
+    create_absent(table, lambda argv: (ended if len(pauses) >= 3 else changing)(argv), said.append, sleep)
+    assert pauses == [10, 10, 10]
+    assert "waiting   cluster: Google is making or deleting it" in said
+    assert any(line.startswith("creating  cluster") for line in said) == (status == "STOPPING")
+    assert set(_states(table, made).values()) == {State.PRESENT}
+
+
+def test_a_cluster_that_google_gave_up_can_only_be_deleted(table: Table, made: FakeCloud) -> None:
+    run = _with_status(made, "ERROR")
+    with pytest.raises(CommandError, match=r"^cluster: .*destroy, then apply again"):
+        create_absent(table, run, lambda _: None, _no_sleep)
+    found = list(look_at_all(table, run))
+    check_deletable(found)
+    names = [resource.name for resource in to_delete(found, with_data=False)]
+    assert "cluster" in names
+    # No kubectl: nobody is there to answer.
+    assert "namespace" not in names
+
+
+def _with_status(cloud: FakeCloud, status: str) -> Run:
+    run = _in(cloud)
+
+    def changed(argv: Argv) -> Answer:
+        assert argv[0] != "kubectl"
+        answer = run(argv)
+        if argv[1:4] == ("container", "clusters", "describe"):
+            return Answer(True, answer.output.replace("RUNNING", status), "")
+        return answer
+
+    return changed
+
+
+def test_all_is_deleted_in_reverse_order_but_the_bucket(table: Table, made: FakeCloud) -> None:
+    said = _destroy(table, made, _in(made))
+    order = [resource.name for resource in table]
+    deleted = [line.split(maxsplit=1)[1] for line in said]
+    assert deleted == sorted(deleted, key=order.index, reverse=True)
+    assert {"bucket", "apis", "project"}.isdisjoint(deleted)
+    left = {name for name, state in _states(table, made).items() if state is not State.ABSENT}
+    assert left == {"project", "apis", "bucket", "bucket lifecycle"}
+    # Nothing that stays names an account that is gone.
+    assert made.state["members"] == []
+    assert _destroy(table, made, _in(made)) == []
+
+
+def test_the_bucket_goes_if_that_is_asked_for(table: Table, made: FakeCloud) -> None:
+    _destroy(table, made, _in(made))
+    assert _destroy(table, made, _in(made), with_data=True) == ["deleting  bucket"]
+    assert made.things.keys() == {"services", "my-project"}
+
+
+def test_what_was_destroyed_is_made_again(table: Table, made: FakeCloud) -> None:
+    whole = copy.deepcopy(made.things)
+    _destroy(table, made, _in(made))
+    _apply(table, _in(made))
+    assert made.things == whole
+
+
+def test_destroying_that_was_stopped_after_any_command_goes_on(table: Table, made: FakeCloud) -> None:
+    whole = copy.deepcopy(made.state)
+    for last in _deleting(to_delete(list(look_at_all(table, _in(made))), with_data=True)):
+        made.state = copy.deepcopy(whole)
+        with pytest.raises(KeyboardInterrupt):
+            _destroy(table, made, _in(made, last.__eq__), with_data=True)
+        _destroy(table, made, _in(made), with_data=True)
+        assert made.things.keys() == {"services", "my-project"}
+        assert len(made.state["deleted"]) == len({*made.state["deleted"]})
+
+
+def _deleting(resources: Sequence[Resource]) -> list[Argv]:
+    return [argv for resource in resources for argv in resource.delete]
+
+
+def test_of_a_cluster_that_is_gone_nothing_is_asked(table: Table, made: FakeCloud) -> None:
+    del made.things["cluster qcnn"]
+
+    def run(argv: Argv) -> Answer:
+        assert argv[0] != "kubectl"
+        return _in(made)(argv)
+
+    found = list(look_at_all(table, run))
+    assert {each.state for each in found if each.resource.inside == "cluster"} == {State.ABSENT}
+    delete(to_delete(found, with_data=False), run, lambda _: None)
+
+
+def test_what_is_gone_by_the_time_it_is_deleted_is_passed_over(table: Table, made: FakeCloud) -> None:
+    found = list(look_at_all(table, _in(made)))
+    del made.things["qcnn"]
+    made.state["members"] = [each for each in made.state["members"] if each[0] != "qcnn"]
+    delete(to_delete(found, with_data=False), _in(made), lambda _: None)
+    assert "cluster qcnn" not in made.things
+
+
+def test_what_is_half_there_is_completed(table: Table, made: FakeCloud) -> None:
+    made.things["objects"].pop("deployment.apps/ml-pipeline")
+    assert _states(table, made)["pipelines"] is State.INCOMPLETE
+    assert "creating  pipelines: Kubeflow Pipelines 2.17.0, for one user" in _apply(table, _in(made))
+    assert _states(table, made)["pipelines"] is State.PRESENT

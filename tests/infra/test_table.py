@@ -1,0 +1,81 @@
+"""The table of resources: its order, its rights, and that it names what the manifests of deploy/ make."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from infra.google import CLUSTER
+from infra.resource import Argv, Resource
+from infra.settings import Settings
+from tests.infra.conftest import ROOT
+
+Table = tuple[Resource, ...]
+
+
+def _commands(table: Table) -> Iterator[Argv]:
+    for resource in table:
+        yield from (resource.describe, *resource.create, *resource.delete)
+
+
+def test_everything_stands_after_what_it_is_inside(table: Table) -> None:
+    names = [resource.name for resource in table]
+    assert len({*names}) == len(names)
+    for number, resource in enumerate(table):
+        assert not resource.inside or resource.inside in names[:number]
+
+
+def test_everything_ends_somehow(table: Table) -> None:
+    for resource in table:
+        assert resource.delete or resource.inside or resource.kept, resource.name
+        assert resource.words, resource.name
+
+
+def test_kubectl_never_acts_on_another_cluster(table: Table) -> None:
+    of_kubectl = [argv for argv in _commands(table) if argv[0] == "kubectl"]
+    assert {argv[1] for argv in of_kubectl} == {"--context=gke_my-project_us-central1-a_qcnn"}
+    for resource in table:
+        if resource.describe[0] == "kubectl":
+            assert resource.inside == CLUSTER
+            # Absent things are then no errors, and so no error is an absent thing.
+            assert "--ignore-not-found" in resource.describe
+
+
+def test_gcloud_never_acts_on_another_project(table: Table) -> None:
+    for argv in _commands(table):
+        assert argv[0] == "kubectl" or argv[-1] == "--project=my-project"
+
+
+def test_roles_are_the_least(table: Table, settings: Settings) -> None:
+    bound = {word for resource in table for word in resource.words if word.startswith("roles/")}
+    roles = {word.split("=")[0].removeprefix("roles/") for word in bound}
+    assert roles == {
+        *("container.defaultNodeServiceAccount", "artifactregistry.reader", "storage.objectUser"),
+        *("aiplatform.user", "logging.viewer", "iam.serviceAccountUser", "iam.workloadIdentityUser"),
+    }
+    worker = f"{settings.service_account_name}@"
+    of_worker = [
+        argv for argv in _commands(table) if any(word.startswith(f"--member=serviceAccount:{worker}") for word in argv)
+    ]
+    # The worker account has a role on the bucket, and on nothing else.
+    assert {argv[1:5] for argv in of_worker} == {
+        ("storage", "buckets", f"{verb}-iam-policy-binding", "gs://my-project-qcnn") for verb in ("add", "remove")
+    }
+
+
+@pytest.mark.parametrize("files", [("rbac", "kubeflow"), ("network",)])
+def test_what_is_looked_for_is_what_the_manifests_make(files: tuple[str, ...], table: Table) -> None:
+    texts = [(ROOT / "deploy" / f"{name}.yaml").read_text() for name in files]
+    made = {f"{kind['kind'].lower()}/{kind['metadata']['name']}" for text in texts for kind in yaml.safe_load_all(text)}
+    (resource,) = [r for r in table if f"deploy/{files[0]}.yaml" in r.describe]
+    looked_for = {f"{kind.split('.')[0]}/{name}" for kind, name in (word.split("/") for word in resource.words)}
+    assert looked_for == made
+    for name in files:
+        assert f"deploy/{name}.yaml" in resource.create[0]
+
+
+def test_the_lifecycle_deletes_nothing_that_a_run_would_read() -> None:
+    rules = json.loads((ROOT / "infra" / "lifecycle.json").read_text())["rule"]
+    for rule in rules:
+        assert rule["action"]["type"] == "AbortIncompleteMultipartUpload" or rule["condition"]["isLive"] is False
