@@ -6,7 +6,7 @@ from infra.resource import Argv, Resource
 from infra.settings import Settings
 
 PROJECT, APIS, REPOSITORY, BUCKET, CLUSTER = "project", "apis", "image repository", "bucket", "cluster"
-WORKER, LAUNCHER, NODES = "worker account", "launcher account", "node account"
+WORKER, LAUNCHER, VIEWER, NODES = "worker account", "launcher account", "viewer account", "node account"
 
 _CONTAINER, _ARTIFACTS = "container.googleapis.com", "artifactregistry.googleapis.com"
 _STORAGE, _IAM = "storage.googleapis.com", "iam.googleapis.com"
@@ -117,6 +117,7 @@ def storage(settings: Settings) -> list[Resource]:
 def accounts(settings: Settings) -> list[Resource]:
     """Return the service accounts, and the roles that each has, on no more than it needs."""
     worker, launcher, nodes = settings.service_account_name, settings.launcher_account_name, settings.node_account_name
+    viewer = settings.viewer_account_name
     project = _Policy(("projects",), settings.project, _PROJECTS)
     location = (f"--location={settings.bucket_region}",)
     images = _Policy(("artifacts", "repositories"), settings.repository_name, _ARTIFACTS, REPOSITORY, location)
@@ -125,6 +126,7 @@ def accounts(settings: Settings) -> list[Resource]:
         _account(settings, NODES, nodes, "whom the machines of the cluster are"),
         _account(settings, WORKER, worker, "whom the processes of a training are, and Kubeflow's steps"),
         _account(settings, LAUNCHER, launcher, "whom the steps of a pipeline on Vertex AI are"),
+        _account(settings, VIEWER, viewer, "whom a TensorBoard on the cluster is"),
         *(
             _role(settings, name, what, f"serviceAccount:{email(settings, account)}", f"roles/{role}", policy)
             for name, what, account, role, policy in (
@@ -145,6 +147,10 @@ def accounts(settings: Settings) -> list[Resource]:
                     *(launcher, "storage.objectUser", bucket),
                 ),
                 (
+                    *("bucket for viewers", "a TensorBoard reads objects, of this bucket alone"),
+                    *(viewer, "storage.objectViewer", bucket),
+                ),
+                (
                     *("Vertex AI for launchers", "steps on Vertex AI start custom jobs"),
                     *(launcher, "aiplatform.user", project),
                 ),
@@ -154,7 +160,7 @@ def accounts(settings: Settings) -> list[Resource]:
                 ),
                 (
                     *("workers for launchers", "steps on Vertex AI start jobs that run as the worker account"),
-                    *(launcher, "iam.serviceAccountUser", _of_worker(settings)),
+                    *(launcher, "iam.serviceAccountUser", _of_account(settings, worker, WORKER)),
                 ),
             )
         ),
@@ -206,16 +212,21 @@ def cluster(settings: Settings) -> list[Resource]:
     ]
 
 
-def identity(settings: Settings, account: str, namespace: str) -> Resource:
-    """Return the right of a service account of the cluster to be the worker account."""
+def identity(settings: Settings, account: str, namespace: str, owner: str) -> Resource:
+    """Return the right of a service account of the cluster to be the worker or the viewer account, `owner`."""
     return _role(
         settings,
         f"identity of {account}",
-        f"pods of the cluster that run as {account} are the worker account",
+        f"pods of the cluster that run as {account} are the {owner}",
         f"serviceAccount:{_pool(settings)}[{namespace}/{account}]",
         "roles/iam.workloadIdentityUser",
-        _of_worker(settings),
+        _of_account(settings, owned(settings, owner), owner),
     )
+
+
+def owned(settings: Settings, owner: str) -> str:
+    """Return the name of the worker or the viewer account."""
+    return {WORKER: settings.service_account_name, VIEWER: settings.viewer_account_name}[owner]
 
 
 def email(settings: Settings, account: str) -> str:
@@ -243,8 +254,8 @@ def _account(settings: Settings, name: str, account: str, what: str) -> Resource
     )
 
 
-def _of_worker(settings: Settings) -> _Policy:
-    return _Policy(("iam", "service-accounts"), email(settings, settings.service_account_name), _IAM, WORKER)
+def _of_account(settings: Settings, account: str, owner: str) -> _Policy:
+    return _Policy(("iam", "service-accounts"), email(settings, account), _IAM, owner)
 
 
 def _role(settings: Settings, name: str, what: str, member: str, role: str, policy: _Policy) -> Resource:

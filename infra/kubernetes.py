@@ -1,13 +1,13 @@
 """What is made inside the cluster by kubectl: the training operator, Kubeflow Pipelines, and what trainings may do."""
 
-from infra.google import CLUSTER, email
+from infra.google import CLUSTER, VIEWER, WORKER, email, owned
 from infra.resource import Argv, Resource
 from infra.settings import Settings
 
 # The manifests of both parts of Kubeflow name it, and a backend for one user runs its steps there.
 NAMESPACE = "kubeflow"
-# Whom the pods of a training are, and those of a pipeline's steps.
-IDENTITIES = ("qcnn-worker", "pipeline-runner")
+# Whom the pods of a training are, those of a pipeline's steps, and that of a TensorBoard.
+IDENTITIES = {"qcnn-worker": WORKER, "pipeline-runner": WORKER, "qcnn-tensorboard": VIEWER}
 
 OPERATOR_VERSION = "v1.9.4"
 PIPELINES_VERSION = "2.17.0"
@@ -67,7 +67,7 @@ def in_cluster(settings: Settings) -> list[Resource]:
             what="what steps and workers may do in the namespace: deploy/rbac.yaml, deploy/kubeflow.yaml",
             describe=_kubectl(settings, "get", *_IN_NAMESPACE, *_NAMES, *_RIGHTS),
             words=(
-                *(f"serviceaccount/qcnn-{who}" for who in ("launcher", "worker")),
+                *(f"serviceaccount/qcnn-{who}" for who in ("launcher", "worker", "tensorboard")),
                 *(f"role.{_RBAC}/qcnn-{who}" for who in ("launcher", "worker", "user")),
                 *(f"rolebinding.{_RBAC}/qcnn-{who}" for who in ("launcher", "worker", "launcher-steps")),
             ),
@@ -82,7 +82,7 @@ def in_cluster(settings: Settings) -> list[Resource]:
             create=(_kubectl(settings, "apply", *_IN_NAMESPACE, *_NETWORK),),
             inside=CLUSTER,
         ),
-        *(_annotation(settings, account) for account in IDENTITIES),
+        *(_annotation(settings, account, owner) for account, owner in IDENTITIES.items()),
     ]
 
 
@@ -103,18 +103,18 @@ def _manifests(
     )
 
 
-def _annotation(settings: Settings, account: str) -> Resource:
-    worker = email(settings, settings.service_account_name)
+def _annotation(settings: Settings, account: str, owner: str) -> Resource:
+    address = email(settings, owned(settings, owner))
     path = _ACCOUNT.replace(".", r"\.")
     of_account = (*_IN_NAMESPACE, "serviceaccount", account)
     return Resource(
         name=f"account of {account}",
-        what=f"pods that run as {account} ask for the credentials of the worker account",
+        what=f"pods that run as {account} ask for the credentials of the {owner}",
         describe=_kubectl(
             settings, "get", *of_account, "--ignore-not-found", f"--output=jsonpath={{.metadata.annotations.{path}}}"
         ),
-        words=(worker,),
-        create=(_kubectl(settings, "annotate", *of_account, "--overwrite", f"{_ACCOUNT}={worker}"),),
+        words=(address,),
+        create=(_kubectl(settings, "annotate", *of_account, "--overwrite", f"{_ACCOUNT}={address}"),),
         inside=CLUSTER,
     )
 

@@ -22,7 +22,7 @@ MachineType = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9]*(-[a-z0-
 
 _ACCOUNT = "6 to 30 lower-case letters, digits and -, beginning with a letter, no - at the end"
 _MACHINE_TYPE = "the name of a machine type such as n2-standard-8"
-_ACCOUNTS = ("service_account_name", "launcher_account_name", "node_account_name")
+_ACCOUNTS = ("service_account_name", "launcher_account_name", "viewer_account_name", "node_account_name")
 _SHORTEST_SOFT_DELETE = 7
 
 
@@ -43,6 +43,7 @@ class Settings(BaseModel):
     machine_type: MachineType = Field(description=_MACHINE_TYPE)
     service_account_name: Account = Field(description=f"{_ACCOUNT}, without the part from @ on")
     launcher_account_name: Account = Field(description=f"{_ACCOUNT}, without the part from @ on")
+    viewer_account_name: Account = Field(description=f"{_ACCOUNT}, without the part from @ on")
     node_account_name: Account = Field(description=f"{_ACCOUNT}, without the part from @ on")
     repository_name: Repository = Field(description="1 to 63 lower-case letters, digits and -, beginning with a letter")
     system_machine_type: MachineType = Field(description=_MACHINE_TYPE)

@@ -14,6 +14,6 @@ def resources(settings: Settings) -> tuple[Resource, ...]:
         *accounts(settings),
         *cluster(settings),
         # The pool of identities is there once a cluster is.
-        *(identity(settings, account, NAMESPACE) for account in IDENTITIES),
+        *(identity(settings, account, NAMESPACE, owner) for account, owner in IDENTITIES.items()),
         *in_cluster(settings),
     )

@@ -19,6 +19,7 @@ from cli.local.tensorboard import Logs
 from cli.options.pod import PodFlags, pod_options
 from cli.tensorboard import tensorboard_command
 from cli.tfjob.tensorboard import logs_of_jobs
+from launchers.tensorboard.manifest import ACCOUNT
 from trainer.errors import ArtifactError, ConfigError
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ def _on_the_cluster(
         deployment.take_away(backend.namespace)
     elif deployment.deploy:
         # What is wrong in the settings is said before anything is looked for.
-        settings = pod.settings()
+        # A file is that of the trainings, whose account writes.
+        account = pod.flags["service_account"] or ACCOUNT
+        settings = pod.settings().model_copy(update={"service_account": account})
         deployment.bring(find(), settings, backend.namespace)
     return deployment.deploy or deployment.undeploy
 

@@ -16,6 +16,8 @@ PORT = 5001
 _LISTENS = 6006
 _TASK = "tensorboard"
 _NAME_LABEL = "app.kubernetes.io/name"
+# Of deploy/rbac.yaml; it may do nothing in the cluster.
+ACCOUNT = "qcnn-tensorboard"
 # The pods of trainings let those with this label reach their profilers (deploy/network.yaml).
 _CAPTURES = {"qcnn/captures-profiles": "true"}
 # A pod that has not answered after so many seconds is given up.

@@ -31,6 +31,7 @@ _MADE = {
     "deploy/rbac.yaml": (
         "serviceaccount/qcnn-launcher",
         "serviceaccount/qcnn-worker",
+        "serviceaccount/qcnn-tensorboard",
         *(f"role.rbac.authorization.k8s.io/qcnn-{who}" for who in ("launcher", "worker", "user")),
         *(f"rolebinding.rbac.authorization.k8s.io/qcnn-{who}" for who in ("launcher", "worker")),
     ),

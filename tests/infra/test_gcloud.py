@@ -226,7 +226,7 @@ def test_what_google_has_is_present(google: Google, table: Table) -> None:
                 200,
                 {"email": f"{name}@my-project.iam.gserviceaccount.com"},
             )
-            for name in ("qcnn-nodes", "qcnn-worker", "qcnn-launcher")
+            for name in ("qcnn-nodes", "qcnn-worker", "qcnn-launcher", "qcnn-tensorboard")
         },
         "/nodePools/training": (200, {"name": "training", "status": "RUNNING"}),
         "/clusters/qcnn": (200, {"name": "qcnn", "status": "RUNNING"}),
@@ -248,8 +248,8 @@ def test_what_is_asked_of_google_is_what_was_meant(google: Google, settings: Set
     for argv, answer in zip(commands, ask(commands), strict=True):
         assert answer.succeeded == ("add-iam-policy-binding" in argv), answer.errors
 
-    worker, launcher, nodes = (
-        f"qcnn-{who}@my-project.iam.gserviceaccount.com" for who in ("worker", "launcher", "nodes")
+    worker, launcher, nodes, viewer = (
+        f"qcnn-{who}@my-project.iam.gserviceaccount.com" for who in ("worker", "launcher", "nodes", "tensorboard")
     )
     (bucket,) = google.sent("POST", "/storage/v1/b")
     assert bucket["iamConfiguration"] == {
@@ -285,6 +285,7 @@ def test_what_is_asked_of_google_is_what_was_meant(google: Google, settings: Set
     assert members("/b/my-project-qcnn/iam", "PUT") == {
         ("roles/storage.objectUser", f"serviceAccount:{worker}"),
         ("roles/storage.objectUser", f"serviceAccount:{launcher}"),
+        ("roles/storage.objectViewer", f"serviceAccount:{viewer}"),
     }
     assert members(f"/{worker}:setIamPolicy") == {
         ("roles/iam.serviceAccountUser", f"serviceAccount:{launcher}"),

@@ -75,7 +75,9 @@ def test_a_setting_that_is_missing_or_unknown_is_named() -> None:
 
 
 def test_accounts_must_differ() -> None:
-    with pytest.raises(ConfigError, match=r"must be different names\. Given: qcnn-nodes, qcnn-launcher, qcnn-nodes$"):
+    with pytest.raises(
+        ConfigError, match=r"must be different names\. Given: qcnn-nodes, qcnn-launcher, qcnn-tensorboard, qcnn-nodes$"
+    ):
         settings_of({**_values(), "service_account_name": "qcnn-nodes"})
 
 

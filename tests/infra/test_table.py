@@ -51,15 +51,21 @@ def test_roles_are_the_least(table: Table, settings: Settings) -> None:
     bound = {word for resource in table for word in resource.words if word.startswith("roles/")}
     roles = {word.split("=")[0].removeprefix("roles/") for word in bound}
     assert roles == {
-        *("container.defaultNodeServiceAccount", "artifactregistry.reader", "storage.objectUser"),
+        *(
+            "container.defaultNodeServiceAccount",
+            "artifactregistry.reader",
+            "storage.objectUser",
+            "storage.objectViewer",
+        ),
         *("aiplatform.user", "logging.viewer", "iam.serviceAccountUser", "iam.workloadIdentityUser"),
     }
-    worker = f"{settings.service_account_name}@"
-    of_worker = [
-        argv for argv in _commands(table) if any(word.startswith(f"--member=serviceAccount:{worker}") for word in argv)
-    ]
-    # The worker account has a role on the bucket, and on nothing else.
-    assert {argv[1:5] for argv in of_worker} == {
+    members = tuple(
+        f"--member=serviceAccount:{account}@"
+        for account in (settings.service_account_name, settings.viewer_account_name)
+    )
+    of_bucket = [argv for argv in _commands(table) if any(word.startswith(members) for word in argv)]
+    # These accounts have a role on the bucket, and on nothing else.
+    assert {argv[1:5] for argv in of_bucket} == {
         ("storage", "buckets", f"{verb}-iam-policy-binding", "gs://my-project-qcnn") for verb in ("add", "remove")
     }
 
