@@ -73,10 +73,11 @@ def _logs_there(
     jobs: tuple[str, ...],
     backend: Backend,
     metadata_host: str | None,
+    deployment: Deployment,
     **_: object,
 ) -> list[Logs]:
     of_runs = logs_of_runs(backend, ids, experiment, names, metadata_host)
-    return [*of_runs, *logs_of_jobs(jobs, backend.namespace)]
+    return [*of_runs, *logs_of_jobs(jobs, backend.namespace, in_a_pod=deployment.deploy)]
 
 
 def _on_the_cluster(

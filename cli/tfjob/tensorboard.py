@@ -7,8 +7,8 @@ from trainer.errors import ArtifactError
 from trainer.storage.address import in_bucket
 
 
-def logs_of_jobs(names: Sequence[str], namespace: str | None) -> list[Logs]:
-    """Return the logs of TFJobs.
+def logs_of_jobs(names: Sequence[str], namespace: str | None, *, in_a_pod: bool = False) -> list[Logs]:
+    """Return the logs of TFJobs, which are to be looked at here or `in_a_pod`, which may have the same volumes.
 
     Raises:
         ArtifactError: there is none of a name, or its pods alone reach its logs.
@@ -22,7 +22,7 @@ def logs_of_jobs(names: Sequence[str], namespace: str | None) -> list[Logs]:
     with cluster(namespace) as api:
         addresses = {name: outputs(find_job(api, name)).get("logs", "") for name in names}
     for name, address in addresses.items():
-        if not in_bucket(address):
+        if not in_bucket(address) and not (in_a_pod and address):
             raise ArtifactError(
                 f"TFJob: its logs are on a volume of its pods, at {address or 'no place'}. Given: {name}"
             )
