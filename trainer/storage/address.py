@@ -3,7 +3,7 @@
 import dataclasses
 from pathlib import PurePosixPath
 
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, has_credentials
 
 # The class that keeps the buckets of a scheme, as module:class. A new store is a module beside these and a line here.
 SCHEMES = {
@@ -34,7 +34,7 @@ def in_bucket(text: str) -> Address | None:
     """Return the address of a folder in a bucket, None for a local folder.
 
     Raises:
-        ConfigError: it is of another kind, names no bucket, or leads out of it.
+        ConfigError: it is of another kind, names no bucket, leads out of it, or has credentials in it.
     """
     scheme, separator, rest = text.partition("://")
     if not separator:
@@ -43,6 +43,11 @@ def in_bucket(text: str) -> Address | None:
     if scheme not in SCHEMES or not bucket:
         kinds = ", ".join(f"{known}://BUCKET/FOLDER" for known in SCHEMES)
         raise ConfigError(f"address: must be a local folder or {kinds}. Given: {text}")
+    if has_credentials(text):
+        raise ConfigError(
+            "address: must hold no name or password, which everybody who sees a run could read; "
+            f"credentials come from the environment. Given: {text}"
+        )
     if {".", ".."} & {bucket, *folder.split("/")}:
         raise ConfigError(f"address: no part of it may be . or .., which mean nothing in a bucket. Given: {text}")
     return Address(scheme, bucket, folder.strip("/"))
