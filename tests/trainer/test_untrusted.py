@@ -166,3 +166,16 @@ def test_a_description_names_no_function_of_pythons_own(model: str) -> None:
     config = from_mapping(json.loads(json.dumps({"qubits": 4, "model": model})))
     with pytest.raises(Exception, match=rf"^model: must not be a function of Python's own library\. Given: {model}$"):
         circuits.build(config.model, config.qubits)
+
+
+@pytest.mark.parametrize(
+    ("hostile", "reason"),
+    [(_bomb, "it is compressed"), (_overlapping, "its arrays are larger than the file"), (_plain_pickle, "no archive")],
+)
+def test_an_archive_is_refused_before_it_is_unpacked(
+    tmp_path: Path, hostile: Callable[[Path, Path], None], reason: str
+) -> None:
+    path, read = _checkpoint(tmp_path)
+    hostile(tmp_path, path)
+    with pytest.raises(ArtifactError, match=reason):
+        read()
