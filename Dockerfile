@@ -1,4 +1,5 @@
 # One image for every step of the pipeline: docker build -t qcnn .
+# For a release its base is named by its digest: --build-arg BASE_IMAGE=python:3.11-slim@sha256:...
 ARG BASE_IMAGE=python:3.11-slim
 
 # What is to be installed, as files whose content decides whether the next stage runs again.
@@ -9,7 +10,8 @@ RUN pip install --no-cache-dir --root-user-action ignore "$(sed -n 's/^bootstrap
 # Left out is what no code of ours or theirs imports: 0.5 GB that only the package index knows a reason for.
 RUN uv export --quiet --frozen --no-default-groups --group train --no-emit-project \
       --no-emit-package jax --no-emit-package jaxlib --no-emit-package libclang --output-file requirements.txt \
- && uv export --quiet --frozen --only-group executor | sed -n '/^kfp==/,/[^\\]$/p' > kfp.txt
+ && uv export --quiet --frozen --only-group executor | sed -n '/^kfp==/,/[^\\]$/p' > kfp.txt \
+ && uv export --quiet --frozen --only-group audit --output-file audit.txt
 
 FROM ${BASE_IMAGE} AS dependencies
 COPY --from=requirements /build/requirements.txt /build/kfp.txt /build/
@@ -18,6 +20,15 @@ RUN python -m venv --without-pip /opt/venv \
  && pip --python /opt/venv/bin/python install --no-cache-dir --no-deps --require-hashes \
       -r /build/requirements.txt -r /build/kfp.txt \
  && rm -rf /opt/venv/lib/python3*/site-packages/tensorflow/include
+
+# What is installed, as a list for those who look for what is vulnerable.
+FROM ${BASE_IMAGE} AS contents
+COPY --from=requirements /build/audit.txt /build/pyproject.toml /build/
+RUN python -m venv /opt/audit \
+ && /opt/audit/bin/pip install --no-cache-dir --no-deps --require-hashes -r /build/audit.txt
+COPY --from=dependencies /opt/venv /opt/venv
+RUN /opt/audit/bin/cyclonedx-py environment --pyproject /build/pyproject.toml --output-reproducible \
+      --output-format JSON --output-file /build/sbom.json /opt/venv
 
 FROM ${BASE_IMAGE} AS project
 RUN pip install --no-cache-dir --root-user-action ignore hatchling
@@ -31,6 +42,7 @@ FROM ${BASE_IMAGE}
 RUN find / -xdev -type f -perm /6000 -exec chmod a-s {} +
 COPY --from=dependencies /opt/venv /opt/venv
 COPY --from=project /opt/qcnn /opt/qcnn
+COPY --from=contents /build/sbom.json /usr/share/qcnn/sbom.json
 # Nothing is written but below /tmp.
 ENV PATH=/opt/venv/bin:$PATH PYTHONPATH=/opt/qcnn PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp
 WORKDIR /opt/qcnn

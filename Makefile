@@ -15,7 +15,8 @@ tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run demo-vertex push training inference tensorboard delete-training delete-inference \
-  delete-tensorboard k8s-demo test test-long test-faults test-cluster test-kfp lint types docs compile image figures peers simulators clean
+  delete-tensorboard k8s-demo test test-long test-faults test-cluster test-kfp lint types docs compile image figures \
+  peers simulators audit sbom clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-18s %s\n' "$$target" "$$text"; done
@@ -106,5 +107,18 @@ simulators: .venv-peers/.complete ## measure the simulators and the time to the 
 	@$(BIN)/python -m benchmarks.simulators $(ARGS)
 	@$(if $(ARGS),,$(BIN)/python -m benchmarks.time_to_floor --plot docs/pictures/floor.svg)
 
+.venv-audit/.complete: .venv/.complete
+	@UV_PROJECT_ENVIRONMENT=.venv-audit UV_PYTHON_DOWNLOADS=never .uv/uv sync --quiet --frozen --only-group audit \
+	  --python $(BIN)/python && touch $@
+
+audit: .venv-audit/.complete ## look for what is known to be vulnerable of what uv.lock names for the image; fails if any is, or if the database does not answer
+	@mkdir -p build
+	@.uv/uv export --quiet --frozen --no-default-groups --group train --no-emit-project --output-file build/requirements.txt
+	@.venv-audit/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off --requirement build/requirements.txt $(ARGS)
+
+sbom: ## copy the list of what the image qcnn:latest holds (CycloneDX) to build/sbom.json
+	@mkdir -p build
+	@docker run --rm --network none --entrypoint cat qcnn:latest /usr/share/qcnn/sbom.json >build/sbom.json
+
 clean: ## remove the environments and what was compiled; runs/ stays
-	rm -rf .venv .venv-peers .uv build
+	rm -rf .venv .venv-peers .venv-audit .uv build

@@ -27,7 +27,7 @@ from ruamel.yaml.nodes import CollectionNode, MappingNode, Node
 
 from trainer import defaults
 from trainer.distribution import needs
-from trainer.errors import ConfigError, given, one_line
+from trainer.errors import ConfigError, given, has_credentials, one_line
 
 MODELS = ("hybrid", "deep")
 # Three state vectors of 2^26 complex64 are 1.5 GiB: what one worker can be expected to hold.
@@ -91,6 +91,13 @@ def _memory(value: str) -> str:
     return value
 
 
+def _without_credentials(value: str) -> str:
+    # Every artifact holds all words.
+    if has_credentials(value):
+        raise ValueError("credentials in an address")
+    return value
+
+
 def _known_model(value: str) -> str:
     if value not in MODELS and not _CUSTOM_MODEL.fullmatch(value):
         raise ValueError("unknown model")
@@ -103,7 +110,11 @@ Model = Annotated[
     AfterValidator(_known_model),
     Allowed(f"one of {', '.join(MODELS)}, or your own as package.module:function"),
 ]
-Folder = Annotated[str, Allowed("a path or an address in a bucket, or empty for none")]
+Folder = Annotated[
+    str,
+    AfterValidator(_without_credentials),
+    Allowed("a path or an address in a bucket without a name or password in it, or empty for none"),
+]
 BatchRange = Annotated[
     str, AfterValidator(_batch_range), Allowed("first-last with 1 <= first <= last, such as 10-20, or empty for none")
 ]

@@ -15,11 +15,14 @@ from trainer.descriptions import load_description, save_description
 from trainer.errors import ArtifactError, given
 from trainer.folders import new_folder, readable
 from trainer.storage.copies import local_copy
+from trainer.untrusted import open_arrays
 
 FRESH_SAMPLES = 10_000
 SPLITS = ("train", "validation", "test")
 _ARRAYS = "dataset.npz"
 _DESCRIPTION = "dataset.json"
+# The most samples have 90 MB.
+_MOST_BYTES = 2**27
 _PI = np.float32(np.pi)
 
 # One stream of random bits per purpose, so that no draw depends on how many another made.
@@ -175,7 +178,7 @@ def load(folder: Path) -> Dataset:
     """
     description = _load_description(folder / _DESCRIPTION)
     path = folder / _ARRAYS
-    with readable("dataset", path), path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+    with readable("dataset", path), open_arrays(path, _MOST_BYTES) as arrays:
         splits = {
             name: Samples(*(_column(path, arrays, f"{name}_{field.name}") for field in dataclasses.fields(Samples)))
             for name in SPLITS

@@ -8,6 +8,7 @@ from typing import Any
 
 from trainer.errors import ArtifactError
 from trainer.folders import readable
+from trainer.untrusted import text_of
 
 # Version 1 had no digest of its own content; it can still be read.
 _VERSIONS = (1, 2)
@@ -27,7 +28,7 @@ def load_description(kind: str, path: Path) -> dict[str, Any]:
         ArtifactError: it is missing, damaged or changed, or of another version.
     """
     with readable(kind, path):
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(text_of(path))
         if not (isinstance(content, dict) and "schema_version" in content):
             raise ValueError("it does not describe an artifact")
         version, digest = content.get("schema_version"), content.pop(_DIGEST, None)

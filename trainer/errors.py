@@ -12,6 +12,9 @@ _GIVEN = "Given: "
 _CUT = " ... "
 # Python refuses to write integers of more than 4300 digits; they are cut long before.
 _MOST_BITS = 3 * MOST_QUOTED
+# Name and password in an address; what follows is kept.
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s?#@]*(?:@[^/\s?#@]*)*@")
+_HIDDEN = "***@"
 _LINE_BREAK = re.compile(r"\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 
 
@@ -40,8 +43,22 @@ class RetryableError(QcnnError):
 
 def bounded(message: str) -> str:
     """Return a message in one line, with at most 200 characters of the given value at its end."""
-    what, mark, value = message.partition(_GIVEN)
+    what, mark, value = hidden(message).partition(_GIVEN)
     return _shortened(what, _MOST) + mark + _shortened(value)
+
+
+def hidden(text: str) -> str:
+    """Return text without names and passwords in addresses, which belong into no message.
+
+    >>> hidden("cannot reach https://name:password@host/path")
+    'cannot reach https://***@host/path'
+    """
+    return _CREDENTIALS.sub(_HIDDEN, text)
+
+
+def has_credentials(address: str) -> bool:
+    """Whether an address has a name or password in it."""
+    return bool(_CREDENTIALS.search(address))
 
 
 def one_line(text: object) -> str:
@@ -49,7 +66,7 @@ def one_line(text: object) -> str:
 
     An error of a class of the user's own that cannot be written is named by its class.
     """
-    return _shortened(_written(text, str, repr).strip())
+    return _shortened(hidden(_written(text, str, repr).strip()))
 
 
 def given(value: object) -> str:
@@ -59,7 +76,7 @@ def given(value: object) -> str:
     """
     text = ""
     for piece in _pieces(value):
-        text += piece
+        text += hidden(piece)
         if len(text) > MOST_QUOTED:
             return text[: MOST_QUOTED - len(_CUT)] + _CUT.rstrip()
     return text

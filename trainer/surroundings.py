@@ -1,4 +1,4 @@
-"""What Vertex AI tells a process by its environment: where to write, and whether a tuner waits for its losses.
+"""What a process is told by its environment: whether it is in a pod; on Vertex AI where to write, and for whom.
 
 Folders: google.cloud.aiplatform_v1, CustomJobSpec.base_output_directory. Identity of the job and its trial:
 "Distributed training" and "Overview of hyperparameter tuning" (cloud.google.com/vertex-ai/docs/training).
@@ -22,6 +22,14 @@ _MOUNTED, _BUCKET = "/gcs/", "gs://"
 _REPORTS = "CLOUD_ML_HP_METRIC_FILE"
 _DEFAULT_REPORTS = "/tmp/hypertune/output.metrics"
 _MOST_REPORTS = 100
+
+# Kubernetes tells every container where its API server is ("Accessing the Kubernetes API from a Pod").
+_API_SERVER = "KUBERNETES_SERVICE_HOST"
+
+
+def in_pod(environment: Mapping[str, str]) -> bool:
+    """Return whether this process is in a pod of Kubernetes, whose network is its own."""
+    return _API_SERVER in environment
 
 
 def address(text: str, environment: Mapping[str, str]) -> str:

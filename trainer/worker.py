@@ -23,7 +23,7 @@ from trainer.startup import (
 from trainer.storage.address import in_bucket
 from trainer.storage.copies import local_copy, working_copy
 from trainer.storage.live_copies import followed
-from trainer.surroundings import FOLDERS, Reports, address
+from trainer.surroundings import FOLDERS, Reports, address, in_pod
 from trainer.training import checkpoints
 from trainer.training.history import is_complete
 from trainer.training.messages import FINISHED, Listener, ignore, to_pipe
@@ -126,7 +126,8 @@ def _train(
 
         set_up(experiment)
         if is_first and arguments.profiler_port:
-            serve_profiles(arguments.profiler_port, arguments.require_profiler)
+            to_all = in_pod(os.environ) and not (cluster and cluster.is_here)
+            serve_profiles(arguments.profiler_port, arguments.require_profiler, to_all=to_all)
         programs = programs or Programs()
         folders = {"workdir": workdir.folder, "logs": logs.folder}
         train(experiment, dataset, **folders, cluster=cluster, listener=listener, publish=publish, programs=programs)

@@ -7,6 +7,7 @@ from typing import Any
 from trainer.config import ExperimentConfig, from_saved
 from trainer.errors import ArtifactError, ConfigError, one_line
 from trainer.folders import readable
+from trainer.untrusted import text_of
 
 
 def read_metadata(run: Path, step: str, artifact: str) -> dict[str, Any]:
@@ -18,7 +19,7 @@ def read_metadata(run: Path, step: str, artifact: str) -> dict[str, Any]:
     path = run / step / "executor_output.json"
     try:
         with readable("run", path):
-            metadata = json.loads(path.read_text(encoding="utf-8"))["artifacts"][artifact]["artifacts"][0]["metadata"]
+            metadata = json.loads(text_of(path))["artifacts"][artifact]["artifacts"][0]["metadata"]
             return dict(metadata)
     except ArtifactError:
         raise ArtifactError(f"run: has no finished step {step} with artifact {artifact}. Given: {run}") from None

@@ -10,6 +10,7 @@ from cli.comparison import Run
 from cli.local.run_record import FILE, RunRecord, read_record
 from trainer.errors import ArtifactError
 from trainer.training.history import Epoch, load_history
+from trainer.untrusted import text_of
 
 # Of releases that kept no record: what makes a folder a run's.
 _OLD_MARKS = ("log.txt", "generate-data")
@@ -70,7 +71,7 @@ def _started(folder: Path) -> datetime.datetime:
 
 
 def _parameters(folder: Path) -> dict[str, Any]:
-    output = json.loads((folder / "generate-data" / "executor_output.json").read_text(encoding="utf-8"))
+    output = json.loads(text_of(folder / "generate-data" / "executor_output.json"))
     return _flat(json.loads(output["parameterValues"]["experiment"]))
 
 
@@ -81,7 +82,7 @@ def _flat(words: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _metrics(folder: Path) -> dict[str, float]:
-    metrics = json.loads((folder / "evaluate" / "metrics").read_text(encoding="utf-8"))
+    metrics = json.loads(text_of(folder / "evaluate" / "metrics"))
     return {name: float(value) for name, value in dict(metrics).items()}
 
 

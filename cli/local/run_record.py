@@ -15,6 +15,7 @@ import pydantic
 
 from trainer.errors import ArtifactError
 from trainer.folders import new_file
+from trainer.untrusted import text_of
 
 FILE = "run.json"
 
@@ -132,7 +133,7 @@ class Recorder:
 
 
 def _read(run: Path) -> RunRecord:
-    return _ADAPTER.validate_json((run / FILE).read_bytes())
+    return _ADAPTER.validate_json(text_of(run / FILE))
 
 
 def _now() -> datetime.datetime:

@@ -9,6 +9,7 @@ from cli.local.run_record import read_record
 from trainer.config import ExperimentConfig, from_saved
 from trainer.errors import ArtifactError
 from trainer.folders import new_file, readable
+from trainer.untrusted import text_of
 
 # Where the folder of a trial keeps its training.
 TRAINING = Path("train", "training")
@@ -33,7 +34,7 @@ def load_trials(folder: Path) -> list[ExperimentConfig]:
         ArtifactError: the folder is no study's, or the file is damaged.
     """
     with readable("study", folder / _FILE):
-        content = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+        content = json.loads(text_of(folder / _FILE))
         return [from_saved(words) for words in content["trials"]]
 
 

@@ -15,6 +15,7 @@ from launchers.tfjob.launch import PENDING_SECONDS
 from launchers.tfjob.predict_job import TASK, for_model, for_training
 from trainer.errors import ConfigError, RetryableError, TrainingError
 from trainer.startup import terminated_as_interrupt
+from trainer.storage.address import in_bucket
 
 
 @click.command()
@@ -31,6 +32,9 @@ def predict(name: str | None, model: str | None, namespace: str | None, pod: Pod
         raise ConfigError(f"predict: takes either JOB or --model. Given: {'both' if name else 'none'}")
     if name and pod.is_given:
         raise ConfigError(f"predict: the settings of the pod are those of the training. Given: {name} and others")
+    if model:
+        # It goes into the manifest, which others may read: what has a password in it is refused here.
+        in_bucket(model)
     manifest = for_model(model, pod.settings()) if model else None
     with cluster(namespace) as api:
         _run(api, manifest or for_training(find_job(api, name or "")))

@@ -100,6 +100,19 @@ def user_token(namespace: str) -> str:
     return _token(namespace, name)
 
 
+@pytest.fixture(scope="session")
+def accounts(namespace: str, token: str, user_token: str) -> dict[str, kubernetes.client.ApiClient]:
+    """Ways to the API server with the rights of each role of deploy/, and no others."""
+    tokens = {"qcnn-launcher": token, "qcnn-worker": _token(namespace, "qcnn-worker"), "qcnn-user": user_token}
+    clients = {}
+    for role, shown in tokens.items():
+        configuration = kubernetes.client.Configuration.get_default_copy()
+        configuration.cert_file = configuration.key_file = None
+        configuration.api_key = {"authorization": f"Bearer {shown}"}
+        clients[role] = kubernetes.client.ApiClient(configuration)
+    return clients
+
+
 @pytest.fixture
 def proxy(namespace: str) -> Iterator[Proxy]:
     """A way to the API server that can be cut."""

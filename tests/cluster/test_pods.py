@@ -27,6 +27,14 @@ for folder, folders, files in os.walk("/"):
         if stat.S_ISREG(mode) and mode & (stat.S_ISUID | stat.S_ISGID):
             print("setuid", os.path.join(folder, name))
 """
+LISTED = """
+import importlib.metadata, json
+from pathlib import Path
+components = json.loads(Path("/usr/share/qcnn/sbom.json").read_text())["components"]
+listed = {each["name"].lower().replace("_", "-") for each in components}
+there = {each.name.lower().replace("_", "-") for each in importlib.metadata.distributions()}
+print("not listed", sorted(there - listed - {"qcnn"}))
+"""
 WRITING = "open('/output/checkpoint', 'w').write('all'); print('written')"
 
 
@@ -36,6 +44,12 @@ def test_processes_are_nobody_and_nothing_makes_them_somebody(launchers: Launche
     assert launcher.ends() == 0, launcher.output
     said = [line for line in launcher.output.splitlines() if line.startswith("[worker 0] ")]
     assert said == ["[worker 0] user and group 10001 10001", f"[worker 0] has a token {seconds is not None}"]
+
+
+def test_every_package_of_the_image_is_in_its_list(launchers: Launchers) -> None:
+    launcher = launchers.start(job(LISTED, replicas={"worker": 1}))
+    assert launcher.ends() == 0, launcher.output
+    assert "[worker 0] not listed []" in launcher.output
 
 
 @pytest.fixture

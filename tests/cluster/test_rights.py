@@ -1,8 +1,10 @@
-"""What launchers and pods do where a right is missing, or is taken away."""
+"""What launchers and pods do where a right is missing, or is taken away; what no role may do at all."""
 
 import re
+from typing import Any
 
-from kubernetes.client import CoreV1Api, RbacAuthorizationV1Api
+import pytest
+from kubernetes.client import ApiClient, ApiException, CoreV1Api, RbacAuthorizationV1Api
 
 from launchers.tfjob.kind import TFJOBS
 from launchers.tfjob.manifest import Policy
@@ -13,6 +15,94 @@ OWN_FAULT, RETRYABLE = 2, 138
 MISSING = (
     "permission: the pods' service account may not read the Lease by which they see that their launcher is there; "
 )
+
+# Method, path and body.
+Request = tuple[str, str, dict[str, Any] | None]
+ROLES = ("qcnn-launcher", "qcnn-worker", "qcnn-user")
+REFUSED, NOT_THERE, GOOD = 403, 404, 200
+OWN, ELSEWHERE = "/api/v1/namespaces/{namespace}", "/api/v1/namespaces/kube-system"
+TFJOBS_OF = "/apis/kubeflow.org/v1/namespaces/{}/tfjobs"
+LEASES_OF = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
+POD = {"metadata": {"name": "intruder"}, "spec": {"containers": [{"name": "a", "image": "qcnn:latest"}]}}
+RULE = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}
+# What nobody may: to be somebody else, to look at secrets, to run what no job describes, to reach other namespaces.
+NOBODY: list[Request] = [
+    ("POST", f"{OWN}/pods?dryRun=All", POD),
+    ("POST", f"{OWN}/pods/intruder/exec?command=true&stdout=true", None),
+    ("POST", f"{OWN}/pods/intruder/portforward?ports=2222", None),
+    ("GET", f"{OWN}/secrets", None),
+    ("GET", f"{OWN}/secrets/token", None),
+    ("GET", f"{OWN}/configmaps", None),
+    ("POST", f"{OWN}/serviceaccounts/default/token", {"spec": {}}),
+    ("POST", "/apis/batch/v1/namespaces/kube-system/jobs?dryRun=All", {"metadata": {"name": "intruder"}}),
+    ("POST", "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles?dryRun=All", {"rules": [RULE]}),
+    ("DELETE", "/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies/qcnn-trainings?dryRun=All", None),
+    ("GET", f"{ELSEWHERE}/pods", None),
+    ("GET", f"{ELSEWHERE}/secrets", None),
+    ("GET", "/api/v1/nodes", None),
+    ("GET", "/api/v1/pods", None),
+    ("DELETE", f"{TFJOBS_OF.format('kube-system')}/intruder?dryRun=All", None),
+    ("GET", "/apis/kubeflow.org/v1/tfjobs", None),
+]
+# What a worker may not, and others may.
+NO_WORKER: list[Request] = [
+    ("GET", f"{OWN}/pods", None),
+    ("GET", f"{OWN}/pods/intruder/log", None),
+    ("GET", TFJOBS_OF.format("{namespace}"), None),
+    ("DELETE", f"{TFJOBS_OF.format('{namespace}')}/intruder?dryRun=All", None),
+    ("GET", LEASES_OF.format("{namespace}"), None),
+    ("PATCH", f"{LEASES_OF.format('{namespace}')}/intruder?dryRun=All", {"spec": {}}),
+]
+# What a launcher may not, and a person may.
+NO_LAUNCHER: list[Request] = [
+    ("DELETE", f"{OWN}/pods/intruder?dryRun=All", None),
+    ("DELETE", f"{OWN}/services/intruder?dryRun=All", None),
+    ("DELETE", "/apis/batch/v1/namespaces/{namespace}/jobs/intruder?dryRun=All", None),
+    ("DELETE", f"{LEASES_OF.format('{namespace}')}/intruder?dryRun=All", None),
+]
+MAY_NOT = [
+    *((role, *request) for role in ROLES for request in NOBODY),
+    *(("qcnn-worker", *request) for request in [*NO_WORKER, *NO_LAUNCHER]),
+    *(("qcnn-launcher", *request) for request in NO_LAUNCHER),
+]
+MAY = [
+    ("qcnn-worker", "GET", f"{LEASES_OF.format('{namespace}')}/intruder", NOT_THERE),
+    ("qcnn-launcher", "GET", TFJOBS_OF.format("{namespace}"), GOOD),
+    ("qcnn-launcher", "GET", f"{OWN}/pods", GOOD),
+    ("qcnn-user", "GET", TFJOBS_OF.format("{namespace}"), GOOD),
+    ("qcnn-user", "DELETE", "/apis/batch/v1/namespaces/{namespace}/jobs/intruder?dryRun=All", NOT_THERE),
+]
+
+
+def _status(client: ApiClient, method: str, path: str, body: dict[str, Any] | None = None) -> int:
+    """Ask the API server for something; return the status with which it answers."""
+    content = "application/merge-patch+json" if method == "PATCH" else "application/json"
+    try:
+        _, status, _ = client.call_api(
+            path,
+            method,
+            body=body,
+            header_params={"Content-Type": content, "Accept": "application/json"},
+            auth_settings=["BearerToken"],
+            response_type="object",
+        )
+    except ApiException as error:
+        return int(error.status)
+    return int(status)
+
+
+@pytest.mark.parametrize(("role", "method", "path", "body"), MAY_NOT)
+def test_what_a_role_is_not_for_is_refused(
+    accounts: dict[str, ApiClient], namespace: str, role: str, method: str, path: str, body: dict[str, Any] | None
+) -> None:
+    assert _status(accounts[role], method, path.format(namespace=namespace), body) == REFUSED
+
+
+@pytest.mark.parametrize(("role", "method", "path", "status"), MAY)
+def test_what_a_role_is_for_is_answered(
+    accounts: dict[str, ApiClient], namespace: str, role: str, method: str, path: str, status: int
+) -> None:
+    assert _status(accounts[role], method, path.format(namespace=namespace)) == status
 
 
 def _take_away(launchers: Launchers, resource: str) -> None:

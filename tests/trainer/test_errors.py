@@ -82,3 +82,22 @@ def test_what_others_say_becomes_one_line() -> None:
     said = ValueError("first\n    second\r\n\tthird\x07 \ud800")
     assert one_line(said) == r"first second third\x07 \ud800"
     assert len(one_line("y" * 10**6)) == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://name:password@host/a", "https://***@host/a"),
+        ("to s3://password@bucket: no", "to s3://***@bucket: no"),
+        ("http://a:b@c@host", "http://***@host"),
+        ("gs://bucket/a@b", "gs://bucket/a@b"),
+        ("registry/qcnn@sha256:0", "registry/qcnn@sha256:0"),
+        ("https://host?to=a@b", "https://host?to=a@b"),
+    ],
+)
+def test_no_message_holds_a_password_of_an_address(text: str, shown: str) -> None:
+    assert (one_line(text), given(text), str(QcnnError(f"{text}. Given: {text}"))) == (
+        shown,
+        repr(shown),
+        f"{shown}. Given: {shown}",
+    )

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from trainer.surroundings import Reports, address
+from trainer.surroundings import Reports, address, in_pod
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,8 @@ def test_what_is_no_trial_reports_nothing(tmp_path: Path) -> None:
     path = tmp_path / "output.metrics"
     Reports({"CLOUD_ML_HP_METRIC_FILE": str(path)}).listen("epoch", epoch=1, val_loss=1.0)
     assert not path.exists()
+
+
+@pytest.mark.parametrize(("environment", "expected"), [({}, False), ({"KUBERNETES_SERVICE_HOST": "10.96.0.1"}, True)])
+def test_kubernetes_tells_a_process_that_it_is_in_a_pod(environment: dict[str, str], expected: bool) -> None:
+    assert in_pod(environment) is expected

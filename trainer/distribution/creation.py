@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from trainer.config import ExperimentConfig
 from trainer.distribution.devices import device_names
+from trainer.distribution.loopback import keep_to_machine
 from trainer.distribution.roles import Cluster
 from trainer.errors import ConfigError, one_line
 from trainer.startup import stderr_held_back
@@ -35,7 +36,9 @@ def _multi_worker(config: ExperimentConfig, cluster: Cluster | None) -> tf.distr
     )
     # TensorFlow's server prints a greeting whatever the level of its log.
     with stderr_held_back():
-        return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=_resolver(cluster), communication_options=how)
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(_resolver(cluster), how)
+    keep_to_machine(cluster)
+    return strategy
 
 
 def _mirrored(config: ExperimentConfig, _: Cluster | None) -> tf.distribute.Strategy:
@@ -59,7 +62,9 @@ def _central_storage(config: ExperimentConfig, _: Cluster | None) -> tf.distribu
 def parameter_servers(cluster: Cluster | None) -> tf.distribute.ParameterServerStrategy:
     """Return the strategy of a chief that has workers and parameter servers, once they are there."""
     with stderr_held_back():
-        return tf.distribute.ParameterServerStrategy(_resolver(cluster))
+        strategy = tf.distribute.ParameterServerStrategy(_resolver(cluster))
+    keep_to_machine(cluster)
+    return strategy
 
 
 def _tpu(config: ExperimentConfig, _: Cluster | None) -> tf.distribute.Strategy:

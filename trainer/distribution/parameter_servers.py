@@ -17,6 +17,7 @@ import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
 
+from trainer.distribution.loopback import keep_to_machine
 from trainer.distribution.needs import CHIEF
 from trainer.distribution.peers import taken_address
 from trainer.distribution.roles import Cluster
@@ -50,6 +51,7 @@ def serve(cluster: Cluster, is_over: Callable[[], bool], started: Callable[[], N
         server = tf.distribute.Server(
             tf.train.ClusterSpec(addresses), job_name=cluster.role, task_index=cluster.index, protocol="grpc"
         )
+        keep_to_machine(cluster)
         started()
         while not _answers(host, int(port)):
             if is_over():

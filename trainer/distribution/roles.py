@@ -1,6 +1,7 @@
 """Which process of a training this is, by TF_CONFIG of a TFJob or TF_CONFIG and CLUSTER_SPEC of Vertex."""
 
 import dataclasses
+import ipaddress
 import json
 import re
 from collections.abc import Mapping
@@ -32,6 +33,11 @@ class Cluster:
     def counts(self) -> dict[str, int]:
         """How many processes each role has."""
         return {role: len(hosts) for role, hosts in self.training_addresses.items()}
+
+    @property
+    def is_here(self) -> bool:
+        """Whether all processes are on this machine: their addresses lead nowhere else."""
+        return all(_is_loopback(address) for hosts in self.addresses.values() for address in hosts)
 
     @property
     def is_chief(self) -> bool:
@@ -88,6 +94,14 @@ def _leading(counts: Mapping[str, int]) -> dict[str, int]:
 
 def _in_words(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {role}" for role, count in counts.items())
+
+
+def _is_loopback(address: str) -> bool:
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _parse(variable: str, text: str) -> Cluster | None:

@@ -8,6 +8,7 @@ import collections
 import dataclasses
 import importlib
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -166,6 +167,9 @@ def _call(model: str, qubits: int) -> object:
         ConfigError: whatever it raises, as one line.
     """
     module, _, function = model.partition(":")
+    # A model that somebody else has made names a function too.
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        raise ConfigError(f"model: must not be a function of Python's own library. Given: {model}")
     made: object = None
     with noted_interrupts() as noted:
         try:

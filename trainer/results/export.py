@@ -17,10 +17,12 @@ from trainer.model import build_model
 from trainer.provenance import provenance
 from trainer.quantum.fingerprint import fingerprint
 from trainer.results.serving import ServableModel
+from trainer.results.weights import check_weights
 from trainer.storage.copies import is_whole, new_copy
 from trainer.training import checkpoints
 from trainer.training.history import Epoch, epoch_seconds, exported_epoch
 from trainer.training.variables import assign
+from trainer.untrusted import check_size
 
 _WEIGHTS = "qcnn.weights.h5"
 # Written besides the best ones where both are asked for.
@@ -28,6 +30,8 @@ _LAST_WEIGHTS = "last.weights.h5"
 _DESCRIPTION = "model.json"
 # Bytes of the largest file besides the weights.
 _ROOM = 2**17
+# The most weights have 128 MiB.
+_MOST_BYTES = 2**28
 
 
 def export(workdir: Path, folder: Path) -> dict[str, Any]:
@@ -137,6 +141,7 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
     description, config = describe(folder)
     weights = folder / _WEIGHTS
     with readable("model", weights):
+        check_size(weights, _MOST_BYTES)
         digest = _sha256(weights)
     if digest != description["weights_sha256"]:
         raise ArtifactError(
@@ -146,6 +151,7 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
         raise ArtifactError(f"model: was trained with another circuit of that name. Given: {config.model}")
     model = build_model(config)
     with readable("model", weights):
+        check_weights(weights, _MOST_BYTES)
         model.load_weights(weights)
     return model, description
 

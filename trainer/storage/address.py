@@ -1,8 +1,9 @@
 """Which folders are in a bucket, and which store keeps each of them."""
 
 import dataclasses
+from pathlib import PurePosixPath
 
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, has_credentials
 
 # The class that keeps the buckets of a scheme, as module:class. A new store is a module beside these and a line here.
 SCHEMES = {
@@ -33,7 +34,7 @@ def in_bucket(text: str) -> Address | None:
     """Return the address of a folder in a bucket, None for a local folder.
 
     Raises:
-        ConfigError: it is of another kind, or names no bucket.
+        ConfigError: it is of another kind, names no bucket, leads out of it, or has credentials in it.
     """
     scheme, separator, rest = text.partition("://")
     if not separator:
@@ -42,4 +43,21 @@ def in_bucket(text: str) -> Address | None:
     if scheme not in SCHEMES or not bucket:
         kinds = ", ".join(f"{known}://BUCKET/FOLDER" for known in SCHEMES)
         raise ConfigError(f"address: must be a local folder or {kinds}. Given: {text}")
+    if has_credentials(text):
+        raise ConfigError(
+            "address: must hold no name or password, which everybody who sees a run could read; "
+            f"credentials come from the environment. Given: {text}"
+        )
+    if {".", ".."} & {bucket, *folder.split("/")}:
+        raise ConfigError(f"address: no part of it may be . or .., which mean nothing in a bucket. Given: {text}")
     return Address(scheme, bucket, folder.strip("/"))
+
+
+def is_below(name: str) -> bool:
+    """Whether a name is that of a file below a folder; consoles mark folders by empty files of their names.
+
+    A bucket takes any name, such as one that leads out of the folder that it is copied into.
+    """
+    parts = PurePosixPath(name).parts
+    leads_out = name.startswith("/") or ".." in parts or "\0" in name
+    return bool(parts) and not name.endswith(("/", "/.")) and not leads_out

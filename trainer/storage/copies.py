@@ -5,9 +5,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from trainer.errors import ArtifactError
+from trainer.errors import ArtifactError, one_line
 from trainer.folders import whole_files
-from trainer.storage.address import in_bucket
+from trainer.storage.address import in_bucket, is_below
 from trainer.storage.interface import Store
 from trainer.storage.mirror import Mirror
 from trainer.storage.stores import open_store
@@ -106,14 +106,28 @@ def download(store: Store, folder: Path) -> None:
     """Copy all files of a store into a local folder.
 
     Raises:
-        ArtifactError: a file's name leads out of the folder.
+        ArtifactError: a file's name leads out of the folder, or is none here.
     """
     for name in store.names():
-        path = folder / name
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise ArtifactError(f"bucket: a file's name leads out of its folder. Given: {name}")
         # Consoles mark folders by empty files of their names.
-        if not name or name.endswith("/"):
-            continue
+        if name and not name.endswith("/"):
+            store.read(name, _place(folder, name))
+
+
+def _place(folder: Path, name: str) -> Path:
+    """Return where a file of a bucket goes below a folder.
+
+    Raises:
+        ArtifactError: it would go elsewhere, or a file system has no such name.
+    """
+    if not is_below(name):
+        raise ArtifactError(f"bucket: a file's name leads out of its folder. Given: {name}")
+    path = folder / name
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        store.read(name, path)
+        if path.is_dir():
+            raise IsADirectoryError("another file's name goes on where this one ends")
+    except OSError as error:
+        reason = one_line(error.strerror or error)
+        raise ArtifactError(f"bucket: no file can have such a name here ({reason}). Given: {name}") from None
+    return path

@@ -2,15 +2,14 @@
 
 import contextlib
 import logging
-import os
 import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from trainer.errors import QcnnError
-from trainer.storage.address import in_bucket
+from trainer.storage.address import in_bucket, is_below
 from trainer.storage.interface import Store, UnreachableError
 from trainer.storage.stores import open_store
 
@@ -72,7 +71,7 @@ class Follower:
         """
         for name, version in sorted(self._store.versions().items()):
             place = self._place(name)
-            if place is None or self._versions.get(name) == version or not _is_below(place):
+            if place is None or self._versions.get(name) == version or not is_below(place):
                 continue
             self._copy(name, self._folder / place)
             self._versions[name] = version
@@ -118,9 +117,3 @@ def _append(new: Path, path: Path) -> bool:
             old.write(chunk)
         return True
     return False
-
-
-def _is_below(name: str) -> bool:
-    """Whether a name is that of a file below the folder: consoles mark folders by empty files of their names."""
-    path = PurePosixPath(name)
-    return bool(name) and not name.endswith("/") and not path.is_absolute() and os.pardir not in path.parts

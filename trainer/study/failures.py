@@ -10,6 +10,7 @@ from trainer.config import ExperimentConfig, from_saved
 from trainer.errors import QcnnError
 from trainer.folders import new_file, readable
 from trainer.study.trials import FailedTrial
+from trainer.untrusted import text_of
 
 logger = logging.getLogger("qcnn")
 
@@ -44,5 +45,5 @@ def load_failure(training: Path) -> FailedTrial | None:
     if not path.exists():
         return None
     with readable("training", path):
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(text_of(path))
         return FailedTrial(from_saved(content["experiment"]), str(content["reason"]))

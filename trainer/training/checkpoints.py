@@ -16,6 +16,7 @@ from trainer.config import DISTRIBUTION_WORDS, ExperimentConfig, from_saved
 from trainer.errors import ArtifactError
 from trainer.folders import new_file, readable
 from trainer.training.history import Epoch, epochs_of, is_complete
+from trainer.untrusted import open_arrays
 
 logger = logging.getLogger("qcnn")
 
@@ -24,6 +25,8 @@ FOLDER = "checkpoints"
 _NAME = re.compile(r"epoch-(\d{6,})\.npz")
 _KEPT = 2
 _LEADER = "leader_"
+# The most weights have 128 MiB; two starts have them, each with its best and two numbers of the optimizer for each.
+_MOST_BYTES = 2**31
 # Fields that may differ between the run that saved and the run that continues: they do not change the numbers.
 _FREE = (
     "epochs",
@@ -186,7 +189,7 @@ def _paths(folder: Path) -> list[Path]:
 
 def _load(path: Path) -> Checkpoint:
     with readable("checkpoint", path):
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        with open_arrays(path, _MOST_BYTES) as archive:
             arrays = {name: archive[name] for name in archive.files}
         description = json.loads(str(arrays.pop("description")))
         # A damaged directory of the file may make arrays empty, or hide them. The oldest checkpoints have no digest.

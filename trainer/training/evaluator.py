@@ -22,8 +22,9 @@ from trainer.quantum.fingerprint import fingerprint
 from trainer.results.serving import ServableModel, fresh_mse
 from trainer.training import checkpoints
 from trainer.training.checkpoints import Checkpoint
-from trainer.training.history import is_complete, is_undecided
+from trainer.training.history import MOST_BYTES, is_complete, is_undecided
 from trainer.training.messages import Listener, ignore
+from trainer.untrusted import check_size
 
 logger = logging.getLogger("qcnn")
 
@@ -120,6 +121,7 @@ def _load(path: Path) -> tuple[Measurement, ...]:
     if not path.exists():
         return ()
     with readable("evaluation", path), path.open(newline="", encoding="utf-8") as file:
+        check_size(path, MOST_BYTES)
         return tuple(Measurement(int(epoch), *map(float, values)) for epoch, *values in list(csv.reader(file))[1:])
 
 

@@ -16,9 +16,12 @@ from trainer.config import ExperimentConfig
 from trainer.errors import ArtifactError
 from trainer.folders import new_file, readable
 from trainer.quantum.floor import floor_of
+from trainer.untrusted import check_size
 
 # The share of the labels' variance above which nothing is learnt, and the first epoch that is looked at.
 _LEARNT = 0.9
+# Of the most epochs, in rows of a hundred.
+MOST_BYTES = 2**27
 _PLATEAU = 3
 
 
@@ -124,6 +127,7 @@ def load_history(path: Path) -> tuple[Epoch, ...]:
         ArtifactError: the file is missing, damaged or holds no epoch.
     """
     with readable("training", path), path.open(newline="", encoding="utf-8") as file:
+        check_size(path, MOST_BYTES)
         rows = csv.DictReader(file)
         names = _COLUMNS if set(_COLUMNS) <= set(rows.fieldnames or ()) else _OF_ALL
         history = epochs_of([row[name] for name in names] for row in rows)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from trainer.distribution.loopback import keep_port_to_machine
 from trainer.errors import ConfigError
 from trainer.training.batches import Shards
 from trainer.training.steps import EpochRun, Measures
@@ -71,8 +72,8 @@ def batch_profile(batches: range, folder: Path | None) -> Iterator[BatchProfile]
         profile.stop()
 
 
-def serve_profiles(port: int, required: bool = False) -> None:
-    """Start TensorFlow's profiler server, on all interfaces as it does, and log its port.
+def serve_profiles(port: int, required: bool = False, *, to_all: bool = False) -> None:
+    """Start TensorFlow's profiler server and log its port; it answers this machine alone, or also others if `to_all`.
 
     Where the port cannot be used that is logged, and training goes on, unless the server is `required`.
 
@@ -91,6 +92,8 @@ def serve_profiles(port: int, required: bool = False) -> None:
         logger.warning("training goes on without profiler server: %s", message)
         return
     tf.profiler.experimental.server.start(port)
+    if not to_all:
+        keep_port_to_machine(port)
     logger.info("profiler server on port %d", port)
 
 

@@ -1,0 +1,78 @@
+"""What the Dockerfile puts into the image, and what it leaves out, as far as its text tells."""
+
+import fnmatch
+import re
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from launchers.secrecy import secrets_in
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+IGNORED = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
+SECRETS = [
+    *(".env", ".git/config", "kubeconfig", ".netrc", "key.json", "runs/a", "deploy/rbac.yaml"),
+    *(f"trainer/{name}" for name in (".env", ".env.local", ".netrc", ".git/config", "server.key", "key.pem", "id_rsa")),
+    *("cli/kubeconfig", "cli/my-kubeconfig.yaml", "launchers/secret.json", "examples/my-service-account.json"),
+    *("examples/application_default_credentials.json", "components/train/credentials", "pipelines/.pypirc"),
+]
+
+
+def _is_sent(path: str) -> bool:
+    """Return whether docker sends a file to the builder: the last pattern that matches it or a folder of it counts."""
+    sent = True
+    parts = PurePosixPath(path).parts
+    places = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
+    for line in IGNORED:
+        pattern = line.removeprefix("!")
+        # A star does not reach over a slash, two stars do.
+        names = (
+            parts
+            if pattern.startswith("**/")
+            else [place for place in places if place.count("/") == pattern.count("/")]
+        )
+        if any(fnmatch.fnmatchcase(name, pattern.removeprefix("**/")) for name in names):
+            sent = line.startswith("!")
+    return sent
+
+
+@pytest.mark.parametrize("path", SECRETS)
+def test_keys_and_settings_that_lie_about_are_not_sent_to_the_builder(path: str) -> None:
+    assert not _is_sent(path)
+
+
+def test_what_the_image_runs_is_sent() -> None:
+    for room in ("cli", "components", "examples", "launchers", "pipelines", "trainer"):
+        for path in (ROOT / room).rglob("*.py"):
+            assert _is_sent(path.relative_to(ROOT).as_posix()), path
+    assert all(map(_is_sent, ("pyproject.toml", "uv.lock", "LICENSE", "examples/pod.yaml")))
+
+
+def _last_stage() -> str:
+    return re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)[-1]
+
+
+def test_the_image_is_nobodys_and_makes_nobody_somebody() -> None:
+    stage = _last_stage()
+    assert re.findall(r"^USER (\S+)$", stage, re.MULTILINE) == ["10001:10001"]
+    assert "find / -xdev -type f -perm /6000 -exec chmod a-s {} +" in stage
+    # What is copied from elsewhere is written by pip, which sets no such bits.
+    assert set(re.findall(r"^COPY (\S+)", stage, re.MULTILINE)) == {
+        "--from=dependencies",
+        "--from=project",
+        "--from=contents",
+    }
+
+
+def test_no_layer_is_given_a_secret() -> None:
+    named = dict.fromkeys(re.findall(r"(?:^ARG |^ENV | )([A-Z][A-Z_]+)=", DOCKERFILE, re.MULTILINE), "x")
+    named |= dict.fromkeys(re.findall(r"^ARG (\w+)", DOCKERFILE, re.MULTILINE), "x")
+    assert {"BASE_IMAGE", "QCNN_COMMIT", "PYTHONPATH"} <= named.keys()
+    assert not secrets_in(named)
+
+
+def test_every_stage_begins_with_the_base_that_is_named_once() -> None:
+    assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {"${BASE_IMAGE}"}
+    assert DOCKERFILE.count("ARG BASE_IMAGE=") == 1
+    assert "sbom.json /usr/share/qcnn/sbom.json" in _last_stage()
