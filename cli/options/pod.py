@@ -20,7 +20,10 @@ _FLAGS = {
     "memory": "Memory of each pod, as 4Gi.",
     "gpus": "GPUs of each pod (nvidia.com/gpu).",
     "service_account": "Service account of the pods.",
+    "metrics_port": "Port on which every process serves metrics for Prometheus.",
+    "log_format": "Format of the pods' logs, text or json.",
 }
+_INTEGERS = ("gpus", "metrics_port")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +68,7 @@ pod_options = options_as(
     ),
     *(
         click.option(
-            f"--{name.replace('_', '-')}", name, help=text, type=int if name == "gpus" else str, metavar="VALUE"
+            f"--{name.replace('_', '-')}", name, help=text, type=int if name in _INTEGERS else str, metavar="VALUE"
         )
         for name, text in _FLAGS.items()
     ),

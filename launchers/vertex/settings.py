@@ -15,6 +15,7 @@ _MEANINGLESS = {
     "volumes": "name buckets, which lie at /gcs/BUCKET",
     "node_selector": "name an accelerator or vertex.machine_type",
     "tolerations": "use spot",
+    "metrics_port": "Vertex AI lets nobody reach its machines; leave it out",
 }
 _LABEL_KEY, _LABEL_VALUE = r"[a-z][a-z0-9_-]{0,62}", r"[a-z0-9_-]{0,63}"
 _NAME = r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?"
