@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.launchers.apiserver import ApiServer
+from tests.watched import Watched, watched
 
 if TYPE_CHECKING:
     from tests.vertex.server.vertex import Vertex
@@ -37,6 +38,12 @@ def api_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ApiS
     with contextlib.closing(ApiServer()) as server:
         monkeypatch.setenv("KUBECONFIG", server.write_kubeconfig(tmp_path / "kubeconfig"))
         yield server
+
+
+@pytest.fixture(scope="session")
+def watched_training(tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    """A real training with metrics and a log as JSON, which was told to end."""
+    return watched(tmp_path_factory.mktemp("watched"))
 
 
 @pytest.fixture

@@ -78,6 +78,7 @@ def test_what_is_wrong_is_one_line(given: dict[str, Any], said: str) -> None:
         ({"tolerations": [{"key": "a"}]}, "pod.tolerations: has no meaning on Vertex AI; use spot. Given: "),
         ({"node_selector": {"a": "b"}}, "pod.node_selector: has no meaning on Vertex AI; "),
         ({"pull_secrets": ["a"]}, "pod.pull_secrets: has no meaning on Vertex AI; "),
+        ({"metrics_port": 9095}, "pod.metrics_port: has no meaning on Vertex AI; Vertex AI lets nobody reach "),
         ({"labels": {"Team": "a"}}, "pod.labels: on Vertex AI must be of at most 63 lower-case letters, "),
         ({"labels": {"team": "a.b"}}, "pod.labels: on Vertex AI must be of at most 63 lower-case letters, "),
         (
