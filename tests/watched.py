@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,16 +21,21 @@ from trainer.config import from_mapping
 JOB = "run-train-0-12345678"
 # More than it has time for.
 EPOCHS = 100_000
+# After this one it is scraped.
+_EPOCH = 3
 
 
 @dataclasses.dataclass(frozen=True)
 class Watched:
-    """What a process printed until it was told to end, its exit code, and its metrics some epochs before."""
+    """What a process printed until it was told to end, its exit code, and its metrics after some epochs.
+
+    `times` are those of its start and of the metrics.
+    """
 
     lines: list[str]
     code: int
     metrics: list[Metric]
-    last_checkpoint_at: float
+    times: tuple[float, float]
 
 
 def scrape(port: int) -> list[Metric]:
@@ -60,6 +66,7 @@ def watched(folder: Path) -> Watched:
     experiment = from_mapping({"qubits": 4, "epochs": EPOCHS, "strategy": "none", "workers": 1}).to_json()
     told = {"QCNN_LOG_FORMAT": "json", "QCNN_METRICS_PORT": "0", "QCNN_JOB": JOB}
     command = ["--experiment", experiment, "--workdir", str(folder / "w"), "--logs", str(folder / "l")]
+    began = time.time()
     with subprocess.Popen(
         [sys.executable, "-m", "trainer.worker", *command, "--profiler-port", "0"],
         env={**os.environ, **told},
@@ -68,18 +75,21 @@ def watched(folder: Path) -> Watched:
         text=True,
     ) as process:
         assert process.stdout
-        lines = list(_until(process.stdout, "epoch 3/"))
+        lines = list(_until(process.stdout, f"epoch {_EPOCH}/"))
         try:
             port = next(filter(None, map(port_in, lines)), None)
             assert port, lines
             metrics = scrape(port)
+            scraped = time.time()
+            # Its line comes after the value.
+            if (epoch := int(values(metrics)["qcnn_epoch"][1])) > _EPOCH:
+                lines += _until(process.stdout, f"epoch {epoch}/")
             process.send_signal(signal.SIGTERM)
             lines += [line.rstrip("\n") for line in process.stdout]
         finally:
             process.kill()
         code = process.wait()
-    checkpoint = max((folder / "w" / "checkpoints").glob("*.npz")).stat().st_mtime
-    return Watched(lines, code, metrics, checkpoint)
+    return Watched(lines, code, metrics, (began, scraped))
 
 
 def _until(output: Any, text: str) -> Iterator[str]:

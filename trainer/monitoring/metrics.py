@@ -5,7 +5,8 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Gauge, start_http_server
+from prometheus_client import CollectorRegistry, Metric, start_http_server
+from prometheus_client.core import GaugeMetricFamily
 
 from trainer.errors import ConfigError, given
 from trainer.monitoring.variables import JOB_VARIABLE, PORT_VARIABLE
@@ -28,20 +29,32 @@ _OF_TRAINING = {
 
 
 class Metrics:
-    """The gauges of one process; one that was never set has no value."""
+    """The gauges of one process, by name: their meaning, and the labels of each beside those of the process.
 
-    def __init__(self, role: str, index: int, job: str) -> None:
+    One that was never set has no value. What is set together is served together.
+    """
+
+    def __init__(self, role: str, index: int, job: str, gauges: Mapping[str, tuple[str, tuple[str, ...]]]) -> None:
         self.registry = CollectorRegistry()
-        self._process = {"job_name": job, "role": role, "index": str(index)}
-        self._gauges: dict[str, Gauge] = {}
+        self._process = (job, role, str(index))
+        self._gauges = gauges
+        # By name and further labels. It is replaced as a whole: it is read in another thread.
+        self._values: dict[tuple[str, ...], float] = {}
+        self.registry.register(self)
 
-    def add(self, name: str, meaning: str, *more: str) -> None:
-        """Add a gauge, with `more` labels than those of the process."""
-        self._gauges[name] = Gauge(name, meaning, (*_LABELS, *more), registry=self.registry)
+    def set(self, values: Mapping[tuple[str, ...], float]) -> None:
+        """Set gauges, each by its name and the values of its further labels."""
+        self._values = {**self._values, **values}
 
-    def set(self, name: str, value: float, **more: str) -> None:
-        """Set a gauge."""
-        self._gauges[name].labels(**self._process, **more).set(value)
+    def collect(self) -> Iterator[Metric]:
+        """Yield the gauges as they are now (prometheus_client.registry.Collector)."""
+        values = self._values
+        for name, (meaning, more) in self._gauges.items():
+            gauge = GaugeMetricFamily(name, meaning, labels=(*_LABELS, *more))
+            for (of, *labels), value in values.items():
+                if of == name:
+                    gauge.add_metric((*self._process, *labels), value)
+            yield gauge
 
     @contextlib.contextmanager
     def served(self, port: int) -> Iterator[None]:
@@ -64,15 +77,11 @@ class TrainingMetrics(Metrics):
     """The metrics of a process of a training, by the events that it observes."""
 
     def __init__(self, role: str, index: int, job: str = "") -> None:
-        super().__init__(role, index, job)
-        for name, meaning in _OF_TRAINING.values():
-            self.add(name, meaning)
+        super().__init__(role, index, job, {name: (meaning, ()) for name, meaning in _OF_TRAINING.values()})
 
     def listen(self, kind: str, **values: Any) -> None:
         """Take note of an event of the training."""
-        for value, (name, _) in _OF_TRAINING.items():
-            if value in values:
-                self.set(name, values[value])
+        self.set({(name,): values[value] for value, (name, _) in _OF_TRAINING.items() if value in values})
 
 
 @contextlib.contextmanager
