@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.launchers.apiserver import ApiServer
-from tests.watched import Watched, watched
 
 if TYPE_CHECKING:
     from tests.vertex.server.vertex import Vertex
+    from tests.watched import Watched
 
 
 @pytest.fixture(autouse=True)
@@ -41,8 +41,11 @@ def api_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ApiS
 
 
 @pytest.fixture(scope="session")
-def watched_training(tmp_path_factory: pytest.TempPathFactory) -> Watched:
+def watched_training(tmp_path_factory: pytest.TempPathFactory) -> "Watched":
     """A real training with metrics and a log as JSON, which was told to end."""
+    # What reads metrics is loaded where it is needed.
+    from tests.watched import watched
+
     return watched(tmp_path_factory.mktemp("watched"))
 
 
