@@ -8,8 +8,6 @@ from launchers.pod import Pod
 
 # What a training may write, each at an address of its own: checkpoints and losses, TensorBoard events, the model.
 OUTPUTS = ("training", "logs", "model")
-# Holds the job's name in every process on a cluster; in a command and in addresses $(QCNN_JOB) stands for it.
-JOB_VARIABLE = "QCNN_JOB"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from trainer.monitoring import log_lines
 from trainer.startup import ERROR
 
 
@@ -9,7 +10,8 @@ def last_words(lines: Sequence[str]) -> str:
     """Return the line that says why a process ended: that of its error, else the last one.
 
     stdout and stderr of a container are collected side by side, so a line of the log may stand behind an error that was
-    printed after it.
+    printed after it. Where the log is JSON, what its lines say counts.
     """
-    errors = [line for line in lines if line.startswith(ERROR)]
-    return next(reversed(errors or lines), "it printed nothing")
+    said = log_lines.texts(lines)
+    errors = [line for line in said if line.startswith(ERROR)]
+    return next(reversed(errors or said), "it printed nothing")

@@ -12,6 +12,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from launchers.accelerators import ACCELERATORS
 from launchers.secrecy import secrets_in
 from trainer.errors import ConfigError, given
+from trainer.monitoring.variables import FORMAT_VARIABLE
+from trainer.provenance import IMAGE_VARIABLE
 
 logger = logging.getLogger("qcnn")
 
@@ -71,8 +73,8 @@ class Pod(BaseModel):
     environment variables to the secrets and keys that they are taken from. `volumes` maps the path a volume is mounted
     at to its source, as in a pod's spec: {"persistentVolumeClaim": {"claimName": ...}}. The job waits in the `queue` of
     Kueue. Its processes are spread over the values of the label of nodes `topology_spread`, as far as there is room.
-    What Vertex AI alone knows is in `vertex`, which is read where a job is made for it; so one file serves every
-    platform.
+    They and their launcher serve metrics on `metrics_port`. What Vertex AI alone knows is in `vertex`, which is read
+    where a job is made for it; so one file serves every platform.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -104,7 +106,18 @@ class Pod(BaseModel):
     node_selector: Mapping[str, str] = Field({}, description="a mapping of labels to text")
     tolerations: tuple[Mapping[str, Any], ...] = Field((), description="a list of tolerations, as in a pod's spec")
     labels: Mapping[str, str] = Field({}, description="a mapping of labels to text")
+    metrics_port: int | None = Field(
+        None, ge=1024, le=65535, strict=True, description="an integer, 1024 to 65535, or left out"
+    )
+    log_format: Literal["text", "json"] = Field("text", description="one of text, json")
     vertex: Mapping[str, Any] = Field({}, description="a mapping of settings of Vertex AI's own")
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment of every process: what is given, and what it is told of other settings."""
+        # Text is what a process prints by itself. Provenance in every artifact names the image.
+        told = {FORMAT_VARIABLE: self.log_format} if self.log_format != "text" else {}
+        return {**self.environment, **told, IMAGE_VARIABLE: self.image}
 
     def of_role(self, role: str) -> "Pod":
         """Return the same with the resources of a role; where that leaves no GPU, no accelerator is asked for."""

@@ -20,7 +20,6 @@ from pipelines.study import study
 from pipelines.training import TrainStep
 from pipelines.viewing import Viewer
 from trainer.errors import ConfigError
-from trainer.provenance import IMAGE_VARIABLE
 
 # The compiler calls a step's executor so, followed by the name of the step.
 _EXECUTOR = "exec-"
@@ -138,11 +137,9 @@ def _write(
     for name, value in (defaults or {}).items():
         default = compiler.pipeline_spec_builder.to_protobuf_value(value)
         spec.root.input_definitions.parameters[name].default_value.CopyFrom(default)
-    # Provenance in every artifact names the image.
-    environment = {**pod.environment, IMAGE_VARIABLE: pod.image}
     for name, executor in spec.deployment_spec["executors"].items():
         executor["container"]["image"] = pod.image
-        executor["container"]["env"] = [{"name": name, "value": value} for name, value in environment.items()]
+        executor["container"]["env"] = [{"name": name, "value": value} for name, value in pod.variables.items()]
         executor["container"]["command"] = target.command(executor["container"]["command"])
         executor["container"]["resources"] = target.resources(resources[name.removeprefix(_EXECUTOR)])
     retried(spec)

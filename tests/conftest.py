@@ -13,6 +13,7 @@ from tests.launchers.apiserver import ApiServer
 
 if TYPE_CHECKING:
     from tests.vertex.server.vertex import Vertex
+    from tests.watched import Watched
 
 
 @pytest.fixture(autouse=True)
@@ -37,6 +38,15 @@ def api_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ApiS
     with contextlib.closing(ApiServer()) as server:
         monkeypatch.setenv("KUBECONFIG", server.write_kubeconfig(tmp_path / "kubeconfig"))
         yield server
+
+
+@pytest.fixture(scope="session")
+def watched_training(tmp_path_factory: pytest.TempPathFactory) -> "Watched":
+    """A real training with metrics and a log as JSON, which was told to end."""
+    # What reads metrics is loaded where it is needed.
+    from tests.watched import watched
+
+    return watched(tmp_path_factory.mktemp("watched"))
 
 
 @pytest.fixture

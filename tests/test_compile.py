@@ -240,7 +240,7 @@ def test_every_step_asks_for_memory_and_has_a_limit_that_settings_change(tmp_pat
 
 
 def test_settings_of_pods_reach_the_tfjob_and_what_concerns_all_steps_these_too(tmp_path: Path) -> None:
-    settings = {
+    settings: dict[str, Any] = {
         "memory": "8Gi",
         "gpus": 1,
         "pull_policy": "Always",
@@ -253,6 +253,8 @@ def test_settings_of_pods_reach_the_tfjob_and_what_concerns_all_steps_these_too(
         "queue": "team",
         "priority_class": "high",
         "topology_spread": "topology.kubernetes.io/zone",
+        "log_format": "json",
+        "metrics_port": 9095,
     }
     (tmp_path / "pod.yaml").write_text(yaml.safe_dump(settings))
     spec, configs = _parsed(_compile(tmp_path, "--pod", str(tmp_path / "pod.yaml")))
@@ -264,12 +266,16 @@ def test_settings_of_pods_reach_the_tfjob_and_what_concerns_all_steps_these_too(
         assert [secret.secret_name for secret in config.image_pull_secret] == ["registry"]
         assert config.node_selector.labels == settings["node_selector"]
         assert [json_format.MessageToDict(each) for each in config.tolerations] == settings["tolerations"]
-        assert config.pod_metadata.labels == settings["labels"]
+        assert config.pod_metadata.labels.items() >= settings["labels"].items()
         (secret,) = config.secret_as_env
         assert secret.secret_name == "store"
         assert [(key.secret_key, key.env_var) for key in secret.key_to_env] == [("accesskey", "AWS_ACCESS_KEY_ID")]
     for container in _containers(spec):
         assert {"name": "STORAGE_EMULATOR_HOST", "value": "http://storage:4443"} in container["env"]
+        assert {"name": "QCNN_LOG_FORMAT", "value": "json"} in container["env"]
+    # The launcher's metrics are found by its own label.
+    marked = {name for name, config in configs.items() if config.pod_metadata.labels.get("qcnn/launcher")}
+    assert marked == {"exec-train"}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LAYERS = ["trainer", "launchers", "components", "pipelines", "cli"]
 # What runs the processes of a training knows nothing of what they train.
-LAUNCHERS_KNOW = ("trainer.errors", "trainer.startup", "trainer.provenance")
+LAUNCHERS_KNOW = ("trainer.errors", "trainer.startup", "trainer.provenance", "trainer.monitoring.")
 # What counts, and so answers before TensorFlow is loaded; only the probe computes.
 COUNTING = ("trainer.simulators.structure.", "trainer.simulators.costs.", "trainer.planning.")
 COMPUTING = {"trainer.planning.probe"}

@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any, NoReturn, TextIO
 
 from trainer.errors import ArtifactError, QcnnError, RetryableError
+from trainer.monitoring import log_lines
 
 # TFJob's restartPolicy ExitCode takes 1 to 127 as permanent and retries the rest; 138 is the code it
 # leaves to users for that (training-operator, "ExitCode").
@@ -72,7 +73,7 @@ def start_compiler() -> None:
 def end_now(reason: str, code: int) -> NoReturn:
     """End this process from any thread, whatever the others do; print why on stderr if that is still open."""
     with contextlib.suppress(OSError):
-        os.write(_stderr, f"{reason}\n".encode())
+        os.write(_stderr, f"{log_lines.printed(reason, logging.ERROR)}\n".encode())
     os._exit(code)
 
 
@@ -188,14 +189,15 @@ def one_line_errors() -> Iterator[None]:
     if not logger.handlers:
         # A handler of its own: Kubeflow's executor puts time and name before what goes to the root logger.
         handler = _Lines()
-        handler.setFormatter(logging.Formatter("%(message)s"))
+        handler.setFormatter(log_lines.Formatter("%(message)s"))
         logger.addHandler(handler)
         logger.propagate = False
     try:
+        log_lines.set_up()
         yield
     except QcnnError as error:
         with contextlib.suppress(OSError):
-            sys.stderr.write(f"{ERROR}{error}\n")
+            sys.stderr.write(f"{log_lines.printed(f'{ERROR}{error}', logging.ERROR)}\n")
         drop_output()
         raise SystemExit(RETRYABLE if isinstance(error, RetryableError) else OWN_FAULT) from None
 

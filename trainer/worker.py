@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from trainer import config, data
 from trainer.distribution import needs
 from trainer.distribution.roles import Cluster, check_roles, parse_cluster
+from trainer.monitoring import log_lines
+from trainer.monitoring.variables import PORT_VARIABLE
 from trainer.startup import (
     end_on_signals,
     ending_at_once,
@@ -90,12 +92,13 @@ def _train(
         cluster = parse_cluster(os.environ)
         experiment = config.from_json(arguments.experiment, _typed(arguments))
         check_roles(experiment, cluster)
+        observer = _observer(experiment, cluster, stack)
         if cluster and cluster.role in needs.serving(experiment.strategy):
             _serve(arguments, experiment, cluster, take_signals, send)
             return None
         dataset = data.obtain(arguments.dataset, experiment)
         if cluster and cluster.role == needs.EVALUATOR:
-            _evaluate(arguments, experiment, dataset, take_signals, send)
+            _evaluate(arguments, experiment, dataset, take_signals, send, observer)
             return None
         is_chief = cluster is None or cluster.is_chief
         workdir = stack.enter_context(working_copy(arguments.workdir, filled=True, written=is_chief))
@@ -129,13 +132,36 @@ def _train(
             to_all = in_pod(os.environ) and not (cluster and cluster.is_here)
             serve_profiles(arguments.profiler_port, arguments.require_profiler, to_all=to_all)
         programs = programs or Programs()
-        folders = {"workdir": workdir.folder, "logs": logs.folder}
-        train(experiment, dataset, **folders, cluster=cluster, listener=listener, publish=publish, programs=programs)
+        train(
+            experiment,
+            dataset,
+            workdir.folder,
+            logs=logs.folder,
+            cluster=cluster,
+            listener=listener,
+            observer=observer,
+            publish=publish,
+            programs=programs,
+        )
         if arguments.export and is_chief:
             from trainer.results.export import export_to
 
             export_to(workdir.folder, arguments.export)
         return programs
+
+
+def _observer(experiment: config.ExperimentConfig, cluster: Cluster | None, stack: contextlib.ExitStack) -> Listener:
+    """Have the log say which process this is, and serve metrics where that is asked for; return what they observe."""
+    # The operator tells a single process nothing; it has the only role there is.
+    role, index = (cluster.role, cluster.index) if cluster else (next(iter(experiment.replicas)), 0)
+    log_lines.identify(role, index)
+    if PORT_VARIABLE not in os.environ:
+        return ignore
+    from trainer.monitoring.metrics import training_metrics
+
+    metrics = stack.enter_context(training_metrics(os.environ, role, index))
+    metrics.listen("asked", epochs=experiment.epochs)
+    return metrics.listen
 
 
 def _serve(
@@ -169,6 +195,7 @@ def _evaluate(
     dataset: data.Dataset,
     take_signals: Callable[[], None],
     send: Listener,
+    observer: Listener,
 ) -> None:
     """Measure the checkpoints of a training in folders of this process' own below those of the training."""
     load_tensorflow()
@@ -189,7 +216,7 @@ def _evaluate(
             logs.check()
             send(kind, **values)
 
-        evaluate_beside(experiment, dataset, look, folder.folder, logs.folder, listener=listener)
+        evaluate_beside(experiment, dataset, look, folder.folder, logs.folder, listener=listener, observer=observer)
 
 
 def _typed(arguments: argparse.Namespace) -> dict[str, str]:

@@ -13,6 +13,7 @@ import click
 from cli.errors import UNREAD, OutputLostError
 from cli.local.progress import TrainingProgress
 from components.train.local.step import EVENT_PREFIX
+from trainer.monitoring import log_lines
 
 _STAMP = r"^\d\d:\d\d:\d\d\.\d+ - "
 # Blocks of the SDK: what a step was given, and what it returned, each up to a closing line.
@@ -67,7 +68,7 @@ class RunLog(io.TextIOBase):
                 continue
             with self._writing("the log"):
                 self._log(plain)
-            if shown := self._for_people(plain):
+            if shown := self._for_people(log_lines.as_text(plain, named=True)):
                 with self._writing("the output"):
                     self._progress.show(shown)
         return len(text)

@@ -23,7 +23,10 @@ _FLAGS = {
     "queue": "LocalQueue of Kueue in which the job waits for room.",
     "priority_class": "Priority class of the pods.",
     "topology_spread": "Key of a label of nodes over whose values the pods are spread, as topology.kubernetes.io/zone.",
+    "metrics_port": "Port on which every process serves metrics for Prometheus.",
+    "log_format": "Format of the pods' logs, text or json.",
 }
+_INTEGERS = ("gpus", "metrics_port")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +73,7 @@ pod_options = options_as(
     ),
     *(
         click.option(
-            f"--{name.replace('_', '-')}", name, help=text, type=int if name == "gpus" else str, metavar="VALUE"
+            f"--{name.replace('_', '-')}", name, help=text, type=int if name in _INTEGERS else str, metavar="VALUE"
         )
         for name, text in _FLAGS.items()
     ),

@@ -11,6 +11,7 @@ from launchers.kubernetes.api import PODS, Api
 from launchers.kubernetes.pod_template import CONTAINER
 from launchers.kubernetes.pods import Process
 from launchers.tfjob.kind import JOB_NAME_LABEL, TFJOB
+from trainer.monitoring import log_lines
 
 
 @click.command()
@@ -35,4 +36,5 @@ def logs(name: str, is_followed: bool, namespace: str | None) -> None:
 def _lines(api: Api, process: Process) -> Iterator[tuple[str, str]]:
     """Yield time and text of every line."""
     for time, text in api.log(process.pod, CONTAINER, "", follow=False):
-        yield time, f"[{process.name}] {text}"
+        for line in log_lines.passed_on(text, process.name):
+            yield time, line

@@ -6,11 +6,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from launchers.job import JOB_VARIABLE, OUTPUTS, Job
+from launchers.job import OUTPUTS, Job
 from launchers.pod import Pod
 from trainer.config import MACHINE_WORDS, ExperimentConfig, from_mapping
 from trainer.distribution import needs
 from trainer.errors import ConfigError
+from trainer.monitoring.variables import JOB_VARIABLE
 from trainer.storage.address import SCHEMES, in_bucket
 
 # The worker's flag for the address of each output.

@@ -10,7 +10,7 @@ from cli.main import run
 from cli.options.pod import PodFlags, pod_options
 from cli.tfjob.connection import namespace_option
 from examples.linear_regression.train import STRATEGY
-from launchers.job import JOB_VARIABLE, Job
+from launchers.job import Job
 from launchers.kubernetes.access import own_namespace
 from launchers.local.run import run_processes
 from launchers.naming import Identity
@@ -19,6 +19,7 @@ from launchers.tfjob.launch import launch
 from launchers.tfjob.manifest import Policy, tfjob
 from trainer.distribution import needs
 from trainer.errors import ConfigError
+from trainer.monitoring.variables import JOB_VARIABLE
 from trainer.startup import one_line_errors
 
 _REPLICAS = {"chief": 1, "ps": 1, "worker": 1}

@@ -22,6 +22,7 @@ from launchers.kubernetes.start import Start
 from launchers.kubernetes.verdict import POD_SECONDS, Action, Seen, Verdict, judge
 from launchers.last_words import last_words
 from trainer.errors import RetryableError, TrainingError
+from trainer.monitoring import log_lines
 
 logger = logging.getLogger("qcnn")
 
@@ -31,6 +32,14 @@ Objects = dict[str, dict[str, Any]]
 _LOOK_SECONDS = 1.0
 # The last lines of all processes are waited for this long, once the job has ended.
 _LOG_SECONDS = 10.0
+
+
+# Takes a job, as the API returned it, and how often its processes were started again.
+Observer = Callable[[dict[str, Any], int], None]
+
+
+def ignore(job: dict[str, Any], restarts: int) -> None:
+    """Observe nothing."""
 
 
 class GivenUpError(RetryableError):
@@ -46,7 +55,7 @@ class Following:
     """Follows one job, as the API returned it, to its end.
 
     `processes` are role and index of all that it is made of. Without `restarts` it only looks on, however often
-    processes are lost. `lives` is what was seen of the jobs that it replaces.
+    processes are lost. `lives` is what was seen of the jobs that it replaces. `observer` is told at every look.
     """
 
     def __init__(
@@ -58,6 +67,7 @@ class Following:
         restarts: int | None,
         pending_seconds: float,
         lives: Lives | None = None,
+        observer: Observer = ignore,
     ) -> None:
         self._api = api
         self._kind = kind
@@ -67,6 +77,7 @@ class Following:
         leader = "chief 0" if "chief 0" in names else names[0]
         self._seen = Seen(leader, restarts, lives.moved_to(self._uid) if lives else Lives(self._uid))
         self._start = Start(api, job, names, pending_seconds)
+        self._observer = observer
         self._news: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._logs: dict[str, PodLog] = {}
         self._failed_at = math.inf
@@ -161,13 +172,14 @@ class Following:
             self._was_suspended = suspended
             if self._seen.processes is not None:
                 self._see_processes(self._seen.processes)
+        self._observer(job, self._seen.lives.restarts)
 
     def _see_pods(self, found: Objects) -> None:
         processes = pods.of_job(found.values(), self._job, self._kind)
         for process in processes:
             if process.started and process.uid not in self._logs:
-                prefix = f"[{process.name}] " if self._kind.many else ""
-                self._logs[process.uid] = PodLog(self._api, process, prefix)
+                name = process.name if self._kind.many else ""
+                self._logs[process.uid] = PodLog(self._api, process, name)
         running = {process.uid for process in processes if process.exit_code is None}
         for uid in self._logs.keys() - running:
             self._logs[uid].ended()
@@ -178,6 +190,7 @@ class Following:
         self._start.see(processes, suspended=suspended)
         self._returned += [process.name for process in processes if self._seen.lives.returned(process)]
         self._seen = self._seen.see(processes, suspended=suspended)
+        self._observer(self._job, self._seen.lives.restarts)
 
     def _log_changes(self) -> None:
         """Log which processes were started again and, where nothing is done about it, which used too much memory."""
@@ -205,7 +218,7 @@ class Following:
             lines = list(self._logs[process.uid].last_lines) if process.uid in self._logs else []
             if self._kind.many:
                 logger.info("last lines of %s:", process.name)
-                for line in lines:
+                for line in log_lines.texts(lines):
                     logger.info("    %s", line)
             reason = f"{verdict.reason}: {last_words(lines)}."
         message = f"{reason} Given: {self._name}"

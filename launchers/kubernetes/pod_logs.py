@@ -8,6 +8,7 @@ from launchers.kubernetes.api import Api
 from launchers.kubernetes.pod_template import CONTAINER
 from launchers.kubernetes.pods import Process
 from trainer.errors import QcnnError
+from trainer.monitoring import log_lines
 
 # So many lines of a process are kept, to be shown again when it has failed.
 LAST_LINES = 20
@@ -18,16 +19,16 @@ _printing = threading.Lock()
 
 
 class PodLog:
-    """Passes on the output of one process as it comes, with a prefix before each line.
+    """Passes on the output of one process as it comes, with a name before each line where it has one.
 
     Call `ended` when the process has ended.
     """
 
-    def __init__(self, api: Api, process: Process, prefix: str) -> None:
+    def __init__(self, api: Api, process: Process, name: str) -> None:
         self.last_lines = collections.deque[str](maxlen=LAST_LINES)
         self._api = api
         self._process = process
-        self._prefix = prefix
+        self._name = name
         self._ended = threading.Event()
         # The kubelet sends lines from a whole second on: those of the last second that it has already sent.
         self._since, self._sent = "", set[tuple[str, str]]()
@@ -64,5 +65,6 @@ class PodLog:
     def _print(self, text: str) -> None:
         self.last_lines.append(text)
         with _printing:
-            sys.stdout.write(f"{self._prefix}{text}\n")
+            for line in log_lines.passed_on(text, self._name):
+                sys.stdout.write(f"{line}\n")
             sys.stdout.flush()

@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launchers.job import JOB_VARIABLE
 from launchers.kubernetes.identity import annotations, labels
 from launchers.naming import Identity
 from launchers.pod import Pod
-from trainer.provenance import IMAGE_VARIABLE
+from trainer.monitoring.variables import JOB_VARIABLE
 
 # The operator finds the training's container by this name.
 CONTAINER = "tensorflow"
@@ -97,7 +96,7 @@ def _container(pod: Pod, name: str, command: Sequence[str], mounts: Sequence[str
 
 
 def _environment(pod: Pod, name: str) -> list[dict[str, Any]]:
-    plain = {**pod.environment, IMAGE_VARIABLE: pod.image, JOB_VARIABLE: name}
+    plain = {**pod.variables, JOB_VARIABLE: name}
     secret = [
         {"name": variable, "valueFrom": {"secretKeyRef": dict(zip(("name", "key"), source.split("/"), strict=True))}}
         for variable, source in pod.secrets.items()

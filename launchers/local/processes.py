@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from launchers.local.fork_request import start_process
+from trainer.monitoring import log_lines
 
 # A process that was asked to end is killed after this, in seconds.
 GRACE = 3.0
@@ -153,8 +154,9 @@ class Process:
 
     def _pass_on(self, line: bytes) -> None:
         text = line.decode(errors="replace").rstrip()
-        self.last_line = text or self.last_line
-        sys.stdout.write(f"[{self.name}] {text}\n")
+        self.last_line = log_lines.texts([text])[-1] or self.last_line
+        for passed_on in log_lines.passed_on(text, self.name):
+            sys.stdout.write(f"{passed_on}\n")
         sys.stdout.flush()
 
     def _take_event(self, line: bytes) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from launchers.kubernetes.api import SERVICES, Api
 from launchers.kubernetes.create_or_adopt import How, abandon, create_or_adopt
-from launchers.kubernetes.follow import Following, GivenUpError
+from launchers.kubernetes.follow import Following, GivenUpError, Observer, ignore
 from launchers.kubernetes.lives import Lives
 from launchers.tfjob import read
 from launchers.tfjob.eviction import OwnPod
@@ -38,7 +38,7 @@ def launch(
     that was lost. One that fails is left on the cluster, to be looked at; one whose processes have not started after
     `pending_seconds`, or that cannot be followed, is deleted. Where a backend has `retried` by itself, a TFJob that
     failed by its own fault is not replaced. A launcher that is told to end deletes its TFJob, unless its `own_pod` is
-    being evicted.
+    being evicted. Where the TFJob's processes serve metrics, this one does so too.
 
     Raises:
         ConfigError: the cluster refuses the job, or cannot start it; one line that says why.
@@ -62,13 +62,15 @@ def launch(
             with termination.creation.going_on():
                 yield
 
+        observer = _observer(stack, manifest)
         lives: Lives | None = None
         while True:
             running, how = create_or_adopt(api, TFJOB, manifest, creating)
             logger.info("TFJob %s %s", name, how.value)
             if how is How.SUCCEEDED:
                 return
-            following = Following(api, TFJOB, running, read.processes(manifest), restarts, pending_seconds, lives)
+            processes = read.processes(manifest)
+            following = Following(api, TFJOB, running, processes, restarts, pending_seconds, lives, observer)
             try:
                 _follow(api, renewing, running, following, lease_seconds)
                 return
@@ -83,6 +85,19 @@ def _watched(stack: contextlib.ExitStack, api: Api, own_pod: str | None) -> Call
         return lambda: False
     pod = OwnPod(stack.enter_context(contextlib.closing(api.with_own_connections())), own_pod)
     return lambda: pod.is_going
+
+
+def _observer(stack: contextlib.ExitStack, manifest: Manifest) -> Observer:
+    """Serve metrics of a job where its processes do, on the same port; return what takes note of the job."""
+    port = read.metrics_port(manifest)
+    if port is None:
+        return ignore
+    # Only where it is asked for: the library takes a tenth of a second to load.
+    from launchers.metrics import LauncherMetrics
+
+    metrics = LauncherMetrics(manifest["metadata"]["name"], read.STATES)
+    stack.enter_context(metrics.served(port))
+    return lambda job, restarts: metrics.see(read.state(job), restarts)
 
 
 def _check_fault(api: Api, manifest: Manifest) -> None:

@@ -9,6 +9,7 @@ import dataclasses
 import email.utils
 import http.client
 import json
+import logging
 import os
 import signal
 import ssl
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from launchers.tfjob import lease_right
 from launchers.tfjob.times import parse_time
+from trainer.monitoring import log_lines
 from trainer.startup import ABANDONED, OWN_FAULT, end_now
 
 # Where Kubernetes mounts what a pod needs to reach the API server ("Accessing the Kubernetes API from a Pod").
@@ -142,7 +144,8 @@ def _watch(lease: str, seconds: float, process: "subprocess.Popen[bytes]", on_en
         except UnknownError as error:
             watched = watched.miss(str(error), time.monotonic() - began)
             if watched.is_known and not warned and isinstance(error, RefusedError):
-                sys.stderr.write(f"warning: the training would not end with its launcher any more: {error}\n")
+                warning = f"warning: the training would not end with its launcher any more: {error}"
+                sys.stderr.write(f"{log_lines.printed(warning, logging.WARNING)}\n")
                 warned = True
     reason = f" ({watched.reason})" if watched.reason else ""
     why = f"the launcher has not renewed its lease for {seconds:g} s{reason}; the last checkpoint counts"

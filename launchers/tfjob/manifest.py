@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from launchers.job import JOB_VARIABLE, Job
+from launchers.job import Job
 from launchers.kubernetes.identity import (
     HASH_ANNOTATION,
     QUEUE_LABEL,
@@ -25,13 +25,17 @@ from launchers.naming import name as job_name
 from launchers.pod import Pod
 from launchers.tfjob.kind import JOB_NAME_LABEL, REPLICA_TYPES
 from trainer.errors import ConfigError
+from trainer.monitoring.variables import JOB_VARIABLE, PORT_VARIABLE
 
 Manifest = dict[str, Any]
 
 CLUSTER_PORT = 2222
 PROFILER_PORT = 2223
+# What the port of a process is called at which it serves its metrics.
+METRICS_PORT = "metrics"
 # The seconds without a renewal of its Lease after which a TFJob ends; one without it needs no launcher.
 LEASE_ANNOTATION = "qcnn/lease-seconds"
+_TAKEN = (CLUSTER_PORT, PROFILER_PORT)
 _LEASE_WATCH = ("python", "-m", "launchers.tfjob.lease_watch")
 
 
@@ -63,8 +67,8 @@ def tfjob(job: Job, identity: Identity, policy: Policy, owner: Mapping[str, str]
     would suspend a job that runs.
 
     Raises:
-        ConfigError: the job has no pod, an unknown role, no process that could lead it, or an output that would be gone
-            with its pods.
+        ConfigError: the job has no pod, an unknown role, no process that could lead it, an output that would be gone
+            with its pods, or metrics on a port that is taken.
     """
     counts = {role: count for role, count in job.replicas.items() if count}
     pod = _checked_pod(job, counts)
@@ -103,6 +107,9 @@ def _checked_pod(job: Job, counts: Mapping[str, int]) -> Pod:
                 "output: must be in a bucket, or below the path of a volume that outlives its pods, such as a "
                 f"persistentVolumeClaim (pod.volumes). Given: {address.partition(f'/$({JOB_VARIABLE})')[0]}"
             )
+    if (port := job.pod.metrics_port) in _TAKEN:
+        taken = " and ".join(map(str, _TAKEN))
+        raise ConfigError(f"pod.metrics_port: TensorFlow itself takes {taken}; choose another one. Given: {port}")
     return job.pod
 
 
@@ -202,10 +209,14 @@ def _template(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str)
     made["spec"]["affinity"] = _spread(name)
     if pod.topology_spread:
         made["spec"]["topologySpreadConstraints"] = [_spread_over(pod.topology_spread, name)]
-    made["spec"]["containers"][0]["ports"] = [
+    container = made["spec"]["containers"][0]
+    container["ports"] = [
         {"name": "tfjob-port", "containerPort": CLUSTER_PORT},
         {"name": "profiler", "containerPort": PROFILER_PORT},
     ]
+    if pod.metrics_port is not None:
+        container["ports"].append({"name": METRICS_PORT, "containerPort": pod.metrics_port})
+        container["env"].append({"name": PORT_VARIABLE, "value": str(pod.metrics_port)})
     return made
 
 

@@ -5,18 +5,21 @@ from typing import Any
 from launchers.job import OUTPUTS
 from launchers.kubernetes.identity import annotation
 from launchers.kubernetes.kinds import condition
+from launchers.kubernetes.pod_template import CONTAINER
 from launchers.tfjob.kind import REPLICA_TYPES
-from launchers.tfjob.manifest import LEASE_ANNOTATION, output_annotation
+from launchers.tfjob.manifest import LEASE_ANNOTATION, METRICS_PORT, output_annotation
 
 # A TFJob may be in several of these; the first in this order is its state.
 _STATES = ("Failed", "Succeeded", "Suspended", "Restarting", "Running", "Created")
+_DELETING, _NEW = "Deleting", "New"
+STATES = (*_STATES, _DELETING, _NEW)
 
 
 def state(job: dict[str, Any]) -> str:
     """Return the condition that a TFJob is in; Deleting where it is being deleted, New where it is in none yet."""
     if "deletionTimestamp" in job["metadata"]:
-        return "Deleting"
-    return next((kind for kind in _STATES if condition(job, kind)), "New")
+        return _DELETING
+    return next((kind for kind in _STATES if condition(job, kind)), _NEW)
 
 
 def has_ended(job: dict[str, Any]) -> bool:
@@ -45,6 +48,12 @@ def restarts(job: dict[str, Any]) -> int:
 def service_account(job: dict[str, Any]) -> str:
     """Return the service account of its pods."""
     return str(leading_template(job)["spec"].get("serviceAccountName", "default"))
+
+
+def metrics_port(job: dict[str, Any]) -> int | None:
+    """Return the port on which its processes serve their metrics, None where they serve none."""
+    (container,) = (each for each in leading_template(job)["spec"]["containers"] if each["name"] == CONTAINER)
+    return next((port["containerPort"] for port in container["ports"] if port["name"] == METRICS_PORT), None)
 
 
 def outputs(job: dict[str, Any]) -> dict[str, str]:

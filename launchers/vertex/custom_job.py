@@ -10,7 +10,7 @@ import datetime
 import posixpath
 from collections.abc import Mapping
 
-from launchers.job import JOB_VARIABLE, Job
+from launchers.job import Job
 from launchers.naming import LABEL_LENGTH, Identity, digest, name, run_label, slug
 from launchers.pod import ROLES, Pod
 from launchers.vertex.client.library import aiplatform
@@ -18,7 +18,7 @@ from launchers.vertex.machines import Machine, accelerator_type, machine_for
 from launchers.vertex.place import Place
 from launchers.vertex.settings import Settings, vertex_settings
 from trainer.errors import ConfigError
-from trainer.provenance import IMAGE_VARIABLE
+from trainer.monitoring.variables import JOB_VARIABLE
 
 # By these labels qcnn finds its own jobs: all of one training, which has a job after the other where one is lost, those
 # of a run, and those of a task. The last is a hash of all that the job is given.
@@ -140,8 +140,7 @@ def _pool(
     job: Job, pod: Pod, settings: Settings, machine: Machine, identity: Identity, label: str, count: int
 ) -> aiplatform.WorkerPoolSpec:
     environment = {
-        **pod.environment,
-        IMAGE_VARIABLE: pod.image,
+        **pod.variables,
         JOB_VARIABLE: label,
         RUN_VARIABLE: identity.run,
     }

@@ -22,6 +22,7 @@ from launchers.vertex.client.library import (
     exceptions,
 )
 from launchers.vertex.client.refusals import is_broken, is_quota, why
+from trainer.monitoring import log_lines
 
 logger = logging.getLogger("qcnn")
 
@@ -94,7 +95,8 @@ class Lines:
             process = process_name(replica_of(entry))
             for line in text(entry).splitlines():
                 self._last[process].append(line)
-                sys.stdout.write(f"[{process}] {line}\n")
+                for passed_on in log_lines.passed_on(line, process):
+                    sys.stdout.write(f"{passed_on}\n")
         sys.stdout.flush()
         return not fresh
 
@@ -119,9 +121,9 @@ def replica_of(entry: LogEntry) -> str:
 
 
 def text(entry: LogEntry) -> str:
-    """Return what was printed: the agent on Vertex AI's machines keeps it as text, or as a `message` of JSON."""
+    """Return what was printed: the agent on Vertex AI's machines keeps it as text, or as JSON with a `message`."""
     if "json_payload" not in entry:
         return entry.text_payload
     payload = json_format.MessageToDict(LogEntry.pb(entry).json_payload)
-    message = payload.get("message")
-    return message if isinstance(message, str) else json.dumps(payload)
+    said = log_lines.text_of(payload)
+    return json.dumps(payload) if said is None else said

@@ -18,6 +18,7 @@ _MEANINGLESS = {
     "queue": "use vertex.strategy FLEX_START, with which a job waits for machines",
     "priority_class": "its jobs have no priorities",
     "topology_spread": "it places the machines of a job itself",
+    "metrics_port": "Vertex AI lets nobody reach its machines; leave it out",
 }
 _LABEL_KEY, _LABEL_VALUE = r"[a-z][a-z0-9_-]{0,62}", r"[a-z0-9_-]{0,63}"
 _NAME = r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?"

@@ -11,6 +11,10 @@ from components.pipeline_run import RUN_FIELD, RUN_VARIABLE
 from launchers.pod import Pod
 from trainer.errors import ConfigError, one_line
 
+# The executor of the step that trains, which follows the TFJob; and the label by which its metrics are found.
+_LAUNCHER = "exec-train"
+LAUNCHER_LABEL = {"qcnn/launcher": "true"}
+
 
 def platform(executors: Sequence[str], pod: Pod) -> PlatformSpec:
     """Return what Kubernetes is told of these executors: what of a pod's settings holds for every step.
@@ -33,6 +37,9 @@ def platform(executors: Sequence[str], pod: Pod) -> PlatformSpec:
     configured = spec.platforms["kubernetes"].deployment_spec.executors
     for name in executors:
         configured[name].update(json_format.MessageToDict(config))
+        if pod.metrics_port is not None and name == _LAUNCHER:
+            labels = configured[name].get_or_create_struct("podMetadata").get_or_create_struct("labels")
+            labels.update(LAUNCHER_LABEL)
     return spec
 
 

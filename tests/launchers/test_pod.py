@@ -63,6 +63,9 @@ def test_what_a_pipeline_writes_down_is_read_again_as_it_was() -> None:
         ({"accelerator": "NVIDIA_L4", "gpus": 1}, f"pod.accelerator: must be one of {KINDS}. Given: 'NVIDIA_L4'"),
         ({"accelerator": "nvidia-l4"}, "pod.gpus: must be at least 1 with accelerator nvidia-l4. Given: 0"),
         ({"spot": "yes"}, "pod.spot: must be true or false. Given: 'yes'"),
+        ({"metrics_port": 80}, "pod.metrics_port: must be an integer, 1024 to 65535, or left out. Given: 80"),
+        ({"metrics_port": "9095"}, "pod.metrics_port: must be an integer, 1024 to 65535, or left out. Given: '9095'"),
+        ({"log_format": "xml"}, "pod.log_format: must be one of text, json. Given: 'xml'"),
         ({"vertex": []}, "pod.vertex: must be a mapping of settings of Vertex AI's own. Given: []"),
         (
             {"pull_policy": "Sometimes"},
@@ -112,7 +115,7 @@ def test_what_is_wrong_is_one_line(given: dict[str, Any], said: str) -> None:
 
 def test_what_is_unknown_or_missing_is_one_line() -> None:
     with pytest.raises(
-        ConfigError, match=r"^pod\.cpus: unknown key; the keys are image, .*, labels, vertex\. Given: 3$"
+        ConfigError, match=r"^pod\.cpus: unknown key; the keys are image, .*, log_format, vertex\. Given: 3$"
     ):
         pod_settings({"image": "qcnn", "cpus": 3})
     with pytest.raises(ConfigError, match=r"^pod\.image: must be given\. Given: none$"):
@@ -159,3 +162,13 @@ def test_only_what_lies_in_a_volume_of_its_own_outlives_the_pods(
     volumes: dict[str, Any], path: str, kept: bool
 ) -> None:
     assert Pod(image="qcnn", volumes=volumes).keeps(path) is kept
+
+
+def test_a_log_as_json_is_asked_for_by_the_environment_of_every_process() -> None:
+    pod = pod_settings({"image": "qcnn", "environment": {"A": "1"}})
+    assert pod.variables == {"A": "1", "QCNN_IMAGE": "qcnn"}
+    assert pod_settings({**pod.model_dump(), "log_format": "json"}).variables == {
+        "A": "1",
+        "QCNN_LOG_FORMAT": "json",
+        "QCNN_IMAGE": "qcnn",
+    }

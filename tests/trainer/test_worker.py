@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.watched import port_in, scrape, values
 from trainer import worker
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.training.checkpoints import load_latest
@@ -94,6 +95,21 @@ def test_the_survivor_of_a_lost_peer_names_it_and_ends_to_be_retried(pair: Pair,
     assert len(lines) == 1
     assert f"lost worker {lost}: " in lines[0]
     assert "Traceback" not in pair.said(survivor)
+
+
+@pytest.mark.long
+def test_every_worker_serves_metrics_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QCNN_METRICS_PORT", "0")
+    with contextlib.closing(Pair(tmp_path, ENDLESS)) as pair:
+        pair.wait_until_training()
+        ports = [next(filter(None, map(port_in, pair.said(index).splitlines()))) for index in (0, 1)]
+        chief, other = (values(scrape(port)) for port in ports)
+    for index, found in enumerate((chief, other)):
+        labels, epoch = found["qcnn_epoch"]
+        assert labels == {"job_name": "", "role": "worker", "index": str(index)}
+        assert epoch >= 2
+    # The chief alone writes.
+    assert chief.keys() - other.keys() == {"qcnn_checkpoint_timestamp_seconds"}
 
 
 @pytest.mark.long

@@ -53,12 +53,14 @@ def evaluate_beside(
     logs: Path,
     *,
     listener: Listener = ignore,
+    observer: Listener = ignore,
 ) -> tuple[Measurement, ...]:
     """Measure the checkpoints of a training until it is complete; return all measurements.
 
     `look` returns the training's folder as it is now. Training does not wait: of checkpoints that come faster than
     they are measured, the newest counts. Into `folder` go `evaluation.csv` and `checkpoints/`, whose newest is the one
-    with the lowest validation loss; TensorBoard events go into `logs`. One that is started again goes on.
+    with the lowest validation loss; TensorBoard events go into `logs`. One that is started again goes on. `observer` is
+    told of every measurement.
 
     Raises:
         ArtifactError: the checkpoints are another experiment's, or a folder cannot be written.
@@ -80,6 +82,7 @@ def evaluate_beside(
                     checkpoints.save(found, folder / checkpoints.FOLDER)
                 _save(done, folder / _MEASUREMENTS)
                 write(measured, measured.epoch * updates)
+                observer("epoch", epoch=measured.epoch, val_loss=measured.val_loss)
                 logger.info(
                     "epoch %d: val_loss %.4f, val_accuracy %.3f, fresh_mse %.4f", *dataclasses.astuple(measured)
                 )

@@ -42,6 +42,7 @@ def train(
     logs: Path | None = None,
     cluster: Cluster | None = None,
     listener: Listener = ignore,
+    observer: Listener = ignore,
     publish: Callable[[], None] = lambda: None,
     programs: Programs | None = None,
 ) -> tuple[Epoch, ...]:
@@ -49,8 +50,10 @@ def train(
 
     The chief alone writes: `checkpoints/` and `history.csv` in `workdir`, TensorBoard events in `logs`
     (default `workdir/logs`). Other workers read the chief's checkpoint from the same folder and write nothing.
-    When everything is written the chief calls `publish`, and no process ends before that has returned. Trainings of one
-    process that share `programs` compile what they have in common once; none of their numbers depends on it.
+    The chief tells `listener` of the epochs that count; every process tells its `observer` of each epoch that it has
+    trained, and the chief of each checkpoint too. When everything is written the chief calls `publish`, and no process
+    ends before that has returned. Trainings of one process that share `programs` compile what they have in common once;
+    none of their numbers depends on it.
 
     Raises:
         ArtifactError: the folder holds another experiment's checkpoint, is in use, or cannot be written.
@@ -83,7 +86,7 @@ def train(
         programs = programs or Programs()
         strategy = programs.strategy(lambda: _join(config, cluster))
         training = _resume(config, dataset, folder, strategy, cluster, saved, programs)
-        _run(training, workdir, logs or workdir / "logs", cluster, listener)
+        _run(training, workdir, logs or workdir / "logs", cluster, listener, observer)
         if is_chief:
             publish()
         with lost_peers(cluster):
@@ -128,7 +131,9 @@ def _resume(
     return training
 
 
-def _run(training: Training, workdir: Path, logs: Path, cluster: Cluster | None, listener: Listener) -> None:
+def _run(
+    training: Training, workdir: Path, logs: Path, cluster: Cluster | None, listener: Listener, observer: Listener
+) -> None:
     """Train to the end; the chief writes history, events and profile."""
     is_chief = cluster is None or cluster.is_chief
     history = workdir / _HISTORY
@@ -143,11 +148,16 @@ def _run(training: Training, workdir: Path, logs: Path, cluster: Cluster | None,
         batch_profile(config.options.profiled, logs / "train" if is_chief else None) as profile,
         lost_peers(cluster),
     ):
-        _train_epochs(training, history, events, profile, listener)
+        _train_epochs(training, history, events, profile, listener, observer)
 
 
 def _train_epochs(
-    training: Training, history: Path, events: EventLog | None, profile: BatchProfile, listener: Listener
+    training: Training,
+    history: Path,
+    events: EventLog | None,
+    profile: BatchProfile,
+    listener: Listener,
+    observer: Listener,
 ) -> None:
     config = training.config
     if events is not None:
@@ -165,6 +175,7 @@ def _train_epochs(
     while not training.is_complete:
         undecided = training.is_undecided
         epoch, measures = training.epoch(profile)
+        observer("epoch", **_values(training, epoch))
         training.go_on()
         listener("state", state=_state(training))
         if events is None:
@@ -178,6 +189,7 @@ def _train_epochs(
                 events.losses(tried, number * training.updates)
         if training.is_complete or time.monotonic() - saved_at >= config.options.checkpoint_seconds:
             training.save()
+            observer("checkpoint", checkpoint=time.time())
             if not training.is_undecided:
                 save_history(training.history, history)
             saved_at = time.monotonic()
@@ -191,15 +203,15 @@ def _state(training: Training) -> str:
     return "training"
 
 
+def _values(training: Training, epoch: Epoch) -> dict[str, float]:
+    """Return what is told of an epoch, whoever asks."""
+    samples_per_second = len(training.dataset.train) / epoch.seconds
+    return {**dataclasses.asdict(epoch), "epochs": training.config.epochs, "samples_per_second": samples_per_second}
+
+
 def _report(training: Training, epoch: Epoch, listener: Listener) -> None:
     epochs, typical = training.config.epochs, epoch_seconds(training.history)
-    listener(
-        "epoch",
-        **dataclasses.asdict(epoch),
-        epochs=epochs,
-        samples_per_second=len(training.dataset.train) / epoch.seconds,
-        seconds_left=(epochs - epoch.epoch) * typical,
-    )
+    listener("epoch", **_values(training, epoch), seconds_left=(epochs - epoch.epoch) * typical)
     logger.info(
         "epoch %d/%d: train_loss %.4f, val_loss %.4f, val_accuracy %.3f, %.2f s",
         *(epoch.epoch, epochs, epoch.train_loss, epoch.val_loss, epoch.val_accuracy, epoch.seconds),

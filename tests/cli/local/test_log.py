@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import logging
 import os
 from pathlib import Path
@@ -77,3 +78,28 @@ def test_steps_are_shown_by_their_names_and_what_is_said_before_the_first_is_log
         "12:00:00.000 - INFO - Running pipeline: 'qcnn'\n    a line for people\n"
         "12:00:01.000 - INFO - Task 'generate-data' finished with status SUCCESS\n"
     )
+
+
+def test_a_log_as_json_is_shown_as_text_and_kept_as_it_is(tmp_path: Path) -> None:
+    shown = io.StringIO()
+    line = '{"severity": "INFO", "message": "epoch 1/3: train_loss 0.5", "role": "worker", "index": 0}'
+    with contextlib.closing(RunLog(shown)) as log:
+        log.begin_step("train", tmp_path)
+        log.write(f"    {line}\n")
+    assert shown.getvalue() == "== train\n    [worker 0] epoch 1/3: train_loss 0.5\n"
+    assert (tmp_path / "log.txt").read_text() == f"    {line}\n"
+
+
+def test_epochs_that_the_progress_display_shows_are_not_shown_again(tmp_path: Path) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    shown = Terminal()
+    with contextlib.closing(RunLog(shown)) as log:
+        log.begin_step("train", tmp_path)
+        for message in ("epoch 1/3: train_loss 0.5", "a line for people"):
+            line = {"severity": "INFO", "message": message, "role": "worker", "index": 0}
+            log.write(f"    {json.dumps(line)}\n")
+    assert "a line for people" in shown.getvalue()
+    assert "epoch 1/3" not in shown.getvalue()

@@ -1,6 +1,8 @@
 """Launchers, with an API server that keeps objects in memory, and an operator that does what a test says."""
 
 import contextlib
+import json
+import logging
 import subprocess
 import sys
 import threading
@@ -18,6 +20,7 @@ from launchers.tfjob.manifest import Manifest, Policy, profiler_service, tfjob
 from launchers.tfjob.submit import applied, submit
 from tests.launchers.apiserver import ApiServer, Object
 from tests.launchers.training_operator import DONE, RUNNING, Operator, ended
+from tests.watched import port_in, scrape
 from trainer.errors import ConfigError, RetryableError, TrainingError
 from trainer.startup import ABANDONED
 
@@ -30,8 +33,11 @@ def server(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> ApiServer:
     return api_server
 
 
-def _manifest(restarts: int = 1, memory: str = "1Gi", lease_seconds: int | None = 600) -> Manifest:
-    job = Job(("train",), {"worker": 2}, restarts, hang_seconds=60, pod=Pod(image="qcnn", memory=memory))
+def _manifest(
+    restarts: int = 1, memory: str = "1Gi", lease_seconds: int | None = 600, metrics_port: int | None = None
+) -> Manifest:
+    pod = Pod(image="qcnn", memory=memory, metrics_port=metrics_port)
+    job = Job(("train",), {"worker": 2}, restarts, hang_seconds=60, pod=pod)
     return tfjob(job, Identity("run", "train"), Policy(lease_seconds=lease_seconds))
 
 
@@ -252,6 +258,54 @@ def test_a_training_whose_service_is_refused_is_deleted_only_by_who_created_it(s
         with pytest.raises(ConfigError):
             submit(api, _manifest())
     assert server.get("tfjobs", NAME)
+
+
+def test_a_launcher_serves_the_phase_and_restarts_of_its_job_until_it_ends(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    manifest = _manifest(metrics_port=9095)
+    (container,) = manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    # Any free port: a pod has all of them.
+    (port,) = (port for port in container["ports"] if port["name"] == "metrics")
+    port["containerPort"] = 0
+    operator, served, found = Operator(server), list[int](), list[dict[tuple[str, str], float]]()
+
+    def live(job: Object) -> None:
+        server.until_watched("pods", 1)
+        for states in ([RUNNING, RUNNING], [ended(138), ended(137)], [RUNNING, RUNNING]):
+            for index, state in enumerate(states):
+                operator.show(job, index, state)
+        server.set_condition(job, "Running")
+        served.append(next(filter(None, map(port_in, caplog.messages))))
+        wanted = {("qcnn_restarts", ""): 1.0, ("qcnn_job_phase", "Running"): 1.0, ("qcnn_job_phase", "Failed"): 0.0}
+        while not found:
+            samples = [sample for metric in scrape(served[0]) for sample in metric.samples]
+            assert {sample.labels["job_name"] for sample in samples} <= {manifest["metadata"]["name"]}
+            values = {(sample.name, sample.labels.get("phase", "")): sample.value for sample in samples}
+            if values.items() >= wanted.items():
+                found.append(values)
+        server.set_condition(job, "Succeeded")
+
+    server.operator = live
+    launch(manifest, "a")
+    assert sum(value for (name, _), value in found[0].items() if name == "qcnn_job_phase") == 1
+    with pytest.raises(ConnectionRefusedError):
+        scrape(served[0])
+
+
+def test_the_lines_of_workers_that_log_json_are_read_as_text(
+    server: ApiServer, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    Operator(server, [[RUNNING, RUNNING], [RUNNING, ended(2)], f"Failed: {PODS_FAILED}"])
+    error = {"timestamp": "2026-11-24T00:00:00+00:00", "severity": "ERROR", "message": "error: no room. Given: /"}
+    after = {**error, "severity": "INFO", "message": "a line of the log"}
+    server.logs = {f"{NAME}-worker-1": [json.dumps(error), json.dumps(after)]}
+    with pytest.raises(TrainingError, match=r"^worker 1 ended with exit code 2: error: no room\. Given: /\. Given: "):
+        launch(_manifest(), "a")
+    assert "[worker 1] a line of the log\n" in capfd.readouterr().out
+    assert "    error: no room. Given: /" in caplog.messages
 
 
 @pytest.mark.parametrize("step", ["components.train.tfjob.step", "components.tensorboard.step"])

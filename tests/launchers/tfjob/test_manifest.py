@@ -12,6 +12,7 @@ from launchers.kubernetes.identity import HASH_ANNOTATION, QUEUE_LABEL, RUN_ANNO
 from launchers.naming import Identity
 from launchers.pod import Pod, pod_settings
 from launchers.tfjob.manifest import Manifest, Policy, lease, profiler_service, tfjob
+from launchers.tfjob.read import metrics_port
 from trainer.errors import ConfigError
 
 POD = Pod(image="registry/qcnn@sha256:0")
@@ -120,6 +121,28 @@ def test_every_role_is_restarted_by_exit_code_and_called_as_the_operator_does() 
         (container,) = spec["template"]["spec"]["containers"]
         assert container["name"] == "tensorflow"
         assert [port["containerPort"] for port in container["ports"]] == [2222, 2223]
+
+
+def test_every_process_is_told_where_to_serve_metrics_and_nothing_where_it_is_not_asked_to() -> None:
+    job = dataclasses.replace(JOB, replicas={"chief": 1, "worker": 2, "ps": 1, "evaluator": 1})
+    asked = dataclasses.replace(job, pod=POD.model_copy(update={"metrics_port": 9095}))
+    plain, manifest = tfjob(job, RUN, POLICY), tfjob(asked, RUN, POLICY)
+    assert (metrics_port(plain), metrics_port(manifest)) == (None, 9095)
+    assert "METRICS" not in str(plain)
+    assert manifest["metadata"]["name"] == plain["metadata"]["name"]
+    for spec in manifest["spec"]["tfReplicaSpecs"].values():
+        (container,) = spec["template"]["spec"]["containers"]
+        assert {"name": "metrics", "containerPort": 9095} in container["ports"]
+        assert {"name": "QCNN_METRICS_PORT", "value": "9095"} in container["env"]
+
+
+@pytest.mark.parametrize("port", [2222, 2223])
+def test_metrics_on_a_port_of_tensorflow_are_refused(port: int) -> None:
+    taken = dataclasses.replace(JOB, pod=POD.model_copy(update={"metrics_port": port}))
+    with pytest.raises(ConfigError) as error:
+        tfjob(taken, RUN, POLICY)
+    said = "pod.metrics_port: TensorFlow itself takes 2222 and 2223; choose another one."
+    assert str(error.value) == f"{said} Given: {port}"
 
 
 def test_the_run_policy_is_where_the_operator_reads_it() -> None:

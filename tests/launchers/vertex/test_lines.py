@@ -46,6 +46,7 @@ def test_only_the_last_minutes_are_read_again() -> None:
     [
         (LogEntry(text_payload="a line"), "a line"),
         (LogEntry(json_payload={"message": "a line", "levelname": "INFO"}), "a line"),
+        (LogEntry(json_payload={"message": "failed", "exception": "Traceback:\nA"}), "failed\nTraceback:\nA"),
         (LogEntry(json_payload={"loss": 0.5}), '{"loss": 0.5}'),
     ],
 )

@@ -81,6 +81,7 @@ def test_what_is_wrong_is_one_line(given: dict[str, Any], said: str) -> None:
         ({"queue": "a"}, "pod.queue: has no meaning on Vertex AI; use vertex.strategy FLEX_START, "),
         ({"priority_class": "high"}, "pod.priority_class: has no meaning on Vertex AI; "),
         ({"topology_spread": "zone"}, "pod.topology_spread: has no meaning on Vertex AI; "),
+        ({"metrics_port": 9095}, "pod.metrics_port: has no meaning on Vertex AI; Vertex AI lets nobody reach "),
         ({"labels": {"Team": "a"}}, "pod.labels: on Vertex AI must be of at most 63 lower-case letters, "),
         ({"labels": {"team": "a.b"}}, "pod.labels: on Vertex AI must be of at most 63 lower-case letters, "),
         (

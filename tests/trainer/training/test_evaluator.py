@@ -42,8 +42,13 @@ def test_each_checkpoint_is_measured_once_and_the_best_is_kept(
     small_config: ExperimentConfig, small_dataset: data.Dataset, trained: Path, tmp_path: Path
 ) -> None:
     look = _as_it_grows(trained, tmp_path / "training")
-    found = evaluate_beside(small_config, small_dataset, look, tmp_path / "own", tmp_path / "logs")
+    observed = list[dict[str, float]]()
+    found = evaluate_beside(
+        *(small_config, small_dataset, look, tmp_path / "own", tmp_path / "logs"),
+        observer=lambda _, **values: observed.append(values),
+    )
     assert [each.epoch for each in found] == [2, 3]
+    assert observed == [{"epoch": each.epoch, "val_loss": each.val_loss} for each in found]
     last = checkpoints.load_latest(trained / "checkpoints")
     assert last
     assert found[-1].fresh_mse == pytest.approx(last.fresh_mse, rel=1e-9)

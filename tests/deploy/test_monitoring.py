@@ -1,0 +1,108 @@
+"""What a cluster and Grafana are told of metrics is what the code serves."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from launchers.job import Job
+from launchers.kubernetes.identity import OWN
+from launchers.metrics import LauncherMetrics
+from launchers.naming import Identity
+from launchers.pod import Pod
+from launchers.tfjob import read
+from launchers.tfjob.manifest import CLUSTER_PORT, PROFILER_PORT, Policy, tfjob
+from pipelines.kubeflow.platform import LAUNCHER_LABEL
+from tests.watched import Watched
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+Object = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def objects() -> dict[tuple[str, str], Object]:
+    found = yaml.safe_load_all((DEPLOY / "monitoring.yaml").read_text())
+    return {(each["kind"], each["metadata"]["name"]): each for each in found}
+
+
+@pytest.fixture(scope="module")
+def template() -> Object:
+    pod = Pod(image="qcnn", metrics_port=9095)
+    job = Job(("train",), {"worker": 2}, restarts=1, hang_seconds=60, pod=pod)
+    return read.leading_template(tfjob(job, Identity("run", "train"), Policy()))
+
+
+def _metrics(watched: Watched) -> dict[str, set[str]]:
+    """Return every metric that a training and its launcher serve, with the labels of its values."""
+    launcher = LauncherMetrics("job", read.STATES)
+    launcher.see("Running", 1)
+    found = [*watched.metrics, *launcher.registry.collect()]
+    return {metric.name: {label for sample in metric.samples for label in sample.labels} for metric in found}
+
+
+def _expressions() -> list[str]:
+    panels = json.loads((DEPLOY / "dashboard.json").read_text())["panels"]
+    return [target["expr"] for panel in panels for target in panel["targets"]]
+
+
+def test_the_dashboard_shows_every_metric_and_none_that_nothing_serves(watched_training: Watched) -> None:
+    served = _metrics(watched_training)
+    assert set(re.findall(r"qcnn_\w+", " ".join(_expressions()))) == served.keys()
+    assert {labels for labels in served if not served[labels]} == set()
+
+
+def test_the_dashboard_selects_and_groups_by_labels_that_are_there(watched_training: Watched) -> None:
+    served = _metrics(watched_training)
+    for expression in _expressions():
+        (name,) = re.findall(r"qcnn_\w+", expression)
+        (selected,) = re.findall(r"\{(.*)\}", expression)
+        used = {pair.split("=")[0].rstrip("!~ ").strip() for pair in selected.split(",")}
+        for grouped in re.findall(r"by \((.*?)\)", expression):
+            used |= {label.strip() for label in grouped.split(",")}
+        assert used <= served[name], expression
+    variables = json.loads((DEPLOY / "dashboard.json").read_text())["templating"]["list"]
+    name, label = re.findall(r"label_values\((\w+), (\w+)\)", json.dumps(variables))[0]
+    assert label in served[name]
+
+
+def test_prometheus_finds_the_pods_of_trainings_by_their_labels_and_the_name_of_their_port(
+    objects: dict[tuple[str, str], Object], template: Object
+) -> None:
+    service = objects["Service", "qcnn-metrics"]
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["selector"] == OWN
+    assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
+    (port,) = service["spec"]["ports"]
+    (container,) = template["spec"]["containers"]
+    assert port["targetPort"] in {each["name"] for each in container["ports"]}
+    (endpoint,) = objects["ServiceMonitor", "qcnn-metrics"]["spec"]["endpoints"]
+    assert (endpoint["port"], endpoint["path"]) == (port["name"], "/metrics")
+    # A Service that were labelled as ours would be taken for one that is left of a training.
+    assert not service["metadata"]["labels"].items() & OWN.items()
+
+
+def test_prometheus_finds_launchers_by_the_label_that_compiled_pipelines_give_them(
+    objects: dict[tuple[str, str], Object],
+) -> None:
+    service = objects["Service", "qcnn-launcher-metrics"]
+    assert service["spec"]["selector"] == LAUNCHER_LABEL
+    monitored = objects["ServiceMonitor", "qcnn-metrics"]["spec"]["selector"]["matchLabels"].items()
+    for name in ("qcnn-metrics", "qcnn-launcher-metrics"):
+        assert objects["Service", name]["metadata"]["labels"].items() >= monitored
+    (port,) = service["spec"]["ports"]
+    (rule,) = objects["NetworkPolicy", "qcnn-launcher-metrics"]["spec"]["ingress"]
+    assert [each["port"] for each in rule["ports"]] == [port["targetPort"]]
+
+
+@pytest.mark.parametrize("name", ["qcnn-metrics", "qcnn-launcher-metrics"])
+def test_prometheus_reaches_the_metrics_and_nothing_else(objects: dict[tuple[str, str], Object], name: str) -> None:
+    policy, service = objects["NetworkPolicy", name]["spec"], objects["Service", name]["spec"]
+    assert policy["podSelector"]["matchLabels"] == service["selector"]
+    (rule,) = policy["ingress"]
+    assert [list(peer) for peer in rule["from"]] == [["namespaceSelector"]]
+    (port,) = rule["ports"]
+    assert port["port"] == service["ports"][0]["targetPort"]
+    assert port["port"] not in (CLUSTER_PORT, PROFILER_PORT)

@@ -1,0 +1,105 @@
+"""A training that is watched: a real process that serves metrics and prints its log as JSON."""
+
+import dataclasses
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from trainer.config import from_mapping
+
+JOB = "run-train-0-12345678"
+# More than it has time for.
+EPOCHS = 100_000
+# After this one it is scraped.
+_EPOCH = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Watched:
+    """What a process printed until it was told to end, its exit code, and its metrics after some epochs.
+
+    `times` are those of its start and of the metrics.
+    """
+
+    lines: list[str]
+    code: int
+    metrics: list[Metric]
+    times: tuple[float, float]
+
+
+def scrape(port: int) -> list[Metric]:
+    """Return what a process serves on a port of this machine."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        connection.request("GET", "/metrics")
+        response = connection.getresponse()
+        assert response.status == http.client.OK
+        return list(text_string_to_metric_families(response.read().decode()))
+    finally:
+        connection.close()
+
+
+def port_in(line: str) -> int | None:
+    """Return the port on which a process says that it serves metrics, None where a line says something else."""
+    found = re.search(r"metrics on port (\d+)", line)
+    return int(found[1]) if found else None
+
+
+def values(metrics: list[Metric]) -> dict[str, tuple[Mapping[str, str], float]]:
+    """Return labels and value of every metric that has one value."""
+    return {metric.name: (sample.labels, sample.value) for metric in metrics for sample in metric.samples}
+
+
+def watched(folder: Path) -> Watched:
+    """Start a training, scrape it after its third epoch, and tell it to end."""
+    experiment = from_mapping({"qubits": 4, "epochs": EPOCHS, "strategy": "none", "workers": 1}).to_json()
+    told = {"QCNN_LOG_FORMAT": "json", "QCNN_METRICS_PORT": "0", "QCNN_JOB": JOB}
+    command = ["--experiment", experiment, "--workdir", str(folder / "w"), "--logs", str(folder / "l")]
+    began = time.time()
+    with subprocess.Popen(
+        [sys.executable, "-m", "trainer.worker", *command, "--profiler-port", "0"],
+        env={**os.environ, **told},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout
+        lines = list(_until(process.stdout, f"epoch {_EPOCH}/"))
+        try:
+            port = next(filter(None, map(port_in, lines)), None)
+            assert port, lines
+            metrics = scrape(port)
+            scraped = time.time()
+            # Its line comes after the value.
+            if (epoch := int(values(metrics)["qcnn_epoch"][1])) > _EPOCH:
+                lines += _until(process.stdout, f"epoch {epoch}/")
+            process.send_signal(signal.SIGTERM)
+            lines += [line.rstrip("\n") for line in process.stdout]
+        finally:
+            process.kill()
+        code = process.wait()
+    return Watched(lines, code, metrics, (began, scraped))
+
+
+def _until(output: Any, text: str) -> Iterator[str]:
+    """Yield lines up to the first with a text."""
+    for line in output:
+        yield line.rstrip("\n")
+        if text in line:
+            return
+
+
+def objects(lines: list[str]) -> list[dict[str, Any]]:
+    """Return the lines of a log as what they hold."""
+    return [json.loads(line) for line in lines]

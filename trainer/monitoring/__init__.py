@@ -1,0 +1,1 @@
+"""How a process that runs is watched: lines of its log for machines, and metrics for Prometheus."""

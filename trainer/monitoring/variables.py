@@ -1,0 +1,8 @@
+"""What the environment tells a process about how it is watched."""
+
+# Holds the job's name in every process on a cluster; in a command and in addresses $(QCNN_JOB) stands for it.
+JOB_VARIABLE = "QCNN_JOB"
+# text, where it is not set, or json.
+FORMAT_VARIABLE = "QCNN_LOG_FORMAT"
+# The port on which a process serves its metrics; none where it is not set, any free one where it is 0.
+PORT_VARIABLE = "QCNN_METRICS_PORT"
