@@ -54,14 +54,15 @@ source_options = options_as(
 )
 
 
-def main_pipeline(target: str, *, seeded_by_run: bool = False) -> Compile:
-    """Return what compiles the main pipeline for a target."""
+def main_pipeline(target: str, *, seeded_by_run: bool = False, board: str = "") -> Compile:
+    """Return what compiles the main pipeline for a target; `board` is the address of a TensorBoard to be linked."""
 
     def compile_now(path: Path, image: str, settings: Mapping[str, Any]) -> None:
         from pipelines.compilation import compile_qcnn
         from pipelines.targets import TARGETS
+        from pipelines.viewing import Viewer
 
-        compile_qcnn(TARGETS[target], path, image, settings, seeded_by_run=seeded_by_run)
+        compile_qcnn(TARGETS[target], path, image, settings, viewer=Viewer(board), seeded_by_run=seeded_by_run)
 
     return compile_now
 

@@ -43,7 +43,7 @@ class Deployment:
             ConfigError: logs are where its pod does not reach them; or as launchers.tensorboard.deploy.
         """
         for logs in found:
-            if not in_bucket(logs.address) and not any(logs.address.startswith(path) for path in settings.volumes):
+            if not in_bucket(logs.address) and not settings.keeps(logs.address):
                 known = ", ".join(f"{scheme}://BUCKET/FOLDER" for scheme in SCHEMES)
                 raise ConfigError(
                     f"tensorboard: the logs must be at {known}, or on a volume of the pod. Given: {logs.address}"

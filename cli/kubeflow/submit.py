@@ -8,18 +8,37 @@ from cli.options.cost import Cost, cost_options
 from cli.options.experiment import Words, experiment_options
 from cli.options.runs import wait_option
 from cli.packages import Source, main_pipeline, source_options
+from trainer.errors import ConfigError
 
 
 @click.command()
 @wait_option
+@click.option(
+    "--tensorboard",
+    "board",
+    default="",
+    metavar="URL",
+    help="TensorBoard that shows all logs, to be linked, if the pipeline is compiled now.",
+)
 @backend_options
 @source_options
 @submission_options
 @cost_options
 @experiment_options
-def submit(wait: bool, backend: Backend, source: Source, submission: Submission, cost: Cost, words: Words) -> None:
+def submit(
+    wait: bool,
+    board: str,
+    backend: Backend,
+    source: Source,
+    submission: Submission,
+    cost: Cost,
+    words: Words,
+) -> None:
     """Run the pipeline in a Kubeflow backend, every word of the experiment in its type."""
+    if board and source.package:
+        raise ConfigError(f"tensorboard: is linked where the pipeline is compiled, not with --package. Given: {board}")
     experiment = words.experiment()
     # Every word, so that the runs of an experiment can be compared.
     arguments = experiment.model_dump()
-    create_run(main_pipeline("kubeflow"), arguments, "qcnn", backend, source, submission, cost, [experiment], wait=wait)
+    compile_now = main_pipeline("kubeflow", board=board)
+    create_run(compile_now, arguments, "qcnn", backend, source, submission, cost, [experiment], wait=wait)

@@ -76,6 +76,9 @@ class ApiServer:
             known = self._objects[plural].get(metadata["name"])
             metadata["uid"] = known["metadata"]["uid"] if known else f"uid-{next(self._uids)}"
             metadata["creationTimestamp"] = _TIME
+            # It counts the changes of what is asked for.
+            changed = known is None or known.get("spec") != given.get("spec")
+            metadata["generation"] = (known["metadata"]["generation"] if known else 0) + changed
             self._change(plural, "MODIFIED" if known else "ADDED", {**copy.deepcopy(given), "metadata": metadata})
             return copy.deepcopy(self._objects[plural][metadata["name"]])
 

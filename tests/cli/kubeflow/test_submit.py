@@ -220,3 +220,17 @@ def test_an_experiment_that_cannot_run_is_refused_before_anything_is_asked(backe
     code, _, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--qubits", "3")
     assert (code, err) == (2, "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3\n")
     assert backend.calls == []
+
+
+def test_a_tensorboard_is_linked_where_the_pipeline_is_compiled(backend: FakeBackend, typed: Typed) -> None:
+    where = ("submit", "--target", "kubeflow", "--host", backend.host, "--tensorboard", "http://board:5001")
+    code, _, _ = typed(*where)
+    assert code == 0
+    (run,) = backend.objects["runs"].values()
+    link = spec_of(run)["root"]["dag"]["tasks"]["tensorboard"]["inputs"]["parameters"]["address"]
+    assert link["runtimeValue"]["constant"] == "http://board:5001"
+    code, _, err = typed(*where, "--package", "pipeline.yaml")
+    assert code == 2
+    assert re.fullmatch(
+        r"error: tensorboard: is linked where the pipeline is compiled.* Given: http://board:5001\n", err
+    )

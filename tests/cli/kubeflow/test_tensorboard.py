@@ -1,5 +1,8 @@
 """Which logs qcnn tensorboard opens of a backend's runs."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from cli.errors import BackendError
@@ -69,3 +72,32 @@ def test_two_runs_of_one_name_are_told_apart(backend: FakeBackend, typed: Typed,
         run["display_name"] = "same"
     found = logs_of_runs(Backend(host=backend.host), (), "qcnn", ("same",), None)
     assert {logs.name for logs in found} >= {f"same-{ids['trains'][:8]}", f"same-{ids['ended'][:8]}"}
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--deploy", "--undeploy", "--image", "qcnn"), "tensorboard: takes one of --deploy, --undeploy. Given: both"),
+        (("--name", "a"), "name: needs --deploy or --undeploy. Given: a"),
+        (("--public",), "public: needs --deploy. Given: --public"),
+        (("--cpu", "2"), "tensorboard: takes settings of a pod with --deploy alone. Given: --pod or one of its words"),
+        (("--deploy",), "pod.image: must be given. Given: none"),
+        (
+            ("--deploy", "--image", "qcnn", "runs-here"),
+            "run: must be a folder with logs, .* or the id of a backend's run. Given: runs-here",
+        ),
+        (("--undeploy", "--name", "No"), "name: must be of at most 50 small letters, .* Given: No"),
+    ],
+)
+def test_words_for_a_tensorboard_on_the_cluster_are_checked(typed: Typed, words: tuple[str, ...], line: str) -> None:
+    code, out, err = typed("tensorboard", *words)
+    assert (code, out) == (2, "")
+    assert re.fullmatch(f"error: {line}\n", err), err
+
+
+def test_logs_that_no_pod_reaches_are_not_deployed(typed: Typed, tmp_path: Path) -> None:
+    logs = tmp_path / "run" / "train" / "logs"
+    logs.mkdir(parents=True)
+    code, _, err = typed("tensorboard", "--deploy", "--image", "qcnn", str(tmp_path / "run"))
+    assert code == 2
+    assert re.fullmatch(rf"error: tensorboard: the logs must be at gs://.* Given: {logs}\n", err), err

@@ -1,0 +1,78 @@
+"""A TensorBoard on the cluster, with the rights of a person: it shows a training that runs, and its profiles."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from components.image import IMAGE
+from launchers.kubernetes.api import DEPLOYMENTS, PODS, SERVICES
+from tests.board import Board
+from tests.cluster.launchers import Launchers
+from tests.cluster.programs import Qcnn
+from trainer.storage.address import in_bucket
+from trainer.storage.stores import open_store
+
+pytestmark = pytest.mark.skipif(not shutil.which("kubectl"), reason="there is no kubectl")
+
+
+@contextlib.contextmanager
+def _opened(namespace: str) -> Iterator[Board]:
+    """Reach the Service through the API server."""
+    with subprocess.Popen(["kubectl", "proxy", "--port=0"], stdout=subprocess.PIPE, text=True) as proxy:
+        try:
+            assert proxy.stdout
+            address = proxy.stdout.readline().split()[-1]
+            yield Board(f"http://{address}/api/v1/namespaces/{namespace}/services/tensorboard:http/proxy")
+        finally:
+            proxy.terminate()
+
+
+def test_a_training_that_runs_is_shown_and_profiled_until_the_board_is_deleted(
+    launchers: Launchers, qcnn: Qcnn, bucket: str, namespace: str
+) -> None:
+    server = f"STORAGE_EMULATOR_HOST={os.environ['STORAGE_EMULATOR_HOST']}"
+    pods = ("--image", IMAGE, "--cpu", "300m", "--memory", "3Gi", "--env", server)
+    run = launchers.identity.run
+    words = ("--qubits", "4", "--rounds", "200", "--epochs", "100000", "--workers", "2")
+    following = qcnn.start(
+        *("submit", "--target", "tfjob", "--name", run, "--output", bucket, *pods, *words, "--yes", "--follow")
+    )
+    name = following.says(r"^TFJob \S+ is created").split()[1]
+    following.says(r"epoch 3/100000")
+    said = qcnn("tensorboard", "--deploy", "--job", run, *pods)
+    assert "TensorBoard tensorboard answers in namespace" in said
+    with _opened(namespace) as board:
+        (shown,) = {run.partition("/")[0] for run in board.wait("runs", bool)}
+        assert shown == name
+        for worker in range(2):
+            captured = board.get("plugin/profile/capture_profile", service_addr=f"{name}-worker-{worker}:2223")
+            assert "result" in captured, captured
+        profiled = {run.rpartition("/")[2] for run in board.wait("plugin/profile/runs", lambda found: len(found) >= 1)}
+        assert profiled
+    # A pod that is lost is made anew, and reads everything again.
+    selector = "app.kubernetes.io/name=tensorboard"
+    (before,) = launchers.api.find(PODS, labelSelector=selector)
+    launchers.api.delete(PODS, before["metadata"]["name"])
+    assert "answers" in qcnn("tensorboard", "--deploy", "--job", run, *pods)
+    with _opened(namespace) as board:
+        assert board.wait("runs", bool)
+    assert "is deleted" in qcnn("tensorboard", "--undeploy")
+    assert not [
+        found["metadata"]["name"]
+        for resource in (PODS, SERVICES, DEPLOYMENTS)
+        for found in launchers.api.find(resource, labelSelector=selector)
+    ]
+    assert (
+        qcnn("tensorboard", "--undeploy", code=2).splitlines()[-1].startswith("error: tensorboard: none of this name")
+    )
+    following.close()
+    qcnn("delete", "--run", run, "--yes")
+    # What it has read it has not changed.
+    place = in_bucket(f"{bucket}/{name}/logs")
+    assert place
+    with contextlib.closing(open_store(place)) as store:
+        assert not [name for name in store.versions() if "plugins/profile" in name and "worker" in name]
