@@ -20,6 +20,13 @@ _NAME_LABEL = "app.kubernetes.io/name"
 ACCOUNT = "qcnn-tensorboard"
 # The pods of trainings let those with this label reach their profilers (deploy/network.yaml).
 _CAPTURES = {"qcnn/captures-profiles": "true"}
+# While it reads a profile it answers late, and is there nevertheless.
+_READY = {
+    "httpGet": {"path": "/", "port": "http"},
+    "periodSeconds": 2,
+    "timeoutSeconds": 30,
+    "failureThreshold": 10,
+}
 # A pod that has not answered after so many seconds is given up.
 DEADLINE_SECONDS = 300
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,48}[a-z0-9])?")
@@ -73,7 +80,7 @@ def deployment(board: Board) -> dict[str, Any]:
     for container in template["spec"]["containers"]:
         if container["name"] == CONTAINER:
             container["ports"] = [{"name": "http", "containerPort": _LISTENS}]
-            container["readinessProbe"] = {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 2}
+            container["readinessProbe"] = dict(_READY)
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",

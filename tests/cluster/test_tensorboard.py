@@ -18,6 +18,9 @@ from trainer.storage.stores import open_store
 
 pytestmark = pytest.mark.skipif(not shutil.which("kubectl"), reason="there is no kubectl")
 
+# What the page sends.
+_CAPTURE = {"is_tpu_name": "false", "duration": 1000, "num_retry": 3, "worker_list": ""}
+
 
 @contextlib.contextmanager
 def _opened(namespace: str) -> Iterator[Board]:
@@ -49,7 +52,8 @@ def test_a_training_that_runs_is_shown_and_profiled_until_the_board_is_deleted(
         (shown,) = {run.partition("/")[0] for run in board.wait("runs", bool)}
         assert shown == name
         for worker in range(2):
-            captured = board.get("plugin/profile/capture_profile", service_addr=f"{name}-worker-{worker}:2223")
+            asked = {"service_addr": f"{name}-worker-{worker}:2223", **_CAPTURE}
+            captured = board.get("plugin/profile/capture_profile", **asked)
             assert "result" in captured, captured
         profiled = {run.rpartition("/")[2] for run in board.wait("plugin/profile/runs", lambda found: len(found) >= 1)}
         assert profiled
@@ -71,8 +75,8 @@ def test_a_training_that_runs_is_shown_and_profiled_until_the_board_is_deleted(
     )
     following.close()
     qcnn("delete", "--run", run, "--yes")
-    # What it has read it has not changed.
+    # Profiles of all workers but the chief's own were captured, and stayed in the pod.
     place = in_bucket(f"{bucket}/{name}/logs")
     assert place
     with contextlib.closing(open_store(place)) as store:
-        assert not [name for name in store.versions() if "plugins/profile" in name and "worker" in name]
+        assert not [name for name in store.versions() if "plugins/profile" in name and "worker-1" in name]
