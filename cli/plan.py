@@ -217,6 +217,8 @@ def _elsewhere(elsewhere: _Elsewhere, experiment: ExperimentConfig, predicted: P
         f"prices of {prices.region} on {prices.date}, without taxes and discounts",
         tabulate(rows, headers=_WAYS, tablefmt="simple", disable_numparse=True),
     ]
+    if elsewhere.pod.gpus:
+        lines.append("GPUs are charged, but how fast they are is not known: these are the seconds of the cores")
     here = seconds_of_all(experiment, predicted.by_workers.get(1, predicted.chosen))
     if enough_here(here, ways):
         lines.append(f"this machine is enough: one process trains in about {in_time(here)} here, for nothing")

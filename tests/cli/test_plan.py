@@ -165,6 +165,14 @@ def test_says_plainly_that_this_machine_is_enough(plan: Callable[..., str]) -> N
     assert enough not in plan(*ELSEWHERE, "--target", "kubeflow", "--cpu", "8", "--epochs", "9999")
 
 
+def test_what_is_not_known_of_gpus_is_said(plan: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text("gpus: 1\naccelerator: nvidia-l4\n")
+    words = ("--qubits", "12", "--workers", "1", "--target", "vertex")
+    said = "GPUs are charged, but how fast they are is not known"
+    assert said in plan(*words, "--pod", str(tmp_path / "pod.yaml"))
+    assert said not in plan(*words)
+
+
 def test_all_numbers_as_json(plan: Callable[..., str]) -> None:
     found = json.loads(
         plan("--qubits", "12", "--target", "vertex", "--format", "json", "--machine-type", "n2-standard-8")
