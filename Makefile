@@ -5,7 +5,7 @@ ARGS ?=
 # trainings write; a file with the settings of pods; a namespace other than the context's.
 REGISTRY ?=
 TAG ?= $(shell git rev-parse --short=12 HEAD)
-image := $(if $(IMAGE),$(IMAGE),$(REGISTRY)/qcnn:$(TAG))
+image = $(if $(IMAGE),$(IMAGE),$(REGISTRY)/qcnn:$(TAG))
 NAME ?= qcnn
 OUTPUT ?=
 pods = --image $(image) $(if $(POD),--pod $(POD))
