@@ -1,8 +1,9 @@
 # Bare `make` prints the targets.
 BIN := .venv/bin
 ARGS ?=
-# What the targets of the tutorial work on: a registry to push to, or an image that the cluster has already; where
-# trainings write; a file with the settings of pods; a namespace other than the context's.
+# What the targets of the tutorial work on: a registry to push to, and BUILD for more words of docker build, or IMAGE for
+# one that the cluster has already; where trainings write; POD for a file with the settings of pods; NAMESPACE for another
+# one than the context's.
 REGISTRY ?=
 TAG ?= $(shell git rev-parse --short=12 HEAD)
 image = $(if $(IMAGE),$(IMAGE),$(REGISTRY)/qcnn:$(TAG))
@@ -68,7 +69,7 @@ image: ## build the image of every step as qcnn:latest; ARGS="--build-arg BASE_I
 
 push: ## build the image and push it to REGISTRY, unless IMAGE names one that the cluster has
 	@test -n "$(IMAGE)$(REGISTRY)" || { echo "push: needs REGISTRY=HOST/PATH to push to, or IMAGE=... that is there. Given: none" >&2; exit 2; }
-	@test -n "$(IMAGE)" || { $(MAKE) --no-print-directory image && docker tag qcnn:latest $(image) && docker push $(image); }
+	@test -n "$(IMAGE)" || { $(MAKE) --no-print-directory image ARGS="$(BUILD)" && docker tag qcnn:latest $(image) && docker push $(image); }
 
 training: .venv/.complete push ## train as a TFJob that writes to OUTPUT; ARGS="--qubits 23" changes the experiment
 	$(BIN)/qcnn submit --target tfjob --name $(NAME) --output "$(OUTPUT)" $(pods) $(where) $(ARGS)
