@@ -5,10 +5,11 @@ ARGS ?=
 # one that the cluster has already; where trainings write; POD for a file with the settings of pods; NAMESPACE for another
 # one than the context's.
 REGISTRY ?=
-TAG ?= $(shell git rev-parse --short=12 HEAD)
+# Of a changed tree another one with each change: nodes keep what they have under a tag.
+TAG ?= $(shell git rev-parse --short=12 HEAD)$(shell git diff --quiet HEAD || echo "-$$(git diff HEAD | sha256sum | cut -c1-8)")
 image = $(if $(IMAGE),$(IMAGE),$(REGISTRY)/qcnn:$(TAG))
-NAME ?= qcnn
-OUTPUT ?=
+NAME = qcnn
+OUTPUT =
 pods = --image $(image) $(if $(POD),--pod $(POD))
 where = $(if $(NAMESPACE),--namespace $(NAMESPACE))
 # Tests by their path, of ARGS if it names any, else those of the target.
@@ -20,7 +21,7 @@ tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
   peers simulators audit sbom clean
 
 help: ## print the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-18s %s\n' "$$target" "$$text"; done
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-18s %s\n' "$$target" "$$text"; done
 
 setup: .venv/.complete ## install everything into .venv (the other targets do it by themselves)
 
@@ -119,7 +120,8 @@ audit: .venv-audit/.complete ## look for what is known to be vulnerable of what 
 
 sbom: ## copy the list of what the image qcnn:latest holds (CycloneDX) to build/sbom.json
 	@mkdir -p build
-	@docker run --rm --network none --entrypoint cat qcnn:latest /usr/share/qcnn/sbom.json >build/sbom.json
+	@docker run --rm --network none --entrypoint cat qcnn:latest /usr/share/qcnn/sbom.json >build/sbom.json.unfinished
+	@mv build/sbom.json.unfinished build/sbom.json
 
 clean: ## remove the environments and what was compiled; runs/ stays
 	rm -rf .venv .venv-peers .venv-audit .uv build

@@ -132,7 +132,7 @@ def _lines(
         _whole(predicted, experiment),
     ]
     if elsewhere:
-        return [*lines, *_elsewhere(elsewhere, experiment, predicted)]
+        return [*lines, *_elsewhere(elsewhere, experiment, counts, predicted)]
     said = strategy_does_not_pay(experiment.strategy, predicted.chosen, predicted.by_workers[1])
     return [*lines, _workers(predicted), *([said] if said else [])]
 
@@ -194,7 +194,7 @@ def _workers(predicted: Prediction) -> str:
     return f"workers, each on a machine like this, and seconds an epoch: {times}; {advice}"
 
 
-def _elsewhere(elsewhere: _Elsewhere, experiment: ExperimentConfig, predicted: Prediction) -> list[str]:
+def _elsewhere(elsewhere: _Elsewhere, experiment: ExperimentConfig, counts: Counts, predicted: Prediction) -> list[str]:
     from components.train.estimate import enough_here, seconds_of_all
     from trainer.planning.expectation import in_time
 
@@ -219,8 +219,8 @@ def _elsewhere(elsewhere: _Elsewhere, experiment: ExperimentConfig, predicted: P
     ]
     if elsewhere.pod.gpus:
         lines.append("GPUs are charged, but how fast they are is not known: these are the seconds of the cores")
-    here = seconds_of_all(experiment, predicted.by_workers.get(1, predicted.chosen))
-    if enough_here(here, ways):
+    here = seconds_of_all(experiment, predicted.by_workers[1])
+    if enough_here(here, counts.by_workers[1].cost.memory, ways):
         lines.append(f"this machine is enough: one process trains in about {in_time(here)} here, for nothing")
     return lines
 

@@ -10,7 +10,6 @@ import secrets
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from launchers.tensorboard.manifest import PORT  # noqa: E402
+from trainer.startup import terminated_as_interrupt  # noqa: E402
 
 _QCNN = Path(sys.executable).with_name("qcnn")
 _SMALL = ("--qubits", "4", "--rounds", "30", "--batch-size", "16", "--epochs", "5", "--starts", "1")
@@ -38,7 +38,11 @@ def main() -> None:
     parser.add_argument("--output", help="bucket to write to, as gs://BUCKET/FOLDER (default: a volume, deleted again)")
     parser.add_argument("--pod", type=Path, help="YAML file with settings of the pods")
     asked = parser.parse_args()
-    with _namespace() as namespace, _settings(asked.pod, namespace, volume=not asked.output) as settings:
+    with (
+        terminated_as_interrupt(),
+        _namespace() as namespace,
+        _settings(asked.pod, namespace, volume=not asked.output) as settings,
+    ):
         where = ("--namespace", namespace)
         pods = ("--image", asked.image, "--pod", str(settings))
         output = asked.output or _MOUNT
@@ -52,7 +56,7 @@ def main() -> None:
         left = _kubectl(*where, "get", "tfjobs,jobs,deployments,pods,services,leases", "--output", "name")
         print(f"\nleft in the namespace: {left.strip() or 'nothing'}")
     if left.strip():
-        sys.exit("something is left of the demonstration")
+        sys.exit(f"error: something is left of the demonstration. Given: {' '.join(left.split())}")
     print(
         f"the namespace {namespace} is deleted" + (f"; what was trained is in {asked.output}" if asked.output else "")
     )
@@ -62,12 +66,12 @@ def main() -> None:
 def _namespace() -> Iterator[str]:
     """Yield a namespace with the roles and policies that trainings need; it is deleted with all that is in it."""
     name = f"qcnn-demo-{secrets.token_hex(4)}"
-    _kubectl("create", "namespace", name)
     try:
+        _kubectl("create", "namespace", name)
         _kubectl("--namespace", name, "apply", "--kustomize", str(ROOT / "deploy"))
         yield name
     finally:
-        _kubectl("delete", "namespace", name, "--wait")
+        _kubectl("delete", "namespace", name, "--wait", "--ignore-not-found")
 
 
 @contextlib.contextmanager
@@ -78,23 +82,23 @@ def _settings(file: Path | None, namespace: str, *, volume: bool) -> Iterator[Pa
     values |= (yaml.load(file) or {}) if file else {}
     path = ROOT / "build" / f"{namespace}.yaml"
     path.parent.mkdir(exist_ok=True)
-    if volume:
-        claim = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"name": _CLAIM},
-            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
-        }
-        with path.open("w", encoding="utf-8") as stream:
-            yaml.dump(claim, stream)
-        _kubectl("--namespace", namespace, "apply", "--filename", str(path))
-        values["volumes"] = {_MOUNT: {"persistentVolumeClaim": {"claimName": _CLAIM}}}
-    with path.open("w", encoding="utf-8") as stream:
-        yaml.dump(values, stream)
     try:
+        if volume:
+            claim = {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": {"name": _CLAIM},
+                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+            }
+            with path.open("w", encoding="utf-8") as stream:
+                yaml.dump(claim, stream)
+            _kubectl("--namespace", namespace, "apply", "--filename", str(path))
+            values["volumes"] = {_MOUNT: {"persistentVolumeClaim": {"claimName": _CLAIM}}}
+        with path.open("w", encoding="utf-8") as stream:
+            yaml.dump(values, stream)
         yield path
     finally:
-        path.unlink()
+        path.unlink(missing_ok=True)
 
 
 def _runs_shown(namespace: str) -> str:
@@ -106,13 +110,13 @@ def _runs_shown(namespace: str) -> str:
         port = forward.stdout.readline().partition(" ->")[0].rpartition(":")[2]
         ends = time.monotonic() + _SECONDS
         while True:
-            with contextlib.suppress(urllib.error.URLError, ConnectionError):
+            with contextlib.suppress(OSError):
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}/data/runs", timeout=10) as answer:
                     found = str(answer.read().decode())
                 if found != "[]":
                     return found
-            if time.monotonic() > ends:
-                sys.exit("TensorBoard shows no run")
+            if forward.poll() is not None or time.monotonic() > ends:
+                sys.exit(f"error: TensorBoard does not show the run. Given: {_RUN}")
             time.sleep(1)
     finally:
         forward.terminate()

@@ -2,13 +2,16 @@
 
 import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 from tabulate import tabulate
 
-from cli.local.tensorboard import Logs
+from cli.local.tensorboard import Logs, distinct, logs_here
 from cli.options.group import options_as
 from launchers.pod import Pod
+from launchers.tensorboard.manifest import PORT, Board, check_name
+from launchers.tfjob.manifest import PROFILER_PORT
 from trainer.errors import ConfigError
 from trainer.storage.address import SCHEMES, in_bucket
 
@@ -33,6 +36,8 @@ class Deployment:
             raise ConfigError("tensorboard: takes one of --deploy, --undeploy. Given: both")
         if self.name is not None and not (self.deploy or self.undeploy):
             raise ConfigError(f"name: needs --deploy or --undeploy. Given: {self.name}")
+        if self.name is not None:
+            check_name(self.name)
         if self.public and not self.deploy:
             raise ConfigError("public: needs --deploy. Given: --public")
 
@@ -41,6 +46,7 @@ class Deployment:
 
         Raises:
             ConfigError: logs are where its pod does not reach them; or as launchers.tensorboard.deploy.
+        ArtifactError: two of them would have one name.
         """
         for logs in found:
             if not in_bucket(logs.address) and not settings.keeps(logs.address):
@@ -50,8 +56,9 @@ class Deployment:
                 )
         from cli.tfjob.connection import cluster
         from launchers.tensorboard.deploy import deploy
-        from launchers.tensorboard.manifest import PORT, Board
 
+        # The pod names them by their addresses.
+        distinct(named for logs in found if (named := logs_here(logs.address, Path())))
         board = Board(self.name or _NAME, [logs.address for logs in found], settings, self.public)
         if self.public:
             click.echo("warning: everybody who finds its address can look at these logs", err=True)
@@ -62,7 +69,7 @@ class Deployment:
             rows = {
                 "look at it": f"kubectl {where} port-forward service/{board.name} {PORT}",
                 "and open": f"http://localhost:{PORT}",
-                "capture profiles": "of a worker by its pod's address and port 2223, such as JOB-worker-0:2223",
+                "capture profiles": f"of a worker by the name of its pod, such as JOB-worker-0:{PROFILER_PORT}",
                 "delete it": f"qcnn tensorboard --undeploy --name {board.name} {where}",
             }
             click.echo(tabulate(rows.items(), tablefmt="plain", disable_numparse=True))
@@ -75,10 +82,8 @@ class Deployment:
         """
         from cli.tfjob.connection import cluster
         from launchers.tensorboard.deploy import undeploy
-        from launchers.tensorboard.manifest import check_name
 
         name = self.name or _NAME
-        check_name(name)
         with cluster(namespace) as api:
             undeploy(api, name)
             click.echo(f"TensorBoard {name} is deleted from namespace {api.namespace}")

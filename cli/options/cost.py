@@ -138,8 +138,9 @@ def _line(trials: int, ways: Sequence[Way], share: float, dollars: float, pod: P
     hours = share * sum(way.bill.hours for way in ways)
     bill = ways[0].bill
     what = "training" if trials == 1 else f"{trials} trainings, one after the other"
+    short = "" if all(way.fits for way in ways) else "; its processes need more memory than they ask for"
     on = f"{bill.machines} x {bill.machine}{' (Spot)' if pod.spot else ''}"
     return (
         f"estimate: {what} {in_time(seconds)} on {on}, {hours:.2g} machine hours, about {in_dollars(dollars)} dollars "
-        f"by the prices of {prices.region} on {prices.date}"
+        f"by the prices of {prices.region} on {prices.date}{short}"
     )

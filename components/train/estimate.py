@@ -1,7 +1,10 @@
 """What a training takes on a platform by the number of its workers: seconds, machines and money, before it runs."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
+
+import psutil
 
 from launchers.costs.bill import Bill, bill_of_nodes, together
 from launchers.costs.prices import Prices
@@ -10,7 +13,8 @@ from launchers.vertex.bill import bill_of_machines
 from launchers.vertex.machines import machine_for
 from launchers.vertex.settings import vertex_settings
 from trainer.config import ExperimentConfig
-from trainer.distribution.needs import STRATEGIES
+from trainer.distribution.needs import ROLES, STRATEGIES
+from trainer.errors import ConfigError
 from trainer.planning.expectation import WRITING_SECONDS, paying_workers
 from trainer.planning.machine import Machine
 from trainer.planning.plan import Counts, in_step, predict
@@ -77,7 +81,16 @@ class Ways:
 
 
 def on_kubernetes(pod: Pod, prices: Prices, machine_type: str = "") -> Platform:
-    """Return a cluster whose nodes come and go with the pods, of the type that is named or of the cheapest."""
+    """Return a cluster whose nodes come and go with the pods, of the type that is named or of the cheapest.
+
+    Raises:
+        ConfigError: pods ask for nothing, or for more than there is.
+    """
+    for role in ROLES:
+        of_role = pod.of_role(role)
+        for name, quantity in (("cpu", of_role.cpu), ("memory", of_role.memory)):
+            if not 0 < amount(quantity) < math.inf:
+                raise ConfigError(f"pod.{name}: must be above 0 and finite to be estimated. Given: {quantity}")
     worker = pod.of_role("worker")
     return Platform(
         amount(worker.cpu),
@@ -134,9 +147,13 @@ def seconds_of_all(config: ExperimentConfig, epoch_seconds: float) -> float:
     return START_SECONDS + (epoch_seconds + WRITING_SECONDS) * epochs_left(config)
 
 
-def enough_here(seconds: float, ways: Ways) -> bool:
-    """Whether a training that takes so many seconds on this machine needs no other: it is short, or none is faster."""
-    return seconds <= max(_SHORT_SECONDS, ways.fastest.seconds)
+def enough_here(seconds: float, memory: float, ways: Ways) -> bool:
+    """Whether a training that takes so many seconds on this machine needs no other: it is short, or none is faster.
+
+    One whose states take so many bytes, and for which this machine has the memory.
+    """
+    has_room = memory + _PROCESS_BYTES <= psutil.virtual_memory().total
+    return has_room and seconds <= max(_SHORT_SECONDS, ways.fastest.seconds)
 
 
 def _alike(pod: Pod, replicas: Mapping[str, int]) -> list[tuple[Pod, int]]:

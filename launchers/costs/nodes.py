@@ -13,6 +13,8 @@ _MEMORY_KEPT = ((4.0, 0.25), (4.0, 0.20), (8.0, 0.10), (112.0, 0.06), (float("in
 # Of the first core, the second, the next two, and all others.
 _CPUS_KEPT = ((1.0, 0.06), (1.0, 0.01), (2.0, 0.005), (float("inf"), 0.0025))
 _AGENTS_CPUS, _AGENTS_MEMORY = 0.5, 0.5
+# The most pods that a node of GKE runs, unless its cluster was made for another number.
+_MOST_PODS = 110
 
 
 def left_of_memory(gib: float) -> float:
@@ -28,7 +30,7 @@ def pods_on(machine: MachineType, pod: Pod) -> int:
     ]
     if pod.gpus:
         room.append(machine.gpus / pod.gpus if machine.accelerator == pod.accelerator or not pod.accelerator else 0)
-    return max(0, int(min(room)))
+    return max(0, int(min(*room, _MOST_PODS)))
 
 
 def _kept(size: float, shares: tuple[tuple[float, float], ...]) -> float:

@@ -19,8 +19,8 @@ def _written(value: object) -> object:
     return value.isoformat() if isinstance(value, datetime.date) else value
 
 
-_PRICE = "dollars an hour, above 0"
-Price = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_PRICE = "dollars an hour, above 0 and at most 1000000"
+Price = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 
 
 class MachineType(BaseModel):
@@ -28,12 +28,12 @@ class MachineType(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    cpus: Annotated[int, Field(ge=1, strict=True, description="an integer, at least 1")]
-    memory: Annotated[float, Field(gt=0, allow_inf_nan=False, description="GiB, above 0")]
+    cpus: Annotated[int, Field(ge=1, le=100_000, strict=True, description="an integer, 1 to 100000")]
+    memory: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False, description="GiB, above 0 and at most 1000000")]
     price: Annotated[Price, Field(description=_PRICE)]
     spot: Annotated[Price | None, Field(description=_PRICE)] = None
     accelerator: Annotated[str, Field(description="text")] = ""
-    gpus: Annotated[int, Field(ge=0, strict=True, description="an integer, at least 0")] = 0
+    gpus: Annotated[int, Field(ge=0, le=1000, strict=True, description="an integer, 0 to 1000")] = 0
 
 
 class Prices(BaseModel):
@@ -44,7 +44,7 @@ class Prices(BaseModel):
     date: Annotated[str, BeforeValidator(_written), Field(pattern=r"^\d{4}-\d\d-\d\d$", description="a day")]
     region: Annotated[str, Field(description="text")]
     source: Annotated[str, Field(description="text")]
-    vertex_factor: Annotated[float, Field(gt=0, allow_inf_nan=False, description="a number above 0")] = 1.0
+    vertex_factor: Annotated[float, Field(gt=0, le=100, description="a number above 0 and at most 100")] = 1.0
     machines: Annotated[dict[str, MachineType], Field(min_length=1, description="a mapping of names to machines")]
 
 
@@ -68,7 +68,8 @@ def prices_from(values: Mapping[str, Any]) -> Prices:
         return Prices.model_validate(dict(values))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-    path = tuple(map(str, first["loc"]))
+    # Where the name of a machine is no text, pydantic says so by a part of its own.
+    path = tuple(str(part) for part in first["loc"] if part != "[key]")
     name = ".".join(("prices", *path))
     # A machine's fields stand below its name.
     fields = MachineType.model_fields if len(path) > 2 else Prices.model_fields

@@ -70,7 +70,8 @@ def _is_up(api: Api, found: dict[str, Any]) -> bool:
     if failure := condition(found, "ReplicaFailure"):
         raise ConfigError(f"tensorboard: its pod cannot be created ({one_line(failure)}). Given: {name}")
     for each in status.get("conditions", ()):
-        if each["type"] == "Progressing" and each["status"] == "False":
+        # What was said of an earlier pod stands there until one of the new ones is made.
+        if each["type"] == "Progressing" and each["status"] == "False" and status.get("updatedReplicas"):
             pods = [read(pod, _KIND) for pod in api.find(PODS, labelSelector=_label_selector(name))]
             why = "; ".join(pod.trouble for pod in pods if pod.trouble) or "it does not answer"
             raise ConfigError(f"tensorboard: not started after {DEADLINE_SECONDS} s: {why}. Given: {name}")

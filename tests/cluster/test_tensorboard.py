@@ -52,8 +52,8 @@ def test_a_training_that_runs_is_shown_and_profiled_until_the_board_is_deleted(
         (shown,) = {run.partition("/")[0] for run in board.wait("runs", bool)}
         assert shown == name
         for worker in range(2):
-            asked = {"service_addr": f"{name}-worker-{worker}:2223", **_CAPTURE}
-            captured = board.get("plugin/profile/capture_profile", **asked)
+            address = f"{name}-worker-{worker}:2223"
+            captured = board.get("plugin/profile/capture_profile", None, service_addr=address, **_CAPTURE)
             assert "result" in captured, captured
         profiled = {run.rpartition("/")[2] for run in board.wait("plugin/profile/runs", lambda found: len(found) >= 1)}
         assert profiled

@@ -1,7 +1,9 @@
 """What make's targets run, as make itself says."""
 
 import os
+import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,3 +34,61 @@ def test_arguments_with_a_path_narrow_what_a_target_runs(target: str, arguments:
     command = ["make", "--dry-run", "--no-print-directory", target, f"ARGS={arguments}"]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     assert " ".join(done.stdout.splitlines()[-1].split()) == f".venv/bin/pytest {run}"
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., list[str]]:
+    """Run make with a docker and a qcnn that only say what they are told; return what is said, line by line."""
+    for name in ("docker", ".venv/bin/qcnn"):
+        program = tmp_path / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(f'#!/bin/sh\necho "{Path(name).name} $*"\n')
+        program.chmod(0o755)
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE") and name != "ARGS"}
+    environment["PATH"] = f"{tmp_path}:{environment['PATH']}"
+
+    def run(*arguments: str, code: int = 0) -> list[str]:
+        # What there is need not be made.
+        command = ["make", "--no-print-directory", "--old-file", ".venv/.complete", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+        return (done.stderr + done.stdout).splitlines()
+
+    return run
+
+
+def test_training_pushes_the_image_first_and_prints_its_command(make: Callable[..., list[str]]) -> None:
+    lines = make("training", "REGISTRY=host/path", "TAG=1", "OUTPUT=gs://bucket/a", "ARGS=--qubits 5", "BUILD=--pull")
+    # First as it is written, then as it is run.
+    *_, built = [line for line in lines if line.startswith("docker build --tag")]
+    assert built.endswith(" --pull .")
+    assert "--qubits" not in built
+    assert "docker push host/path/qcnn:1" in lines
+    told = "submit --target tfjob --name qcnn --output gs://bucket/a --image host/path/qcnn:1 --qubits 5"
+    assert [" ".join(line.split()).replace('"', "") for line in lines[-2:]] == [
+        f".venv/bin/qcnn {told}",
+        f"qcnn {told}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("inference", "predict mine --namespace team"),
+        ("tensorboard", "tensorboard --deploy --job mine --image qcnn:1 --pod pod.yaml --namespace team"),
+        ("delete-training", "delete --run mine --kind TFJob --namespace team"),
+        ("delete-inference", "delete --run mine --kind Job --namespace team"),
+        ("delete-tensorboard", "tensorboard --undeploy --namespace team"),
+    ],
+)
+def test_a_target_of_the_tutorial_is_a_command(make: Callable[..., list[str]], target: str, told: str) -> None:
+    lines = make(target, "IMAGE=qcnn:1", "POD=pod.yaml", "NAME=mine", "NAMESPACE=team")
+    assert not [line for line in lines if "docker" in line and not line.startswith("push")]
+    assert " ".join(lines[-1].split()) == f"qcnn {told}"
+
+
+def test_without_an_image_nothing_is_sent(make: Callable[..., list[str]]) -> None:
+    lines = make("training", "OUTPUT=gs://bucket/a", code=2)
+    assert "push: needs REGISTRY=HOST/PATH to push to, or IMAGE=... that is there. Given: none" in lines
+    assert not [line for line in lines if line.startswith("qcnn")]

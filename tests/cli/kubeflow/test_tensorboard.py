@@ -95,6 +95,13 @@ def test_words_for_a_tensorboard_on_the_cluster_are_checked(typed: Typed, words:
     assert re.fullmatch(f"error: {line}\n", err), err
 
 
+def test_logs_that_the_pod_would_give_one_name_are_refused(typed: Typed) -> None:
+    addresses = ("gs://bucket/a/x/logs", "gs://bucket/b/x/logs")
+    code, _, err = typed("tensorboard", "--deploy", "--image", "qcnn", *addresses)
+    assert code == 2
+    assert err == "error: run: two different runs have the same name. Given: x\n"
+
+
 def test_logs_that_no_pod_reaches_are_not_deployed(typed: Typed, tmp_path: Path) -> None:
     logs = tmp_path / "run" / "train" / "logs"
     logs.mkdir(parents=True)

@@ -92,6 +92,11 @@ def test_a_study_costs_all_of_its_trials(capsys: pytest.CaptureFixture[str]) -> 
     assert dollars(text) == pytest.approx(30 * one, rel=0.01)
 
 
+def test_processes_without_the_memory_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    check_cost(Cost(1e9, False, None), "tfjob", pod(memory="512Mi"), [trial()])
+    assert said(capsys).endswith("; its processes need more memory than they ask for\n")
+
+
 def test_spot_machines_cost_less(capsys: pytest.CaptureFixture[str]) -> None:
     found = {}
     for spot in (False, True):
@@ -104,6 +109,7 @@ def test_spot_machines_cost_less(capsys: pytest.CaptureFixture[str]) -> None:
     ("settings", "words", "reason"),
     [
         ({"cpu": "900"}, {}, "pod: no machine type"),
+        ({"cpu": "0"}, {}, "pod.cpu: must be above 0"),
         ({}, {"model": "nobodys.module:here"}, "model: cannot be imported"),
     ],
 )

@@ -10,6 +10,7 @@ from launchers.costs.bill import Bill
 from launchers.costs.prices import Prices, own_prices
 from launchers.pod import Pod, pod_settings
 from trainer.config import from_mapping
+from trainer.errors import ConfigError
 from trainer.planning.machine import NOMINAL_MACHINE
 from trainer.planning.plan import count, predict
 
@@ -91,4 +92,14 @@ def test_vertex_ai_gives_a_process_all_of_its_machine() -> None:
 
 @pytest.mark.parametrize(("seconds", "enough"), [(10, True), (900, True), (1e5, False)])
 def test_a_short_training_needs_no_other_machine(seconds: float, enough: bool) -> None:
-    assert enough_here(seconds, estimated({"cpu": "4", "memory": "4Gi"})) == enough
+    assert enough_here(seconds, 1e6, estimated({"cpu": "4", "memory": "4Gi"})) == enough
+
+
+def test_a_machine_without_the_memory_is_not_enough() -> None:
+    assert not enough_here(10, 1e16, estimated({"cpu": "4", "memory": "4Gi"}))
+
+
+@pytest.mark.parametrize("settings", [{"cpu": "0"}, {"memory": "0"}, {"cpu": "1e999"}, {"roles": {"ps": {"cpu": 0}}}])
+def test_what_asks_for_nothing_has_no_estimate(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"^pod\.\w+: must be above 0 and finite to be estimated\. Given: (0|1e999)$"):
+        on_kubernetes(pod(**settings), own_prices())

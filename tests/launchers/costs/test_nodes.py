@@ -27,6 +27,7 @@ EIGHT_GPUS = MachineType(cpus=96, memory=680, price=29.4, accelerator="nvidia-te
         # The fourth core is not all free.
         (FOUR, {"cpu": "1", "memory": "1Gi"}, 3),
         (FOUR, {"cpu": "500m", "memory": "1Gi"}, 6),
+        (FOUR, {"cpu": "1m", "memory": "1Mi"}, 110),
         (FOUR, {"cpu": "4", "memory": "1Gi"}, 0),
         (FOUR, {"cpu": "100m", "memory": "6Gi"}, 2),
         (FOUR, {"cpu": "1", "memory": "1Gi", "gpus": 1}, 0),

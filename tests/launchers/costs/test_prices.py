@@ -42,16 +42,17 @@ def test_a_file_of_ones_own() -> None:
         ({"machines": {}}, "prices.machines: must be a mapping of names to machines. Given: {}"),
         ({"region": None}, "prices.region: must be text. Given: None"),
         ({"currency": "euro"}, "prices.currency: unknown key; the keys are date, .*, machines. Given: 'euro'"),
-        ({"vertex_factor": 0}, "prices.vertex_factor: must be a number above 0. Given: 0"),
+        ({"vertex_factor": 0}, "prices.vertex_factor: must be a number above 0 and at most 100. Given: 0"),
+        ({"machines": {8: {}}}, "prices.machines.8: must be a machine with its cpus, memory and price. Given: 8"),
         ({"machines": {"one": 3}}, "prices.machines.one: must be a machine with its cpus, memory and price. Given: 3"),
         ({"machines": {"one": {"cpus": 1, "memory": 2}}}, "prices.machines.one.price: must be given. Given: none"),
         (
             {"machines": {"one": {"cpus": 1, "memory": 2, "price": float("nan")}}},
-            "prices.machines.one.price: must be dollars an hour, above 0. Given: nan",
+            "prices.machines.one.price: must be dollars an hour, above 0 .*. Given: nan",
         ),
         (
             {"machines": {"one": {"cpus": 1.5, "memory": 2, "price": 1}}},
-            "prices.machines.one.cpus: must be an integer, at least 1. Given: 1.5",
+            "prices.machines.one.cpus: must be an integer, 1 to 100000. Given: 1.5",
         ),
         (
             {"machines": {"one": {"cpus": 1, "memory": 2, "price": 1, "disk": 3}}},

@@ -34,6 +34,9 @@ def _controller(server: ApiServer, status: dict[str, Any]) -> Iterator[None]:
         assert found
         # What was seen before the last change counts for nothing.
         server.put("deployments", {**found, "status": {"observedGeneration": 0, **UP, "availableReplicas": 0}})
+        # Nor does what is said of a pod that is replaced.
+        overdue = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}
+        server.put("deployments", {**found, "status": {"observedGeneration": 1, "conditions": [overdue]}})
         server.put("deployments", {**found, "status": {"observedGeneration": 1, **status}})
 
     thread = threading.Thread(target=tell)
@@ -72,7 +75,7 @@ def test_what_does_not_start_says_why_in_one_line(
     status = {"containerStatuses": [{"name": "tensorflow", "state": {"waiting": waiting}}]}
     api_server.put("pods", {"metadata": {"name": "tensorboard-1", "labels": labels}, "status": status})
     with (
-        _controller(api_server, {"conditions": [condition]}),
+        _controller(api_server, {"updatedReplicas": 1, "conditions": [condition]}),
         pytest.raises(ConfigError, match=f"^{line}$"),
     ):
         deploy(api, BOARD)
