@@ -49,8 +49,8 @@ def test_processes_beside_the_workers_are_charged_too() -> None:
     alone = estimated({"cpu": "7", "memory": "4Gi"}, workers=4, strategy="parameter_server", options={"ps": 1})
     more = estimated({"cpu": "7", "memory": "4Gi"}, workers=4, strategy="parameter_server", options={"ps": 4})
     assert [way.workers for way in alone.compared] == [4]
-    # Two on a machine: of 6 processes, and of 9.
-    assert (alone.asked.bill.machines, more.asked.bill.machines) == (3, 5)
+    # Six are two on a machine, of nine each has its own: an odd one would pay for two.
+    assert (alone.asked.bill.machines, more.asked.bill.machines) == (3, 9)
     assert more.asked.bill.dollars > alone.asked.bill.dollars
 
 
@@ -65,7 +65,8 @@ def test_roles_are_charged_by_what_they_are_given(platform: Callable[[Pod, Price
     assert bill(chief={"cpu": "7"}, ps={"memory": "4Gi"}) == bill(evaluator={"cpu": "60"}) == alike
     large = bill(ps={"memory": "200Gi"})
     assert large.dollars > alike.dollars
-    assert large.machine.startswith(f"{alike.machine} and ")
+    assert " and " in large.machine
+    assert " and " not in alike.machine
     assert bill(chief={"memory": "200Gi"}, ps={"memory": "200Gi"}).dollars > large.dollars
 
 
