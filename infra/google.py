@@ -104,7 +104,7 @@ def storage(settings: Settings) -> list[Resource]:
                 "buckets",
                 "describe",
                 bucket,
-                "--format=value(lifecycle_config.rule[].action.type)",
+                _LIFECYCLE_ACTIONS,
             ),
             words=("AbortIncompleteMultipartUpload;Delete",),
             create=(_gcloud(settings, "storage", "buckets", "update", bucket, f"--lifecycle-file={_LIFECYCLE}"),),

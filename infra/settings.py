@@ -94,7 +94,7 @@ def _refused(error: ValidationError) -> ConfigError:
     field = str(first["loc"][0])
     if first["type"] == "missing":
         return ConfigError(f"settings.{field}: must be given. Given: none")
-    if first["type"] == "extra_forbidden":
+    if first["type"] in ("extra_forbidden", "invalid_key"):
         keys = ", ".join(Settings.model_fields)
         return ConfigError(f"settings.{field}: unknown key; the keys are {keys}. Given: {given(first['input'])}")
     description = Settings.model_fields[field].description

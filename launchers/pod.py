@@ -31,7 +31,7 @@ _PART = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _NAME = rf"{_PART}(\.{_PART})*"
 _KEY = rf"({_NAME}/)?[A-Za-z0-9]([A-Za-z0-9._-]{{0,61}}[A-Za-z0-9])?"
 # What of a volume is gone with its pod.
-_PASSING = "emptyDir"
+_PASSING = {"emptyDir", "ephemeral", "configMap", "secret", "downwardAPI", "projected", "image"}
 
 
 def _number_as_text(value: object) -> object:
@@ -127,11 +127,11 @@ class Pod(BaseModel):
 
     def keeps(self, path: str) -> bool:
         """Whether what is written at an absolute path outlives the pods: it lies in a volume that does."""
-        place = PurePosixPath(posixpath.normpath(path))
-        sources = {posixpath.normpath(mount): source for mount, source in self.volumes.items()}
+        place = PurePosixPath(_plain(path))
+        sources = {_plain(mount): source for mount, source in self.volumes.items()}
         mounts = [mount for mount in sources if place.is_relative_to(mount)]
         # The innermost one counts.
-        return bool(mounts) and _PASSING not in sources[max(mounts, key=len)]
+        return bool(mounts) and _PASSING.isdisjoint(sources[max(mounts, key=len)])
 
 
 def pod_settings(values: Mapping[str, Any]) -> Pod:
@@ -165,6 +165,11 @@ def amount(quantity: str) -> float:
     return float(number) * (_UNITS[unit] if unit else 1.0)
 
 
+def _plain(path: str) -> str:
+    """Return an absolute path without parts that mean nothing; two slashes at its beginning are one."""
+    return posixpath.normpath(f"/{path.lstrip('/')}")
+
+
 def _refused(error: ValidationError) -> ConfigError:
     """Return one line with the first setting that is wrong."""
     first = error.errors(include_url=False)[0]
@@ -175,6 +180,7 @@ def _refused(error: ValidationError) -> ConfigError:
         field, fields = within[-1], RoleResources.model_fields
     if first["type"] == "missing":
         return ConfigError(f"{name}: must be given. Given: none")
-    if first["type"] == "extra_forbidden":
+    # A key that is no text is none of them either.
+    if first["type"] in ("extra_forbidden", "invalid_key"):
         return ConfigError(f"{name}: unknown key; the keys are {', '.join(fields)}. Given: {given(first['input'])}")
     return ConfigError(f"{name}: must be {fields[field].description}. Given: {given(first['input'])}")

@@ -76,7 +76,7 @@ def given(value: object) -> str:
     """
     text = ""
     for piece in _pieces(value):
-        text += hidden(piece)
+        text += piece
         if len(text) > MOST_QUOTED:
             return text[: MOST_QUOTED - len(_CUT)] + _CUT.rstrip()
     return text
@@ -107,8 +107,11 @@ def _written(value: object, *ways: Callable[[object], str]) -> str:
 def _pieces(value: object) -> Iterator[str]:
     """Yield what repr would return, piece by piece, so that nobody has to wait for the whole."""
     match value:
-        case str() | bytes():
-            yield repr(value[: MOST_QUOTED + 1])
+        case str():
+            # Hidden before it is cut: half a password would look like none.
+            yield repr(hidden(value)[: MOST_QUOTED + 1])
+        case bytes():
+            yield hidden(repr(value))[: MOST_QUOTED + 1]
         case int() if value.bit_length() > _MOST_BITS:
             yield f"an integer of {value.bit_length()} bits"
         case Mapping():
@@ -128,4 +131,4 @@ def _pieces(value: object) -> Iterator[str]:
             # Python's own way to write a tuple of one.
             yield "," * (isinstance(value, tuple) and len(value) == 1) + closing
         case _:
-            yield _written(value, repr)
+            yield hidden(_written(value, repr))

@@ -10,7 +10,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from trainer.errors import ArtifactError, QcnnError, RetryableError
 from trainer.monitoring import log_lines
@@ -202,7 +202,14 @@ def one_line_errors() -> Iterator[None]:
         raise SystemExit(RETRYABLE if isinstance(error, RetryableError) else OWN_FAULT) from None
 
 
-class _Lines(logging.StreamHandler[TextIO]):
+if TYPE_CHECKING:
+    _Handler = logging.StreamHandler[TextIO]
+else:
+    # Python 3.10 has it without the kind of its stream.
+    _Handler = logging.StreamHandler
+
+
+class _Lines(_Handler):
     """Prints lines on whatever is stdout; logging would only report that it cannot, which has to end this process."""
 
     def __init__(self) -> None:

@@ -158,6 +158,8 @@ class Following:
         job = found.get(self._name)
         if job is None or job["metadata"]["uid"] != self._uid or "deletionTimestamp" in job["metadata"]:
             self._seen = dataclasses.replace(self._seen, deleted=True)
+            if job is not None and job["metadata"]["uid"] == self._uid:
+                self._observer(job, self._seen.lives.restarts)
             return
         self._job = job
         failure = condition(job, "Failed")

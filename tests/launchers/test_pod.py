@@ -118,6 +118,12 @@ def test_what_is_unknown_or_missing_is_one_line() -> None:
         ConfigError, match=r"^pod\.cpus: unknown key; the keys are image, .*, log_format, vertex\. Given: 3$"
     ):
         pod_settings({"image": "qcnn", "cpus": 3})
+    with pytest.raises(ConfigError, match=r"^pod\.1: unknown key; the keys are image, .*\. Given: "):
+        pod_settings({"image": "qcnn", 1: 2})  # type: ignore[dict-item]
+    with pytest.raises(
+        ConfigError, match=r"^pod\.roles\.worker\.1: unknown key; the keys are cpu, memory, gpus\. Given: "
+    ):
+        pod_settings({"image": "qcnn", "roles": {"worker": {1: 2}}})
     with pytest.raises(ConfigError, match=r"^pod\.image: must be given\. Given: none$"):
         pod_settings({})
 
@@ -153,6 +159,9 @@ def test_a_role_has_its_own_resources_and_else_the_common_ones(role: str, resour
         ({"/output": CLAIM}, "/output/../tmp", False),
         ({"/output": CLAIM}, "/tmp", False),
         ({"/output": {"emptyDir": {}}}, "/output", False),
+        ({"/output": {"ephemeral": {"volumeClaimTemplate": {}}}}, "/output", False),
+        ({"/output": {"configMap": {"name": "a"}}}, "/output", False),
+        ({"/output": CLAIM}, "//output/a", True),
         ({"/output": {"emptyDir": {}}, "/output/kept": CLAIM}, "/output/kept/a", True),
         ({"/output": CLAIM, "/output/scratch": {"emptyDir": {}}}, "/output/scratch/a", False),
         ({"/output": {"hostPath": {"path": "/disk"}}}, "/output/a", True),

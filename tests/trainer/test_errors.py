@@ -1,6 +1,6 @@
 """What a message quotes of what was given."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -101,3 +101,10 @@ def test_no_message_holds_a_password_of_an_address(text: str, shown: str) -> Non
         repr(shown),
         f"{shown}. Given: {shown}",
     )
+
+
+@pytest.mark.parametrize("given_in", [lambda text: text, lambda text: [text], lambda text: {"a": text}, str.encode])
+def test_a_password_that_is_longer_than_what_is_quoted_is_hidden(given_in: Callable[[str], object]) -> None:
+    shown = given(given_in(f"ftp://user:{'p' * 300}@host/a"))
+    assert "pp" not in shown
+    assert "ftp://***@host/a" in shown

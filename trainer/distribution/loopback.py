@@ -38,6 +38,7 @@ def keep_port_to_machine(port: int) -> None:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, _INTERFACE)
             except OSError as error:
                 logger.warning("port %d stays open to other machines (%s)", port, one_line(error))
+                return
 
 
 def _listening() -> Iterator[socket.socket]:

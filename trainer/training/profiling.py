@@ -94,7 +94,7 @@ def serve_profiles(port: int, required: bool = False, *, to_all: bool = False) -
     tf.profiler.experimental.server.start(port)
     if not to_all:
         keep_port_to_machine(port)
-    logger.info("profiler server on port %d", port)
+    logger.info("profiler server on port %d%s", port, "" if to_all else ", for this machine alone")
 
 
 @contextlib.contextmanager
