@@ -46,7 +46,7 @@ class Deployment:
 
         Raises:
             ConfigError: logs are where its pod does not reach them; or as launchers.tensorboard.deploy.
-        ArtifactError: two of them would have one name.
+            ArtifactError: two of them would have one name.
         """
         for logs in found:
             if not in_bucket(logs.address) and not settings.keeps(logs.address):
