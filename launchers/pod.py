@@ -30,8 +30,8 @@ _UNITS |= {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", 
 _PART = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _NAME = rf"{_PART}(\.{_PART})*"
 _KEY = rf"({_NAME}/)?[A-Za-z0-9]([A-Za-z0-9._-]{{0,61}}[A-Za-z0-9])?"
-# What of a volume is gone with its pod.
-_PASSING = {"emptyDir", "ephemeral", "configMap", "secret", "downwardAPI", "projected", "image"}
+# What of a volume is gone with its pod. One that cannot be written is the training's own to say.
+_PASSING = {"emptyDir", "ephemeral"}
 
 
 def _number_as_text(value: object) -> object:

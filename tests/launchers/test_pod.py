@@ -160,7 +160,6 @@ def test_a_role_has_its_own_resources_and_else_the_common_ones(role: str, resour
         ({"/output": CLAIM}, "/tmp", False),
         ({"/output": {"emptyDir": {}}}, "/output", False),
         ({"/output": {"ephemeral": {"volumeClaimTemplate": {}}}}, "/output", False),
-        ({"/output": {"configMap": {"name": "a"}}}, "/output", False),
         ({"/output": CLAIM}, "//output/a", True),
         ({"/output": {"emptyDir": {}}, "/output/kept": CLAIM}, "/output/kept/a", True),
         ({"/output": CLAIM, "/output/scratch": {"emptyDir": {}}}, "/output/scratch/a", False),
