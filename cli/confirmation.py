@@ -1,4 +1,4 @@
-"""What is to be deleted: said in one way, and asked about before it is."""
+"""What is asked before it is done: what is to be deleted is said in one way."""
 
 import sys
 from collections.abc import Mapping
@@ -27,6 +27,16 @@ def confirm(count: int, yes: bool) -> None:
     """
     if yes:
         return
+    refusal = f"delete: asks whether to; without a terminal give --yes. Given: {count} objects to delete"
+    ask("delete these?", refusal)
+
+
+def ask(question: str, refusal: str, *, err: bool = False) -> None:
+    """Ask at the terminal, on stderr if `err`, and end the command unless it is answered with yes.
+
+    Raises:
+        ConfigError: there is no terminal, which is the `refusal`.
+    """
     if not sys.stdin.isatty():
-        raise ConfigError(f"delete: asks whether to; without a terminal give --yes. Given: {count} objects to delete")
-    click.confirm("delete these?", abort=True)
+        raise ConfigError(refusal)
+    click.confirm(question, abort=True, err=err)

@@ -11,7 +11,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from launchers.accelerators import ACCELERATORS
 from launchers.secrecy import secrets_in
-from trainer.errors import ConfigError, given
+from launchers.validation import refusal
+from trainer.errors import ConfigError
 from trainer.monitoring.variables import FORMAT_VARIABLE
 from trainer.provenance import IMAGE_VARIABLE
 
@@ -143,7 +144,8 @@ def pod_settings(values: Mapping[str, Any]) -> Pod:
     try:
         pod = Pod.model_validate(dict(values))
     except ValidationError as error:
-        raise _refused(error) from None
+        roles = (RoleResources, Pod.model_fields["roles"].description)
+        raise refusal(error, "pod", Pod, {"roles": roles}) from None
     if pod.accelerator and not any(pod.of_role(role).gpus for role in ROLES):
         raise ConfigError(f"pod.gpus: must be at least 1 with accelerator {pod.accelerator}. Given: {pod.gpus}")
     for name in secrets_in(pod.environment):
@@ -168,19 +170,3 @@ def amount(quantity: str) -> float:
 def _plain(path: str) -> str:
     """Return an absolute path without parts that mean nothing; two slashes at its beginning are one."""
     return posixpath.normpath(f"/{path.lstrip('/')}")
-
-
-def _refused(error: ValidationError) -> ConfigError:
-    """Return one line with the first setting that is wrong."""
-    first = error.errors(include_url=False)[0]
-    # Pydantic says "[key]" where it is the key of a mapping that is wrong.
-    field, *within = (str(part) for part in first["loc"] if part != "[key]")
-    name, fields = ".".join(("pod", field, *within)), Pod.model_fields
-    if field == "roles" and len(within) > 1:
-        field, fields = within[-1], RoleResources.model_fields
-    if first["type"] == "missing":
-        return ConfigError(f"{name}: must be given. Given: none")
-    # A key that is no text is none of them either.
-    if first["type"] in ("extra_forbidden", "invalid_key"):
-        return ConfigError(f"{name}: unknown key; the keys are {', '.join(fields)}. Given: {given(first['input'])}")
-    return ConfigError(f"{name}: must be {fields[field].description}. Given: {given(first['input'])}")

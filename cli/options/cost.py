@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from cli.confirmation import ask
 from cli.estimates import PLATFORMS, in_dollars, read_prices
 from cli.options.group import options_as
 from cli.packages import pod_of
@@ -97,12 +97,11 @@ def check_cost(cost: Cost, target: str, pod: Pod, trials: Sequence[ExperimentCon
     click.echo(_line(len(trials), ways, share, dollars, pod, prices), err=True)
     if dollars <= cost.limit or cost.yes:
         return
-    if not sys.stdin.isatty():
-        raise ConfigError(
-            f"cost_limit: this is estimated to cost about {in_dollars(dollars)} dollars; give --yes or a higher "
-            f"--cost-limit. Given: {cost.limit:g}"
-        )
-    click.confirm(f"submit what may cost more than {cost.limit:g} dollars?", abort=True, err=True)
+    refusal = (
+        f"cost_limit: this is estimated to cost about {in_dollars(dollars)} dollars; give --yes or a higher "
+        f"--cost-limit. Given: {cost.limit:g}"
+    )
+    ask(f"submit what may cost more than {cost.limit:g} dollars?", refusal, err=True)
 
 
 def _estimated(target: str, pod: Pod, prices: Prices, trials: Sequence[ExperimentConfig]) -> list[Way]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from ruamel.yaml import YAML
 
-from trainer.errors import ConfigError, given
+from launchers.validation import refusal
 
 _OWN = Path(__file__).with_name("prices.yaml")
 
@@ -67,15 +67,5 @@ def prices_from(values: Mapping[str, Any]) -> Prices:
     try:
         return Prices.model_validate(dict(values))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-    # Where the name of a machine is no text, pydantic says so by a part of its own.
-    path = tuple(str(part) for part in first["loc"] if part != "[key]")
-    name = ".".join(("prices", *path))
-    # A machine's fields stand below its name.
-    fields = MachineType.model_fields if len(path) > 2 else Prices.model_fields
-    if first["type"] == "missing":
-        raise ConfigError(f"{name}: must be given. Given: none")
-    if first["type"] == "extra_forbidden":
-        raise ConfigError(f"{name}: unknown key; the keys are {', '.join(fields)}. Given: {given(first['input'])}")
-    allowed = "a machine with its cpus, memory and price" if len(path) == 2 else fields[path[-1]].description
-    raise ConfigError(f"{name}: must be {allowed}. Given: {given(first['input'])}")
+        machines = (MachineType, "a machine with its cpus, memory and price")
+        raise refusal(error, "prices", Prices, {"machines": machines}) from None

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from launchers.pod import Pod
+from launchers.validation import refusal
 from trainer.errors import ConfigError, given
 
 # Words of a pod that mean nothing on Vertex AI, and what there is instead.
@@ -83,7 +84,7 @@ def vertex_settings(pod: Pod) -> Settings:
     try:
         settings = Settings.model_validate({**account, **pod.vertex})
     except ValidationError as error:
-        raise _refused(error) from None
+        raise refusal(error, "pod.vertex", Settings) from None
     _check_together(pod, settings)
     return settings
 
@@ -100,14 +101,3 @@ def _check_together(pod: Pod, settings: Settings) -> None:
         )
     if settings.tensorboard and not settings.service_account:
         raise ConfigError(f"pod.vertex.tensorboard: needs a service_account. Given: {settings.tensorboard}")
-
-
-def _refused(error: ValidationError) -> ConfigError:
-    """Return one line with the first setting that is wrong."""
-    first = error.errors(include_url=False)[0]
-    field = str(first["loc"][0])
-    if first["type"] == "extra_forbidden":
-        keys = ", ".join(Settings.model_fields)
-        return ConfigError(f"pod.vertex.{field}: unknown key; the keys are {keys}. Given: {given(first['input'])}")
-    allowed = Settings.model_fields[field].description
-    return ConfigError(f"pod.vertex.{field}: must be {allowed}. Given: {given(first['input'])}")

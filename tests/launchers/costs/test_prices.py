@@ -43,6 +43,10 @@ def test_a_file_of_ones_own() -> None:
         ({"region": None}, "prices.region: must be text. Given: None"),
         ({"currency": "euro"}, "prices.currency: unknown key; the keys are date, .*, machines. Given: 'euro'"),
         ({"vertex_factor": 0}, "prices.vertex_factor: must be a number above 0 and at most 100. Given: 0"),
+        (
+            {"machines": {"one": {"cpus": 1, "memory": 2, "price": 1, 1: 2}}},
+            "prices.machines.one.1: unknown key; the keys are cpus, .* Given: .*",
+        ),
         ({"machines": {8: {}}}, "prices.machines.8: must be a machine with its cpus, memory and price. Given: 8"),
         ({"machines": {"one": 3}}, "prices.machines.one: must be a machine with its cpus, memory and price. Given: 3"),
         ({"machines": {"one": {"cpus": 1, "memory": 2}}}, "prices.machines.one.price: must be given. Given: none"),
