@@ -7,8 +7,10 @@ FROM ${BASE_IMAGE} AS requirements
 WORKDIR /build
 COPY pyproject.toml uv.lock ./
 RUN pip install --no-cache-dir --root-user-action ignore "$(sed -n 's/^bootstrap = \["\(.*\)"\]$/\1/p' pyproject.toml)"
-# Left out is what no code of ours or theirs imports: 0.5 GB that only the package index knows a reason for.
-RUN uv export --quiet --frozen --no-default-groups --group train --no-emit-project \
+# Steps are called by another kfp than the one that compiles. Left out, too, is what no code of ours or theirs imports:
+# 0.5 GB that only the package index knows a reason for.
+RUN uv export --quiet --frozen --no-default-groups --extra run --extra vertex --prune kfp --prune kfp-kubernetes \
+      --no-emit-project \
       --no-emit-package jax --no-emit-package jaxlib --no-emit-package libclang --output-file requirements.txt \
  && uv export --quiet --frozen --only-group executor | sed -n '/^kfp==/,/[^\\]$/p' > kfp.txt \
  && uv export --quiet --frozen --only-group audit --output-file audit.txt

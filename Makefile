@@ -12,6 +12,8 @@ NAME = qcnn
 OUTPUT =
 pods = --image $(image) $(if $(POD),--pod $(POD))
 where = $(if $(NAMESPACE),--namespace $(NAMESPACE))
+# Two processes share the tests, those of a file together, and take 5 GB each; a few tests are sooner done by one.
+parallel = $(if $(ARGS),,--numprocesses logical --maxprocesses 2 --dist loadfile)
 # Tests by their path, of ARGS if it names any, else those of the target.
 tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
 
@@ -35,10 +37,10 @@ demo-vertex: .venv/.complete ## run an experiment on a local stand-in of Vertex 
 	@$(BIN)/python -W ignore scripts/vertex_demo.py
 
 test: .venv/.complete ## run the tests; ARGS="tests/trainer -k order" picks some
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest $(parallel) $(ARGS)
 
 test-long: .venv/.complete ## run the tests of whole runs, kills and pairs of workers
-	@$(BIN)/pytest -m "long and not faults" $(ARGS)
+	@$(BIN)/pytest -m "long and not faults" $(parallel) $(ARGS)
 
 test-faults: .venv/.complete ## kill the training at 60 random moments (half an hour)
 	@$(BIN)/pytest -m "faults or not faults" $(call tests,tests/components/train/local/test_faults.py tests/components/train/local/test_faults_of_roles.py)
@@ -75,8 +77,8 @@ push: ## build the image and push it to REGISTRY, unless IMAGE names one that th
 training: .venv/.complete push ## train as a TFJob that writes to OUTPUT; ARGS="--qubits 23" changes the experiment
 	$(BIN)/qcnn submit --target tfjob --name $(NAME) --output "$(OUTPUT)" $(pods) $(where) $(ARGS)
 
-inference: .venv/.complete ## predict with what NAME has trained
-	$(BIN)/qcnn predict $(NAME) $(where) $(ARGS)
+inference: .venv/.complete ## predict with what NAME has trained; ARGS="--data ... --output ..." predicts a file
+	$(BIN)/qcnn predict --target tfjob $(NAME) $(where) $(ARGS)
 
 tensorboard: .venv/.complete push ## let TensorBoard run on the cluster, on the logs of NAME
 	$(BIN)/qcnn tensorboard --deploy --job $(NAME) $(pods) $(where) $(ARGS)
@@ -115,7 +117,8 @@ simulators: .venv-peers/.complete ## measure the simulators and the time to the 
 
 audit: .venv-audit/.complete ## look for what is known to be vulnerable of what uv.lock names for the image; fails if any is, or if the database does not answer
 	@mkdir -p build
-	@.uv/uv export --quiet --frozen --no-default-groups --group train --no-emit-project --output-file build/requirements.txt
+	@.uv/uv export --quiet --frozen --no-default-groups --extra run --extra vertex --prune kfp --prune kfp-kubernetes \
+	  --no-emit-project --output-file build/requirements.txt
 	@.venv-audit/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off --requirement build/requirements.txt $(ARGS)
 
 sbom: ## copy the list of what the image qcnn:latest holds (CycloneDX) to build/sbom.json
