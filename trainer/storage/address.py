@@ -53,6 +53,21 @@ def in_bucket(text: str) -> Address | None:
     return Address(scheme, bucket, folder.strip("/"))
 
 
+def check_reachable(word: str, address: str) -> bool:
+    """Refuse an address that not all pods of a cluster could reach; return whether it is in a bucket.
+
+    Raises:
+        ConfigError: it is neither in a bucket nor an absolute path, where the pods may have a volume.
+    """
+    is_bucket = in_bucket(address) is not None
+    if not is_bucket and not address.startswith("/"):
+        raise ConfigError(
+            f"{word}: must be {', '.join(f'{scheme}://BUCKET/FOLDER' for scheme in SCHEMES)}, or an absolute path at "
+            f"which the pods have a volume. Given: {address}"
+        )
+    return is_bucket
+
+
 def is_below(name: str) -> bool:
     """Whether a name is that of a file below a folder; consoles mark folders by empty files of their names.
 

@@ -1,13 +1,14 @@
-"""Local copies of folders in buckets: to read from, to write a result into, to work in."""
+"""Local copies of folders and files in buckets: to read from, to write a result into, to work in."""
 
 import contextlib
+import dataclasses
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from trainer.errors import ArtifactError, one_line
-from trainer.folders import whole_files
-from trainer.storage.address import in_bucket, is_below
+from trainer.errors import ArtifactError, ConfigError, one_line
+from trainer.folders import new_file, whole_files
+from trainer.storage.address import Address, in_bucket, is_below
 from trainer.storage.interface import Store
 from trainer.storage.mirror import Mirror
 from trainer.storage.stores import open_store
@@ -52,6 +53,57 @@ def local_copy(address: str) -> Iterator[Path]:
         with contextlib.closing(open_store(place)) as store:
             download(store, folder)
         yield folder
+
+
+@contextlib.contextmanager
+def local_file(address: str) -> Iterator[Path]:
+    """Yield a local file with what a file at an address holds: the file itself, or a temporary copy of its name.
+
+    Raises:
+        ConfigError: the bucket refuses, or the address names no file.
+    """
+    if not (place := in_bucket(address)):
+        yield Path(address)
+        return
+    folder, name = _split(place)
+    with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
+        path = Path(temporary, name)
+        with contextlib.closing(open_store(folder)) as store:
+            store.read(name, path)
+        yield path
+
+
+@contextlib.contextmanager
+def new_file_copy(address: str) -> Iterator[Path]:
+    """Yield a temporary local file that becomes the file at an address when the block ends well.
+
+    Raises:
+        ArtifactError: it cannot be written here.
+        ConfigError: the bucket refuses, or the address names no file.
+    """
+    if not (place := in_bucket(address)):
+        with new_file(Path(address)) as unfinished:
+            yield unfinished
+        return
+    folder, name = _split(place)
+    with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
+        path = Path(temporary, name)
+        with new_file(path) as unfinished:
+            yield unfinished
+        with contextlib.closing(open_store(folder)) as store:
+            store.write(path, name)
+
+
+def _split(place: Address) -> tuple[Address, str]:
+    """Return the folder of a file in a bucket, and the file's name.
+
+    Raises:
+        ConfigError: it is a bucket.
+    """
+    folder, _, name = place.folder.rpartition("/")
+    if not name:
+        raise ConfigError(f"address: must name a file in a bucket. Given: {place}")
+    return dataclasses.replace(place, folder=folder), name
 
 
 @contextlib.contextmanager

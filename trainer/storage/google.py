@@ -55,11 +55,11 @@ class GoogleStore:
 
     def write(self, path: Path, name: str) -> None:
         """Copy a local file; a reader sees the whole, or what was there before."""
-        # Read at once: a file of events may grow during the upload.
-        content = path.read_bytes()
-        with _one_line(self._address):
-            self._blob(name).upload_from_string(
-                content, content_type="application/octet-stream", timeout=_TIMEOUT, retry=_RETRY
+        with _one_line(self._address), path.open("rb") as file:
+            # A file of events may grow during the upload.
+            size = os.fstat(file.fileno()).st_size
+            self._blob(name).upload_from_file(
+                file, size=size, content_type="application/octet-stream", timeout=_TIMEOUT, retry=_RETRY
             )
 
     def delete(self, name: str) -> None:

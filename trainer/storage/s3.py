@@ -23,6 +23,7 @@ _KUBEFLOW_ENDPOINT = "http://minio-service.kubeflow:9000"
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _TRIES = 10
 _LAST_REFUSAL = 499
+_ONE_THREAD = TransferConfig(use_threads=False)
 
 
 class S3Store:
@@ -65,16 +66,13 @@ class S3Store:
     def read(self, name: str, path: Path) -> None:
         """Copy a file to a local path."""
         with self._one_line():
-            self._client.download_file(
-                self._address.bucket, self._key(name), str(path), Config=TransferConfig(use_threads=False)
-            )
+            self._client.download_file(self._address.bucket, self._key(name), str(path), Config=_ONE_THREAD)
 
     def write(self, path: Path, name: str) -> None:
         """Copy a local file; a reader sees the whole, or what was there before."""
-        # Read at once: a file of events may grow during the upload.
-        content = path.read_bytes()
-        with self._one_line():
-            self._client.put_object(Bucket=self._address.bucket, Key=self._key(name), Body=content)
+        # How long it is, is asked once: a file of events may grow during the upload.
+        with self._one_line(), path.open("rb") as file:
+            self._client.upload_fileobj(file, self._address.bucket, self._key(name), Config=_ONE_THREAD)
 
     def delete(self, name: str) -> None:
         """Remove a file, if it is there."""

@@ -12,7 +12,7 @@ from tests.trainer.storage.conftest import opened
 from tests.trainer.storage.faults import FaultyProxy
 from trainer.errors import ArtifactError, ConfigError
 from trainer.storage import copies, google, mirror, s3
-from trainer.storage.copies import local_copy, new_copy, working_copy
+from trainer.storage.copies import local_copy, local_file, new_copy, new_file_copy, working_copy
 from trainer.storage.interface import UnreachableError
 
 
@@ -51,6 +51,29 @@ def test_a_local_folder_is_its_own_copy(tmp_path: Path) -> None:
         assert work.folder == tmp_path
         work.flush()
         work.check()
+
+
+def test_a_local_file_is_its_own_copy(tmp_path: Path) -> None:
+    with new_file_copy(f"{tmp_path}/file") as new:
+        new.write_text("text")
+    with local_file(f"{tmp_path}/file") as copy:
+        assert copy == tmp_path / "file"
+        assert copy.read_text() == "text"
+
+
+@pytest.mark.parametrize("folder", ["", "/a/b"])
+def test_a_file_in_a_bucket_is_whole_or_not_there(bucket: str, folder: str) -> None:
+    address = f"{bucket}{folder}/file.csv"
+    with pytest.raises(UnicodeEncodeError), new_file_copy(address) as new:
+        new.write_text("half of it \ud800")
+    assert _names(bucket) == []
+    with new_file_copy(address) as new:
+        new.write_text("text")
+    with local_file(address) as copy:
+        assert (copy.name, copy.read_text()) == ("file.csv", "text")
+    assert not copy.exists()
+    with pytest.raises(ConfigError, match=rf"^address: must name a file in a bucket\. Given: {bucket}$"):
+        local_file(bucket).__enter__()
 
 
 def test_a_result_is_in_the_bucket_with_its_last_file_or_not_at_all(

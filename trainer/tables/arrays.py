@@ -1,0 +1,197 @@
+"""Tables in archives of arrays, as np.savez writes them: never as code, and no array as a whole."""
+
+import contextlib
+import dataclasses
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib import format as npy
+
+from trainer.errors import ArtifactError
+from trainer.tables.pieces import FINITE, Columns, Write, fault, first_fault, piece_rows
+
+_ENDING = ".npy"
+# Whole numbers with and without sign, floating point, true and false; and text.
+_NUMBERS, _TEXT = "iufb", "U"
+# The states of 15 qubits have 32,768 amplitudes.
+_MOST_COLUMNS = 2**16
+_MOST_MEMBERS = 2**16
+# Bytes of a text, four of which are a character.
+_MOST_TEXT = 2**12
+# np.save writes newer versions for structures only, whose headers may have gigabytes.
+_VERSION = (1, 0)
+_WRITTEN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_CHUNK = 2**20
+
+# Takes a number of rows, and returns the next ones.
+_Reader = Callable[[int], Columns]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Array:
+    """Where the values of an array are: `start` bytes into a member of the archive."""
+
+    member: str
+    start: int
+    dtype: np.dtype[Any]
+    rows: int
+    columns: int | None
+    by_column: bool
+
+    @property
+    def names(self) -> list[str]:
+        name = self.member.removesuffix(_ENDING)
+        return [name] if self.columns is None else [f"{name}_{column}" for column in range(self.columns)]
+
+
+class ArraysFile:
+    """An archive whose arrays (rows,) are columns; an array NAME of (rows, k) is the columns NAME_0 to NAME_k-1."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the names of the columns and the number of rows.
+
+        Raises:
+            ArtifactError: an array is no column, or two have other numbers of rows.
+            ValueError: the archive is damaged.
+            zipfile.BadZipFile: likewise.
+        """
+        self._path = path
+        with zipfile.ZipFile(path) as archive:
+            members = archive.namelist()
+            if len(members) > _MOST_MEMBERS:
+                raise ArtifactError(f"data: must have at most {_MOST_MEMBERS} arrays. Given: {len(members)}")
+            self._arrays = [_described(archive, member) for member in members]
+        counts = {array.rows for array in self._arrays}
+        if len(counts) > 1:
+            raise ArtifactError(f"data: every array must have as many rows. Given: {sorted(counts)}")
+        self.names: Sequence[str] = [name for array in self._arrays for name in array.names]
+        self.rows = counts.pop() if counts else 0
+        if len(self.names) > _MOST_COLUMNS:
+            raise ArtifactError(f"data: must have at most {_MOST_COLUMNS} columns. Given: {len(self.names)}")
+
+    def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]:
+        """Yield pieces of some columns.
+
+        Raises:
+            ArtifactError: an array holds something else, or a value is not finite.
+            ValueError: an array ends too early.
+        """
+        wanted = [array for array in self._arrays if not set(array.names).isdisjoint(names)]
+        for array in wanted:
+            _check_kind(array, is_text=not set(array.names).isdisjoint(text))
+        rows = piece_rows(sum(len(array.names) for array in wanted))
+        with contextlib.ExitStack() as stack:
+            archive = stack.enter_context(zipfile.ZipFile(self._path))
+            readers = [stack.enter_context(_open_array(archive, array)) for array in wanted]
+            for first in range(0, self.rows, rows):
+                count = min(rows, self.rows - first)
+                found = {name: column for reader in readers for name, column in reader(count).items()}
+                yield {name: _checked(found[name], name, first) for name in names}
+
+    def place(self, row: int) -> str:
+        """Return what names a row; the first is 1."""
+        return f"row {row}"
+
+
+@contextlib.contextmanager
+def write_arrays(path: Path) -> Iterator[Write]:
+    """Yield what writes rows into a new archive, an array (rows,) a column.
+
+    An archive holds one array after the other, each behind its length: until the end they are kept in files that have
+    no name.
+    """
+    with contextlib.ExitStack() as stack:
+        kept: dict[str, tuple[IO[bytes], np.dtype[Any]]] = {}
+
+        def write(columns: Columns) -> None:
+            for name, column in columns.items():
+                if name not in kept:
+                    kept[name] = stack.enter_context(tempfile.TemporaryFile(dir=path.parent)), column.dtype
+                kept[name][0].write(column.tobytes())
+
+        yield write
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, (file, dtype) in kept.items():
+                _copy(archive, name, file, dtype)
+
+
+def _copy(archive: zipfile.ZipFile, name: str, file: IO[bytes], dtype: np.dtype[Any]) -> None:
+    described = {
+        "descr": dtype.str,
+        "fortran_order": False,
+        "shape": (file.tell() // dtype.itemsize,),
+    }
+    file.seek(0)
+    # Of no date, so that equal tables are equal files.
+    with archive.open(zipfile.ZipInfo(f"{name}{_ENDING}"), "w", force_zip64=True) as member:
+        npy.write_array_header_1_0(member, described)  # type: ignore[no-untyped-call]
+        shutil.copyfileobj(file, member, _CHUNK)
+
+
+def _described(archive: zipfile.ZipFile, member: str) -> _Array:
+    if not member.endswith(_ENDING) or archive.getinfo(member).compress_type not in _WRITTEN:
+        raise ArtifactError(f"data: must hold arrays only, as np.savez writes them. Given: {member}")
+    with archive.open(member) as file:
+        if npy.read_magic(file) != _VERSION:  # type: ignore[no-untyped-call]
+            raise ArtifactError(f"data: array {member} must hold numbers or text. Given: a structure")
+        shape, by_column, dtype = npy.read_array_header_1_0(file)  # type: ignore[no-untyped-call]
+        start = file.tell()
+    if len(shape) not in (1, 2) or shape[1:] == (0,):
+        raise ArtifactError(f"data: array {member} must have the shape (rows,) or (rows, k). Given: {shape}")
+    columns = shape[1] if len(shape) == 2 else None
+    # Few columns in a row make no difference.
+    return _Array(member, start, dtype, shape[0], columns, by_column and (columns or 1) > 1)
+
+
+def _check_kind(array: _Array, *, is_text: bool) -> None:
+    allowed, what = (_TEXT, "text") if is_text else (_NUMBERS, "numbers")
+    if array.dtype.kind not in allowed or array.dtype.itemsize > _MOST_TEXT:
+        raise ArtifactError(f"data: array {array.member} must hold {what}. Given: {array.dtype}")
+
+
+@contextlib.contextmanager
+def _open_array(archive: zipfile.ZipFile, array: _Array) -> Iterator[_Reader]:
+    """Yield what reads the columns of an array in pieces; where it is kept by column, each by a reader of its own."""
+    with contextlib.ExitStack() as stack:
+
+        def at(offset: int) -> IO[bytes]:
+            file = stack.enter_context(archive.open(array.member))
+            _skip(file, array.start + offset, array.member)
+            return file
+
+        if array.by_column:
+            stride = array.rows * array.dtype.itemsize
+            files = [at(column * stride) for column in range(len(array.names))]
+            yield lambda rows: {name: _values(file, array, rows) for name, file in zip(array.names, files, strict=True)}
+        else:
+            file, width = at(0), len(array.names)
+            yield lambda rows: dict(
+                zip(array.names, _values(file, array, rows * width).reshape(rows, width).T, strict=True)
+            )
+
+
+def _skip(file: IO[bytes], count: int, member: str) -> None:
+    while count:
+        if not (skipped := len(file.read(min(count, _CHUNK)))):
+            raise ValueError(f"array {member} ends too early")
+        count -= skipped
+
+
+def _values(file: IO[bytes], array: _Array, count: int) -> npt.NDArray[Any]:
+    data = file.read(count * array.dtype.itemsize)
+    if len(data) < count * array.dtype.itemsize:
+        raise ValueError(f"array {array.member} ends too early")
+    values = np.frombuffer(data, array.dtype)
+    return values.astype(object) if array.dtype.kind in _TEXT else values.astype(np.float64, copy=False)
+
+
+def _checked(values: npt.NDArray[Any], name: str, first: int) -> npt.NDArray[Any]:
+    if values.dtype != object and (row := first_fault(values)) is not None:
+        raise fault(f"row {first + row + 1}", name, FINITE, values[row])
+    return values

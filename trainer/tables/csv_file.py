@@ -1,0 +1,119 @@
+"""Tables in CSV files, whose first line names the columns."""
+
+import contextlib
+import csv
+import io
+import itertools
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+
+from trainer.errors import ArtifactError
+from trainer.tables.careful import BLOCK, read_carefully
+from trainer.tables.joined import joined
+from trainer.tables.lines import check_utf8, open_lines
+from trainer.tables.pieces import FINITE, NOTHING, Columns, Write, fault, finite
+
+
+class CsvFile:
+    """A CSV file. A row may take several lines where a text has line breaks; empty lines are none."""
+
+    rows = None
+
+    def __init__(self, path: Path) -> None:
+        """Read the names of the columns.
+
+        Raises:
+            ArtifactError: there are none.
+        """
+        self._path = path
+        with _open_records(path) as records:
+            place, names = next(records, ("line 1", []))
+        if not names:
+            raise ArtifactError(f"data: {place}: must name the columns. Given: {NOTHING}")
+        self.names: Sequence[str] = names
+
+    def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]:
+        """Yield pieces of some columns.
+
+        Raises:
+            ArtifactError: a row has too few or too many values, or one that is no number.
+        """
+        return read_carefully(self._blocks(names, text), lambda done: self._rows_after(done, names, text), names, text)
+
+    def place(self, row: int) -> str:
+        """Return the line that a row begins in; the first row is 1."""
+        with _open_records(self._path) as records:
+            return next(place for number, (place, _) in enumerate(records) if number == row)
+
+    def _blocks(self, names: Sequence[str], text: Collection[str]) -> Iterator[pa.RecordBatch]:
+        types = {name: pa.string() if name in text else pa.float64() for name in names}
+        with arrow_csv.open_csv(
+            self._path,
+            read_options=arrow_csv.ReadOptions(block_size=BLOCK),
+            parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=types, include_columns=list(names), null_values=[""], strings_can_be_null=False
+            ),
+        ) as reader:
+            yield from reader
+
+    def _rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[Sequence[object]]:
+        positions = {name: self.names.index(name) for name in names}
+        with _open_records(self._path) as records:
+            # The first names the columns.
+            for place, values in itertools.islice(records, 1 + done, None):
+                if len(values) != len(self.names):
+                    raise ArtifactError(
+                        f"data: {place}: must have {len(self.names)} values, as many as the first line has names. "
+                        f"Given: {len(values)}"
+                    )
+                yield [_value(values[position], place, name, text) for name, position in positions.items()]
+
+
+@contextlib.contextmanager
+def write_csv(path: Path) -> Iterator[Write]:
+    """Yield what writes rows into a new file, the names of the columns first."""
+    with path.open("wb") as file:
+
+        def write(columns: Columns) -> None:
+            if not file.tell():
+                head = io.StringIO()
+                csv.writer(head, lineterminator="\n").writerow(columns)
+                file.write(head.getvalue().encode())
+            file.write(joined(["", *[","] * (len(columns) - 1)], columns, "\n"))
+
+        yield write
+
+
+@contextlib.contextmanager
+def _open_records(path: Path) -> Iterator[Iterator[tuple[str, list[str]]]]:
+    """Yield the values of all rows, the names of the columns first, each after the line that it begins in."""
+    with open_lines(path) as lines:
+        yield _records(lines)
+
+
+def _records(lines: Iterator[str]) -> Iterator[tuple[str, list[str]]]:
+    reader = csv.reader(lines)
+    while True:
+        place = f"line {reader.line_num + 1}"
+        try:
+            values = next(reader, None)
+        except csv.Error as error:
+            raise ArtifactError(f"data: {place}: must be a row of CSV. Given: {error}") from None
+        if values is None:
+            return
+        # pyarrow takes empty lines for none, too.
+        if values:
+            yield place, values
+
+
+def _value(value: str, place: str, name: str, text: Collection[str]) -> object:
+    if name in text:
+        check_utf8(value, f"{place}, column {name}")
+        return value
+    if (number := finite(value)) is None:
+        raise fault(place, name, FINITE, value.strip() or NOTHING)
+    return number

@@ -1,0 +1,115 @@
+"""Tables in JSONL files: an object of JSON a line; the keys of the first one are the columns."""
+
+import contextlib
+import itertools
+import json
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import json as arrow_json
+
+from trainer.errors import ArtifactError, given
+from trainer.tables.careful import BLOCK, read_carefully
+from trainer.tables.joined import joined
+from trainer.tables.lines import check_utf8, open_lines
+from trainer.tables.pieces import FINITE, NOTHING, Columns, Write, fault
+
+
+class JsonLines:
+    """A JSONL file. Empty lines are none; keys that the first object does not have are left out."""
+
+    rows = None
+
+    def __init__(self, path: Path) -> None:
+        """Read the names of the columns.
+
+        Raises:
+            ArtifactError: there is no first object, or it is none.
+        """
+        self._path = path
+        with open_lines(path) as lines:
+            place, line = next(_numbered(lines), ("", "{}"))
+        self.names: Sequence[str] = list(_object(line, place))
+
+    def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]:
+        """Yield pieces of some columns.
+
+        Raises:
+            ArtifactError: a line is no object, or has a value that is missing or no number.
+        """
+        return read_carefully(self._blocks(names, text), lambda done: self._rows_after(done, names, text), names, text)
+
+    def place(self, row: int) -> str:
+        """Return the line of a row; the first row is 1."""
+        with open_lines(self._path) as lines:
+            return next(place for number, (place, _) in enumerate(_numbered(lines), 1) if number == row)
+
+    def _blocks(self, names: Sequence[str], text: Collection[str]) -> Iterator[pa.RecordBatch]:
+        schema = pa.schema([(name, pa.string() if name in text else pa.float64()) for name in names])
+        with arrow_json.open_json(
+            self._path,
+            read_options=arrow_json.ReadOptions(block_size=BLOCK),
+            parse_options=arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+        ) as reader:
+            yield from reader
+
+    def _rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[Sequence[object]]:
+        with open_lines(self._path) as lines:
+            for place, line in itertools.islice(_numbered(lines), done, None):
+                values = _object(line, place)
+                yield [_value(values, place, name, text) for name in names]
+
+
+@contextlib.contextmanager
+def write_json_lines(path: Path) -> Iterator[Write]:
+    """Yield what writes rows into a new file, an object each."""
+    with path.open("wb") as file:
+
+        def write(columns: Columns) -> None:
+            before = [f"{json.dumps(name)}: " for name in columns]
+            file.write(joined([f"{{{before[0]}", *(f", {text}" for text in before[1:])], columns, "}\n"))
+
+        yield write
+
+
+def _numbered(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
+    return ((f"line {number}", line) for number, line in enumerate(lines, 1) if line.strip())
+
+
+def _object(line: str, place: str) -> Mapping[str, Any]:
+    line = line.strip()
+    check_utf8(line, place)
+    try:
+        pairs = json.loads(line, object_pairs_hook=_Pairs)
+    # Python gives up where brackets are nested too deep, and on integers of thousands of digits.
+    except (ValueError, RecursionError):
+        pairs = None
+    if not isinstance(pairs, _Pairs):
+        raise ArtifactError(f"data: {place}: must be one object of JSON. Given: {line}")
+    if len(values := dict(pairs)) < len(pairs):
+        raise ArtifactError(f"data: {place}: must have every key once. Given: {line}")
+    return values
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The keys and values of an object, in which a key may stand twice."""
+
+
+def _value(values: Mapping[str, Any], place: str, name: str, text: Collection[str]) -> object:
+    value = values.get(name)
+    if name in text:
+        if not isinstance(value, str):
+            raise fault(place, name, "must be text", NOTHING if value is None else given(value))
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise fault(place, name, FINITE, NOTHING if value is None else given(value))
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise fault(place, name, FINITE, given(value))
+    return number

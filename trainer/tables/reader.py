@@ -1,0 +1,129 @@
+"""Opens a table and reads it in pieces, whatever its format."""
+
+import contextlib
+import dataclasses
+import errno
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from trainer.errors import ArtifactError, given, one_line
+from trainer.storage.copies import local_file
+from trainer.tables.arrays import ArraysFile
+from trainer.tables.csv_file import CsvFile
+from trainer.tables.endings import check_ending
+from trainer.tables.json_lines import JsonLines
+from trainer.tables.lines import check_utf8
+from trainer.tables.parquet import ParquetFile
+from trainer.tables.pieces import NOTHING, Columns, Piece, piece_rows
+
+
+class _File(Protocol):
+    """What a format offers: the names of its columns, and pieces of some of them, of any number of rows."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    @property
+    def rows(self) -> int | None:
+        """Return how many rows there are, None where only reading them would tell."""
+
+    def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]: ...
+
+    def place(self, row: int) -> str: ...
+
+
+_FORMATS: dict[str, Callable[[Path], _File]] = {
+    ".csv": CsvFile,
+    ".parquet": ParquetFile,
+    ".npz": ArraysFile,
+    ".jsonl": JsonLines,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """An open table: address, file here, columns, and the number of its rows, None where only reading it tells.
+
+    Raises (by `pieces`):
+        ArtifactError: a column is missing, a value is missing, no number or not finite, or there is no row.
+    """
+
+    address: str
+    path: Path
+    names: tuple[str, ...]
+    rows: int | None
+    _file: _File
+
+    def pieces(self, names: Collection[str] | None = None, text: Collection[str] = ()) -> Iterator[Piece]:
+        """Yield the rows of these columns, or of all, in order; those in `text` hold text, the others numbers."""
+        wanted = self.names if names is None else tuple(names)
+        for name in wanted:
+            if name not in self.names:
+                raise ArtifactError(f"data: column {name} is missing. Given: {', '.join(self.names)} in {self.address}")
+        first, most = 1, piece_rows(len(wanted))
+        with _readable(self.address):
+            for columns in self._file.read(wanted, text):
+                count = len(next(iter(columns.values())))
+                for start in range(0, count, most):
+                    part = {name: column[start : start + most] for name, column in columns.items()}
+                    yield Piece(first + start, part, self._file.place)
+                first += count
+        if first == 1:
+            raise ArtifactError(f"data: must hold at least one row. Given: {self.address}")
+
+
+@contextlib.contextmanager
+def open_table(address: str) -> Iterator[Table]:
+    r"""Open a file, or a temporary copy of one in a bucket, by the ending of its name.
+
+    Memory is bounded whatever the file holds: nothing of it is run, and no array or line is read as a whole.
+
+    Raises:
+        ConfigError: its name ends otherwise, or the bucket refuses.
+        ArtifactError: it cannot be read, is damaged, or does not name its columns, each once.
+
+    >>> from pathlib import Path
+    >>> _ = Path("data.csv").write_text("qubit,angle\n3,0.5\n0,-1.5\n")
+    >>> with open_table("data.csv") as table:
+    ...     [(piece.first, piece.columns["angle"].tolist()) for piece in table.pieces(["angle"])]
+    [(1, [0.5, -1.5])]
+    """
+    check_ending("data", address)
+    with local_file(address) as path:
+        with _readable(address):
+            if path.exists() and not path.is_file():
+                raise ArtifactError(f"data: must be a file. Given: {address}")
+            file = _FORMATS[path.suffix.lower()](path)
+            _check_names(file.names)
+        yield Table(address, path, tuple(file.names), file.rows, file)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    seen = set[str]()
+    for position, name in enumerate(names, 1):
+        if not name.strip():
+            raise ArtifactError(f"data: column {position} must have a name. Given: {given(list(names))}")
+        check_utf8(name, f"column {position}")
+        if name in seen:
+            raise ArtifactError(f"data: every column must have a name of its own. Given: {name} twice")
+        seen.add(name)
+
+
+@contextlib.contextmanager
+def _readable(shown: str) -> Iterator[None]:
+    """Turn whatever reading raises into one line; libraries raise nearly anything for a damaged file.
+
+    Raises:
+        ArtifactError: the file cannot be read, is damaged, or the block says so itself.
+    """
+    try:
+        yield
+    except ArtifactError:
+        raise
+    except Exception as error:
+        # Libraries raise OSError for damage too; only an error of the system has a number.
+        if isinstance(error, OSError) and error.errno is not None:
+            reason = "it is not there" if error.errno == errno.ENOENT else one_line(error.strerror or error)
+            raise ArtifactError(f"data: cannot be read ({reason}). Given: {shown}") from None
+        raise ArtifactError(f"data: is damaged ({one_line(error) or NOTHING}). Given: {shown}") from None
