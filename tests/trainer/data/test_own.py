@@ -1,0 +1,278 @@
+"""A person's own samples: what is made of a file's rows, and what is said of those that are wrong."""
+
+import hashlib
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trainer import data
+from trainer.config import ExperimentConfig, from_mapping
+from trainer.data import own
+from trainer.errors import QcnnError
+
+# Twenty rows with labels of both kinds in every split.
+EXCITED = [(number % 4, round(math.sin(5 * number) * 3, 4), (-1) ** number) for number in range(20)]
+FEATURES = [(number * 0.5, 100.0 - number**2, number % 2) for number in range(20)]
+
+
+def _config(path: Path, **words: Any) -> ExperimentConfig:
+    return from_mapping({"qubits": 4, "workers": 1, "strategy": "none", "data": str(path), **words})
+
+
+def _csv(path: Path, header: str, rows: list[Any]) -> Path:
+    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows), ""]))
+    return path
+
+
+@pytest.fixture
+def excited(tmp_path: Path) -> Path:
+    return _csv(tmp_path / "excited.csv", "qubit,angle,label", EXCITED)
+
+
+@pytest.fixture
+def features(tmp_path: Path) -> Path:
+    return _csv(tmp_path / "features.csv", "x,y,label", FEATURES)
+
+
+def test_rows_of_excitations_are_split_by_the_seed_and_none_is_lost(excited: Path) -> None:
+    dataset = data.read(_config(excited))
+    assert [len(samples) for _, samples in dataset.splits()] == [14, 3, 3]
+    found = [
+        (int(qubit), round(float(angle), 4), int(label))
+        for _, samples in dataset.splits()
+        for qubit, angle, label in zip(samples.qubit, samples.angle, samples.label, strict=True)
+    ]
+    assert sorted(found) == sorted(EXCITED)
+    assert data.read(_config(excited)).digest == dataset.digest
+    assert data.read(_config(excited, seed=1)).digest != dataset.digest
+    assert dataset.source == data.Source(str(excited), hashlib.sha256(excited.read_bytes()).hexdigest())
+    assert dataset.layout == data.EXCITATIONS
+
+
+def test_scaling_is_learnt_on_the_training_split_alone(tmp_path: Path) -> None:
+    splits = ["train"] * 10 + ["validation"] * 5 + ["test"] * 5
+    rows = [(*row, split) for row, split in zip(FEATURES, splits, strict=True)]
+    dataset = data.read(_config(_csv(tmp_path / "a.csv", "x,y,label,split", rows), encoding="ry"))
+    # x runs from 0 to 4.5 in training, y from 19 to 100.
+    np.testing.assert_allclose(dataset.train.inputs["features"][:, 0], np.arange(10) * 0.5 * np.pi / 4.5, rtol=1e-6)
+    assert dataset.train.inputs["features"].min() == 0
+    assert dataset.train.inputs["features"].max() == np.float32(np.pi)
+    np.testing.assert_allclose(
+        dataset.test.inputs["features"][-1, :2], [9.5 * np.pi / 4.5, -280 * np.pi / 81], rtol=1e-6
+    )
+    # Qubits without a feature are not turned.
+    assert not dataset.test.inputs["features"][:, 2:].any()
+    # 0 and 1 are -1 and +1.
+    assert dataset.train.label.tolist() == [-1, 1] * 5
+    assert dataset.layout.labels == "zero_one"
+    np.testing.assert_allclose(dataset.layout.shown(dataset.test.inputs)["x"], [7.5, 8, 8.5, 9, 9.5], rtol=1e-6)
+
+
+def test_radians_are_taken_as_they_are_and_other_labels_are_a_regression(tmp_path: Path) -> None:
+    path = _csv(tmp_path / "a.csv", "a,label", [(0.1 * number, 0.3 * number) for number in range(20)])
+    dataset = data.read(_config(path, encoding="rz", options={"scaling": "none"}))
+    values = np.concatenate([samples.inputs["features"][:, 0] for _, samples in dataset.splits()])
+    np.testing.assert_array_equal(np.sort(values), np.float32(0.1 * np.arange(20)))
+    assert dataset.layout.is_regression
+    assert dataset.train.label.dtype == np.float64
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.npz", "a.jsonl"])
+def test_every_format_holds_the_same_samples(name: str, excited: Path, tmp_path: Path) -> None:
+    qubit, angle, label = map(np.array, zip(*EXCITED, strict=True))
+    columns, path = {"qubit": qubit, "angle": angle, "label": label}, tmp_path / name
+    if name.endswith("npz"):
+        np.savez(path, **columns)
+    else:
+        frame = pytest.importorskip("pandas").DataFrame(columns)
+        frame.to_parquet(path) if name.endswith("parquet") else frame.to_json(path, orient="records", lines=True)
+    assert data.read(_config(path)).digest == data.read(_config(excited)).digest
+
+
+def test_the_first_rows_may_count_alone(excited: Path) -> None:
+    dataset = data.read(_config(excited, options={"samples": 10}))
+    angles = np.concatenate([samples.angle for _, samples in dataset.splits()])
+    assert sorted(np.round(angles.astype(float), 4)) == sorted(angle for _, angle, _ in EXCITED[:10])
+
+
+def test_an_experiment_is_completed_by_what_its_file_says(excited: Path, tmp_path: Path) -> None:
+    config = _config(excited)
+    assert (config.is_open, config.batch_size, config.epochs) == (True, 0, 0)
+    done = data.completed(config, data.read(config))
+    assert (done.is_open, done.options.samples, done.options.train_fraction) == (False, 20, 0.7)
+    assert (done.batch_size, done.epochs) == (32, 640)
+    assert from_mapping(done.model_dump()) == done
+    # With a split of the file's own, the shares are those of the file.
+    splits = ["train"] * 10 + ["validation"] * 3 + ["test"] * 7
+    rows = [(*row, split) for row, split in zip(EXCITED, splits, strict=True)]
+    config = _config(_csv(tmp_path / "split.csv", "qubit,angle,label,split", rows))
+    counts = data.completed(config, data.read(config)).split_counts
+    assert (counts.train, counts.validation, counts.test) == (10, 3, 7)
+    generated = from_mapping({"rounds": 20})
+    assert data.completed(generated, data.generate(generated)) == generated
+
+
+def test_an_angle_that_rounds_to_pi_is_minus_pi(tmp_path: Path) -> None:
+    rows = [*EXCITED, (0, 3.1415926535, 1), (0, -3.1415927, -1)]
+    dataset = data.read(_config(_csv(tmp_path / "a.csv", "qubit,angle,label", rows)))
+    data.save(dataset, tmp_path / "dataset")
+    assert data.load(tmp_path / "dataset").digest == dataset.digest
+
+
+@pytest.mark.parametrize("kind", ["excited", "features"])
+def test_a_folder_holds_how_rows_are_read(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    encoding = "excitation" if kind == "excited" else "rx"
+    dataset = data.read(_config(request.getfixturevalue(kind), encoding=encoding))
+    data.save(dataset, tmp_path / "dataset")
+    loaded = data.load(tmp_path / "dataset")
+    assert (loaded.layout, loaded.source, loaded.digest) == (dataset.layout, dataset.source, dataset.digest)
+
+
+def _with(row: int, column: int, value: object) -> list[Any]:
+    rows: list[list[Any]] = [list(each) for each in EXCITED]
+    rows[row][column] = value
+    return rows
+
+
+def _split(names: list[str]) -> list[Any]:
+    return [(*row, name) for row, name in zip(EXCITED, names, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "words", "message"),
+    [
+        ("qubit,angle", [row[:2] for row in EXCITED], {}, "data: column label is missing. Given: qubit, angle in "),
+        ("qubit,turn,label", EXCITED, {}, "data: column angle is missing. Given: qubit, turn, label in "),
+        ("qubit,angle,label", _with(15, 1, "abc"), {}, "data: line 17, column angle: must be a finite .*: abc"),
+        ("qubit,angle,label", _with(15, 1, "nan"), {}, "data: line 17, column angle: must be a finite .*: nan"),
+        (
+            "qubit,angle,label",
+            _with(15, 2, ""),
+            {},
+            "data: line 17, column label: must be a finite .*: nothing",
+        ),
+        (
+            "qubit,angle,label",
+            _with(3, 0, 4),
+            {},
+            "data: line 5, column qubit: must be .*, 0 to 3. Given: 4",
+        ),
+        ("qubit,angle,label", _with(3, 0, -1), {}, "data: line 5, column qubit: must be a whole number, .* Given: -1"),
+        (
+            "qubit,angle,label",
+            _with(3, 0, 1.5),
+            {},
+            "data: line 5, column qubit: must be .* Given: 1.5",
+        ),
+        ("qubit,angle,label", _with(0, 1, 3.2), {}, "data: line 2, column angle: .* -pi and less than pi. Given: 3.2"),
+        ("qubit,angle,label", _with(0, 1, math.pi), {}, "data: line 2, column angle: .* less than pi. Given: 3.14159"),
+        ("qubit,angle,label", [], {}, "data: must hold at least one row. Given: "),
+        ("qubit,angle,label", EXCITED[:1], {}, "data: the file's rows must leave at least one each .*: 1 rows, split"),
+        ("qubit,angle,angle", EXCITED, {}, "data: every column must have a name of its own. Given: angle twice"),
+        (
+            "qubit,angle,label",
+            [(*row[:2], 1) for row in EXCITED],
+            {},
+            "data: both labels must be in the training split. Given: 1 in all of its 14 rows",
+        ),
+        (
+            "qubit,angle,label",
+            [(*row[:2], 0.5) for row in EXCITED],
+            {},
+            "data: labels must differ in the training split. Given: 0.5 in all of its 14 rows",
+        ),
+        (
+            "qubit,angle,label,split",
+            _split(["train"] * 19 + ["tset"]),
+            {},
+            "data: line 21, column split: must be train, validation or test. Given: tset",
+        ),
+        (
+            "qubit,angle,label,split",
+            _split(["train"] * 15 + ["test"] * 5),
+            {},
+            "data: column split: each of train, validation, test must have a row. Given: none of validation",
+        ),
+        (
+            "a,b,c,d,e,label",
+            [(1, 2, 3, 4, 5, 1)] * 20,
+            {"encoding": "ry"},
+            "data: must have at least 1 and at most 4 columns beside label and split, .* Given: 5 in ",
+        ),
+        ("label", [(1,), (0,)] * 10, {"encoding": "ry"}, "data: must have at least 1 .* Given: 0 in "),
+        (
+            "x,y,label",
+            [(number, 7, number % 2) for number in range(20)],
+            {"encoding": "rx"},
+            "data: column y: must have different values in the training split .* Given: 7 to 7",
+        ),
+        (
+            "x,label",
+            [(number * 1e306, number % 2) for number in range(20)],
+            {"encoding": "rx", "options": {"scaling": "none"}},
+            "data: line 3, column x: must be from -10000 to 10000, or its angle is not exact. Given: 1",
+        ),
+        (
+            "qubit,angle,label",
+            EXCITED,
+            {"options": {"samples": 21}},
+            "samples: the file must have as many .*: 20",
+        ),
+    ],
+)
+def test_refuses_rows_of_which_no_samples_can_be_made(
+    tmp_path: Path, header: str, rows: list[Any], words: dict[str, Any], message: str
+) -> None:
+    path = _csv(tmp_path / "a.csv", header, rows)
+    with pytest.raises(QcnnError, match=f"^{message}") as error:
+        data.read(_config(path, **words))
+    assert str(error.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: None, r"data: cannot be read \(it is not there\). Given: "),
+        (lambda path: path.mkdir(), "data: must be a file. Given: "),
+        (lambda path: path.write_bytes(b""), "data: .* Given: "),
+        (lambda path: path.write_bytes(b"qubit,angle,label\n\xff,0,1\n"), "data: line 2.*Given: "),
+        (lambda path: path.write_bytes(b"x" * 2**21), "data: line 1: must have at most 1048576 characters. Given: x+"),
+    ],
+)
+def test_refuses_what_is_no_table(tmp_path: Path, make: Callable[[Path], object], message: str) -> None:
+    path = tmp_path / "a.csv"
+    make(path)
+    with pytest.raises(QcnnError, match=f"^{message}") as error:
+        data.read(_config(path))
+    assert str(error.value).isprintable()
+
+
+def test_reads_no_further_than_the_most_rows_that_can_count(excited: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trainer.config.MAX_SAMPLES", 19)
+    with pytest.raises(QcnnError, match=r"^data: must have at most 19 rows .*; samples says how many of them count"):
+        data.read(_config(excited))
+
+
+def test_files_are_found_from_everywhere_and_read_once_for_experiments_that_read_them_alike(
+    excited: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(excited.parent)
+    read, seen = own.read, []
+
+    def counted(config: ExperimentConfig) -> data.Dataset:
+        seen.append(config.seed)
+        return read(config)
+
+    monkeypatch.setattr(own, "read", counted)
+    asked = [
+        _config(Path(excited.name), seed=seed, options={"samples": samples}) for seed in (0, 1) for samples in (0, 10)
+    ]
+    found = data.files_read([*asked, from_mapping({"rounds": 20})])
+    assert [config.data for config in found] == [str(excited)] * 4 + ["excitations"]
+    assert [config.options.samples for config in found] == [20, 10, 20, 10, 0]
+    assert [config.seed for config in found] == [0, 0, 1, 1, 0]
+    assert seen == [0, 0]

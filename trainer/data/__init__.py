@@ -1,0 +1,41 @@
+"""The data: where samples come from, how a dataset is kept, and what is drawn at random.
+
+Excited cluster states are drawn from the seed, bit-identical on every machine; rows of a file are read from it.
+"""
+
+from trainer.data.cluster_states import FRESH_SAMPLES, draw, fresh, label_of
+from trainer.data.layout import EXCITATIONS, Layout, Source
+from trainer.data.obtaining import generate, obtain
+from trainer.data.own import completed, files_read, read
+from trainer.data.randomness import order, shot_seeds, start_seed, study_units, trajectory_units
+from trainer.data.samples import SPLITS, Dataset, Samples, excited
+from trainer.data.saving import check_fits, describe, described, load, save
+
+__all__ = [
+    "EXCITATIONS",
+    "FRESH_SAMPLES",
+    "SPLITS",
+    "Dataset",
+    "Layout",
+    "Samples",
+    "Source",
+    "check_fits",
+    "completed",
+    "describe",
+    "described",
+    "draw",
+    "excited",
+    "files_read",
+    "fresh",
+    "generate",
+    "label_of",
+    "load",
+    "obtain",
+    "order",
+    "read",
+    "save",
+    "shot_seeds",
+    "start_seed",
+    "study_units",
+    "trajectory_units",
+]

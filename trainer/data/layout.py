@@ -1,0 +1,94 @@
+"""How a row of a table becomes a sample, and what its label stands for."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from trainer.quantum.preparation import EXCITATION, Preparation
+
+# Angles of excitations are in [-pi, pi).
+PI = np.float32(np.pi)
+Column: TypeAlias = npt.NDArray[np.float64]
+# Of classes, -1 and +1 or 0 and 1; or real numbers.
+Labels: TypeAlias = Literal["signs", "zero_one", "real"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Layout:
+    """How a row becomes a sample of a preparation, and with what kind of label a prediction is compared.
+
+    Feature k turns qubit k by (value - offset k) x factor k, rad; qubits without a feature are not turned. A state has
+    so many `amplitudes`. Samples that are generated have something `known` beside.
+    """
+
+    preparation: Preparation = EXCITATION
+    features: tuple[str, ...] = ()
+    offsets: tuple[float, ...] = ()
+    factors: tuple[float, ...] = ()
+    amplitudes: int = 0
+    known: tuple[str, ...] = ()
+    labels: Labels = "signs"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that a table must have, beside its labels."""
+        match self.preparation.kind:
+            case "excitation":
+                return ("qubit", "angle")
+            case "state":
+                return tuple(f"state_{number}" for number in range(self.amplitudes))
+        return self.features
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether labels are real numbers, of which there is no accuracy."""
+        return self.labels == "real"
+
+    def inputs(self, columns: Mapping[str, Column]) -> dict[str, npt.NDArray[Any]]:
+        """Return what the model takes of rows, by the names of its inputs, each (rows, ...).
+
+        Values must be allowed (`trainer.data.values`).
+        """
+        match self.preparation.kind:
+            case "excitation":
+                angle = columns["angle"].astype(np.float32)
+                # Rounding may reach +pi, which is the same rotation but outside the interval.
+                return {"qubit": columns["qubit"].astype(np.int32), "angle": np.where(angle >= PI, -PI, angle)}
+            case "state":
+                return {"state": np.stack([columns[name] for name in self.columns], axis=1).astype(np.float32)}
+        return {"features": self.turned([columns[name] for name in self.features])}
+
+    def shown(self, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+        """Return what the table's columns held, of what the model takes, as far as float32 keeps it; no amplitudes."""
+        match self.preparation.kind:
+            case "excitation":
+                return dict(inputs)
+            case "state":
+                return {}
+        angles = inputs["features"].astype(np.float64).T
+        scales = zip(self.features, self.offsets, self.factors, angles, strict=False)
+        values = {name: (column / factor + offset).astype(np.float32) for name, offset, factor, column in scales}
+        # By way of text, so that 0.1 stays 0.1.
+        return {name: column.astype(str).astype(np.float64) for name, column in values.items()}
+
+    def turned(self, values: Sequence[Column]) -> npt.NDArray[np.float32]:
+        """Return what every qubit is turned by, float32 (rows, qubits), rad, from the values of each feature."""
+        angles = np.zeros((len(values[0]), self.preparation.features), np.float32)
+        for number, (column, offset, factor) in enumerate(zip(values, self.offsets, self.factors, strict=True)):
+            angles[:, number] = (column - offset) * factor
+        return angles
+
+
+EXCITATIONS = Layout()
+"""How excitations are read whose labels are -1 and +1, as those are that are drawn."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A file that samples were read from: its path or address, and the SHA-256 of its bytes."""
+
+    data: str
+    sha256: str

@@ -1,0 +1,219 @@
+"""A person's own samples: rows of a file, checked one by one, split, and scaled by what the training split holds."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import logging
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trainer.config import ExperimentConfig, SplitCounts, from_mapping, merge
+from trainer.data.layout import Column, Labels, Layout, Source
+from trainer.data.samples import SPLITS, Dataset, Samples
+from trainer.data.splitting import parts
+from trainer.data.values import check
+from trainer.errors import ArtifactError
+from trainer.storage.address import in_bucket
+
+if TYPE_CHECKING:
+    from trainer.tables.pieces import Piece
+    from trainer.tables.reader import Table
+
+logger = logging.getLogger("qcnn")
+
+LABEL, SPLIT = "label", "split"
+_CHUNK = 2**20
+# Words by which rows are counted, checked and scaled; of which splits they are, the seed decides too.
+_READ_BY = {"data", "encoding", "qubits"}
+_OPTIONS_READ_BY = {"samples", "scaling", "train_fraction", "validation_fraction"}
+_SAID = {
+    "zero_one": "labels 0 and 1 are taken for -1 and +1",
+    "real": "labels are real numbers: there is a mean squared error and no accuracy",
+}
+
+
+def read(config: ExperimentConfig) -> Dataset:
+    """Read the dataset of an experiment from its file.
+
+    Raises:
+        ArtifactError: the file cannot be read or used; one line, which names the row that is wrong.
+        ConfigError: the experiment cannot have such samples, or the bucket refuses.
+    """
+    # It takes a quarter of a second to load.
+    from trainer.tables.reader import open_table
+
+    with open_table(config.data) as table:
+        features = _features(table.names, config)
+        rows = _rows(table, features, config)
+        split = _given_split(rows) if SPLIT in rows.columns else _made_split(len(rows), config)
+        layout = _layout(rows, features, split[0], config)
+        check(rows, layout, config.qubits)
+        source = Source(config.data, _sha256(table.path))
+    label = _label(rows.columns[LABEL], layout.labels)
+    whole = Samples(layout.inputs(rows.columns), label)
+    train, validation, test = map(whole.take, split)
+    if said := _SAID.get(layout.labels):
+        logger.info("%s", said)
+    return Dataset(train, validation, test, config.qubits, 0, config.seed, layout, source)
+
+
+def completed(config: ExperimentConfig, dataset: Dataset) -> ExperimentConfig:
+    """Return an experiment with what the file says that its dataset is of: how many rows count, and how they are split.
+
+    Raises:
+        ConfigError: it cannot run with so many samples.
+    """
+    if not config.is_file:
+        return config
+    counts = SplitCounts(*(len(samples) for _, samples in dataset.splits()))
+    total = sum(dataclasses.astuple(counts))
+    words: dict[str, Any] = {"samples": total}
+    if _counted(config, total).split_counts != counts:
+        words |= {"train_fraction": counts.train / total, "validation_fraction": counts.validation / total}
+    return from_mapping(merge(config.model_dump(), words))
+
+
+def files_read(configs: Sequence[ExperimentConfig]) -> list[ExperimentConfig]:
+    """Return experiments as their files complete them, each file's path as it is found from everywhere.
+
+    Experiments that differ in nothing that a file is read by have it read once.
+
+    Raises:
+        ArtifactError: a file cannot be read or used; one line, which names the row that is wrong.
+        ConfigError: an experiment cannot have such samples, or the bucket refuses.
+    """
+    known: dict[str, Dataset] = {}
+
+    def complete(config: ExperimentConfig) -> ExperimentConfig:
+        if not config.is_file:
+            return config
+        if not in_bucket(config.data):
+            config = config.model_copy(update={"data": str(Path(config.data).absolute())})
+        words, options = config.model_dump(include=_READ_BY), config.options.model_dump(include=_OPTIONS_READ_BY)
+        key = repr((words, options))
+        if key not in known:
+            known[key] = read(config)
+        return completed(config, known[key])
+
+    return [complete(config) for config in configs]
+
+
+def _counted(config: ExperimentConfig, samples: int) -> ExperimentConfig:
+    return config.model_copy(update={"options": config.options.model_copy(update={"samples": samples})})
+
+
+def _features(names: Sequence[str], config: ExperimentConfig) -> tuple[str, ...]:
+    """Return the columns that samples are made of."""
+    if config.encoding == "excitation":
+        return ("qubit", "angle")
+    features = tuple(name for name in names if name not in (LABEL, SPLIT))
+    if not 1 <= len(features) <= config.qubits:
+        raise ArtifactError(
+            f"data: must have at least 1 and at most {config.qubits} columns beside {LABEL} and {SPLIT}, a feature for "
+            f"each qubit. Given: {len(features)} in {config.data}"
+        )
+    return features
+
+
+def _rows(table: Table, features: Sequence[str], config: ExperimentConfig) -> Piece:
+    """Return the rows that count as one piece, read so far and no further."""
+    from trainer.tables.pieces import Piece
+
+    text = tuple(name for name in (SPLIT,) if name in table.names)
+    wanted, most = config.options.samples, config.most_samples
+    pieces: list[Piece] = []
+    count = 0
+    for piece in table.pieces((*features, LABEL, *text), text):
+        pieces.append(piece)
+        count += len(piece)
+        if wanted and count >= wanted:
+            break
+        if count > most:
+            raise ArtifactError(
+                f"data: must have at most {most} rows with encoding {config.encoding} on {config.qubits} qubits; "
+                f"samples says how many of them count. Given: {config.data}"
+            )
+    if count < wanted:
+        raise ArtifactError(f"samples: the file must have as many rows, {wanted}. Given: {count} in {config.data}")
+    columns = {
+        name: np.concatenate([piece.columns[name] for piece in pieces])[: wanted or None] for name in pieces[0].columns
+    }
+    return Piece(1, columns, pieces[0].place)
+
+
+def _given_split(rows: Piece) -> list[npt.NDArray[np.int64]]:
+    given = rows.columns[SPLIT]
+    allowed = f"{', '.join(SPLITS[:-1])} or {SPLITS[-1]}"
+    rows.check(SPLIT, np.isin(given, SPLITS), f"must be {allowed}")
+    found = [np.flatnonzero(given == name) for name in SPLITS]
+    for name, part in zip(SPLITS, found, strict=True):
+        if not len(part):
+            raise ArtifactError(
+                f"data: column {SPLIT}: each of {', '.join(SPLITS)} must have a row. Given: none of {name}"
+            )
+    return found
+
+
+def _made_split(count: int, config: ExperimentConfig) -> list[npt.NDArray[np.int64]]:
+    complete = from_mapping(merge(config.model_dump(), {"samples": count}))
+    return parts(complete.split_counts, config.seed)
+
+
+def _layout(rows: Piece, features: tuple[str, ...], train: npt.NDArray[np.int64], config: ExperimentConfig) -> Layout:
+    """Return how rows are read, by the labels of all of them, and by the features of those that are trained on."""
+    label = rows.columns[LABEL]
+    labels = _kind(label)
+    _check_differ(label[train], labels)
+    if config.encoding == "excitation":
+        return Layout(labels=labels)
+    scales = [(0.0, 1.0)] * len(features)
+    if config.options.scaling == "range":
+        scales = [_scale(name, rows.columns[name][train]) for name in features]
+    offsets, factors = zip(*scales, strict=True)
+    return Layout(config.preparation, features, offsets, factors, labels=labels)
+
+
+def _scale(name: str, values: Column) -> tuple[float, float]:
+    """Return what takes the least of a feature's values to 0 and the greatest to pi."""
+    least, greatest = float(values.min()), float(values.max())
+    factor = math.pi / (greatest - least) if greatest > least else math.inf
+    if not 0 < factor < math.inf:
+        raise ArtifactError(
+            f"data: column {name}: must have different values in the training split to be scaled, and no more than "
+            f"1e300 apart. Given: {least:g} to {greatest:g}"
+        )
+    return least, factor
+
+
+def _kind(label: Column) -> Labels:
+    found = set(itertools.islice(np.unique(label).tolist(), 3))
+    if found <= {-1.0, 1.0}:
+        return "signs"
+    return "zero_one" if found <= {0.0, 1.0} else "real"
+
+
+def _check_differ(label: Column, labels: Labels) -> None:
+    """Refuse a training split of which nothing can be learnt."""
+    if len(found := np.unique(label)) < 2:
+        what = "labels must differ" if labels == "real" else "both labels must be"
+        raise ArtifactError(f"data: {what} in the training split. Given: {found[0]:g} in all of its {len(label)} rows")
+
+
+def _label(label: Column, labels: Labels) -> npt.NDArray[Any]:
+    """Return labels as samples have them."""
+    return label if labels == "real" else np.where(label > 0, 1, -1).astype(np.int8)
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
