@@ -4,60 +4,26 @@ Words and order of gates follow the TensorFlow Quantum QCNN tutorial (Cong, Choi
 arXiv:1810.03787), with all 15 parameters of the two-qubit convolution.
 """
 
-import collections
-import dataclasses
 import importlib
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
 
 import cirq
 import sympy
 
 from trainer.config import MODELS
-from trainer.errors import ConfigError, given, one_line
+from trainer.errors import ConfigError, one_line
+from trainer.quantum.ansatz import Ansatz, ring
+from trainer.quantum.files import canonical
+from trainer.quantum.files.held import held, holds, is_file, shown
 from trainer.startup import noted_interrupts
+
+__all__ = ["Ansatz", "build", "cluster_state", "convolution", "deep", "hybrid", "pool", "ring"]
 
 CONVOLUTION_PARAMETERS = 15
 POOLING_PARAMETERS = 6
 _LAYER_PARAMETERS = CONVOLUTION_PARAMETERS + POOLING_PARAMETERS
-
-_Kind = TypeVar("_Kind")
-
-
-@dataclasses.dataclass(frozen=True)
-class Ansatz:
-    """What is trained: a circuit applied after the data state, and the qubits read out in Z.
-
-    One readout is the prediction itself; several feed the dense layers. `symbols` gives the order
-    of the quantum parameters. What the circuit may hold is decided by `trainer.simulators.structure.gates`.
-
-    Raises:
-        ConfigError: these are not a circuit, symbols with names of their own, and at least one qubit.
-    """
-
-    circuit: cirq.Circuit
-    symbols: tuple[sympy.Symbol, ...]
-    readouts: tuple[cirq.Qid, ...]
-
-    def __post_init__(self) -> None:
-        """Refuse what is no ansatz."""
-        if not isinstance(self.circuit, cirq.AbstractCircuit):
-            raise ConfigError(f"model: circuit must be a cirq.Circuit. Given: {given(self.circuit)}")
-        object.__setattr__(self, "circuit", self.circuit.unfreeze(copy=False))
-        object.__setattr__(self, "symbols", _all_of(sympy.Symbol, "symbols must be of sympy.Symbol", self.symbols))
-        object.__setattr__(self, "readouts", _all_of(cirq.Qid, "readouts must be qubits", self.readouts))
-        names = collections.Counter(symbol.name for symbol in self.symbols)
-        if twice := [name for name, count in names.items() if count > 1]:
-            raise ConfigError(f"model: symbols must list each name once. Given: {', '.join(twice)} again")
-        if not self.readouts:
-            raise ConfigError("model: readouts must name at least one qubit. Given: none")
-
-
-def ring(qubits: int) -> list[cirq.GridQubit]:
-    """Return the qubits of the ring, in order."""
-    return cirq.GridQubit.rect(1, qubits)
 
 
 def cluster_state(qubits: Sequence[cirq.Qid]) -> cirq.Circuit:
@@ -145,18 +111,29 @@ _BUILT_IN: dict[str, Callable[[Sequence[cirq.Qid]], Ansatz]] = dict(zip(MODELS, 
 
 
 def build(model: str, qubits: int) -> Ansatz:
-    """Build the circuit of a model: a built-in name, or the user's own `package.module:function`.
+    """Build the circuit of a model: a built-in name, the user's own `module:function`, or a text that holds one.
 
     Raises:
-        ConfigError: the function cannot be imported, fails, or returns no ansatz.
+        ConfigError: the function cannot be imported, fails, or returns no ansatz; the circuit held has more qubits.
     """
     if model in _BUILT_IN:
         return _BUILT_IN[model](ring(qubits))
+    if holds(model):
+        return _held(model, qubits)
+    if is_file(model):
+        raise ConfigError(f"model: the file must have been read into the experiment. Given: {model}")
     ansatz = _call(model, qubits)
     if not isinstance(ansatz, Ansatz):
         raise ConfigError(
             f"model: must return trainer.quantum.circuits.Ansatz. Given: {type(ansatz).__name__} from {model}"
         )
+    return ansatz
+
+
+def _held(model: str, qubits: int) -> Ansatz:
+    ansatz = canonical.read(held(model), shown(model))
+    if (width := canonical.width(ansatz)) > qubits:
+        raise ConfigError(f"qubits: must be at least {width}, the qubits of {shown(model)}. Given: {qubits}")
     return ansatz
 
 
@@ -181,15 +158,6 @@ def _call(model: str, qubits: int) -> object:
                 reason = f"{type(error).__name__}: {one_line(error)}"
                 raise ConfigError(f"model: cannot be imported or fails ({reason}). Given: {model}") from None
     return made
-
-
-def _all_of(kind: type[_Kind], what: str, values: object) -> tuple[_Kind, ...]:
-    """Return values as a tuple; refuse what is not of a kind, such as a symbol's name instead of the symbol."""
-    listed = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
-    for value in listed:
-        if not isinstance(value, kind):
-            raise ConfigError(f"model: {what}. Given: {given(value)}")
-    return tuple(value for value in listed if isinstance(value, kind))
 
 
 def _symbols(layers: int) -> tuple[sympy.Symbol, ...]:

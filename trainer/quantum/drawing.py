@@ -1,6 +1,7 @@
 """The circuit as text and as image."""
 
 import dataclasses
+from pathlib import Path
 
 import cirq
 import numpy as np
@@ -8,11 +9,14 @@ import numpy.typing as npt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from trainer.errors import ConfigError
+from trainer.folders import new_file
 from trainer.quantum.circuits import Ansatz
 
 # Limits within which a drawing can be read and takes a second, however large the circuit is.
 MAX_QUBITS = 16
 MAX_COLUMNS = 64
+IMAGES = (".png", ".svg")
 _WIDTH, _HEIGHT = 0.62, 0.42  # of a column and of a line, in inches
 _DPI = 80
 
@@ -23,11 +27,18 @@ class Drawing:
 
     title: str
     text: str
-    image: npt.NDArray[np.uint8]
+    figure: Figure
+
+    @property
+    def image(self) -> npt.NDArray[np.uint8]:
+        """The image, uint8 (height, width, 3)."""
+        canvas = FigureCanvasAgg(self.figure)
+        canvas.draw()
+        return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
 
 
 def draw(ansatz: Ansatz) -> Drawing:
-    """Draw a circuit: text of all that is drawn, image uint8 (height, width, 3) of its first columns.
+    """Draw a circuit: text of all that is drawn, image of its first columns.
 
     Up to 16 qubits are drawn whole; of more, what the first readout depends on, cut to 16 qubits. The
     image ends after 64 columns.
@@ -43,7 +54,7 @@ def draw(ansatz: Ansatz) -> Drawing:
     diagram = drawn.to_text_diagram_drawer()
     if diagram.width() > MAX_COLUMNS:
         title += f"; image: the first {MAX_COLUMNS} of {diagram.width()} columns"
-    return Drawing(title, diagram.render(horizontal_spacing=1), _image(diagram))
+    return Drawing(title, diagram.render(horizontal_spacing=1), _figure(diagram))
 
 
 def _before(circuit: cirq.Circuit, readout: cirq.Qid) -> cirq.Circuit:
@@ -57,11 +68,23 @@ def _before(circuit: cirq.Circuit, readout: cirq.Qid) -> cirq.Circuit:
     return cirq.Circuit(reversed(kept))
 
 
-def _image(diagram: cirq.TextDiagramDrawer) -> npt.NDArray[np.uint8]:
+def save(drawing: Drawing, path: Path) -> None:
+    """Write the image of a drawing in the form that the file's ending says.
+
+    Raises:
+        ConfigError: it says none of those.
+        ArtifactError: the file cannot be written.
+    """
+    if path.suffix not in IMAGES:
+        raise ConfigError(f"image: the file's name must end in one of {', '.join(IMAGES)}. Given: {path}")
+    with new_file(path) as unfinished:
+        drawing.figure.savefig(unfinished, format=path.suffix.removeprefix("."))
+
+
+def _figure(diagram: cirq.TextDiagramDrawer) -> Figure:
     columns, lines = min(diagram.width(), MAX_COLUMNS), diagram.height()
     # Without pyplot, which keeps every figure alive.
     figure = Figure(figsize=(_WIDTH * (columns + 1), _HEIGHT * (lines + 1)), dpi=_DPI)
-    canvas = FigureCanvasAgg(figure)
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set(xlim=(-1, columns), ylim=(lines, -1))
     axes.axis("off")
@@ -74,5 +97,4 @@ def _image(diagram: cirq.TextDiagramDrawer) -> npt.NDArray[np.uint8]:
     for (x, y), entry in diagram.entries.items():
         if x < columns:
             axes.text(x, y, entry.text, ha="center", va="center", fontsize=7, bbox=box)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
+    return figure

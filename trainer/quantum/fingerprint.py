@@ -2,10 +2,9 @@
 
 import hashlib
 
-import cirq
-
 from trainer.config import MODELS
-from trainer.quantum.circuits import Ansatz
+from trainer.quantum.ansatz import Ansatz
+from trainer.quantum.files import canonical
 from trainer.simulators.structure.gates import Network, read_model
 
 
@@ -30,7 +29,7 @@ def _digest(network: Network) -> str:
 def _as_json(ansatz: Ansatz) -> str | None:
     """Return the circuit as cirq writes it, None where it has gates of the user's own that cirq cannot write."""
     try:
-        return str(cirq.to_json([ansatz.circuit, list(ansatz.symbols), list(ansatz.readouts)]))
+        return canonical.written(ansatz)
     except (TypeError, ValueError):
         return None
 

@@ -1,0 +1,198 @@
+"""OpenQASM as Qiskit reads it, against Qiskit's own unitaries."""
+
+import warnings
+from collections.abc import Sequence
+
+import cirq
+import numpy as np
+import pytest
+from qiskit import QuantumCircuit, qasm2, qasm3
+from qiskit.quantum_info import Operator
+
+from tests.trainer.simulators.drawn import Complex, assert_equal_up_to_phase
+from trainer.errors import ConfigError
+from trainer.quantum.ansatz import Ansatz, ring
+from trainer.quantum.circuits import build
+from trainer.quantum.files import canonical, openqasm
+from trainer.quantum.files.held import hold
+from trainer.simulators.structure.gates import read_network
+
+HEAD2 = 'OPENQASM 2.0;\ninclude "qelib1.inc";\nqreg q[5];\ncreg c[5];\nh q;\n'
+HEAD3 = 'OPENQASM 3.0;\ninclude "stdgates.inc";\nqubit[4] q;\nbit[4] c;\nh q;\n'
+
+QELIB1 = """
+u3(0.1,0.2,0.3) q[0]; u2(0.1,0.2) q[1]; u1(0.2) q[2]; u(0.4,0.5,0.6) q[3]; p(0.3) q[1]; id q[0]; u0(1) q[0];
+x q[1]; y q[0]; z q[0]; s q[0]; sdg q[1]; t q[0]; tdg q[1]; sx q[0]; sxdg q[1]; rx(0.1) q[0];
+ry(0.2) q[0]; rz(0.3) q[0]; cx q[0],q[1]; cz q[0],q[2]; cy q[0],q[1]; ch q[2],q[1]; swap q[0],q[3]; csx q[0],q[1];
+crx(0.1) q[0],q[1]; cry(0.2) q[2],q[1]; crz(0.3) q[0],q[1]; cu1(0.4) q[0],q[3]; cp(0.5) q[0],q[1];
+cu3(0.1,0.2,0.3) q[1],q[0]; cu(0.1,0.2,0.3,0.4) q[0],q[2]; rxx(0.1) q[0],q[1]; rzz(0.2) q[3],q[1];
+ccx q[0],q[1],q[2]; cswap q[2],q[1],q[0]; rccx q[0],q[1],q[2]; rc3x q[0],q[1],q[2],q[3];
+c3x q[3],q[1],q[2],q[0]; c3sqrtx q[0],q[1],q[2],q[3]; c4x q[0],q[4],q[2],q[3],q[1];
+gate mine(a,b) x,y { U(a,b,0.1) x; CX x,y; barrier x,y; rz(sin(a)^2/2) y; } mine(0.3,pi/7) q[2],q[1];
+"""
+STDGATES = """
+p(0.1) q[0]; x q[0]; y q[1]; z q[2]; h q[3]; s q[0]; sdg q[1]; t q[2]; tdg q[3]; sx q[0]; id q[1]; gphase(0.7);
+rx(0.2) q[0]; ry(0.3) q[1]; rz(0.4) q[2]; U(0.5,0.6,0.7) q[3]; u1(0.1) q[0]; u2(0.2,0.3) q[1]; u3(0.4,0.5,0.6) q[2];
+cx q[0],q[1]; cy q[1],q[2]; cz q[2],q[3]; cp(0.2) q[0],q[3]; crx(0.3) q[0],q[1]; cry(0.4) q[1],q[0]; crz(0.5) q[2],q[0];
+ch q[0],q[2]; swap q[1],q[3]; ccx q[0],q[2],q[3]; cswap q[3],q[0],q[1]; cu(0.1,0.2,0.3,0.4) q[2],q[1];
+CX q[0],q[3]; phase(0.6) q[0]; cphase(0.7) q[1],q[0];
+ctrl @ gphase(0.3) q[0]; negctrl @ gphase(0.5) q[1]; ctrl(2) @ gphase(0.7) q[0],q[2]; negctrl @ x q[0],q[1];
+pow(0.5) @ x q[0]; pow(2) @ s q[0]; inv @ s q[0]; pow(-2) @ rx(0.3) q[3]; pow(0.5) @ cx q[2],q[0];
+ctrl(2) @ rx(0.7) q[2],q[1],q[0]; ctrl(3) @ u3(0.1,0.5,0.3) q[0],q[2],q[1],q[3];
+negctrl @ ctrl @ ry(0.4) q[0],q[1],q[2];
+gate mine(a,b) u,v { rx(b) u; ry(2*a) v; gphase(a); cx u,v; } gate outer(a,b) u,v { mine(b,a/3) v,u; rz(b-a) u; }
+mine(0.3,0.4) q[0],q[1]; outer(0.5,0.6) q[2],q[0]; inv @ outer(0.7,0.8) q[1],q[3]; ctrl @ outer(0.2,0.1) q[3],q[1],q[0];
+let half = q[1:2]; x half; barrier q;
+"""
+INPUTS = """
+input float[64] omega; input angle[32] alpha;
+rx(omega) q[0]; rz(2*alpha-omega/3+pi/2) q[1]; crx(alpha) q[0],q[2]; U(alpha,omega,0.3) q[1];
+cu(alpha,omega,0.2,alpha) q[1],q[2];
+gate mine(a,b) u { rx(b) u; ry(a) u; gphase(b); } mine(alpha,omega) q[0]; ctrl @ mine(alpha,2*omega) q[0],q[1];
+inv @ rx(alpha) q[2]; ctrl(2) @ p(omega) q[1],q[2],q[3]; gphase(alpha);
+"""
+
+
+def _unitary_of_qiskit(circuit: QuantumCircuit) -> Complex:
+    """Return the unitary with the first qubit as the most significant, as cirq has it."""
+    return np.asarray(Operator(circuit.reverse_bits()).data)
+
+
+def _unitary(ansatz: Ansatz, qubits: int, radians: Sequence[float] = ()) -> Complex:
+    values = {symbol: value / np.pi for symbol, value in zip(ansatz.symbols, radians, strict=True)}
+    circuit = cirq.resolve_parameters(ansatz.circuit, values)
+    return circuit.unitary(ring(qubits), ring(qubits), dtype=np.complex128)
+
+
+def _by_qiskit(text: str) -> QuantumCircuit:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if text.startswith("OPENQASM 3"):
+            return qasm3.loads(text)
+        return qasm2.loads(text, custom_instructions=qasm2.LEGACY_CUSTOM_INSTRUCTIONS)
+
+
+@pytest.mark.parametrize("text", [HEAD2 + QELIB1, HEAD3 + STDGATES], ids=["qelib1", "stdgates"])
+def test_every_standard_gate_is_what_qiskit_says(text: str) -> None:
+    ansatz = openqasm.read(text, "a.qasm")
+    circuit = _by_qiskit(text)
+    assert_equal_up_to_phase(_unitary(ansatz, circuit.num_qubits), _unitary_of_qiskit(circuit))
+    # The simulators take all of it.
+    assert read_network(ansatz, ring(circuit.num_qubits)).readouts == tuple(range(circuit.num_qubits))
+
+
+def test_inputs_are_symbols_in_turns_of_pi_in_the_order_of_their_declaration() -> None:
+    ansatz = openqasm.read(HEAD3 + INPUTS, "a.qasm")
+    assert [symbol.name for symbol in ansatz.symbols] == ["omega", "alpha"]
+    circuit, radians = _by_qiskit(HEAD3 + INPUTS), {"omega": 0.7, "alpha": -1.1}
+    bound = circuit.assign_parameters(radians)
+    assert_equal_up_to_phase(_unitary(ansatz, 4, tuple(radians.values())), _unitary_of_qiskit(bound))
+    gates = read_network(ansatz, ring(4)).gates
+    # RX(omega) is X to the power of omega's turns.
+    assert next(gate.exponent.coefficients for gate in gates if gate.exponent.coefficients) == ((0, 1.0),)
+
+
+def test_arguments_of_a_gate_are_taken_in_the_order_of_their_declaration() -> None:
+    """Qiskit's importer takes them in the order of their names."""
+    text = HEAD3 + "gate mine(b, a) u { rx(b) u; ry(2*a) u; } gate none u { x u; } mine(0.3, 0.4) q[0]; none q[1];"
+    written = HEAD3 + "rx(0.3) q[0]; ry(0.8) q[0]; x q[1];"
+    found, expected = (_unitary(openqasm.read(each, "a.qasm"), 4) for each in (text, written))
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("text", "readouts"),
+    [
+        (HEAD3, (0, 1, 2, 3)),
+        (HEAD3 + "c[0] = measure q[2]; c[1] = measure q[0]; x q[1];", (2, 0)),
+        (HEAD3 + "c[1] = measure q[2]; c[0] = measure q[0];", (0, 2)),
+        (HEAD3 + "c = measure q;", (0, 1, 2, 3)),
+        (HEAD2 + "barrier q; measure q[4] -> c[3]; measure q[1] -> c[4]; barrier q;", (4, 1)),
+    ],
+)
+def test_it_reads_out_what_is_measured_in_the_order_of_the_bits(text: str, readouts: tuple[int, ...]) -> None:
+    assert openqasm.read(text, "a.qasm").readouts == tuple(ring(5)[place] for place in readouts)
+
+
+# Each calls the one before it twice.
+BOMB = "".join(f"gate g{n} a {{ {'x a; x a;' if n == 0 else f'g{n - 1} a; g{n - 1} a;'} }}\n" for n in range(40))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", "a file of OpenQASM must begin with OPENQASM 2.0; or OPENQASM 3.0;. "),
+        ("OPENQASM 4.0;", "a file of OpenQASM must begin with OPENQASM 2.0; or OPENQASM 3.0;. "),
+        ("OPENQASM 3;\nqubit[1000000000] q;", "line 2: registers must have at most 32768 bits. "),
+        ('OPENQASM 3;\ninclude "/etc/passwd";', "line 2: cannot be read as OpenQASM (non-stdgates imports not "),
+        ('OPENQASM 2.0;\ninclude "/etc/passwd";', "line 2: cannot be read as OpenQASM (unable to find '/etc/passwd' "),
+        (HEAD3 + "foo q[0];", "line 6: cannot be read as OpenQASM (gate 'foo' is not defined.). "),
+        (HEAD2 + "foo q[0];", "line 6: cannot be read as OpenQASM ('foo' is not defined in this scope). "),
+        (HEAD2 + "opaque foo a;\nfoo q[0];", "line 6: a gate must be known or defined. Given: foo in "),
+        (HEAD3 + "x q[0]\ny q[0];", "line 7: no OpenQASM 3 at y. "),
+        (HEAD3 + "x q[0];\nx q[", "line 7: no OpenQASM 3 at <EOF>. "),
+        (HEAD3 + "x q[7];", "cannot be read as OpenQASM (index out of range). "),
+        (HEAD3 + "input float w;\nrx(w*w) q[0];", "line 7: an angle must be linear in the inputs. Given: rx(w**2) in "),
+        (HEAD3 + "input float w;\nrx(sin(w)) q[0];", "line 7: cannot be read as OpenQASM ('FunctionCall' cannot be "),
+        (
+            HEAD3 + "input int w;",
+            "line 6: cannot be read as OpenQASM (only 'float' and 'angle' inputs are supported). ",
+        ),
+        (HEAD3 + "rx(1/0) q[0];", "cannot be read as OpenQASM (integer division or modulo by zero). "),
+        (HEAD3 + "rx(1e400) q[0];", "line 6: an angle must be a finite number. Given: rx(inf) in "),
+        (
+            HEAD3 + "// reset\nreset q[0];",
+            "line 7: must consist of gates and of measurements at its end. Given: reset in ",
+        ),
+        (HEAD3 + "delay[10ns] q[0];", "line 6: must consist of gates and of measurements at its end. Given: delay in "),
+        (
+            HEAD3 + "c[0] = measure q[0];\nif (c[0]) x q[1];",
+            "line 7: must consist of gates and of measurements at its end. Given: if in ",
+        ),
+        (
+            HEAD2 + "measure q[0] -> c[0];\nif (c==1) x q[1];",
+            "line 7: must consist of gates and of measurements at its end. Given: if in ",
+        ),
+        (
+            HEAD3 + "while (c[0]) { x q[0]; }",
+            "line 6: must consist of gates and of measurements at its end. Given: while ",
+        ),
+        (
+            HEAD3 + "for int i in [0:2] { x q[0]; }",
+            "line 6: must consist of gates and of measurements at its end. Given: ",
+        ),
+        (
+            HEAD3 + "def f(qubit a) { x a; }",
+            "line 6: cannot be read as OpenQASM (node of type SubroutineDefinition is ",
+        ),
+        (
+            HEAD3 + "c[0] = measure q[0]; x q[0];",
+            "a qubit may be measured at the circuit's end alone. Given: x on qubit 0 ",
+        ),
+        (
+            HEAD3 + "c = measure q; c = measure q;",
+            "a qubit may be measured at the circuit's end alone. Given: measure on ",
+        ),
+        (
+            HEAD3 + "c[0] = measure q[0]; c[0] = measure q[1];",
+            "each bit may take one measurement. Given: two of one bit in ",
+        ),
+        (HEAD3 + "x q[0];" * 25_000, "must have at most 25000 statements. "),
+        (HEAD2 + BOMB + "g39 q[0];", "must have at most 20000 gates. "),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_in_one_line(text: str, line: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        openqasm.read(text, "a.qasm")
+    message = str(error.value)
+    assert message.startswith(f"model: {line}")
+    assert message.endswith("a.qasm")
+    assert "Given: " in message
+    assert "\n" not in message
+
+
+def test_more_qubits_than_the_ring_has_are_refused() -> None:
+    model = hold("a.qasm", canonical.written(openqasm.read(HEAD2, "a.qasm")))
+    assert len(build(model, 6).readouts) == 5
+    with pytest.raises(ConfigError, match=r"^qubits: must be at least 5, the qubits of a.qasm@[0-9a-f]{8}. Given: 4$"):
+        build(model, 4)

@@ -1,0 +1,56 @@
+"""What is trained: a circuit with its parameters and readouts, on the first qubits of the ring."""
+
+import collections
+import dataclasses
+from collections.abc import Iterable
+from typing import TypeVar
+
+import cirq
+import sympy
+
+from trainer.errors import ConfigError, given
+
+_Kind = TypeVar("_Kind")
+
+
+@dataclasses.dataclass(frozen=True)
+class Ansatz:
+    """What is trained: a circuit applied after the data state, and the qubits read out in Z.
+
+    One readout is the prediction itself; several feed the dense layers. `symbols` gives the order
+    of the quantum parameters. What the circuit may hold is decided by `trainer.simulators.structure.gates`.
+
+    Raises:
+        ConfigError: these are not a circuit, symbols with names of their own, and at least one qubit.
+    """
+
+    circuit: cirq.Circuit
+    symbols: tuple[sympy.Symbol, ...]
+    readouts: tuple[cirq.Qid, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what is no ansatz."""
+        if not isinstance(self.circuit, cirq.AbstractCircuit):
+            raise ConfigError(f"model: circuit must be a cirq.Circuit. Given: {given(self.circuit)}")
+        object.__setattr__(self, "circuit", self.circuit.unfreeze(copy=False))
+        object.__setattr__(self, "symbols", _all_of(sympy.Symbol, "symbols must be of sympy.Symbol", self.symbols))
+        object.__setattr__(self, "readouts", _all_of(cirq.Qid, "readouts must be qubits", self.readouts))
+        names = collections.Counter(symbol.name for symbol in self.symbols)
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise ConfigError(f"model: symbols must list each name once. Given: {', '.join(twice)} again")
+        if not self.readouts:
+            raise ConfigError("model: readouts must name at least one qubit. Given: none")
+
+
+def ring(qubits: int) -> list[cirq.GridQubit]:
+    """Return the qubits of the ring, in order."""
+    return cirq.GridQubit.rect(1, qubits)
+
+
+def _all_of(kind: type[_Kind], what: str, values: object) -> tuple[_Kind, ...]:
+    """Return values as a tuple; refuse what is not of a kind, such as a symbol's name instead of the symbol."""
+    listed = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
+    for value in listed:
+        if not isinstance(value, kind):
+            raise ConfigError(f"model: {what}. Given: {given(value)}")
+    return tuple(value for value in listed if isinstance(value, kind))

@@ -1,0 +1,103 @@
+"""A circuit as cirq's JSON of [circuit, symbols, readouts]: what fingerprints are taken of, and texts hold."""
+
+from typing import Any
+
+import cirq
+import sympy
+
+from trainer.errors import ConfigError, one_line
+from trainer.quantum.ansatz import Ansatz
+
+# A circuit within a circuit may say that it is repeated any number of times.
+_CIRCUIT_WITHIN = '"CircuitOperation"'
+
+
+def written(ansatz: Ansatz) -> str:
+    """Return the JSON of an ansatz; equal circuits have equal ones.
+
+    Raises:
+        TypeError, ValueError: it has gates of the user's own, which cirq cannot write.
+    """
+    return str(cirq.to_json([ansatz.circuit, list(ansatz.symbols), list(ansatz.readouts)]))
+
+
+def read(content: str, name: str) -> Ansatz:
+    """Return the ansatz of cirq's JSON, on the first qubits of the ring: of [circuit, symbols, readouts], or a circuit.
+
+    Qubits 0, 1, ... of a line or of row 0 of a grid are those of the ring, others take their places in their order. A
+    circuit alone has the symbols of its parameters in cirq's order of names, and reads out the qubits that it measures
+    at its end, in the order of the measurements; all, if it measures none.
+
+    Raises:
+        ConfigError: it is neither, or measures before its end; errors call it by a name.
+    """
+    if _CIRCUIT_WITHIN in content:
+        raise ConfigError(f"model: the file's circuit must consist of gates, without circuits in it. Given: {name}")
+    try:
+        # Cirq's own kinds alone: what is read from a file runs no code of its choice.
+        found = cirq.read_json(json_text=content)
+    except Exception as error:  # Whatever cirq's constructors raise.
+        reason = f"{type(error).__name__}: {one_line(error)}"
+        raise ConfigError(f"model: the file is no cirq JSON that can be read ({reason}). Given: {name}") from None
+    match found:
+        case cirq.AbstractCircuit():
+            ansatz = _of_circuit(found.unfreeze(), name)
+        case [cirq.AbstractCircuit() as circuit, list(symbols), list(readouts)]:
+            ansatz = Ansatz(circuit.unfreeze(), tuple(symbols), tuple(readouts))
+        case _:
+            raise ConfigError(
+                "model: cirq JSON must hold a cirq.Circuit, or [circuit, symbols, readouts]. "
+                f"Given: {type(found).__name__} in {name}"
+            )
+    return _on_ring(ansatz, name)
+
+
+def _of_circuit(circuit: cirq.Circuit, name: str) -> Ansatz:
+    measured: dict[cirq.Qid, None] = {}
+    operations = []
+    for operation in circuit.all_operations():
+        if again := [qubit for qubit in operation.qubits if qubit in measured]:
+            raise ConfigError(
+                f"model: a qubit may be measured at the circuit's end alone. Given: {again[0]}, on which "
+                f"{one_line(operation)} follows, in {name}"
+            )
+        if isinstance(operation.gate, cirq.MeasurementGate):
+            measured.update(dict.fromkeys(operation.qubits))
+        else:
+            operations.append(operation)
+    symbols = sorted(cirq.parameter_symbols(circuit), key=_natural)
+    return Ansatz(cirq.Circuit(operations), tuple(symbols), tuple(measured) or tuple(sorted(circuit.all_qubits())))
+
+
+def _natural(symbol: sympy.Symbol) -> Any:
+    """Return what names are sorted by: s2 before s10, as cirq sorts its qubits."""
+    return cirq.NamedQubit(symbol.name)
+
+
+def _on_ring(ansatz: Ansatz, name: str) -> Ansatz:
+    qubits = sorted(ansatz.circuit.all_qubits().union(ansatz.readouts))
+    numbers = [_number(qubit) for qubit in qubits]
+    places = [number for number in numbers if number is not None]
+    if len(set(places)) < len(qubits):
+        places = list(range(len(qubits)))
+    moved: dict[cirq.Qid, cirq.Qid] = {
+        qubit: cirq.GridQubit(0, place) for qubit, place in zip(qubits, places, strict=True)
+    }
+    if all(qubit == other for qubit, other in moved.items()):
+        return ansatz
+    return Ansatz(
+        ansatz.circuit.transform_qubits(moved), ansatz.symbols, tuple(map(moved.__getitem__, ansatz.readouts))
+    )
+
+
+def width(ansatz: Ansatz) -> int:
+    """Return on how many of the first qubits of the ring what was read acts."""
+    return 1 + max(_number(qubit) or 0 for qubit in ansatz.circuit.all_qubits().union(ansatz.readouts))
+
+
+def _number(qubit: cirq.Qid) -> int | None:
+    """Return the place of a qubit on the ring, None where it is not numbered."""
+    match qubit:
+        case cirq.GridQubit(row=0, col=number) | cirq.LineQubit(x=number) if number >= 0:
+            return int(number)
+    return None

@@ -1,0 +1,132 @@
+"""What noise acts on a network's gates and measurements: the experiment's word `noise`, and what it says of a gate."""
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+CHANNELS = ("depolarizing", "amplitude_damping", "phase_damping")
+CLASSES = ("one", "two")
+READOUT = "readout"
+ALLOWED = (
+    f"probabilities from 0 to 1 of {', '.join(CHANNELS)} (of all gates, or with .one of those on one qubit, with .two "
+    f"of those on more) and of {READOUT}, each once, such as "
+    f"depolarizing.one=0.001,depolarizing.two=0.01,readout=0.02, or empty for none"
+)
+
+_NUMBER = re.compile(r"[0-9.]{1,30}(?:[eE][+-]?[0-9]{1,3})?")
+
+
+@dataclasses.dataclass(frozen=True)
+class Channel:
+    """What acts on the qubits of a gate once the gate has, in this order, as probabilities.
+
+    `depolarizing` acts on all of them together, as cirq.depolarize(p, n_qubits=k); then `amplitude_damping` and
+    `phase_damping` on each, as cirq.amplitude_damp and cirq.phase_damp.
+    """
+
+    depolarizing: float = 0.0
+    amplitude_damping: float = 0.0
+    phase_damping: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Noise:
+    """What follows gates on one qubit (`one`) and on more (`two`), and the bit flip before a measurement.
+
+    >>> noise = parse("readout=0.02,depolarizing=1e-3")
+    >>> noise.two.depolarizing, noise.readout
+    (0.001, 0.02)
+    >>> noise.text
+    'depolarizing.one=0.001,depolarizing.two=0.001,readout=0.02'
+    """
+
+    one: Channel = Channel()
+    two: Channel = Channel()
+    readout: float = 0.0
+
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return self != NOISELESS
+
+    def channel(self, qubits: int) -> Channel | None:
+        """Return what follows a gate on so many qubits, None for nothing."""
+        found = self.one if qubits == 1 else self.two
+        return found if found != Channel() else None
+
+    @property
+    def visibility(self) -> float:
+        """What is left of Z on a readout: a bit flip of probability p makes (1 - 2p) Z of it."""
+        return 1 - 2 * self.readout
+
+    @property
+    def text(self) -> str:
+        """The word in its one form."""
+        found = {f"{channel}.{name}": getattr(getattr(self, name), channel) for channel in CHANNELS for name in CLASSES}
+        return ",".join(f"{name}={value!r}" for name, value in {**found, READOUT: self.readout}.items() if value)
+
+
+NOISELESS = Noise()
+
+
+def parse(text: str) -> Noise:
+    """Read the word.
+
+    Raises:
+        ValueError: it is not as `ALLOWED` says.
+    """
+    return _noise(_typed(text)) if text else NOISELESS
+
+
+def from_mapping(values: Mapping[object, object]) -> Noise:
+    """Read the word from a file's mapping: of a channel a probability, or one for each class of gates.
+
+    Raises:
+        ValueError: it is not as `ALLOWED` says.
+
+    >>> from_mapping({"depolarizing": {"one": 0.001, "two": 0.01}}).two.depolarizing
+    0.01
+    """
+    return _noise(_flat(values))
+
+
+def _typed(text: str) -> Iterator[tuple[str, float]]:
+    for part in text.split(","):
+        name, _, value = part.partition("=")
+        if not _NUMBER.fullmatch(value.strip()):
+            raise ValueError("no probability")
+        yield name.strip(), float(value)
+
+
+def _flat(values: Mapping[object, object]) -> Iterator[tuple[str, float]]:
+    for name, value in values.items():
+        inner = {f"{name}.{of_class}": each for of_class, each in value.items()} if isinstance(value, Mapping) else None
+        for each, number in (inner or {str(name): value}).items():
+            if not isinstance(number, int | float) or isinstance(number, bool):
+                raise ValueError("no probability")
+            yield each, float(number)
+
+
+def _noise(named: Iterable[tuple[str, float]]) -> Noise:
+    found: dict[str, float] = {}
+    for name, value in named:
+        if not (math.isfinite(value) and 0 <= value <= 1):
+            raise ValueError("no probability")
+        for each in _meant(name):
+            if each in found:
+                raise ValueError("twice the same")
+            found[each] = value
+    of_class = {
+        name: Channel(**{channel: found.get(f"{channel}.{name}", 0.0) for channel in CHANNELS}) for name in CLASSES
+    }
+    return Noise(**of_class, readout=found.get(READOUT, 0.0))
+
+
+def _meant(name: str) -> list[str]:
+    """Return what a name means: without a class, a channel of both."""
+    channel, point, of_class = name.partition(".")
+    if name == READOUT:
+        return [name]
+    if channel not in CHANNELS or (point and of_class not in CLASSES):
+        raise ValueError("unknown channel")
+    return [name] if point else [f"{channel}.{each}" for each in CLASSES]

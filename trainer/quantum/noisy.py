@@ -1,0 +1,59 @@
+"""Noisy circuits in cirq: what the simulators compute under noise, gate by gate, for its own simulators and others."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import cirq
+
+from trainer.quantum.circuits import Ansatz, cluster_state
+from trainer.quantum.noise import Channel, Noise
+from trainer.quantum.preparation import Kind
+
+
+def noisy_circuit(ansatz: Ansatz, preparation: cirq.AbstractCircuit, noise: Noise) -> cirq.Circuit:
+    """Return what a sample runs through under noise: its preparation, the ansatz, and the bit flips of the readouts.
+
+    Z on the readouts of this circuit, by a simulator of density matrices, is what simulator density returns. The
+    ansatz keeps its symbols.
+
+    >>> from trainer.quantum import circuits, noise
+    >>> ring = circuits.ring(4)
+    >>> circuit = noisy_circuit(circuits.hybrid(ring), excitation(ring, 1, 0.3), noise.parse("depolarizing=0.01"))
+    >>> len(list(circuit.all_operations()))
+    178
+    """
+    every = (*preparation.all_operations(), *ansatz.circuit.all_operations())
+    flips = cirq.bit_flip(noise.readout).on_each(*ansatz.readouts) if noise.readout else []
+    return cirq.Circuit(_followed(every, noise), flips)
+
+
+def excitation(qubits: Sequence[cirq.Qid], excited: int, angle: float) -> cirq.Circuit:
+    """Return the preparation of an excitation: the cluster state on the ring, one qubit of it turned about X, rad."""
+    return cirq.Circuit(cluster_state(qubits).all_operations(), cirq.rx(angle)(qubits[excited]))
+
+
+def product(kind: Kind, qubits: Sequence[cirq.Qid], features: Sequence[float]) -> cirq.Circuit:
+    """Return the preparation of a product state: with `rz` H on every qubit, then a turn by each feature, rad."""
+    turn = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}[kind]
+    before = cirq.H.on_each(*qubits) if kind == "rz" else []
+    return cirq.Circuit(before, [turn(angle)(qubit) for qubit, angle in zip(qubits, features, strict=False)])
+
+
+def _followed(operations: Iterable[cirq.Operation], noise: Noise) -> Iterator[cirq.Operation]:
+    """Yield operations, each followed by the noise of its class; a circuit as an operation is what is in it."""
+    for operation in operations:
+        if isinstance(operation.untagged, cirq.CircuitOperation):
+            yield from _followed(cirq.decompose_once(operation), noise)
+            continue
+        yield operation
+        channel = noise.channel(len(operation.qubits)) if operation.qubits else None
+        if channel:
+            yield from _operations(channel, operation.qubits)
+
+
+def _operations(channel: Channel, qubits: Sequence[cirq.Qid]) -> Iterator[cirq.Operation]:
+    if channel.depolarizing:
+        yield cirq.depolarize(channel.depolarizing, n_qubits=len(qubits))(*qubits)
+    if channel.amplitude_damping:
+        yield from cirq.amplitude_damp(channel.amplitude_damping).on_each(*qubits)
+    if channel.phase_damping:
+        yield from cirq.phase_damp(channel.phase_damping).on_each(*qubits)
