@@ -3,7 +3,9 @@
 import logging
 from typing import TYPE_CHECKING
 
-from trainer.simulators.interface import Batch, Limits, Simulator, Table
+from trainer.quantum.noise import NOISELESS, Noise
+from trainer.quantum.preparation import EXCITATION, Preparation
+from trainer.simulators.interface import Batch, Features, Inputs, Limits, Simulator, States, Table, batch_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,11 +16,21 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("qcnn")
 
-__all__ = ["Batch", "Limits", "Simulator", "Table", "create"]
+__all__ = ["Batch", "Features", "Inputs", "Limits", "Simulator", "States", "Table", "batch_of", "create"]
 
 
-def create(simulator: str, ansatz: "Ansatz", qubits: "Sequence[cirq.Qid]", limits: Limits) -> Simulator:
+def create(
+    simulator: str,
+    ansatz: "Ansatz",
+    qubits: "Sequence[cirq.Qid]",
+    limits: Limits,
+    preparation: Preparation = EXCITATION,
+    noise: Noise = NOISELESS,
+    gradient: str = "adjoint",
+) -> Simulator:
     """Create the simulator of that name, or with `auto` the cheapest, for an ansatz on a ring of qubits.
+
+    Its gradient is the simulator's own, or with `parameter_shift` made of the readouts of shifted circuits.
 
     Raises:
         ConfigError: it cannot run the circuit, or not in that memory.
@@ -36,10 +48,17 @@ def create(simulator: str, ansatz: "Ansatz", qubits: "Sequence[cirq.Qid]", limit
     # Imported here: cirq and TensorFlow take seconds to load, and the interface does not need them.
     from trainer.simulators import choice, registry
     from trainer.simulators.structure.gates import read_network
+    from trainer.simulators.structure.occurrences import simulated
 
     # All simulators share one reader: what it refuses, none of them runs.
-    network = read_network(ansatz, qubits)
+    network = read_network(ansatz, qubits, preparation, noise)
+    own = simulated(network, gradient)
     if simulator == "auto":
-        simulator = choice.cheapest(choice.estimates(network, limits), network, limits).simulator
+        simulator = choice.cheapest(choice.estimates(own, limits), own, limits).simulator
         logger.info("simulator: %s, the cheapest that is exact and fits", simulator)
-    return registry.load(simulator).create(network, limits)
+    created = registry.create(simulator, own, limits)
+    if own is network:
+        return created
+    from trainer.simulators.shifted import ParameterShift
+
+    return ParameterShift(network, created)

@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from trainer.simulators.rows import as_input
-from trainer.simulators.structure.gates import Complex, Exponent, Spectrum
-from trainer.simulators.structure.groups import Block
+from trainer.simulators.structure.gates import Exponent
+from trainer.simulators.structure.groups import Block, on_block
 
 # Up to such matrices, the products of many at a time are faster written out.
 _SMALL = 4
@@ -33,7 +33,7 @@ class Matrices:
             spare = np.eye(2 ** (qubits - len(block.qubits)))
             for column, gate in enumerate(block.gates):
                 count = len(gate.spectrum.phases)
-                own = _on_block(gate.spectrum, gate.qubits, block.qubits)
+                own = on_block(gate.spectrum.projectors, gate.qubits, block.qubits, levels=2)
                 self._phases[row, column, :count] = gate.spectrum.phases
                 self._projectors[row, column, :count] = np.kron(spare, own)
                 self._set_exponent(gate.exponent, row, column)
@@ -87,13 +87,3 @@ def _small_product(first: tf.Tensor, second: tf.Tensor) -> tuple[tf.Tensor, Call
 def padded(count: int) -> int:
     """Return the next power of two, for a product by pairs."""
     return 1 << max(0, count - 1).bit_length()
-
-
-def _on_block(spectrum: Spectrum, qubits: tuple[int, ...], block: tuple[int, ...]) -> Complex:
-    """Return a gate's projectors on the whole block, whose qubits may be more and in another order."""
-    rest = [qubit for qubit in block if qubit not in qubits]
-    wide = np.kron(spectrum.projectors, np.eye(2 ** len(rest)))
-    order = [[*qubits, *rest].index(qubit) for qubit in block]
-    size = len(block)
-    axes = [0, *(1 + axis for axis in order), *(1 + size + axis for axis in order)]
-    return wide.reshape(-1, *(2,) * (2 * size)).transpose(axes).reshape(wide.shape)

@@ -5,7 +5,7 @@ import dataclasses
 from trainer.errors import ConfigError
 from trainer.simulators.costs.cost import NOMINAL, Cost, in_words
 from trainer.simulators.interface import Limits
-from trainer.simulators.registry import SIMULATORS
+from trainer.simulators.registry import SIMULATORS, estimate
 from trainer.simulators.structure.gates import Network
 
 
@@ -20,7 +20,7 @@ class Estimate:
 
 def estimates(network: Network, limits: Limits) -> tuple[Estimate, ...]:
     """Return what a training step would cost each simulator."""
-    costs = {name: simulator.estimate(network, limits) for name, simulator in SIMULATORS.items()}
+    costs = {name: estimate(name, network, limits) for name in SIMULATORS}
     return tuple(Estimate(name, cost, cost.memory <= limits.memory) for name, cost in costs.items())
 
 

@@ -159,12 +159,12 @@ def evolve(places: Sequence[tuple[int, ...]], states: tf.Tensor, unitaries: Sequ
     """Return the states after unitaries on some qubits each, real (..., states, 2^qubits, 2) as they came.
 
     Differentiable in the unitaries, in the form that `real_forms` gives them, (..., 2d, 2d); the states that come in
-    are constant.
+    are constant. The number of states may be unknown.
     """
     if not places:
         return states
     shape = states.shape
-    outer = shape[:-3]
+    outer, whole = shape[:-3], [-1 if size is None else size for size in shape]
     natural = tuple(range(shape[-2].bit_length() - 1))
 
     @tf.custom_gradient
@@ -193,7 +193,7 @@ def evolve(places: Sequence[tuple[int, ...]], states: tf.Tensor, unitaries: Sequ
                     adjoint = tf.matmul(adjoint, inverse)
             return gradients
 
-        return tf.reshape(_moved(final, order, natural), shape), gradient
+        return tf.reshape(_moved(final, order, natural), whole), gradient
 
     return run(*unitaries)
 
@@ -225,13 +225,13 @@ def _moved(states: tf.Tensor, old: tuple[int, ...], new: tuple[int, ...]) -> tf.
     """Put the qubits' axes into another order; those that stay neighbours travel as one."""
     if old == new:
         return states
-    runs = list(_runs(old, new))
-    before = sorted(runs, key=lambda run: old.index(run[0]))
+    together = list(runs(old, new))
+    before = sorted(together, key=lambda run: old.index(run[0]))
     view = tf.reshape(states, [-1, *(2 ** len(run) for run in before), 2])
-    return tf.transpose(view, [0, *(1 + before.index(run) for run in runs), 1 + len(runs)])
+    return tf.transpose(view, [0, *(1 + before.index(run) for run in together), 1 + len(together)])
 
 
-def _runs(old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def runs(old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Yield the stretches of the new order that are also stretches of the old."""
     run = new[:1]
     for qubit, following in itertools.pairwise(new):

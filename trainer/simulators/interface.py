@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+from trainer.quantum.preparation import Preparation
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -38,21 +41,46 @@ class Batch(NamedTuple):
     own: tf.Tensor | None = None
 
 
+class Features(NamedTuple):
+    """Samples of a product state: what each feature's qubit is turned by, float32 (batch, features), rad."""
+
+    features: tf.Tensor
+
+
+class States(NamedTuple):
+    """Samples that are states: real amplitudes of length 1, float32 (batch, 2^qubits), qubit 0 most significant."""
+
+    state: tf.Tensor
+
+
+# By the network's preparation: excitation; rx, ry or rz; state. Its fields are the names of the model's inputs.
+Inputs: TypeAlias = Batch | Features | States
+
+
+def batch_of(preparation: Preparation, inputs: Mapping[str, tf.Tensor]) -> Inputs:
+    """Return samples of a preparation from what the model takes of them, by name."""
+    # Without match, which TensorFlow cannot read where it compiles this, and says so.
+    kinds: dict[str, type[Inputs]] = {"excitation": Batch, "state": States}
+    return kinds.get(preparation.kind, Features)(**inputs)
+
+
 class Table(NamedTuple):
     """What the readouts of every possible sample follow from, float64.
 
     Where the circuit is shallow a sample changes few readouts, those in its qubit's row of `reached` (a place that is
-    not used changes nothing); it adds (1 - cos(angle)) / 2 x flipped + sin(angle) / 2 x mixed to each.
+    not used changes nothing); it adds (1 - cos(angle)) / 2 x flipped + sin(angle) / 2 x mixed to each. Under noise,
+    which qubit is turned tells even at angle 0: `unexcited` is then of qubit 0, and `still` what others differ by.
     """
 
     unexcited: tf.Tensor  # (readouts,)
     reached: tf.Tensor  # int32 (qubits, most)
     flipped: tf.Tensor  # (qubits, most)
     mixed: tf.Tensor  # (qubits, most)
+    still: tf.Tensor | None = None  # (qubits, most); None for nothing
 
 
 class Simulator(Protocol):
-    """Exact expectation values of an ansatz on excited cluster states."""
+    """Exact expectation values of an ansatz on data states, which are what its network's preparation says."""
 
     @property
     def name(self) -> str:
@@ -71,14 +99,20 @@ class Simulator(Protocol):
         """Whether compiling it pays off even for a few calls."""
 
     def by_qubit(self, batch: int, replicas: int) -> bool:
-        """Whether replicas had better share a step of so many samples by qubit (`Batch.own`) than by sample."""
+        """Whether replicas had better share a step of so many samples by qubit (`Batch.own`) than by sample.
 
-    def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
-        """Return Z on the readouts, float64 (batch, readouts).
+        False wherever samples are no excitations.
+        """
+
+    def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
+        """Return Z on the readouts, float64 (batch, readouts), of samples of the network's preparation.
 
         Differentiable in `parameters`, float64 (parameters,), whose gradient sums over the samples; works
         in a tf.function and under every strategy the simulator's hardware allows.
         """
 
     def table(self, parameters: tf.Tensor) -> Table:
-        """Return what the readouts of every possible sample follow from, for parameters float64 (parameters,)."""
+        """Return what the readouts of every possible excitation follow from, for parameters float64 (parameters,).
+
+        Asked for only where samples are excitations: no table holds every other sample.
+        """

@@ -1,9 +1,11 @@
 """Every simulator by the experiment's word for it: what it costs, and the module that computes."""
 
 import importlib
+import math
 from typing import Protocol, cast
 
-from trainer.simulators.costs import statevector, tfq, window
+from trainer.errors import ConfigError
+from trainer.simulators.costs import density, statevector, tfq, window
 from trainer.simulators.costs.cost import Cost
 from trainer.simulators.interface import Limits, Simulator
 from trainer.simulators.structure.gates import Network
@@ -40,9 +42,57 @@ SIMULATORS: dict[str, Costs] = {
     "window": window,
     "statevector": statevector,
     "tfq": tfq,
+    "density": density,
 }
+
+# Those that compute what noise makes of a circuit, and the one that reads circuits instead of gates.
+_KNOW_NOISE, _READS_CIRCUITS = ("density",), "tfq"
+# Of a training step's time, evaluating the readouts alone.
+_FORWARD = 0.3
+
+
+def estimate(simulator: str, network: Network, limits: Limits) -> Cost:
+    """Return what a training step would cost a simulator; infinite memory where it is impossible."""
+    if _reason(simulator, network):
+        return Cost(memory=math.inf)
+    cost = SIMULATORS[simulator].estimate(network, limits)
+    return cost * (_FORWARD * network.evaluations) if network.evaluations else cost
+
+
+def check(simulator: str, network: Network, limits: Limits) -> None:
+    """Refuse what a simulator cannot run.
+
+    Raises:
+        ConfigError: it cannot run the circuit, or not in that memory.
+    """
+    _refuse(simulator, network)
+    SIMULATORS[simulator].check(network, limits)
+
+
+def create(simulator: str, network: Network, limits: Limits) -> Simulator:
+    """Create a simulator.
+
+    Raises:
+        ConfigError: as `check`.
+    """
+    _refuse(simulator, network)
+    return load(simulator).create(network, limits)
 
 
 def load(simulator: str) -> SimulatorModule:
     """Return the module that computes, which loads TensorFlow."""
     return cast(SimulatorModule, importlib.import_module(f"trainer.simulators.{simulator}"))
+
+
+def _reason(simulator: str, network: Network) -> str:
+    """Say why a simulator runs no such networks; empty if it does."""
+    if network.noise and simulator not in _KNOW_NOISE:
+        return f"simulator: must be auto or {' or '.join(_KNOW_NOISE)} with noise. Given: {simulator}"
+    if network.evaluations and simulator == _READS_CIRCUITS:
+        return f"gradient: must be adjoint with simulator {simulator}. Given: parameter_shift"
+    return ""
+
+
+def _refuse(simulator: str, network: Network) -> None:
+    if reason := _reason(simulator, network):
+        raise ConfigError(reason)

@@ -66,6 +66,18 @@ def fixed_rows(table: tf.Tensor, places: npt.NDArray[np.int32]) -> tf.Tensor:
     return _rows_at(table, as_input(places), lambda: as_input(ones))
 
 
+def wide_rows(table: tf.Tensor, places: npt.NDArray[np.int32]) -> tf.Tensor:
+    """Return table[places], (places, ...), for rows so long that their gradient may add up one after another."""
+    where = as_input(places)
+
+    @tf.custom_gradient
+    def gather(table: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        rows = table.shape[0]
+        return tf.gather(table, where), lambda upstream: tf.math.unsorted_segment_sum(upstream, where, rows)
+
+    return gather(table)
+
+
 def _rows_at(table: tf.Tensor, places: tf.Tensor, chosen: Callable[[], tf.Tensor]) -> tf.Tensor:
     @tf.custom_gradient
     def gather(table: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:

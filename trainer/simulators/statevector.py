@@ -1,11 +1,10 @@
 """State vectors in TensorFlow: any circuit, on CPU and GPU.
 
-A batch evolves either its samples or the states that all samples span, the graph state and the one with
-each qubit flipped, whichever are fewer; in groups where all at once need more memory than is given.
+A batch of excitations evolves either its samples or the states that all samples span, the graph state and the one
+with each qubit flipped, whichever are fewer; in turns where all at once need more memory than is given.
 Replicas that share a batch by qubit evolve the graph state and the flipped ones of their own qubits only.
+Of samples that are prepared in another way each is evolved.
 """
-
-from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +12,14 @@ import tensorflow as tf
 
 from trainer.simulators import excitations
 from trainer.simulators.costs.statevector import by_qubit, check, columns, few_amplitudes, real_bytes
+from trainer.simulators.data_states import data_states
 from trainer.simulators.evolution import Unitaries, evolve, on_last, real_forms
-from trainer.simulators.interface import Batch, Limits, Table
+from trainer.simulators.interface import Batch, Features, Inputs, Limits, States, Table
 from trainer.simulators.rows import rows_at
 from trainer.simulators.structure.gates import Network
 from trainer.simulators.structure.groups import collect, fuse
 from trainer.simulators.structure.ring import ring_edges
+from trainer.simulators.turns import in_turns
 
 
 def create(network: Network, limits: Limits) -> "StateVector":
@@ -50,14 +51,24 @@ class StateVector:
 
     def by_qubit(self, batch: int, replicas: int) -> bool:
         """Whether replicas had better share a step of so many samples by qubit than by sample."""
-        return by_qubit(self._qubits, batch, replicas)
+        return self.network.preparation.kind == "excitation" and by_qubit(self._qubits, batch, replicas)
 
-    def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
+    def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
         """Return Z on the readouts, float64 (batch, readouts)."""
+        if isinstance(batch, Features | States):
+            kind, shape = type(batch), (len(self._readouts),)
+
+            def measured(parameters: tf.Tensor, samples: tf.Tensor) -> tf.Tensor:
+                return self._measure(data_states(self.network, kind(samples), self._dtype), parameters)
+
+            return in_turns(measured, parameters, tuple(batch), self._columns, shape)
+        return self._excited(parameters, batch)
+
+    def _excited(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
         size, readouts = batch.qubit.shape[0], len(self._readouts)
         if batch.own is None and size is not None and size <= self._qubits:
             masks = tf.gather(self._masks, batch.qubit)
-            return _in_groups(self._measure_samples, parameters, (masks, batch.angle), self._columns, (readouts,))
+            return in_turns(self._measure_samples, parameters, (masks, batch.angle), self._columns, (readouts,))
         if batch.own is None:
             masks, places = tf.constant(self._masks), batch.qubit
         else:
@@ -71,7 +82,7 @@ class StateVector:
         return unexcited + difference + mixture
 
     def table(self, parameters: tf.Tensor) -> Table:
-        """Return what the readouts of every possible sample follow from; every qubit reaches all of them."""
+        """Return what the readouts of every possible excitation follow from; every qubit reaches all of them."""
         unexcited, flipped, mixed = self._rows(parameters, tf.constant(self._masks))
         reached = tf.tile(tf.range(len(self._readouts))[None, :], [self._qubits, 1])
         return Table(unexcited, reached, flipped, mixed)
@@ -79,12 +90,15 @@ class StateVector:
     def _rows(self, parameters: tf.Tensor, masks: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Return the unexcited readouts, and what flipped ones differ by and mixed ones are, (masks, readouts)."""
         shape = 3, len(self._readouts)
-        rows = _in_groups(self._measure_spanning, parameters, (masks,), self._columns - 1, shape)
+        rows = in_turns(self._measure_spanning, parameters, (masks,), self._columns - 1, shape)
         unexcited = rows[0, 0]
         return unexcited, rows[:, 1] - unexcited, rows[:, 2]
 
     def _measure_samples(self, parameters: tf.Tensor, masks: tf.Tensor, angles: tf.Tensor) -> tf.Tensor:
         states = excitations.sample_states(self._qubits, self._edges, masks, angles, self._dtype)
+        return self._measure(states, parameters)
+
+    def _measure(self, states: tf.Tensor, parameters: tf.Tensor) -> tf.Tensor:
         final = self._evolve(states, parameters)
         return self._z(tf.reduce_sum(tf.square(final), axis=2))
 
@@ -121,44 +135,3 @@ class StateVector:
 
 def _bit_signs(position: int, bits: int) -> npt.NDArray[np.float64]:
     return 1.0 - 2 * (np.arange(2**bits) >> (bits - 1 - position) & 1)
-
-
-def _in_groups(
-    rows: Callable[..., tf.Tensor],
-    parameters: tf.Tensor,
-    inputs: tuple[tf.Tensor, ...],
-    size: int,
-    shape: tuple[int, ...],
-) -> tf.Tensor:
-    """Return rows(parameters, *inputs), one of `shape` an entry, from at most `size` entries at a time."""
-    count = inputs[0].shape[0]
-    if count <= size:
-        return rows(parameters, *inputs)
-    groups = -(-count // size)
-    size = -(-count // groups)
-    padded = [tf.pad(values, [[0, groups * size - count]]) for values in inputs]
-    grouped = tuple(tf.reshape(values, [groups, size]) for values in padded)
-
-    @tf.custom_gradient
-    def run(parameters: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-        every = tf.map_fn(
-            lambda group: rows(parameters, *group),
-            grouped,
-            parallel_iterations=1,
-            fn_output_signature=tf.TensorSpec((size, *shape), tf.float64),
-        )
-
-        def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            # Evolved once more: the states of all groups do not fit in memory.
-            def add(total: tf.Tensor, group: tuple[tuple[tf.Tensor, ...], tf.Tensor]) -> tf.Tensor:
-                with tf.GradientTape() as tape:
-                    tape.watch(parameters)
-                    outputs = rows(parameters, *group[0])
-                return total + tape.gradient(outputs, parameters, group[1])
-
-            return tf.foldl(add, (grouped, upstream), tf.zeros_like(parameters), parallel_iterations=1)
-
-        return every, gradient
-
-    every = run(parameters)
-    return tf.reshape(every, [groups * size, *every.shape[2:]])[:count]

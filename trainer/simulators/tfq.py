@@ -1,6 +1,7 @@
 """TensorFlow Quantum: the reference. One state vector a sample, adjoint gradient, CPU only."""
 
 import math
+from collections.abc import Sequence
 
 import cirq
 import sympy
@@ -8,24 +9,29 @@ import tensorflow as tf
 
 from trainer.quantum.circuits import cluster_state
 from trainer.simulators.costs.tfq import check, library
-from trainer.simulators.interface import Batch, Limits, Table
+from trainer.simulators.interface import Batch, Inputs, Limits, Table
 from trainer.simulators.structure.gates import Network
 
-_ANGLE = "excitation_angle"
+_ANGLE, _FEATURE = "excitation_angle", "feature"
+_TURNS = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}
 
 
 def create(network: Network, limits: Limits) -> "TensorFlowQuantum":
     """Create the simulator.
 
     Raises:
-        ConfigError: TensorFlow Quantum is not installed, lacks a gate, or takes it for another.
+        ConfigError: TensorFlow Quantum is not installed, lacks a gate, takes it for another, or is to begin from given
+            states.
     """
     check(network, limits)
     return TensorFlowQuantum(network)
 
 
 class TensorFlowQuantum:
-    """The whole circuit of a sample, its angle a symbol, so that the n possible circuits are built once."""
+    """The whole circuit of a sample, its angles symbols, so that the possible circuits are built once.
+
+    Of excitations there is one for each qubit, of features one for all samples.
+    """
 
     name = "tfq"
     compiles = False
@@ -34,17 +40,16 @@ class TensorFlowQuantum:
     def __init__(self, network: Network) -> None:
         tfq = library()
         self.network = network
-        ansatz, qubits = network.ansatz, network.ring
-        names = [symbol.name for symbol in ansatz.symbols]
-        angle = sympy.Symbol(_ANGLE)
-        while angle.name in names:
-            angle = sympy.Symbol(f"{angle.name}_")
-        preparation = cluster_state(qubits)
-        self._circuits = tfq.convert_to_tensor(
-            [preparation + cirq.Circuit(cirq.rx(angle)(qubit)) + ansatz.circuit for qubit in qubits]
-        )
-        self._names = tf.constant([angle.name, *names])
-        self._readouts = tfq.convert_to_tensor([[1.0 * cirq.Z(qubit) for qubit in ansatz.readouts]])
+        names = [symbol.name for symbol in network.ansatz.symbols]
+        if network.preparation.kind == "excitation":
+            angles = [_unlike(names, _ANGLE)]
+            prepared = [cluster_state(network.ring) + cirq.Circuit(cirq.rx(angles[0])(qubit)) for qubit in network.ring]
+        else:
+            angles = [_unlike(names, f"{_FEATURE}{number}") for number in range(network.preparation.features)]
+            prepared = [_product(network, angles)]
+        self._circuits = tfq.convert_to_tensor([preparation + network.ansatz.circuit for preparation in prepared])
+        self._names = tf.constant([*(angle.name for angle in angles), *names])
+        self._readouts = tfq.convert_to_tensor([[1.0 * cirq.Z(qubit) for qubit in network.ansatz.readouts]])
         # Without the library's layers, which rebuild the circuits of every batch.
         self._expectation = tfq.differentiators.Adjoint().generate_differentiable_op(
             analytic_op=tfq.get_expectation_op()
@@ -54,18 +59,21 @@ class TensorFlowQuantum:
         """Return False: it evolves every sample."""
         return False
 
-    def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
+    def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
         """Return Z on the readouts, float64 (batch, readouts)."""
-        size = tf.shape(batch.qubit)[0]
+        size = tf.shape(batch[0])[0]
         # Rounded after they are repeated: the gradient's sum over samples is then one of float64 numbers.
         repeated = tf.cast(tf.tile(parameters[None, :], [size, 1]), tf.float32)
-        values = tf.concat([batch.angle[:, None], repeated], axis=1)
-        circuits = tf.gather(self._circuits, batch.qubit)
+        if isinstance(batch, Batch):
+            angles, circuits = batch.angle[:, None], tf.gather(self._circuits, batch.qubit)
+        else:
+            angles, circuits = batch[0], tf.tile(self._circuits, [size])
+        values = tf.concat([angles, repeated], axis=1)
         values = self._expectation(circuits, self._names, values, tf.tile(self._readouts, [size, 1]))
         return tf.cast(values, tf.float64)
 
     def table(self, parameters: tf.Tensor) -> Table:
-        """Return what the readouts of every possible sample follow from; every qubit reaches all of them."""
+        """Return what the readouts of every possible excitation follow from; every qubit reaches all of them."""
         qubits, readouts = self._circuits.shape[0], self._readouts.shape[1]
         every = tf.tile(tf.range(qubits), [3])
         angles = tf.repeat(tf.constant([0.0, math.pi, math.pi / 2]), qubits)
@@ -73,3 +81,18 @@ class TensorFlowQuantum:
         at_zero, at_pi, between = tf.split(values, 3)
         reached = tf.tile(tf.range(readouts)[None, :], [qubits, 1])
         return Table(at_zero[0], reached, at_pi - at_zero, 2 * between - at_zero - at_pi)
+
+
+def _product(network: Network, angles: Sequence[sympy.Symbol]) -> cirq.Circuit:
+    """Return what makes the product state of features; qubits without one are turned by nothing."""
+    kind = network.preparation.kind
+    begun = cirq.H.on_each(*network.ring) if kind == "rz" else []
+    turns = zip([*angles, *[0.0] * (len(network.ring) - len(angles))], network.ring, strict=True)
+    return cirq.Circuit(begun, (_TURNS[kind](angle)(qubit) for angle, qubit in turns))
+
+
+def _unlike(names: Sequence[str], name: str) -> sympy.Symbol:
+    """Return a symbol of a name that the circuit does not use."""
+    while name in names:
+        name += "_"
+    return sympy.Symbol(name)

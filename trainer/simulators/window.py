@@ -2,7 +2,8 @@
 
 A readout's light cone is split where its last gates, taken into the observable, leave independent parts
 (`structure.cones`). Each kind of part is evolved once a step, as the states that its samples span; a sample then only
-picks numbers, and changes no more than the readouts that its qubit can reach.
+picks numbers, and changes no more than the readouts that its qubit can reach. On product states, which no CZ joins,
+cones hold less and fall apart more, but each sample is evolved (`windows.products`).
 """
 
 from collections.abc import Sequence
@@ -12,8 +13,8 @@ import tensorflow as tf
 
 from trainer.simulators import excitations
 from trainer.simulators.costs.window import check
-from trainer.simulators.evolution import Unitaries, evolve, on_last, real_forms
-from trainer.simulators.interface import Batch, Limits, Table
+from trainer.simulators.evolution import Unitaries, evolve, real_forms
+from trainer.simulators.interface import Batch, Inputs, Limits, Table
 from trainer.simulators.rows import as_input, fixed_rows, rows_at
 from trainer.simulators.structure.cones import Cone, Split
 from trainer.simulators.structure.gates import Network
@@ -26,16 +27,18 @@ from trainer.simulators.structure.readouts import (
     find_readouts,
     groups_of,
 )
+from trainer.simulators.windows.alike import observables, sweeps_of, together
+from trainer.simulators.windows.products import ProductWindow
 
 
-def create(network: Network, limits: Limits) -> "Window":
+def create(network: Network, limits: Limits) -> "Window | ProductWindow":
     """Create the simulator.
 
     Raises:
-        ConfigError: the light cones do not fall into parts that fit.
+        ConfigError: samples are states, or the light cones do not fall into parts that fit.
     """
     check(network, limits)
-    return Window(network)
+    return Window(network) if network.preparation.kind == "excitation" else ProductWindow(network, limits)
 
 
 class Window:
@@ -60,8 +63,9 @@ class Window:
         """Return False: one of each kind of window serves all qubits."""
         return False
 
-    def expectations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
-        """Return Z on the readouts, float64 (batch, readouts)."""
+    def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
+        """Return Z on the readouts, float64 (batch, readouts), of a `Batch`."""
+        assert isinstance(batch, Batch)
         table = self.table(parameters)
         most = table.reached.shape[1]
         # One row for each qubit first: each sample then adds up a row instead of single numbers.
@@ -72,7 +76,7 @@ class Window:
         return table.unexcited + tf.reduce_sum(change[:, :, None] * where, axis=1)
 
     def table(self, parameters: tf.Tensor) -> Table:
-        """Return what the readouts of every possible sample follow from."""
+        """Return what the readouts of every possible excitation follow from."""
         found = self._readouts
         readouts, (qubits, most) = len(found.unexcited), found.reached.shape
         per_qubit = found.flipped, found.unexcited[found.reached], found.mixed
@@ -103,11 +107,6 @@ class Window:
         return np.array([*(place for kind in self._readouts.kinds for place in places[id(kind)]), end], np.int32)
 
 
-def _together(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Return a batch of tensors, or the only one as it is, whose products the compiler makes faster."""
-    return tensors[0] if len(tensors) == 1 else tf.stack(tensors)
-
-
 class _Parts:
     """Parts of one shape, which are evolved as one batch."""
 
@@ -126,12 +125,7 @@ class _Parts:
         first = self.cones[0]
         qubits = first.inner + first.outer
         states = self._states() if self._kept is None else self._kept
-        places = [group.qubits for group in self.groups[0]]
-        columns = zip(*self.groups, strict=True)
-        every = [
-            on_last(_together([forms[unitaries.index(group)] for group in column]), len(column[0].qubits))
-            for column in columns
-        ]
+        places, every = sweeps_of(self.groups, unitaries, forms)
         final = evolve(places, states, every)
         shape = [len(self.cones), 1 + first.inner, 2**first.targets, 2 ** (qubits - first.targets)]
         rows = tf.reshape(tf.complex(final[..., 0], final[..., 1]), shape)
@@ -144,7 +138,7 @@ class _Parts:
         for cone in self.cones:
             masks = excitations.flip_masks(qubits, cone.edges, range(cone.inner))
             every.append(excitations.spanning_states(qubits, cone.edges, tf.constant(masks), tf.float64))
-        return _together(every)
+        return together(every)
 
 
 class _Kinds:
@@ -160,18 +154,9 @@ class _Kinds:
 
     def values(self, unitaries: Unitaries, matrices: Sequence[tf.Tensor], densities: Sequence[tf.Tensor]) -> tf.Tensor:
         """Return the values, float64 (kinds, parts, rows), with each part in each of its rows and others unexcited."""
-        first = self.kinds[0]
-        size = 2**first.targets
-        absorbed = tf.stack([matrices[unitaries.index(group)] for group in self.absorbed])[:, :size, :size]
-        z = np.repeat([1.0 + 0j, -1.0], size // 2)[:, None]
-        observable = tf.matmul(absorbed, z * absorbed, adjoint_a=True)
-        # The two axes of each target, part by part: rows of its density's transpose.
-        sides = [side + np.array(part.targets) for part in first.parts for side in (1 + first.targets, 1)]
-        bits = tf.reshape(observable, [-1, *[2] * (2 * first.targets)])
-        sizes = [4 ** len(part.targets) for part in first.parts]
-        parted = tf.reshape(tf.transpose(bits, np.concatenate([[0], *sides])), [-1, *sizes])
-        rows = [self._rows(densities, number) for number in range(len(sizes))]
-        return tf.stack([_with_one_excited(parted, rows, number) for number in range(len(sizes))], axis=1)
+        parted = observables(self.kinds, self.absorbed, unitaries, matrices)
+        rows = [self._rows(densities, number) for number in range(len(self._where[0]))]
+        return tf.stack([_with_one_excited(parted, rows, number) for number in range(len(rows))], axis=1)
 
     def _rows(self, densities: Sequence[tf.Tensor], number: int) -> tf.Tensor:
         """Return every kind's densities of its part of that number, (kinds, rows, d^2), filled up with zeros."""

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from trainer.quantum.circuits import Ansatz, ring
+from trainer.quantum.preparation import Preparation
 
 Floats = npt.NDArray[np.float64]
 Complex = npt.NDArray[np.complex128]
@@ -90,9 +91,30 @@ def expectations(ansatz: Ansatz, qubits: int, values: Floats, excited: int, angl
     """Z on the readouts, (readouts,), by cirq in double precision."""
     line = ring(qubits)
     data = [*(cirq.H(q) for q in line), *(cirq.CZ(line[i], line[(i + 1) % qubits]) for i in range(qubits))]
-    circuit = cirq.Circuit(data, cirq.rx(angle)(line[excited])) + ansatz.circuit
+    return _expectations(cirq.Circuit(data, cirq.rx(angle)(line[excited])), ansatz, qubits, values)
+
+
+def prepared_expectations(
+    ansatz: Ansatz, qubits: int, values: Floats, preparation: Preparation, sample: Floats
+) -> Floats:
+    """Z on the readouts, (readouts,), of a sample's features or state, by cirq in double precision."""
+    if preparation.kind == "state":
+        return _expectations(cirq.Circuit(), ansatz, qubits, values, sample / np.linalg.norm(sample))
+    turn = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}[preparation.kind]
+    begun = [cirq.H(q) for q in ring(qubits)] if preparation.kind == "rz" else []
+    turned = [turn(angle)(q) for angle, q in zip(sample.tolist(), ring(qubits), strict=False)]
+    return _expectations(cirq.Circuit(begun, turned), ansatz, qubits, values)
+
+
+def _expectations(
+    data: cirq.Circuit, ansatz: Ansatz, qubits: int, values: Floats, initial: Floats | None = None
+) -> Floats:
     resolver = dict(zip(ansatz.symbols, values.tolist(), strict=True))
     final = cirq.Simulator(dtype=np.complex128).simulate_expectation_values(
-        circuit, [cirq.Z(q) for q in ansatz.readouts], param_resolver=resolver, qubit_order=line
+        data + ansatz.circuit,
+        [cirq.Z(q) for q in ansatz.readouts],
+        param_resolver=resolver,
+        qubit_order=ring(qubits),
+        initial_state=None if initial is None else initial.astype(np.complex128),
     )
     return np.real(np.array(final))

@@ -3,15 +3,15 @@
 import tensorflow as tf
 
 from tests.trainer.simulators.drawn import Floats
-from trainer.simulators import Batch, Simulator
+from trainer.simulators import Inputs, Simulator
 
 
 def step(
-    simulator: Simulator, values: Floats, batch: Batch, weights: Floats, *, compiled: bool = False
+    simulator: Simulator, values: Floats, batch: Inputs, weights: Floats, *, compiled: bool = False
 ) -> tuple[Floats, Floats]:
     """Return the readouts and the gradient of their weighted sum, from a compiled program if asked and possible."""
 
-    def compute(parameters: tf.Tensor, batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:
+    def compute(parameters: tf.Tensor, batch: Inputs) -> tuple[tf.Tensor, tf.Tensor]:
         with tf.GradientTape() as tape:
             tape.watch(parameters)
             readouts = simulator.expectations(parameters, batch)

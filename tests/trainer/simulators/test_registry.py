@@ -30,7 +30,7 @@ def test_a_registered_simulator_is_estimated_chosen_and_created(monkeypatch: pyt
     monkeypatch.setitem(registry.SIMULATORS, "mine", mine)
     monkeypatch.setitem(sys.modules, "trainer.simulators.mine", window)
     estimates = choice.estimates(NETWORK, LIMITS)
-    assert [each.simulator for each in estimates] == ["window", "statevector", "tfq", "mine"]
+    assert [each.simulator for each in estimates] == ["window", "statevector", "tfq", "density", "mine"]
     assert choice.cheapest(estimates, NETWORK, LIMITS).simulator == "mine"
     for name in ("mine", "auto"):
         assert simulators.create(name, ANSATZ, circuits.ring(4), LIMITS).network.ansatz is ANSATZ

@@ -22,7 +22,7 @@ _KERNELS_OF_A_GATE = 7
 
 def estimate(network: Network, limits: Limits) -> Cost:
     """Return the cost of a training step: every gate of every sample, forward, back twice, and its gradient."""
-    if network.qubits > TFQ_MAX_QUBITS:
+    if network.qubits > TFQ_MAX_QUBITS or network.preparation.kind == "state":
         return Cost(memory=math.inf)
     amplitudes = 2.0**network.qubits
     circuit = Cost(
@@ -37,8 +37,11 @@ def check(network: Network, _: Limits) -> None:
     """Refuse what TensorFlow Quantum cannot run, whatever memory it needs: the library decides that itself.
 
     Raises:
-        ConfigError: TensorFlow Quantum is not installed, lacks a gate, or takes it for another.
+        ConfigError: TensorFlow Quantum is not installed, lacks a gate, takes it for another, or is to begin from given
+            states.
     """
+    if network.preparation.kind == "state":
+        raise ConfigError("simulator: must be statevector, density or auto where samples are states. Given: tfq")
     tfq = library()
     ansatz, qubits = network.ansatz, network.ring
 

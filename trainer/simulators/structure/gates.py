@@ -17,6 +17,8 @@ import sympy
 from trainer.errors import ConfigError, one_line
 from trainer.quantum import circuits
 from trainer.quantum.circuits import Ansatz
+from trainer.quantum.noise import NOISELESS, Channel, Noise
+from trainer.quantum.preparation import EXCITATION, Preparation
 
 Complex = npt.NDArray[np.complex128]
 
@@ -63,29 +65,35 @@ class Exponent:
 
 @dataclasses.dataclass(frozen=True)
 class Gate:
-    """A gate on qubits, given by their positions."""
+    """A gate on qubits, given by their positions, and the noise that follows it on all of them."""
 
     qubits: tuple[int, ...]
     spectrum: Spectrum
     exponent: Exponent
+    channel: Channel | None = None
 
     @functools.cached_property
     def key(self) -> tuple[object, ...]:
-        """Equal for gates of equal matrices at all parameters, wherever they act."""
-        return (*self.spectrum.key, self.exponent)
+        """Equal for gates of equal matrices at all parameters and equal noise, wherever they act."""
+        return (*self.spectrum.key, self.exponent, self.channel)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Network:
     """An ansatz as the simulators see it: gates in their order and readouts on qubits 0 .. qubits - 1.
 
-    `ansatz` and `ring` are what it was read from.
+    `ansatz` and `ring` are what it was read from; `preparation` says what states it acts on. Of its `noise`, the gates
+    hold what follows them. Where each gate has a parameter of its own, a training step evaluates the network so often
+    (`evaluations`) in place of a gradient, and the ansatz holds nothing but symbols and readouts of it.
     """
 
     ansatz: Ansatz
     ring: tuple[cirq.Qid, ...]
     gates: tuple[Gate, ...]
     readouts: tuple[int, ...]
+    preparation: Preparation = EXCITATION
+    noise: Noise = NOISELESS
+    evaluations: int = 0
 
     @property
     def qubits(self) -> int:
@@ -98,17 +106,24 @@ class Network:
         return len(self.ansatz.symbols)
 
 
-def read_model(model: str, qubits: int) -> tuple[Ansatz, Network]:
+def read_model(
+    model: str, qubits: int, preparation: Preparation = EXCITATION, noise: Noise = NOISELESS
+) -> tuple[Ansatz, Network]:
     """Build the circuit of a model, see `trainer.quantum.circuits.build`, and read it, see `read_network`.
 
     Raises:
         ConfigError: as both do.
     """
     ansatz = circuits.build(model, qubits)
-    return ansatz, read_network(ansatz, circuits.ring(qubits))
+    return ansatz, read_network(ansatz, circuits.ring(qubits), preparation, noise)
 
 
-def read_network(ansatz: Ansatz, qubits: Sequence[cirq.Qid]) -> Network:
+def read_network(
+    ansatz: Ansatz,
+    qubits: Sequence[cirq.Qid],
+    preparation: Preparation = EXCITATION,
+    noise: Noise = NOISELESS,
+) -> Network:
     """Read the ansatz on a ring of qubits. No simulator runs what is refused here.
 
     Raises:
@@ -119,22 +134,26 @@ def read_network(ansatz: Ansatz, qubits: Sequence[cirq.Qid]) -> Network:
     for readout in ansatz.readouts:
         if readout not in position:
             raise ConfigError(f"model: a readout is not on the ring of {len(qubits)} qubits. Given: {readout}")
-    gates = read_gates(ansatz.circuit.all_operations(), ansatz.symbols, qubits)
+    gates = read_gates(ansatz.circuit.all_operations(), ansatz.symbols, qubits, noise)
     exponents = {id(gate.exponent): gate.exponent for gate in gates}
     used = {index for exponent in exponents.values() for index, _ in exponent.coefficients}
     unused = [symbol.name for number, symbol in enumerate(ansatz.symbols) if number not in used]
     if unused:
         raise ConfigError(f"model: symbols must not list what the circuit does not hold. Given: {', '.join(unused)}")
-    return Network(ansatz, tuple(qubits), gates, tuple(position[readout] for readout in ansatz.readouts))
+    readouts = tuple(position[readout] for readout in ansatz.readouts)
+    return Network(ansatz, tuple(qubits), gates, readouts, preparation, noise)
 
 
 def read_gates(
-    operations: Iterable[cirq.Operation], symbols: Sequence[sympy.Symbol], qubits: Sequence[cirq.Qid]
+    operations: Iterable[cirq.Operation],
+    symbols: Sequence[sympy.Symbol],
+    qubits: Sequence[cirq.Qid],
+    noise: Noise = NOISELESS,
 ) -> tuple[Gate, ...]:
-    """Read operations on a ring of qubits, see `read_network`."""
+    """Read operations on a ring of qubits, see `read_network`, each followed by the noise of its class."""
     position = {qubit: index for index, qubit in enumerate(qubits)}
     reader = _Reader(position, {symbol.name: number for number, symbol in enumerate(symbols)})
-    return tuple(reader.read(operations))
+    return tuple(reader.read_noisy(operations, noise) if noise else reader.read(operations))
 
 
 class _Reader:
@@ -162,6 +181,26 @@ class _Reader:
                 yield from self.read(parts, depth + 1)
             else:
                 yield Gate(self._places(operation), *known)
+
+    def read_noisy(self, operations: Iterable[cirq.Operation], noise: Noise) -> Iterator[Gate]:
+        """Read as `read` does; what follows an operation of several gates stands at the last of them.
+
+        A circuit that is used as an operation is what its own operations are.
+        """
+        for operation in operations:
+            if isinstance(operation.untagged, cirq.CircuitOperation):
+                yield from self.read_noisy(_decomposed(operation), noise)
+                continue
+            gates = list(self.read([operation]))
+            channel = noise.channel(len(operation.qubits)) if operation.qubits else None
+            if channel:
+                places = self._places(operation)
+                if len(places) > _MOST_QUBITS:
+                    raise _unknown(operation, f"with noise acts on more than {_MOST_QUBITS} qubits")
+                if not gates or gates[-1].qubits != places:
+                    gates.append(Gate(places, _identity(len(places)), Exponent(0.0)))
+                gates[-1] = dataclasses.replace(gates[-1], channel=channel)
+            yield from gates
 
     def _places(self, operation: cirq.Operation) -> tuple[int, ...]:
         try:
@@ -226,6 +265,11 @@ class _Reader:
             index = self._index[symbol.name]
             coefficients[index] = coefficients.get(index, 0.0) + _finite(slope, operation)
         return Exponent(_finite(constant, operation), tuple(sorted(coefficients.items())))
+
+
+@functools.cache
+def _identity(qubits: int) -> Spectrum:
+    return Spectrum(np.zeros(1), np.eye(2**qubits, dtype=np.complex128)[None])
 
 
 def _finite(value: object, operation: cirq.Operation) -> float:

@@ -3,6 +3,10 @@
 import dataclasses
 import functools
 from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from trainer.simulators.structure.gates import Gate
 
@@ -80,3 +84,14 @@ def collect(blocks: Sequence[Block]) -> list[Group]:
         inside.append(block)
         last.update(dict.fromkeys(block.qubits, number))
     return [Group(tuple(sorted(qubits)), tuple(inside)) for qubits, inside in groups]
+
+
+def on_block(matrices: npt.NDArray[Any], qubits: Sequence[int], block: Sequence[int], levels: int) -> npt.NDArray[Any]:
+    """Return matrices on some qubits, (..., levels^k, levels^k), as they act on a block that holds these."""
+    rest = [qubit for qubit in block if qubit not in qubits]
+    wide = np.kron(matrices, np.eye(levels ** len(rest)))
+    leading, size = wide.shape[:-2], len(block)
+    order = [[*qubits, *rest].index(qubit) for qubit in block]
+    first = len(leading)
+    axes = [*range(first), *(first + axis for axis in order), *(first + size + axis for axis in order)]
+    return wide.reshape(*leading, *(levels,) * (2 * size)).transpose(axes).reshape(wide.shape)

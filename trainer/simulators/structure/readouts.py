@@ -35,44 +35,69 @@ class Readouts:
     mixed: Places  # int32 (qubits, most): the place of the mixed value; that of zero where filled up
 
 
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """The kinds of a network's readouts, and for each readout the number of its kind and the qubits of its cone."""
+
+    kinds: tuple[Split, ...]
+    readouts: tuple[tuple[int, tuple[int, ...]], ...]
+
+
 # Estimates for several batches, and the simulator itself, ask for the same.
 @functools.lru_cache(maxsize=1)
-def find_readouts(network: Network) -> Readouts:
-    """Split every readout of a network; equal ones once.
+def find_kinds(network: Network) -> Found:
+    """Split every readout of a network; equal ones once. Only excitations are on states whose qubits CZ joins.
 
     Raises:
         TooWideError: a light cone holds more qubits than could ever be evolved.
     """
-    lattice = cones.Lattice(network.gates, ring_edges(network.qubits))
-    kinds: dict[tuple[object, ...], _Kind] = {}
+    edges = ring_edges(network.qubits) if network.preparation.kind == "excitation" else []
+    lattice = cones.Lattice(network.gates, edges)
+    splits: list[Split] = []
+    numbers: dict[tuple[object, ...], int] = {}
     # Most cones were seen before, and are recognised by identity.
-    kind_of: dict[int, _Kind] = {}
-    places: list[list[tuple[int, int, int]]] = [[] for _ in range(network.qubits)]
-    unexcited, end = [], 0
-    for number, readout in enumerate(network.readouts):
+    kind_of: dict[int, int] = {}
+    readouts = []
+    for readout in network.readouts:
         cone, where = lattice.cone(readout)
         if id(cone) not in kind_of:
-            if cone.key not in kinds:
-                kinds[cone.key] = _Kind(cone, end)
-                end = kinds[cone.key].end
-            kind_of[id(cone)] = kinds[cone.key]
-        kind = kind_of[id(cone)]
+            if cone.key not in numbers:
+                numbers[cone.key] = len(splits)
+                splits.append(cones.split(cone))
+            kind_of[id(cone)] = numbers[cone.key]
+        readouts.append((kind_of[id(cone)], where))
+    return Found(tuple(splits), tuple(readouts))
+
+
+@functools.lru_cache(maxsize=1)
+def find_readouts(network: Network) -> Readouts:
+    """Split every readout of a network of excitations, and number the values that samples change.
+
+    Raises:
+        TooWideError: a light cone holds more qubits than could ever be evolved.
+    """
+    found = find_kinds(network)
+    kinds: list[_Kind] = []
+    for split in found.kinds:
+        kinds.append(_Kind(split, kinds[-1].end if kinds else 0))
+    places: list[list[tuple[int, int, int]]] = [[] for _ in range(network.qubits)]
+    unexcited, end = [], kinds[-1].end
+    for number, (kind_number, where) in enumerate(found.readouts):
+        kind = kinds[kind_number]
         unexcited.append(kind.start)
         for slot, label in enumerate(kind.reached, start=kind.start + 1):
             places[where[label]].append((number, slot, slot + len(kind.reached)))
     most = max(map(len, places))
     filled = [[*place, *[(0, unexcited[0], end)] * (most - len(place))] for place in places]
     table = np.array(filled, np.int32)
-    splits = tuple(kind.split for kind in kinds.values())
-    return Readouts(splits, np.array(unexcited, np.int32), table[..., 0], table[..., 1], table[..., 2])
+    return Readouts(found.kinds, np.array(unexcited, np.int32), table[..., 0], table[..., 1], table[..., 2])
 
 
 class _Kind:
-    """A kind of readout: its split, the labels of the qubits that reach it, and where its values start and end."""
+    """Of a kind of readout, the labels of the qubits that reach it, and where its values start and end."""
 
-    def __init__(self, cone: Cone, start: int) -> None:
-        self.split = cones.split(cone)
-        self.reached = [label for part in self.split.parts for label in part.labels[: part.cone.inner]]
+    def __init__(self, split: Split, start: int) -> None:
+        self.reached = [label for part in split.parts for label in part.labels[: part.cone.inner]]
         self.start, self.end = start, start + 1 + 2 * len(self.reached)
 
 
@@ -89,18 +114,18 @@ def absorbed(kind: Split) -> Group:
 def alike_parts(kinds: Iterable[Split]) -> list[list[Cone]]:
     """Return the parts of all kinds, equal ones once, those together that are evolved as one batch."""
     parts = {part.cone.key: part.cone for kind in kinds for part in kind.parts}
-    return _alike(parts.values(), _shape_of_part)
+    return alike(parts.values(), shape_of_part)
 
 
 def alike_kinds(kinds: Iterable[Split]) -> list[list[Split]]:
     """Return the kinds, those together whose values are put together as one batch."""
-    return _alike(kinds, lambda kind: (kind.targets, tuple(part.targets for part in kind.parts)))
+    return alike(kinds, shape_of_kind)
 
 
 _Item = TypeVar("_Item")
 
 
-def _alike(items: Iterable[_Item], shape: Callable[[_Item], object]) -> list[list[_Item]]:
+def alike(items: Iterable[_Item], shape: Callable[[_Item], object]) -> list[list[_Item]]:
     """Return the items of each shape together."""
     found: dict[object, list[_Item]] = {}
     for item in items:
@@ -108,7 +133,13 @@ def _alike(items: Iterable[_Item], shape: Callable[[_Item], object]) -> list[lis
     return list(found.values())
 
 
-def _shape_of_part(cone: Cone) -> object:
+def shape_of_kind(kind: Split) -> object:
+    """Return what kinds share whose values are put together as one batch."""
+    return kind.targets, tuple(part.targets for part in kind.parts)
+
+
+def shape_of_part(cone: Cone) -> object:
+    """Return what parts share that are evolved as one batch."""
     # Of large parts, each by itself takes less time.
     if cone.amplitudes > TOGETHER_AMPLITUDES:
         return cone.key

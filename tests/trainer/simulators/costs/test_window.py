@@ -3,6 +3,7 @@
 import pytest
 
 from trainer.errors import ConfigError
+from trainer.quantum.preparation import Preparation
 from trainer.simulators.costs import window
 from trainer.simulators.costs.cost import NOMINAL
 from trainer.simulators.interface import Limits
@@ -27,3 +28,24 @@ def test_light_cones_that_are_too_wide_are_refused(qubits: int, need: str) -> No
         ConfigError, match=rf"^qubits: .*too wide.*window.*{need}; memory_gib gives it 2 GiB. Given: {qubits}$"
     ):
         window.check(network, LIMITS)
+
+
+def test_on_product_states_every_sample_costs_as_much() -> None:
+    _, network = read_model("hybrid", 24, Preparation("ry", 24))
+    one, many = (window.estimate(network, Limits(2**40, batch)) for batch in (100, 1000))
+    assert many.memory == 10 * one.memory
+    assert many.operations > 9 * one.operations
+    # Shared by sample.
+    assert window.estimate(network, Limits(2**40, 1000, replicas=10)) == one
+
+
+def test_memory_bounds_the_samples_at_a_time_and_one_must_fit() -> None:
+    _, network = read_model("hybrid", 24, Preparation("ry", 24))
+    sample = window.estimate(network, Limits(2**40, 1)).memory
+    limits = Limits(3.5 * sample, 32)
+    bound, free = window.estimate(network, limits), window.estimate(network, LIMITS)
+    assert window.fitting(network, limits) == 3
+    assert bound.memory == 3 * sample
+    assert bound.operations > free.operations
+    with pytest.raises(ConfigError, match=r"^qubits: .*too wide for simulator window.* Given: 24$"):
+        window.check(network, Limits(sample - 1, 32))

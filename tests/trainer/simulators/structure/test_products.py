@@ -1,0 +1,45 @@
+"""Readouts on product states: which parts there are, at which places."""
+
+import pytest
+
+from trainer.quantum.preparation import Preparation
+from trainer.simulators.structure.gates import read_model
+from trainer.simulators.structure.products import find_products
+
+
+@pytest.mark.parametrize(
+    ("qubits", "features", "places"),
+    [
+        # Of each readout one part of the first half of the ring and one of the second, four qubits each.
+        (24, 24, [12, 12]),
+        (1024, 1024, [512, 512]),
+        # A part that no feature reaches is one wherever it stands.
+        (1024, 8, [6, 6]),
+        (1024, 1, [3, 3]),
+    ],
+)
+def test_parts_are_evolved_once_for_each_way_in_which_features_turn_their_qubits(
+    qubits: int, features: int, places: list[int]
+) -> None:
+    _, network = read_model("hybrid", qubits, Preparation("ry", features))
+    found = find_products(network)
+    assert [len(part.places) for part in found.parts] == places
+    assert {(part.cone.inner, part.cone.outer) for part in found.parts} == {(4, 0)}
+    assert len(found.readouts) == qubits // 2
+
+
+def test_places_name_the_features_of_a_parts_qubits() -> None:
+    _, network = read_model("hybrid", 16, Preparation("ry", 6))
+    places = {place for part in find_products(network).parts for place in part.places}
+    # The places of four neighbours on the ring in some order, of which qubits from the sixth on have no feature.
+    rings = [{min((first + step) % 16, 6) for step in range(4)} for first in range(16)]
+    assert {frozenset(place) for place in places} <= {frozenset(ring) for ring in rings}
+    assert {feature for place in places for feature in place} == set(range(7))
+
+
+def test_readouts_that_equal_features_prepare_are_one_value() -> None:
+    _, network = read_model("hybrid", 64, Preparation("rz", 4))
+    found = find_products(network)
+    values = sum(len(kind.places) for kind in found.kinds)
+    assert values < len(network.readouts) / 2
+    assert len(set(found.readouts)) == values

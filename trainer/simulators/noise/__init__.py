@@ -1,0 +1,1 @@
+"""What noise makes of states and observables."""

@@ -1,0 +1,105 @@
+"""Gates and noise as real matrices on coefficients of Pauli products, which need no complex numbers.
+
+A state is (1 / 2^n) sum r_P P over the products P of I, X, Y, Z on its qubits, in this order and the first qubit the
+most significant; r is real. What a gate or a channel makes of it is a real matrix times r (its Pauli transfer matrix).
+"""
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from trainer.quantum.noise import Channel
+from trainer.simulators.structure.gates import Complex, Gate
+
+Floats = npt.NDArray[np.float64]
+
+PAULIS: Complex = np.array(
+    [[[1, 0], [0, 1]], [[0, 1], [1, 0]], [[0, -1j], [1j, 0]], [[1, 0], [0, -1]]], dtype=np.complex128
+)
+# Of differences of phases, in units of pi; they come from sums of floats.
+_DIGITS = 9
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Terms:
+    """A gate with the noise after it: sum over k of cos(pi f_k t) C_k + sin(pi f_k t) S_k, with t its exponent.
+
+    `frequencies` (terms,), the first 0; `cosines` and `sines` (terms, 4^qubits, 4^qubits).
+    """
+
+    frequencies: Floats
+    cosines: Floats
+    sines: Floats
+
+    def at(self, exponent: float) -> Floats:
+        """Return the matrix for an exponent."""
+        angles = np.pi * self.frequencies * exponent
+        matrix: Floats = np.tensordot(np.cos(angles), self.cosines, 1) + np.tensordot(np.sin(angles), self.sines, 1)
+        return matrix
+
+
+def terms(gate: Gate) -> Terms:
+    """Return a gate, and the noise that follows it, on the coefficients of its qubits."""
+    phases, projectors = gate.spectrum.phases, gate.spectrum.projectors
+    qubits = len(gate.qubits)
+    products = paulis(qubits)
+    found: dict[float, list[Floats]] = {0.0: [np.zeros((4**qubits, 4**qubits)), np.zeros((4**qubits, 4**qubits))]}
+    for (one, first), (other, second) in itertools.combinations_with_replacement(
+        zip(phases.tolist(), projectors, strict=True), 2
+    ):
+        # Either order of the two gives the conjugate of the other.
+        twice = 1 if first is second else 2
+        mixed = twice * np.einsum("qij,jk,pkl,il->qp", products, first, products, second.conj(), optimize=True)
+        sign = 1 if one >= other else -1
+        into = found.setdefault(round(abs(one - other), _DIGITS), [0 * found[0.0][0], 0 * found[0.0][0]])
+        into[0] += mixed.real / 2**qubits
+        into[1] += -sign * mixed.imag / 2**qubits
+    channel = channel_matrix(gate.channel, qubits) if gate.channel else np.eye(4**qubits)
+    return Terms(
+        np.array(list(found)), *(channel @ np.array([pair[part] for pair in found.values()]) for part in (0, 1))
+    )
+
+
+def channel_matrix(channel: Channel, qubits: int) -> Floats:
+    """Return what noise makes of the coefficients of so many qubits, (4^qubits, 4^qubits).
+
+    Depolarizing takes each of the other 4^k - 1 products with the same probability, half of which change a product's
+    sign: what is not the identity shrinks by 1 - p 4^k / (4^k - 1).
+    """
+    size = 4**qubits
+    shrunk = np.full(size, 1 - channel.depolarizing * size / (size - 1))
+    shrunk[0] = 1
+    damping, kept = channel.amplitude_damping, math.sqrt(1 - channel.phase_damping)
+    transverse = math.sqrt(1 - damping) * kept
+    each = np.diag([1, transverse, transverse, 1 - damping])
+    each[3, 0] = damping
+    matrix: Floats = functools.reduce(np.kron, [each] * qubits) * shrunk
+    return matrix
+
+
+@functools.cache
+def paulis(qubits: int) -> Complex:
+    """Return all products of Pauli matrices, complex128 (4^qubits, 2^qubits, 2^qubits)."""
+    products = np.ones((1, 1, 1), np.complex128)
+    for _ in range(qubits):
+        products = np.kron(products, PAULIS)
+    return products
+
+
+def applied(matrix: Floats, qubits: Sequence[int], state: Floats) -> Floats:
+    """Return a state's coefficients, (4,) * n, after a matrix on some of its qubits."""
+    count = len(qubits)
+    bits = matrix.reshape((4,) * (2 * count))
+    moved: Floats = np.tensordot(bits, state, (list(range(count, 2 * count)), list(qubits)))
+    return np.moveaxis(moved, range(count), qubits)
+
+
+def ground_state(qubits: int) -> Floats:
+    """Return the coefficients of |0...0>, (4,) * qubits."""
+    state = functools.reduce(np.multiply.outer, [np.array([1.0, 0.0, 0.0, 1.0])] * qubits)
+    return np.asarray(state, np.float64)

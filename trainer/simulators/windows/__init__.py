@@ -1,0 +1,1 @@
+"""What `window` is made of: parts and observables, and readouts of product states."""
