@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import io
 import json
 import math
 import re
@@ -28,22 +29,37 @@ from ruamel.yaml.nodes import CollectionNode, MappingNode, Node
 from trainer import defaults
 from trainer.distribution import needs
 from trainer.errors import ConfigError, given, has_credentials, one_line
+from trainer.quantum import noise as noises
+from trainer.quantum.files.held import JSON, QASM, held, is_file, shown
+from trainer.quantum.noise import NOISELESS, Noise
+from trainer.quantum.preparation import EXCITATION, Preparation
+from trainer.tables.endings import ENDINGS
 
 MODELS = ("hybrid", "deep")
 # Three state vectors of 2^26 complex64 are 1.5 GiB: what one worker can be expected to hold.
 TFQ_MAX_QUBITS = 26
 # Amplitudes are numbered in int32.
 STATEVECTOR_MAX_QUBITS = 30
+# Observables of 4^10 real numbers are 8 MiB, of which a step holds some for each of its gates.
+DENSITY_MAX_QUBITS = 10
+# Of a trajectory, an amplitude in complex128 and what is made of it at a time.
+TRAJECTORY_BYTES = 16 * 4
+# What is diagonalized: a matrix of 2^15 rows.
+CLUSTER_ISING_MAX_QUBITS = 15
 # The most that was tried: `hybrid` then has 655,360 gates, which each process makes and reads in a quarter of a minute
 # and keeps in half a GiB.
 MAX_QUBITS = 32_768
 # Half a GiB while they are drawn and split.
 MAX_SAMPLES = 10_000_000
+# Features or amplitudes of all samples, float32: a quarter of a GiB, and a few times that while they are read.
+_MAX_VALUES = 2**26
 # Readouts of a batch, of which `window` holds some eight numbers each: 2 GiB.
 _MAX_BATCH_QUBITS = 2**26
 # Weights of the hidden layer, of which training holds four numbers each: half a GiB.
 _MAX_WEIGHTS = 2**24
 _CUSTOM_MODEL = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+# Samples that are drawn from the seed, and ground states that are computed; all other data are a file's rows.
+EXCITATIONS, CLUSTER_ISING = GENERATED = ("excitations", "cluster_ising")
 # Bytes and values of a file that a person writes.
 _MOST_BYTES = 1_000_000
 _MOST_VALUES = 10_000
@@ -91,6 +107,21 @@ def _memory(value: str) -> str:
     return value
 
 
+def _noise(value: object) -> object:
+    """Return noise in its one form; what is none stays as it is, to be refused."""
+    try:
+        if isinstance(value, Mapping):
+            return noises.from_mapping(value).text
+        return noises.parse(value).text if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _known_noise(value: str) -> str:
+    noises.parse(value)
+    return value
+
+
 def _without_credentials(value: str) -> str:
     # Every artifact holds all words.
     if has_credentials(value):
@@ -98,8 +129,18 @@ def _without_credentials(value: str) -> str:
     return value
 
 
+def _known_data(value: str) -> str:
+    if value not in GENERATED and not value.lower().endswith(ENDINGS):
+        raise ValueError("unknown data")
+    return _without_credentials(value)
+
+
 def _known_model(value: str) -> str:
-    if value not in MODELS and not _CUSTOM_MODEL.fullmatch(value):
+    if "#" in value:
+        held(value)
+    elif is_file(value):
+        _without_credentials(value)
+    elif value not in MODELS and not _CUSTOM_MODEL.fullmatch(value):
         raise ValueError("unknown model")
     return value
 
@@ -108,7 +149,18 @@ Integer = Annotated[int, BeforeValidator(_whole)]
 Model = Annotated[
     str,
     AfterValidator(_known_model),
-    Allowed(f"one of {', '.join(MODELS)}, or your own as package.module:function"),
+    Allowed(
+        f"one of {', '.join(MODELS)}, or your own as package.module:function, or as a file of OpenQASM ({QASM}) or of "
+        f"cirq ({JSON}), here or in a bucket"
+    ),
+]
+Data = Annotated[
+    str,
+    AfterValidator(_known_data),
+    Allowed(
+        f"{' or '.join(GENERATED)}, or a file's path or address in a bucket without a name or password in it, which "
+        f"ends in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
+    ),
 ]
 Folder = Annotated[
     str,
@@ -129,6 +181,8 @@ Gpus = Annotated[str, AfterValidator(_gpus), Allowed("numbers such as 0 or 0,1, 
 GpuMemory = Annotated[
     str, AfterValidator(_memory), Allowed("growth, a number of GiB greater than 0, or empty for all of it")
 ]
+# A mapping in a file, text everywhere else.
+NoiseText = Annotated[str, BeforeValidator(_noise), AfterValidator(_known_noise), Allowed(noises.ALLOWED)]
 # 1 for yes, 0 for no: pipelines and tuners carry numbers.
 Switch = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=1)]
 
@@ -209,6 +263,31 @@ class Options(_Frozen):
         le=1_000_000_000,
         description="Measurements that every readout is estimated from; 0 computes expectation values.",
     )
+    noise: NoiseText = Field(
+        "",
+        description="What acts on the qubits of every gate after it, and on readouts; training is under it up to "
+        f"{DENSITY_MAX_QUBITS} qubits, evaluation always.",
+    )
+    trajectories: Integer = Field(
+        100,
+        ge=2,
+        le=1_000_000,
+        description=f"Random trajectories of a test sample, from which noise is estimated above {DENSITY_MAX_QUBITS} "
+        "qubits.",
+    )
+    gradient: Literal["adjoint", "parameter_shift"] = Field(
+        "adjoint",
+        description="How the quantum parameters' gradient is computed: from the states, or from shifted circuits, as "
+        "hardware would; with shots those are sampled too.",
+    )
+    scaling: Literal["range", "none"] = Field(
+        "range",
+        description="How a feature becomes an angle: its least value in the training split 0 and its greatest pi, or "
+        "as radians.",
+    )
+    samples: Integer = Field(
+        0, ge=0, le=MAX_SAMPLES, description="Rows of the file that count, the first ones; 0 takes all."
+    )
     chief: Switch = Field(0, description="1 makes one of the training processes of strategy multi_worker the chief.")
     ps: Integer = Field(0, ge=0, le=64, description="Parameter servers of strategy parameter_server; 0 takes one.")
     evaluator: Switch = Field(
@@ -267,7 +346,17 @@ class ExperimentConfig(_Frozen):
         0,
         ge=0,
         le=1_000_000,
-        description=f"Excitation rounds: rounds x qubits samples are generated, at most {MAX_SAMPLES}. {_RULE}.",
+        description=f"Excitation rounds: rounds x qubits samples are generated, at most {MAX_SAMPLES}; as many ground "
+        f"states. {_RULE}.",
+    )
+    data: Data = Field(
+        EXCITATIONS,
+        description="Where samples come from: excitations drawn from the seed, ground states of the cluster-Ising "
+        "Hamiltonian, or the rows of a file.",
+    )
+    encoding: Literal["excitation", "rx", "ry", "rz"] = Field(
+        "excitation",
+        description="How a row becomes a state: qubit and angle of an excitation, or features that each turn a qubit.",
     )
     seed: Integer = Field(
         0,
@@ -276,10 +365,11 @@ class ExperimentConfig(_Frozen):
         description="Seed of the data, the split, the order of samples and the weights.",
     )
     model: Model = Field("hybrid", description="Circuit and head of the network.")
-    simulator: Literal["auto", "window", "statevector", "tfq"] = Field(
+    simulator: Literal["auto", "window", "statevector", "tfq", "density"] = Field(
         "auto",
         description="What computes the expectation values; auto takes the cheapest that is exact and fits. "
-        f"At most {STATEVECTOR_MAX_QUBITS} qubits with statevector, {TFQ_MAX_QUBITS} with tfq.",
+        f"At most {STATEVECTOR_MAX_QUBITS} qubits with statevector, {TFQ_MAX_QUBITS} with tfq, {DENSITY_MAX_QUBITS} "
+        "with density, which alone knows noise.",
     )
     optimizer: Literal["adam", "sgd", "rmsprop", "adagrad", "adamax", "nadam"] = Field(
         "adam", description="Optimizer, with Keras' defaults but for the learning rate."
@@ -315,6 +405,7 @@ class ExperimentConfig(_Frozen):
     def _complete(cls, values: Any, handler: ModelWrapValidatorHandler["ExperimentConfig"]) -> "ExperimentConfig":
         """Take what the rules say where a word is 0, and refuse combinations that cannot run."""
         config = handler(values)
+        config._check_data()
         if 0 in (*(getattr(config, name) for name in RULES), config.options.starts):
             config = handler(config._by_rules())
         config._check()
@@ -323,16 +414,24 @@ class ExperimentConfig(_Frozen):
     def _by_rules(self) -> dict[str, Any]:
         """Return all words, those that are 0 as `trainer.defaults` says."""
         model, words = self.model, self.model_dump()
-        words["rounds"] = self.rounds or defaults.rounds(model, self.qubits, self.options.train_fraction, MAX_SAMPLES)
-        samples = max(1, round(self.options.train_fraction * words["rounds"] * self.qubits))
+        words["options"]["starts"] = self.options.starts or defaults.starts(model)
+        if not self.is_file:
+            if self.data == CLUSTER_ISING:
+                least = defaults.rounds_of_ground_states(self.qubits)
+            else:
+                least = defaults.rounds(model, self.qubits, self.options.train_fraction, MAX_SAMPLES)
+            words["rounds"] = self.rounds or least
+        if self.is_open:
+            return words
+        count = self.options.samples if self.is_file else words["rounds"] * self.qubits
+        samples = max(1, round(self.options.train_fraction * count))
         words["batch_size"] = self.batch_size or defaults.batch_size(samples, self.workers)
         words["epochs"] = self.epochs or defaults.epochs(model, samples, words["batch_size"])
-        words["options"]["starts"] = self.options.starts or defaults.starts(model)
         return words
 
     def _check(self) -> None:
         needs.check(self._words, _DEFAULTS)
-        if self.batch_size < self.shares:
+        if self.batch_size < self.shares and not (self.is_open and self.batch_size == 0):
             word = "devices" if needs.STRATEGIES[self.strategy].devices else "workers"
             raise ConfigError(
                 f"batch_size: must be at least {word} ({self.shares}), so that each has a sample. "
@@ -343,7 +442,12 @@ class ExperimentConfig(_Frozen):
                 f"qubits: must be at most {TFQ_MAX_QUBITS} with simulator tfq, which holds 2^qubits amplitudes. "
                 f"Given: {self.qubits}"
             )
-        for name, most in (("rounds", MAX_SAMPLES), ("hidden_units", _MAX_WEIGHTS), ("batch_size", _MAX_BATCH_QUBITS)):
+        self._check_noise()
+        for name, most in (
+            ("rounds", self.most_samples),
+            ("hidden_units", _MAX_WEIGHTS),
+            ("batch_size", _MAX_BATCH_QUBITS),
+        ):
             value = getattr(self, name)
             if value * self.qubits > most:
                 raise ConfigError(
@@ -357,31 +461,131 @@ class ExperimentConfig(_Frozen):
             )
         self._check_target()
         counts = self.split_counts
-        if min(dataclasses.astuple(counts)) < 1:
+        if min(dataclasses.astuple(counts)) < 1 and not self.is_open:
+            word, given, number = "rounds", "rounds x qubits samples", f"{self.rounds} rounds of {self.qubits} qubits"
+            if self.is_file:
+                word, given, number = "data", "the file's rows", f"{self.options.samples} rows"
             raise ConfigError(
-                "rounds: rounds x qubits samples must leave at least one each for training, validation and test. "
-                f"Given: {self.rounds} rounds of {self.qubits} qubits, split {counts.train} / {counts.validation} "
-                f"/ {counts.test}"
+                f"{word}: {given} must leave at least one each for training, validation and test. "
+                f"Given: {number}, split {counts.train} / {counts.validation} / {counts.test}"
             )
 
+    def _check_noise(self) -> None:
+        if self.simulator == "density" and self.qubits > DENSITY_MAX_QUBITS:
+            raise ConfigError(
+                f"qubits: must be at most {DENSITY_MAX_QUBITS} with simulator density, which holds 4^qubits numbers. "
+                f"Given: {self.qubits}"
+            )
+        if self.options.gradient != "adjoint" and self.simulator == "tfq":
+            raise ConfigError(
+                f"gradient: must be adjoint with simulator tfq, whose circuits are not shifted. Given: "
+                f"{self.options.gradient}"
+            )
+        if self.noise_in_training and self.simulator not in ("auto", "density"):
+            raise ConfigError(
+                f"simulator: must be auto or density with noise, which the others do not know. Given: {self.simulator}"
+            )
+        if not self.noise_by_trajectories:
+            return
+        if self.options.shots:
+            raise ConfigError(
+                f"shots: must be 0 with noise above {DENSITY_MAX_QUBITS} qubits, where trajectories estimate the "
+                f"readouts. Given: {self.options.shots}"
+            )
+        needed = TRAJECTORY_BYTES * 2.0**self.qubits / 2**30
+        if needed > self.options.memory_gib:
+            raise ConfigError(
+                f"noise: a trajectory of {self.qubits} qubits needs {needed:.3g} GiB; memory_gib gives it "
+                f"{self.options.memory_gib}. Given: {self.options.noise}"
+            )
+
+    def _check_data(self) -> None:
+        """Refuse words about data of another kind than these."""
+        options, is_encoded = self.options, self.encoding != "excitation"
+        given = f"with data {self.data}"
+        if is_encoded and not self.is_file:
+            raise ConfigError(f"encoding: must be excitation unless data is a file. Given: {self.encoding} {given}")
+        if self.rounds and self.is_file:
+            raise ConfigError(f"rounds: must be 0 where data is a file. Given: {self.rounds} {given}")
+        if options.samples and not self.is_file:
+            raise ConfigError(
+                f"samples: must be 0 unless data is a file; rounds make others. Given: {options.samples} {given}"
+            )
+        if options.scaling != "range" and not is_encoded:
+            raise ConfigError(f"scaling: must be range unless encoding is rx, ry or rz. Given: {options.scaling}")
+        if self.data == CLUSTER_ISING and self.qubits > CLUSTER_ISING_MAX_QUBITS:
+            raise ConfigError(
+                f"qubits: must be at most {CLUSTER_ISING_MAX_QUBITS} {given}, which is diagonalized. "
+                f"Given: {self.qubits}"
+            )
+        if self.data == CLUSTER_ISING and self.simulator in ("window", "tfq"):
+            raise ConfigError(
+                f"simulator: must be statevector, density or auto {given}, whose samples are states. "
+                f"Given: {self.simulator}"
+            )
+        if options.samples > self.most_samples:
+            raise ConfigError(
+                f"samples: must be at most {self.most_samples} with encoding {self.encoding} on {self.qubits} qubits. "
+                f"Given: {options.samples}"
+            )
+
+    @property
+    def is_file(self) -> bool:
+        """Whether samples are the rows of a file."""
+        return self.data not in GENERATED
+
+    @property
+    def most_samples(self) -> int:
+        """How many samples there may be, whose features or amplitudes are all held."""
+        if self.data == CLUSTER_ISING:
+            return _MAX_VALUES >> self.qubits
+        return MAX_SAMPLES if self.encoding == "excitation" else min(MAX_SAMPLES, _MAX_VALUES // self.qubits)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the file that samples come from has yet to be read, before words that depend on it are known."""
+        return self.is_file and not self.options.samples
+
     def _check_target(self) -> None:
+        if self.options.target and self.options.target[0] and self.data != EXCITATIONS:
+            raise ConfigError(
+                f"stop_at: a floor is known of data {EXCITATIONS} alone; give a loss such as 0.2. "
+                f"Given: {self.options.stop_at} with data {self.data}"
+            )
         if self.options.target and self.options.target[0]:
             # NumPy is not needed for anything else here.
             from trainer.quantum.floor import floor_of
 
             if floor_of(self.model, self.hidden_activation) is None:
                 raise ConfigError(
-                    f"stop_at: no floor is known of model {self.model} with hidden_activation "
+                    f"stop_at: no floor is known of model {shown(self.model)} with hidden_activation "
                     f"{self.hidden_activation}; give a loss such as 0.2. Given: {self.options.stop_at}"
                 )
 
     @property
     def split_counts(self) -> "SplitCounts":
         """Samples in each split; train and validation are rounded, the test split is the rest."""
-        samples = self.rounds * self.qubits
+        samples = self.options.samples if self.is_file else self.rounds * self.qubits
         train = round(self.options.train_fraction * samples)
         validation = round(self.options.validation_fraction * samples)
         return SplitCounts(train, validation, samples - train - validation)
+
+    @property
+    def preparation(self) -> Preparation:
+        """How a sample becomes a state; a feature more than a file has turns its qubit by nothing."""
+        if self.data == CLUSTER_ISING:
+            return Preparation("state")
+        return Preparation(self.encoding, self.qubits) if self.encoding != "excitation" else EXCITATION
+
+    @property
+    def noise_in_training(self) -> Noise:
+        """The noise that the network is trained, exported and served with: none where it cannot be exact."""
+        return NOISELESS if self.noise_by_trajectories else noises.parse(self.options.noise)
+
+    @property
+    def noise_by_trajectories(self) -> Noise:
+        """The noise that the evaluation alone estimates, from trajectories."""
+        return noises.parse(self.options.noise) if self.qubits > DENSITY_MAX_QUBITS else NOISELESS
 
     @property
     def _words(self) -> dict[str, Any]:
@@ -546,6 +750,12 @@ def _explain(error: ValidationError) -> str:
     return f"{name}: must be {allowed(known[name])}. Given: {value}"
 
 
+def as_shown(words: Mapping[str, Any]) -> dict[str, Any]:
+    """Return words as people read them: a model that holds a circuit by its file's name."""
+    model = words.get("model")
+    return {**words, "model": shown(model)} if isinstance(model, str) else dict(words)
+
+
 def parse_flag(field: FieldInfo, text: str) -> int | float | str:
     """Read a command-line value as its field's type; what does not fit stays text, for validation to refuse."""
     kind = field_type(field)
@@ -591,6 +801,17 @@ def read_file(path: Path, name: str = "config") -> dict[str, Any]:
     if not isinstance(content, dict):
         raise ConfigError(f"{name}: the file must be a mapping of keys to values. Given: {path}")
     return {str(key): value for key, value in content.items()}
+
+
+def as_yaml(values: Mapping[str, Any]) -> str:
+    """Return the text of a file that `read_file` reads as these values."""
+    text = io.StringIO()
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    # In the order of the words.
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.dump(dict(values), text)
+    return text.getvalue()
 
 
 def merge(base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ _SAMPLES = {"hybrid": 60, "deep": 20}
 _UPDATES = {"hybrid": 640, "deep": 1000}
 # Starts of which one arrives at the floor: of `deep` about every second does.
 _STARTS = {"hybrid": 1, "deep": 12}
+_GROUND_STATES = 400
 _BATCHES_AN_EPOCH = 16
 _LEAST_BATCH, _LARGEST_BATCH = 32, 256
 # Quantum parameters of a convolution and a pooling layer.
@@ -30,6 +31,11 @@ def train_samples(model: str, qubits: int) -> int:
 def rounds(model: str, qubits: int, train_fraction: float, most: int) -> int:
     """Return the excitation rounds that give so many training samples, at most so many samples in all."""
     return max(1, min(math.ceil(train_samples(model, qubits) / (train_fraction * qubits)), most // qubits))
+
+
+def rounds_of_ground_states(qubits: int) -> int:
+    """Return the rounds that give some 400 ground states: more on the line of training are nearly equal."""
+    return math.ceil(_GROUND_STATES / qubits)
 
 
 def batch_size(samples: int, workers: int) -> int:

@@ -4,7 +4,7 @@ Everything around the simulator is float64: sums over samples then agree to the 
 order and on however many workers they are made, so training does not depend on the number of workers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,8 @@ from trainer import data, simulators
 from trainer.config import ExperimentConfig
 from trainer.limits import limits
 from trainer.quantum import circuits
-from trainer.simulators import Batch
+from trainer.simulators import batch_of
+from trainer.simulators.shifted import Estimate, ParameterShift
 
 PRECISION = "float64"
 
@@ -23,7 +24,7 @@ PRECISION = "float64"
 class QuantumLayer(tf_keras.layers.Layer):
     """What the dense layers take of a batch of samples; its one weight holds the quantum parameters.
 
-    These are the readouts, or where they are `centred` the readouts less those of the state without an excitation.
+    These are the readouts, or where they are `centred` the readouts less those of the state that nothing turns.
     Without that the constant parts of all readouts add up in the prediction: noise that grows with their number, and
     that a learning rate must fall with. What the network can learn is the same.
     """
@@ -42,31 +43,67 @@ class QuantumLayer(tf_keras.layers.Layer):
         self.simulator = simulator
         self.centred = centred
         self.compiles, self.large = simulator.compiles, simulator.large
+        # What alone can make a gradient of estimates.
+        self.shifted = simulator if isinstance(simulator, ParameterShift) else None
+
+        def expectations(parameters: tf.Tensor, fields: Mapping[str, tf.Tensor]) -> tf.Tensor:
+            return simulator.expectations(parameters, batch_of(simulator.network.preparation, fields))
+
         # AutoGraph would take seconds to read the simulators' code, in which it finds nothing to rewrite.
-        self._expectations = tf.autograph.experimental.do_not_convert(simulator.expectations)
+        self._expectations = tf.autograph.experimental.do_not_convert(expectations)
         self.parameters = self.add_weight(name="parameters", shape=(len(ansatz.symbols),), initializer=initializer)
 
-    def call(self, inputs: tuple[tf.Tensor, ...]) -> tf.Tensor:
-        """Return what the dense layers take, float64 (batch, readouts), of the fields of a `Batch`."""
-        readouts, unexcited = self.readouts(*inputs)
-        return readouts - unexcited
+    def call(self, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """Return what the dense layers take, float64 (batch, readouts), of samples: by name, each (batch, ...)."""
+        readouts, unturned = self.readouts(inputs)
+        return readouts - unturned
 
     def readouts(
-        self, qubit: tf.Tensor, angle: tf.Tensor, own: tf.Tensor | None = None, parameters: tf.Tensor | None = None
+        self, inputs: Mapping[str, tf.Tensor], own: tf.Tensor | None = None, parameters: tf.Tensor | None = None
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Return Z on the readouts, float64 (batch, readouts), and what to subtract from them, (1, readouts).
 
-        Of the layer's parameters, or of others.
+        Of the layer's parameters, or of others; with `own`, of the samples of these qubits (`Batch.own`).
         """
-        if self.centred:
-            # Turned by no angle, whichever qubit it is: the state without an excitation.
-            qubit, angle = tf.pad(qubit, [[0, 1]]), tf.pad(angle, [[0, 1]])
-        values = self._expectations(self.parameters if parameters is None else parameters, Batch(qubit, angle, own))
+        fields = self._fields(inputs, own)
+        values = self._expectations(self.parameters if parameters is None else parameters, fields)
         return (values[:-1], values[-1:]) if self.centred else (values, tf.zeros_like(values[:1]))
+
+    def estimates(
+        self, inputs: Mapping[str, tf.Tensor], parameters: tf.Tensor, estimate: Estimate
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return what `readouts` does, those of the samples as they are estimated, and with them their gradient.
+
+        What is subtracted is not estimated: it is the same for all samples, and hardware would measure it once for them
+        all, as often as need be.
+        """
+
+        def of_samples(values: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+            if not self.centred:
+                return estimate(values, number)
+            return tf.concat([estimate(values[:-1], number), values[-1:]], axis=0)
+
+        if self.shifted is None:
+            raise TypeError("estimates need a gradient of shifted circuits")
+        batch = batch_of(self.simulator.network.preparation, self._fields(inputs, None))
+        values = self.shifted.estimates(parameters, batch, of_samples)
+        return (values[:-1], values[-1:]) if self.centred else (values, tf.zeros_like(values[:1]))
+
+    def _fields(self, inputs: Mapping[str, tf.Tensor], own: tf.Tensor | None) -> Mapping[str, tf.Tensor]:
+        """Return what a batch of samples is made of, with one that nothing turns at its end where they are centred."""
+        if self.centred:
+            # A sample of zeros turns nothing, whatever is turned by it.
+            inputs = {name: _with_zeros(values) for name, values in inputs.items()}
+        return inputs if own is None else {**inputs, "own": own}
+
+
+def _with_zeros(values: tf.Tensor) -> tf.Tensor:
+    """Return values, (batch, ...), with a sample of zeros more."""
+    return tf.pad(values, [[0, 1], *[[0, 0]] * (len(values.shape) - 1)])
 
 
 def build_model(config: ExperimentConfig) -> tf_keras.Model:
-    """Build the network: inputs qubit int32 (batch,) and angle float32 (batch,), output float64 (batch, 1).
+    """Build the network: its inputs are what the experiment's preparation says, its output is float64 (batch, 1).
 
     Equal seeds give equal initial weights. Compiled with the loss and metric that `evaluate` needs.
 
@@ -74,23 +111,34 @@ def build_model(config: ExperimentConfig) -> tf_keras.Model:
         ConfigError: the user's own circuit cannot be used.
     """
     ansatz = circuits.build(config.model, config.qubits)
-    simulator = simulators.create(config.simulator, ansatz, circuits.ring(config.qubits), limits(config))
+    ring = circuits.ring(config.qubits)
+    simulator = simulators.create(
+        config.simulator,
+        ansatz,
+        ring,
+        limits(config),
+        config.preparation,
+        config.noise_in_training,
+        config.options.gradient,
+    )
     return assemble(config, ansatz, simulator)
 
 
 def assemble(config: ExperimentConfig, ansatz: circuits.Ansatz, simulator: simulators.Simulator) -> tf_keras.Model:
     """Build the network around a simulator of the ansatz."""
-    qubit = tf_keras.Input(shape=(), dtype=tf.int32, name="qubit")
-    angle = tf_keras.Input(shape=(), dtype=tf.float32, name="angle")
+    preparation = simulator.network.preparation
+    inputs = {
+        name: tf_keras.Input(shape=shape, dtype=dtype, name=name)
+        for name, (shape, dtype) in preparation.inputs(config.qubits).items()
+    }
     several = len(ansatz.readouts) > 1
-    centred = several and config.options.readouts == "centred"
-    outputs = QuantumLayer(ansatz, simulator, _quantum_initializer(config, config.seed), centred=centred)(
-        (qubit, angle)
-    )
+    # There is no state that nothing turns where samples are states.
+    centred = several and config.options.readouts == "centred" and preparation.kind != "state"
+    outputs = QuantumLayer(ansatz, simulator, _quantum_initializer(config, config.seed), centred=centred)(inputs)
     if several:
         outputs = _dense("hidden", config.hidden_units, config.hidden_activation, config.seed)(outputs)
         outputs = _dense("prediction", 1, "linear", config.seed + 1)(outputs)
-    model = tf_keras.Model(inputs=(qubit, angle), outputs=outputs, name="qcnn")
+    model = tf_keras.Model(inputs=inputs, outputs=outputs, name="qcnn")
     model.compile(loss="mse", metrics=[sign_accuracy])
     return model
 

@@ -1,27 +1,56 @@
-"""Inference on the test split: python -m trainer.predict --help."""
+"""Predictions of a model: python -m trainer.predict --help."""
 
 import argparse
+import logging
+from pathlib import Path
 
 from trainer import data
+from trainer.results.description import describe
+from trainer.results.prediction_files import Files, files_of
+from trainer.results.streaming import Watch, predict_files, unwatched
 from trainer.startup import load_tensorflow, one_line_errors, open_standard_streams
 from trainer.storage.copies import local_copy
 
+logger = logging.getLogger("qcnn")
+
 
 def main() -> None:
-    """Print predictions beside their labels, and their mean squared error."""
+    """Predict the rows of a file; without one print predictions of the test split beside their labels."""
     open_standard_streams()
     parser = argparse.ArgumentParser(
-        description="Predicts the test split of a model. An ADDRESS is a local folder or in a bucket."
+        description="Predicts the rows of a file, or without one the test split of a model. An ADDRESS is a local path "
+        "or in a bucket; files are CSV, Parquet, npz or JSONL by their endings."
     )
-    parser.add_argument("--model", metavar="ADDRESS", required=True, help="of the model")
-    parser.add_argument("--dataset", metavar="ADDRESS", help="of its dataset; made here if not given")
-    arguments = parser.parse_args()
-    with one_line_errors(), local_copy(arguments.model) as model:
-        load_tensorflow()
-        from trainer.results import evaluate, export
+    parser.add_argument("--model", metavar="ADDRESS", required=True, help="of the model's folder")
+    parser.add_argument("--dataset", metavar="ADDRESS", help="of its dataset's folder; made here if not given")
+    parser.add_argument("--data", metavar="ADDRESS", help="of the file to predict")
+    parser.add_argument("--output", metavar="ADDRESS", help="of the file with the predictions")
+    parser.add_argument("--report", metavar="ADDRESS", help="of a page about them, .html, for data with labels")
+    asked = parser.parse_args()
+    with one_line_errors():
+        files = files_of(asked.data, asked.output, asked.report)
+        with local_copy(asked.model) as model:
+            if files:
+                predict_new(model, files)
+            else:
+                predict_held_out(model, asked.dataset)
 
-        _, experiment = export.describe(model)
-        evaluate.report(evaluate.evaluate(model, data.obtain(arguments.dataset, experiment)))
+
+def predict_new(model: Path, files: Files, watch: Watch = unwatched) -> None:
+    """Predict the rows of a file, and log how many there were, and their error where they have labels."""
+    predicted = predict_files(model, files, watch)
+    logger.info("rows %d", predicted.rows)
+    for name, value in predicted.metrics.items():
+        logger.info("%s %.6f", name, value)
+
+
+def predict_held_out(model: Path, dataset: str | None) -> None:
+    """Log predictions of the test split beside their labels, and their error."""
+    load_tensorflow()
+    from trainer.results import evaluate
+
+    _, experiment = describe(model)
+    evaluate.report(evaluate.evaluate(model, data.obtain(dataset, experiment)))
 
 
 if __name__ == "__main__":

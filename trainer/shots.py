@@ -5,7 +5,7 @@ words). An estimate is a function of these, the sample's place in the batch, the
 alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 import tf_keras
@@ -46,5 +46,21 @@ def sampled_outputs(
     The readouts of the samples are drawn. What is subtracted to centre them is not: it is the same for all samples,
     and hardware would measure it once for them all, as often as need be.
     """
-    expectations, unexcited = readouts
-    return outputs_of(model, sample(expectations, draw) - unexcited, weights)
+    expectations, unturned = readouts
+    return outputs_of(model, sample(expectations, draw) - unturned, weights)
+
+
+def shifted_outputs(
+    model: tf_keras.Model, inputs: Mapping[str, tf.Tensor], draw: tf.Tensor, weights: Sequence[tf.Tensor]
+) -> tf.Tensor:
+    """Return what `sampled_outputs` does of samples, by name, where the gradient is made of shifted circuits.
+
+    Those are drawn too, from seeds that follow from the batch's and the number of the shifted circuit.
+    """
+
+    def estimate(values: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+        seed = tf.cast(tf.random.experimental.stateless_fold_in(draw[2:], number), draw.dtype)
+        return sample(values, tf.concat([draw[:2], tf.where(number > 0, seed, draw[2:])], axis=0))
+
+    values, unturned = model.get_layer("quantum").estimates(inputs, weights[0], estimate)
+    return outputs_of(model, values - unturned, weights)

@@ -1,6 +1,7 @@
 """How a process of the image starts: quiet while TensorFlow loads, one line when it cannot go on."""
 
 import contextlib
+import contextvars
 import gc
 import logging
 import os
@@ -27,6 +28,8 @@ ERROR = "error: "
 
 # Where the last message goes, even while stderr is held back.
 _stderr = 2
+# Whether what would end this process is raised instead.
+_raised = contextvars.ContextVar("raised", default=False)
 
 
 def is_own_fault(code: int) -> bool:
@@ -104,6 +107,10 @@ def end_on_signals() -> Callable[[], None]:
 @contextlib.contextmanager
 def terminated_as_interrupt() -> Iterator[None]:
     """Let SIGTERM unwind the main thread like Ctrl-C, so that what was started is ended on the way out."""
+    if threading.current_thread() is not threading.main_thread():
+        # Signals are the main thread's.
+        yield
+        return
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -182,8 +189,21 @@ def noted_interrupts() -> Iterator[list[int]]:
 
 
 @contextlib.contextmanager
+def errors_raised() -> Iterator[None]:
+    """Let errors of steps that are called in this block reach whoever calls them, and leave the log as it is."""
+    token = _raised.set(True)
+    try:
+        yield
+    finally:
+        _raised.reset(token)
+
+
+@contextlib.contextmanager
 def one_line_errors() -> Iterator[None]:
     """End the process with one line on stderr where the cause is known; show log lines on stdout."""
+    if _raised.get():
+        yield
+        return
     logger = logging.getLogger("qcnn")
     logger.setLevel(logging.INFO)
     if not logger.handlers:

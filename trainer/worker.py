@@ -15,6 +15,7 @@ from trainer.distribution import needs
 from trainer.distribution.roles import Cluster, check_roles, parse_cluster
 from trainer.monitoring import log_lines
 from trainer.monitoring.variables import PORT_VARIABLE
+from trainer.quantum.files.reading import complete
 from trainer.startup import (
     end_on_signals,
     ending_at_once,
@@ -90,13 +91,16 @@ def _train(
     """
     with one_line_errors(), contextlib.ExitStack() as stack:
         cluster = parse_cluster(os.environ)
-        experiment = config.from_json(arguments.experiment, _typed(arguments))
+        experiment = complete(config.from_json(arguments.experiment, _typed(arguments)))
         check_roles(experiment, cluster)
         observer = _observer(experiment, cluster, stack)
-        if cluster and cluster.role in needs.serving(experiment.strategy):
+        serves = cluster is not None and cluster.role in needs.serving(experiment.strategy)
+        if not serves or experiment.is_open:
+            dataset = data.obtain(arguments.dataset, experiment)
+            experiment = data.completed(experiment, dataset)
+        if cluster and serves:
             _serve(arguments, experiment, cluster, take_signals, send)
             return None
-        dataset = data.obtain(arguments.dataset, experiment)
         if cluster and cluster.role == needs.EVALUATOR:
             _evaluate(arguments, experiment, dataset, take_signals, send, observer)
             return None

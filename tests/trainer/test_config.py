@@ -93,7 +93,7 @@ def test_models_of_the_config_are_those_that_can_be_built() -> None:
         ({"learning_rate": float("inf")}, "learning_rate: must be a finite number, greater than 0. Given: inf"),
         ({"seed": -1}, "seed: must be an integer, at least 0 and at most 4294967295. Given: -1"),
         ({"model": "shallow"}, "model: must be one of hybrid, deep, or your own .* Given: 'shallow'"),
-        ({"simulator": "abacus"}, "simulator: must be one of auto, window, statevector, tfq. Given: 'abacus'"),
+        ({"simulator": "abacus"}, "simulator: must be one of auto, window, statevector, tfq, density. Given: 'abacus'"),
         ({"strategy": "horovod"}, "strategy: must be one of multi_worker, .* Given: 'horovod'"),
         ({"qbits": 8}, "qbits: unknown key; the keys are qubits, .* Given: qbits=8"),
         ({"options": {"checkpoints": 1}}, "checkpoints: unknown key; the keys are train_fraction, .*"),
@@ -139,6 +139,28 @@ def test_models_of_the_config_are_those_that_can_be_built() -> None:
         ({"options": {"profile_batches": "10"}}, "profile_batches: must be first-last .* Given: '10'"),
         ({"options": {"log_every": "step"}}, "log_every: must be one of epoch, batch. Given: 'step'"),
         ({"options": 7}, "options: must be a mapping .* Given: 7"),
+        (
+            {"data": "cluster_ising", "simulator": "tfq"},
+            "simulator: must be statevector, density or auto with data cluster_ising, .* Given: tfq",
+        ),
+        ({"data": "rows.txt"}, "data: must be excitations or cluster_ising, or a file's path .* Given: 'rows.txt'"),
+        ({"data": "s3://name:key@bucket/a.csv"}, r"data: must be .* without a name or password .*Given: 's3://\*\*\*@"),
+        ({"encoding": "ry"}, "encoding: must be excitation unless data is a file. Given: ry with data excitations"),
+        ({"data": "a.csv", "rounds": 3}, "rounds: must be 0 where data is a file. Given: 3 with data a.csv"),
+        ({"options": {"samples": 3}}, "samples: must be 0 unless data is a file; .* Given: 3 with data excitations"),
+        ({"options": {"scaling": "none"}}, "scaling: must be range unless encoding is rx, ry or rz. Given: none"),
+        (
+            {"data": "a.csv", "options": {"samples": 2}},
+            "data: the file's rows must leave at least one each .* Given: 2 rows, split 1 / 0 / 1",
+        ),
+        (
+            {"data": "a.csv", "encoding": "ry", "qubits": 1000, "options": {"samples": 10**6}},
+            "samples: must be at most 67108 with encoding ry on 1000 qubits. Given: 1000000",
+        ),
+        (
+            {"data": "a.csv", "options": {"stop_at": "floor+0.1"}},
+            r"stop_at: a floor is known of data excitations alone; .* Given: floor\+0.1 with data a.csv",
+        ),
     ],
 )
 def test_refuses_with_field_value_and_what_is_allowed(values: dict[str, Any], message: str) -> None:

@@ -18,7 +18,7 @@ from trainer import data
 from trainer.config import from_mapping, read_file
 from trainer.descriptions import save_description
 from trainer.errors import ArtifactError, ConfigError
-from trainer.results import export
+from trainer.results.description import describe
 from trainer.training import checkpoints
 from trainer.training.history import Epoch, load_history, save_history
 
@@ -57,6 +57,8 @@ def same(one: Any, other: Any) -> bool:
     """Compare dataclasses with arrays in them."""
     if dataclasses.is_dataclass(one):
         return all(same(getattr(one, field.name), getattr(other, field.name)) for field in dataclasses.fields(one))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
     if isinstance(one, tuple):
         return len(one) == len(other) and all(map(same, one, other))
     return bool(np.array_equal(one, other)) if isinstance(one, np.ndarray) else bool(one == other)
@@ -79,7 +81,7 @@ def a_dataset(folder: Path) -> tuple[Path, Callable[[], Any]]:
 
 def a_model(folder: Path) -> tuple[Path, Callable[[], Any]]:
     save_description(DESCRIPTION, folder / "model.json")
-    return folder / "model.json", lambda: export.describe(folder)
+    return folder / "model.json", lambda: describe(folder)
 
 
 def a_history(folder: Path) -> tuple[Path, Callable[[], Any]]:

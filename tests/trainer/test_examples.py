@@ -9,8 +9,9 @@ import pytest
 
 from trainer import config, data, simulators
 from trainer.planning import plan
-from trainer.results import evaluate, export
+from trainer.results import evaluate, export, predicting
 from trainer.study import trials
+from trainer.tables import reader, writer
 from trainer.training import fit
 
 # A later one may use the files that an earlier one leaves.
@@ -21,8 +22,11 @@ ENTRY_POINTS: tuple[Callable[..., Any], ...] = (
     fit.train,
     export.export,
     evaluate.evaluate,
+    predicting.load_predictor,
     plan.count,
     trials.plan,
+    reader.open_table,
+    writer.new_table,
 )
 
 

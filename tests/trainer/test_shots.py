@@ -6,25 +6,29 @@ import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
+import cirq
 import numpy as np
 import numpy.typing as npt
 import pytest
+import sympy
 import tensorflow as tf
 import tf_keras
 
 from tests import reference
 from tests.trainer.conftest import SMALL, assert_same_training, copy_checkpoint, outcomes
-from trainer import data
+from trainer import data, simulators
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError
 from trainer.limits import limits
-from trainer.model import build_model, dense_layers
+from trainer.model import assemble, build_model, dense_layers
+from trainer.quantum import circuits
 from trainer.results import evaluate, export
 from trainer.shots import sample
 from trainer.training import checkpoints
-from trainer.training.batches import shard
+from trainer.training.batches import Shards, shard
 from trainer.training.fit import train
 from trainer.training.state import Training
+from trainer.training.steps import gradient_of
 from trainer.training.variables import assign
 
 Floats = npt.NDArray[np.float64]
@@ -50,7 +54,7 @@ def _estimates(expectations: Floats, shots: int, seed: npt.NDArray[np.int64]) ->
 
 def _predictions(model: tf_keras.Model, samples: data.Samples, shots: int, seed: npt.NDArray[np.int64]) -> Floats:
     """Predict a whole batch from sampled readouts, by hand."""
-    readouts, unexcited = model.get_layer("quantum").readouts(samples.qubit, samples.angle)
+    readouts, unexcited = model.get_layer("quantum").readouts(samples.inputs)
     values: Floats = _estimates(readouts.numpy(), shots, seed) - unexcited.numpy()
     for layer in dense_layers(model):
         values = values @ layer.kernel.numpy() + layer.bias.numpy()
@@ -77,7 +81,7 @@ def exact() -> Floats:
 def test_mean_and_variance_of_every_readout_are_those_of_its_shots(
     quantum: tf_keras.layers.Layer, exact: Floats, shots: int
 ) -> None:
-    repeated = np.tile(quantum((EXCITED, ANGLES)).numpy(), (100, 1))
+    repeated = np.tile(quantum({"qubit": EXCITED, "angle": ANGLES}).numpy(), (100, 1))
     seeds = data.shot_seeds("train", 0, 1, 50)
     drawn = np.array([_estimates(repeated, shots, seed).reshape(100, *exact.shape) for seed in seeds])
     drawn = drawn.reshape(-1, *exact.shape)
@@ -116,7 +120,7 @@ def test_gradient_is_that_of_the_exact_readouts(quantum: tf_keras.layers.Layer) 
     gradients = []
     for shots in (0, 10):
         with tf.GradientTape() as tape:
-            readouts = quantum((EXCITED, ANGLES))
+            readouts = quantum({"qubit": EXCITED, "angle": ANGLES})
             if shots:
                 readouts = sample(readouts, tf.constant([shots, 0, 1, 2], tf.int64))
             total = tf.reduce_sum(upstream * readouts)
@@ -301,6 +305,80 @@ def test_the_servable_model_stays_exact(measured: Path, small_dataset: data.Data
 
 def test_exact_evaluation_has_no_second_error(model_folder: Path, small_dataset: data.Dataset) -> None:
     assert not [name for name in evaluate.evaluate(model_folder, small_dataset).metrics if "exact" in name]
+
+
+@pytest.fixture(scope="module")
+def shifted() -> tf_keras.Model:
+    """A network of few gates whose gradient is made of shifted circuits."""
+    ring, (s, t) = circuits.ring(4), sympy.symbols("s t")
+    # Out of the cluster state, all of whose Z are 0.
+    gates = [cirq.CZ(ring[1], ring[0]), cirq.CZ(ring[3], ring[0]), cirq.Y(ring[0]) ** s, cirq.Y(ring[2]) ** t]
+    gates += [cirq.XX(ring[0], ring[2]) ** (2 * t - s), cirq.ISWAP(ring[0], ring[1]) ** s]
+    ansatz = circuits.Ansatz(cirq.Circuit(gates), (s, t), (ring[0], ring[1]))
+    config = _config(50)
+    simulator = simulators.create("statevector", ansatz, ring, limits(config), gradient="parameter_shift")
+    model = assemble(config, ansatz, simulator)
+    model.get_layer("quantum").parameters.assign([0.3, 0.6])
+    return model
+
+
+def _gradients(model: tf_keras.Model, shards: Shards, replicas: int) -> Floats:
+    """Return the sum over replicas of the gradient in the quantum parameters of each step, (steps, parameters)."""
+    gradient = tf.function(gradient_of(model), autograph=False, reduce_retracing=True)
+    weights = [tf.convert_to_tensor(variable) for variable in model.trainable_variables]
+    arrays = shards.arrays
+    return np.array(
+        [
+            sum(
+                gradient(weights, **{name: array[step, row] for name, array in arrays.items()})[:2].numpy()
+                for row in range(replicas)
+            )
+            for step in range(len(shards.sizes))
+        ]
+    )
+
+
+def test_shifted_circuits_are_sampled_and_the_mean_gradient_is_the_exact_one(shifted: tf_keras.Model) -> None:
+    batch = data.draw(4, 2, seed=3)
+    (exact,) = _gradients(shifted, shard(batch, 8, 1), 1)
+    draws = 200
+    # The same batch as often as there are draws, each with a seed of its own.
+    shards = shard(batch.take(np.tile(np.arange(8), draws)), 8, 1)
+    found = _gradients(shifted, shards.sampled(50, data.shot_seeds("train", 1, 1, draws)), 1)
+    error = found.std(axis=0) / np.sqrt(draws)
+    assert (np.abs(found.mean(axis=0) - exact) < 3 * error).all()
+    # The error is small beside what is measured, or the test would say nothing.
+    assert (error < 0.3 * np.abs(exact)).all()
+    assert (found.std(axis=0) > 0.05 * np.abs(exact)).all()
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+def test_shifted_circuits_are_drawn_alike_on_any_number_of_replicas(shifted: tf_keras.Model, replicas: int) -> None:
+    batch, seeds = data.draw(4, 5, seed=3), data.shot_seeds("train", 1, 1, 3)
+    alone, shared = (_gradients(shifted, shard(batch, 8, count).sampled(20, seeds), count) for count in (1, replicas))
+    np.testing.assert_allclose(shared, alone, rtol=1e-9)
+    # Another seed gives another gradient.
+    others = _gradients(shifted, shard(batch, 8, 1).sampled(20, data.shot_seeds("train", 2, 1, 3)), 1)
+    assert np.abs(others - alone).min() > 1e-6
+
+
+def test_a_training_by_parameter_shift_is_the_exact_one_without_shots(
+    small_dataset: data.Dataset, trained: Path, tmp_path: Path
+) -> None:
+    config = from_mapping({**SMALL, "options": {**SMALL["options"], "gradient": "parameter_shift"}})
+    found = outcomes(train(config, small_dataset, tmp_path))
+    np.testing.assert_allclose(found, _outcomes(trained), rtol=1e-5)
+
+
+@pytest.mark.long
+def test_a_training_by_sampled_shifts_can_be_repeated(small_dataset: data.Dataset, tmp_path: Path) -> None:
+    words = {"gradient": "parameter_shift", "shots": 20}
+    config = from_mapping({**SMALL, "epochs": 1, "options": {**SMALL["options"], **words}})
+    one, other = (outcomes(train(config, small_dataset, tmp_path / name)) for name in ("one", "other"))
+    assert one == other
+    adjoint = outcomes(train(_config(20, epochs=1), small_dataset, tmp_path / "adjoint"))
+    # The first loss is of the same draws, the validation's after updates of others.
+    assert one[0][1:] != adjoint[0][1:]
 
 
 @pytest.fixture(autouse=True)

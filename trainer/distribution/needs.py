@@ -9,7 +9,7 @@ from trainer.errors import ConfigError
 
 # TensorFlow's, in the order of Vertex AI's worker pools.
 ROLES = CHIEF, WORKER, PS, EVALUATOR = ("chief", "worker", "ps", "evaluator")
-_TENSORFLOWS_OWN = ("window", "statevector")
+_TENSORFLOWS_OWN = ("window", "statevector", "density")
 
 
 class Chief(enum.Enum):

@@ -16,6 +16,7 @@ from trainer.descriptions import load_description, save_description
 from trainer.errors import ArtifactError, one_line
 from trainer.folders import new_file
 from trainer.planning.machine import Machine, available_cores
+from trainer.startup import load_tensorflow, start_compiler
 
 # Raised with every change of what is measured, or of how an epoch's seconds follow from it.
 _MEASUREMENT = 2
@@ -38,6 +39,15 @@ def load() -> KeptMachine | None:
         if content["key"] == _key():
             return KeptMachine(TypeAdapter(Machine).validate_python(content["machine"]), str(content["day"]), path)
     return None
+
+
+def measure() -> KeptMachine:
+    """Measure this machine, which takes some seconds, and keep that."""
+    load_tensorflow()
+    start_compiler()
+    from trainer.planning.probe import probe
+
+    return keep(probe())
 
 
 def keep(machine: Machine) -> KeptMachine:

@@ -3,14 +3,15 @@
 import dataclasses
 
 from trainer.config import ExperimentConfig
+from trainer.errors import ConfigError
 from trainer.limits import limits
 from trainer.planning.expectation import WORKERS, estimate_with
 from trainer.planning.machine import Machine, expected_seconds, steps_of
-from trainer.simulators import choice
+from trainer.simulators import choice, registry
 from trainer.simulators.choice import Estimate
-from trainer.simulators.registry import SIMULATORS
 from trainer.simulators.structure.gates import Network, read_model
-from trainer.simulators.structure.readouts import find_readouts
+from trainer.simulators.structure.occurrences import simulated
+from trainer.simulators.structure.readouts import find_kinds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,22 +55,25 @@ def count(config: ExperimentConfig) -> Counts:
     >>> list(counts.by_workers)
     [1, 2, 4, 8, 16, 32]
     """
-    _, network = read_model(config.model, config.qubits)
+    if config.is_open:
+        raise ConfigError(f"data: the number of its rows is known once it has been read. Given: {config.data}")
+    _, network = read_model(config.model, config.qubits, config.preparation, config.noise_in_training)
+    network = simulated(network, config.options.gradient)
     own = limits(config)
     if config.simulator != "auto":
-        SIMULATORS[config.simulator].check(network, own)
+        registry.check(config.simulator, network, own)
     estimates = choice.estimates(network, own)
     cheapest = choice.cheapest(estimates, network, own).simulator
     name = cheapest if config.simulator == "auto" else config.simulator
     train_steps, validation_steps = steps_of(config)
     splits = config.split_counts
     return Counts(
-        samples=config.rounds * config.qubits,
+        samples=sum(dataclasses.astuple(splits)),
         train_steps=train_steps,
         validation_steps=validation_steps,
         circuits=splits.train + splits.validation,
         readouts=len(network.readouts),
-        cones=_cones(network),
+        cones=cones_of(network),
         estimates=estimates,
         chosen=next(estimate for estimate in estimates if estimate.simulator == name),
         by_workers={
@@ -101,7 +105,7 @@ def in_step(config: ExperimentConfig, workers: int) -> ExperimentConfig:
     return config.model_copy(update={"strategy": "multi_worker", "workers": workers})
 
 
-def _cones(network: Network) -> tuple[tuple[int, ...], ...]:
+def cones_of(network: Network) -> tuple[tuple[int, ...], ...]:
     """Return, for every kind of readout, the qubits of its independent parts, traced out ones included."""
-    kinds = find_readouts(network).kinds
+    kinds = find_kinds(network).kinds
     return tuple(tuple(part.cone.inner + part.cone.outer for part in kind.parts) for kind in kinds)

@@ -54,7 +54,7 @@ def probe() -> Machine:
 def _ordering_seconds() -> float:
     """Return the seconds of bringing samples into an epoch's order and batches."""
     zeros = np.zeros(_SAMPLES, np.int32)
-    samples = data.Samples(zeros, zeros.astype(np.float32), zeros.astype(np.int8))
+    samples = data.excited(zeros, zeros.astype(np.float32), zeros.astype(np.int8))
     return _least(lambda: shard(samples.take(data.order(0, 1, _SAMPLES)), _BATCH, 1))
 
 

@@ -9,14 +9,16 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from trainer.config import ExperimentConfig, from_saved
-from trainer.descriptions import load_description, save_description
+from trainer import data
+from trainer.descriptions import save_description
 from trainer.errors import ArtifactError
 from trainer.folders import check_room, new_folder, readable, written_by_library
 from trainer.model import build_model
 from trainer.provenance import provenance
+from trainer.quantum.files.held import shown
 from trainer.quantum.fingerprint import fingerprint
-from trainer.results.serving import ServableModel
+from trainer.results.description import FILE, describe
+from trainer.results.serving import servable_of
 from trainer.results.weights import check_weights
 from trainer.storage.copies import is_whole, new_copy
 from trainer.training import checkpoints
@@ -27,7 +29,6 @@ from trainer.untrusted import check_size
 _WEIGHTS = "qcnn.weights.h5"
 # Written besides the best ones where both are asked for.
 _LAST_WEIGHTS = "last.weights.h5"
-_DESCRIPTION = "model.json"
 # Bytes of the largest file besides the weights.
 _ROOM = 2**17
 # The most weights have 128 MiB.
@@ -68,8 +69,14 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
             model.save_weights(unfinished / _LAST_WEIGHTS)
         assign(model.trainable_variables, checkpoint.line.best_weights if which == "best" else checkpoint.line.weights)
         model.save_weights(unfinished / _WEIGHTS)
-        servable = ServableModel(model)
-        tf.saved_model.save(servable, str(unfinished / "saved_model"), signatures={"serving_default": servable.predict})
+        servable = servable_of(model, config, checkpoint.layout)
+        tf.saved_model.save(
+            servable,
+            str(unfinished / "saved_model"),
+            signatures={"serving_default": servable.predict},
+            # A server asks for no gradient, and those of states cannot be written.
+            options=tf.saved_model.SaveOptions(experimental_custom_gradients=False),
+        )
         description = {
             "experiment": config.model_dump(),
             "dataset_digest": checkpoint.dataset_digest,
@@ -78,18 +85,25 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
             "training": {
                 "epochs": checkpoint.epochs,
                 "weights_epoch": epoch.epoch,
-                "train_loss": epoch.train_loss,
-                "train_accuracy": epoch.train_accuracy,
-                "val_loss": epoch.val_loss,
-                "val_accuracy": epoch.val_accuracy,
+                **_measured(epoch),
                 "epoch_seconds": epoch_seconds(history),
                 **_staleness(history),
             },
+            **data.describe(checkpoint.layout, checkpoint.source),
             "weights_sha256": _sha256(unfinished / _WEIGHTS),
-            "provenance": provenance(config, checkpoint.simulator or model.get_layer("quantum").simulator.name),
+            "provenance": {
+                **provenance(config, checkpoint.simulator or model.get_layer("quantum").simulator.name),
+                **({"data_sha256": checkpoint.source.sha256} if checkpoint.source else {}),
+            },
         }
-        save_description(description, unfinished / _DESCRIPTION)
+        save_description(description, unfinished / FILE)
     return description
+
+
+def _measured(epoch: Epoch) -> dict[str, float]:
+    """Return losses and accuracies; of a regression there are no accuracies."""
+    names = ("train_loss", "train_accuracy", "val_loss", "val_accuracy")
+    return {name: getattr(epoch, name) for name in names if getattr(epoch, name) is not None}
 
 
 def _staleness(history: Sequence[Epoch]) -> dict[str, float]:
@@ -108,28 +122,10 @@ def export_to(workdir: Path, address: str) -> None:
     Raises:
         ArtifactError: as `export` does.
     """
-    if is_whole(address, _DESCRIPTION):
+    if is_whole(address, FILE):
         return
-    with new_copy(address, _DESCRIPTION) as folder:
+    with new_copy(address, FILE) as folder:
         export(workdir, folder)
-
-
-def describe(folder: Path) -> tuple[dict[str, Any], ExperimentConfig]:
-    """Return the content of model.json, and the experiment in it.
-
-    Raises:
-        ArtifactError: it is missing or damaged.
-    """
-    path = folder / _DESCRIPTION
-    description = load_description("model", path)
-    with readable("model", path):
-        config: ExperimentConfig = from_saved(description["experiment"])
-        missing = {"dataset_digest", "weights_sha256", "circuit"} - description.keys()
-        if missing:
-            raise KeyError(*sorted(missing))
-        if not all(isinstance(value, int | float) for value in description["training"].values()):
-            raise ValueError("training must hold numbers")
-    return description, config
 
 
 def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
@@ -145,10 +141,10 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
         digest = _sha256(weights)
     if digest != description["weights_sha256"]:
         raise ArtifactError(
-            f"model: {_WEIGHTS} is damaged or another model's: {_DESCRIPTION} names other weights. Given: {weights}"
+            f"model: {_WEIGHTS} is damaged or another model's: {FILE} names other weights. Given: {weights}"
         )
     if description["circuit"] != fingerprint(config.model, config.qubits):
-        raise ArtifactError(f"model: was trained with another circuit of that name. Given: {config.model}")
+        raise ArtifactError(f"model: was trained with another circuit of that name. Given: {shown(config.model)}")
     model = build_model(config)
     with readable("model", weights):
         check_weights(weights, _MOST_BYTES)

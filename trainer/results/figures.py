@@ -17,12 +17,15 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from trainer.data import Samples
 from trainer.quantum.floor import Floor
+from trainer.quantum.phase_diagram import MOST_H1, MOST_H2, boundaries
 
+_Values = npt.NDArray[np.float64]
 TRAIN, VALIDATION, TEST, FRESH, FLOOR = "#0072b2", "#d55e00", "#3b4657", "#8b95a5", "#00845a"
 # A figure of the page is about 500 pixels wide: more points on a line, or single dots, show nothing more.
 _POINTS = 600
 _ALL_POINTS = 40_000
 _DOTS = 2000
+_BINS = 30
 # With a larger range, a curve's early epochs would flatten its late ones on a linear axis.
 _LOG_RANGE = 20
 # matplotlib's types know a setting by its literal name only.
@@ -91,10 +94,69 @@ def predictions(samples: Samples, predicted: npt.NDArray[np.float64], floor: Flo
         marks.set(markersize=4, markeredgewidth=0, alpha=0.75, rasterized=len(samples) > _DOTS)
     if floor:
         axes.plot(angle, floor.predict(angle), color=FLOOR, linestyle="--", label="best possible")
-    axes.set_xticks(
-        [-np.pi, -np.pi / 2, 0, np.pi / 2, np.pi], ["\N{MINUS SIGN}π", "\N{MINUS SIGN}π/2", "0", "π/2", "π"]
+    _mark_angles(axes)
+    return _svg(figure, name)
+
+
+@mpl.rc_context(_STYLE)
+def against_angle(angle: _Values, label: _Values, predicted: _Values, name: str) -> str:
+    """Draw the prediction of each row, all (rows,), against its angle in rad; by its label where these are two."""
+    figure, axes = _figure("angle, rad", "prediction")
+    if set(np.unique(label)) <= {-1, 1}:
+        for value, color, marker in ((1, TRAIN, "o"), (-1, VALIDATION, "s")):
+            own = label == value
+            _dots(axes, angle[own], predicted[own], color, marker, f"label {value:+d}")
+    else:
+        _dots(axes, angle, label, FRESH, "s", "label")
+        _dots(axes, angle, predicted, TRAIN, "o", "prediction")
+    _mark_angles(axes)
+    return _svg(figure, name)
+
+
+@mpl.rc_context(_STYLE)
+def by_label(label: npt.NDArray[Any], predicted: npt.NDArray[np.float64], name: str) -> str:
+    """Draw how often each prediction occurs (samples,), for each of two labels, -1 and +1."""
+    figure, axes = _figure("prediction", "samples")
+    edges = np.histogram_bin_edges(predicted, bins=_BINS)
+    for sign, color in ((1, TRAIN), (-1, VALIDATION)):
+        counts, _ = np.histogram(predicted[label == sign], edges)
+        axes.stairs(counts, edges, fill=True, color=color, alpha=0.6, label=f"label {sign:+d}")
+    axes.axvline(0, color="#8b95a5", linewidth=1)
+    axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize=9)
+    return _svg(figure, name)
+
+
+@mpl.rc_context(_STYLE)
+def against_label(label: npt.NDArray[Any], predicted: npt.NDArray[np.float64], name: str) -> str:
+    """Draw the prediction of each sample against its label, a real number, and where both are equal."""
+    figure, axes = _figure("label", "prediction")
+    ends = [label.min(), label.max()]
+    axes.plot(ends, ends, color="#8b95a5", linewidth=1)
+    (marks,) = axes.plot(label, predicted, "o", color=TRAIN)
+    marks.set(markersize=4, markeredgewidth=0, alpha=0.75, rasterized=len(label) > _DOTS)
+    return _svg(figure, name)
+
+
+@mpl.rc_context(_STYLE)
+def phase_diagram(
+    h1: npt.NDArray[np.float64], h2: npt.NDArray[np.float64], predicted: npt.NDArray[np.float64], name: str
+) -> str:
+    """Draw the prediction of each ground state (samples,) at its fields, and the boundaries of the SPT phase."""
+    figure, axes = _figure("h1 / J", "h2 / J")
+    # A sign is a color: 0 lies between them.
+    marks = axes.scatter(
+        h1, h2, c=predicted, cmap="RdBu", vmin=-1, vmax=1, s=26, linewidths=0, rasterized=len(h1) > _DOTS
     )
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4, fontsize=9, columnspacing=1, handlelength=1.4)
+    figure.colorbar(marks, label="prediction")
+    line = np.linspace(0, MOST_H1, 81)
+    below, above = boundaries(line)
+    axes.plot(line, above, color=TEST, label="to the paramagnet")
+    axes.plot(line, below, color=TEST, linestyle="--", label="to the antiferromagnet")
+    axes.plot([0, MOST_H1], [0, 0], color=FLOOR, linewidth=1, label="training")
+    axes.set_xlim(0, MOST_H1)
+    axes.set_ylim(-MOST_H2, MOST_H2)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize=8, columnspacing=1, handlelength=1.4)
     return _svg(figure, name)
 
 
@@ -120,6 +182,7 @@ def error_by_qubit(error: npt.NDArray[np.float64], floor: Floor | None, name: st
 def error_beside_floor(errors: Mapping[str, float], colors: Sequence[str], floor: Floor | None, name: str) -> str:
     """Draw mean squared errors as bars, the floor as a line across them."""
     figure, axes = _figure("mean squared error", "")
+    axes.xaxis.set_major_locator(MaxNLocator(5))
     bars = axes.barh(list(errors), list(errors.values()), color=colors, height=0.6)
     axes.bar_label(bars, fmt="%.4f", padding=4)
     axes.invert_yaxis()
@@ -136,6 +199,18 @@ def distinct_colors(count: int) -> list[str]:
     if count <= 10:
         return [to_hex(color) for color in colormaps["tab10"].colors[:count]]  # type: ignore[attr-defined]
     return [to_hex(color) for color in colormaps["viridis"](np.linspace(0, 0.9, count))]
+
+
+def _dots(axes: Axes, x: _Values, y: _Values, color: str, marker: str, label: str) -> None:
+    (marks,) = axes.plot(x, y, marker, color=color, label=label)
+    marks.set(markersize=4, markeredgewidth=0, alpha=0.75)
+
+
+def _mark_angles(axes: Axes) -> None:
+    axes.set_xticks(
+        [-np.pi, -np.pi / 2, 0, np.pi / 2, np.pi], ["\N{MINUS SIGN}π", "\N{MINUS SIGN}π/2", "0", "π/2", "π"]
+    )
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4, fontsize=9, columnspacing=1, handlelength=1.4)
 
 
 def _figure(x: str, y: str) -> tuple[Figure, Axes]:

@@ -1,17 +1,28 @@
 """The report of a run: one page with its curves, its errors beside the least possible, and what it was made from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from trainer import data
+from trainer.config import EXCITATIONS, as_shown
 from trainer.data import Samples
 from trainer.quantum.floor import Floor, floor_of
 from trainer.results import figures, page
 from trainer.results.page import Figure
 from trainer.training.history import Epoch
 
+# In the order of the page.
+_HEADLINE = {
+    "mse": "Test MSE",
+    "fresh_mse": "Fresh MSE",
+    "r2": "Test R2",
+    "accuracy": "Sign accuracy",
+    "train_loss": "Training loss",
+    "val_loss": "Validation loss",
+}
 _NO_FLOOR = "No least possible error is known for this model, so none is claimed."
 
 
@@ -26,23 +37,25 @@ def report_page(
 
     `description` is the content of model.json, `predictions` (samples,) are those of the test split.
     """
-    experiment = dict(description["experiment"])
-    floor = floor_of(experiment["model"], experiment["hidden_activation"])
+    experiment, (layout, _) = as_shown(description["experiment"]), data.described(description)
+    is_drawn = experiment.get("data", EXCITATIONS) == EXCITATIONS
+    floor = floor_of(experiment["model"], experiment["hidden_activation"]) if is_drawn else None
     experiment.update(experiment.pop("options"))
     network = f"{experiment['model']}, {experiment['qubits']} qubits, seed {experiment['seed']}"
+    if noise := experiment.get("noise"):
+        network += f", noise {noise}"
     return page.document(
         "Quantum convolutional network",
         f"{network}, trained for {len(history)} of {experiment['epochs']} epochs",
         [
-            page.tiles(_headline(metrics, floor)),
+            page.tiles(_headline(metrics, floor, is_drawn=is_drawn)),
             page.heading("Figures"),
             page.columns(
                 page.figure(figure)
                 for figure in (
                     _losses(history, floor),
-                    _predictions(samples, predictions, floor),
-                    _by_qubit(samples, predictions, experiment["qubits"], floor),
-                    _beside_floor(metrics, floor),
+                    *_of_samples(samples, predictions, experiment["qubits"], layout, floor, is_drawn=is_drawn),
+                    _errors(metrics, floor, is_drawn=is_drawn),
                 )
             ),
             page.heading("Parameters"),
@@ -60,15 +73,38 @@ def qubit_errors(samples: Samples, predictions: npt.NDArray[np.float64], qubits:
     return np.divide(total, count, out=np.full(qubits, np.nan), where=count > 0)
 
 
-def _headline(metrics: Mapping[str, float], floor: Floor | None) -> dict[str, str]:
-    return {
-        "Test MSE": f"{metrics['mse']:.4f}",
-        "Fresh MSE": f"{metrics['fresh_mse']:.4f}",
-        "Floor of the MSE": f"{floor.mse:.4f}" if floor else "not known",
-        "Sign accuracy": f"{metrics['accuracy']:.4f}",
-        "Training loss": f"{metrics['train_loss']:.4f}",
-        "Validation loss": f"{metrics['val_loss']:.4f}",
-    }
+def _headline(metrics: Mapping[str, float], floor: Floor | None, *, is_drawn: bool) -> dict[str, str]:
+    measured = {title: f"{metrics[name]:.4f}" for name, title in _HEADLINE.items() if name in metrics}
+    if is_drawn:
+        measured["Floor of the MSE"] = f"{floor.mse:.4f}" if floor else "not known"
+    return measured
+
+
+def _of_samples(
+    samples: Samples,
+    predictions: npt.NDArray[np.float64],
+    qubits: int,
+    layout: data.Layout,
+    floor: Floor | None,
+    *,
+    is_drawn: bool,
+) -> Iterator[Figure]:
+    """Yield the figures of the test samples: by angle and qubit of excitations whose labels follow from their angle."""
+    count = f"The {len(samples)} test samples."
+    if is_drawn:
+        yield _predictions(samples, predictions, floor)
+    elif layout.is_regression:
+        title = "Prediction against label"
+        yield Figure(title, figures.against_label(samples.label, predictions, title), f"{count} Best is the diagonal.")
+    else:
+        title = "Predictions of each label"
+        yield Figure(title, figures.by_label(samples.label, predictions, title), f"{count} The sign decides.")
+    if {"h1", "h2"} <= samples.known.keys():
+        title = "Phase diagram"
+        svg = figures.phase_diagram(samples.known["h1"], samples.known["h2"], predictions, title)
+        yield Figure(title, svg, "Prediction for each test sample. Between the lines is the SPT phase, label +1.")
+    if layout.preparation.kind == "excitation":
+        yield _by_qubit(samples, predictions, qubits, floor)
 
 
 def _losses(history: Sequence[Epoch], floor: Floor | None) -> Figure:
@@ -92,18 +128,14 @@ def _by_qubit(samples: Samples, predictions: npt.NDArray[np.float64], qubits: in
     return Figure(title, svg, f"Over the test samples that excite it, from {count.min()} to {count.max()} a qubit.")
 
 
-def _beside_floor(metrics: Mapping[str, float], floor: Floor | None) -> Figure:
-    title = "Error beside its floor"
-    errors = {
-        "training": metrics["train_loss"],
-        "validation": metrics["val_loss"],
-        "test": metrics["mse"],
-        "fresh": metrics["fresh_mse"],
-    }
-    colors = (figures.TRAIN, figures.VALIDATION, figures.TEST, figures.FRESH)
+def _errors(metrics: Mapping[str, float], floor: Floor | None, *, is_drawn: bool) -> Figure:
+    title = "Error beside its floor" if is_drawn else "Error by split"
+    names = {"training": "train_loss", "validation": "val_loss", "test": "mse", "fresh": "fresh_mse"}
+    errors = {split: metrics[name] for split, name in names.items() if name in metrics}
+    colors = (figures.TRAIN, figures.VALIDATION, figures.TEST, figures.FRESH)[: len(errors)]
     svg = figures.error_beside_floor(errors, colors, floor, title)
     chance = "The floor holds over fresh samples; a small split may fall below it by chance."
-    return Figure(title, svg, chance if floor else _NO_FLOOR)
+    return Figure(title, svg, "" if not is_drawn else chance if floor else _NO_FLOOR)
 
 
 def _halves(values: Mapping[str, Any]) -> list[dict[str, Any]]:

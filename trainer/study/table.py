@@ -1,11 +1,13 @@
 """The trials of a study as a table: rows, CSV and a page."""
 
+import contextlib
 import csv
 import io
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from trainer.config import WORDS, ExperimentConfig
+from trainer.config import WORDS, ExperimentConfig, as_shown
 from trainer.results import page
 from trainer.study.trials import FailedTrial, Trial, best
 
@@ -43,6 +45,12 @@ def table_csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return text.getvalue()
 
 
+def read_table(path: Path) -> list[dict[str, Any]]:
+    """Return the rows that `table_csv` wrote into a file, None where a cell is empty."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return [{name: _cell(text) for name, text in row.items()} for row in csv.DictReader(file)]
+
+
 def table_page(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """Return the table as one HTML page that fetches nothing."""
     title = f"{len(rows)} trials, best by validation loss"
@@ -54,13 +62,20 @@ def shown(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
     return [[f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
 
 
+def _cell(text: str) -> float | str | None:
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text or None
+
+
 def _measures(trial: Trial) -> list[Any]:
     """Return what `_MEASURED` names."""
     chosen = trial.chosen
-    fresh_mse = "" if trial.fresh_mse is None else trial.fresh_mse
-    return [chosen.train_loss, chosen.val_loss, chosen.val_accuracy, fresh_mse, chosen.epoch, trial.epochs]
+    optional = ("" if value is None else value for value in (chosen.val_accuracy, trial.fresh_mse))
+    return [chosen.train_loss, chosen.val_loss, *optional, chosen.epoch, trial.epochs]
 
 
 def _words(experiment: ExperimentConfig) -> dict[str, Any]:
-    words = experiment.model_dump()
+    words = as_shown(experiment.model_dump())
     return {**words, **words.pop("options")}

@@ -10,7 +10,10 @@ from trainer.study.search import Range, Search
 from trainer.study.trials import plan
 
 # The data of all trials are made once, and all have the same processes.
-SHARED = ("qubits", "rounds", "seed", "train_fraction", "validation_fraction", "workers", "strategy")
+SHARED = (
+    *("qubits", "rounds", "data", "encoding", "scaling", "samples", "seed", "train_fraction", "validation_fraction"),
+    *("workers", "strategy"),
+)
 
 
 def shared_experiment(base: Mapping[str, Any], search: Search) -> ExperimentConfig:

@@ -4,6 +4,8 @@ Replicas share a batch by sample, or by qubit where each is to evolve the states
 """
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +15,9 @@ from trainer.data import Samples
 
 @dataclasses.dataclass(frozen=True)
 class Shards:
-    """An epoch's samples, each array (steps, replicas, width), padded with weight 0.
+    """An epoch's samples, each array (steps, replicas, width, ...), padded with weight 0.
+
+    `inputs` are what the model takes of them, by the names of its inputs.
 
     A sample's weight is one over the true size of its global batch, so that the weighted sum over all
     replicas is the mean over the batch, however uneven the shares. `sizes` (steps,) are those true sizes. `draw`
@@ -23,8 +27,7 @@ class Shards:
     of `own` (replicas, most), of which -1 is none, are a replica's. Nothing in their shapes depends on the order.
     """
 
-    qubit: npt.NDArray[np.int32]
-    angle: npt.NDArray[np.float32]
+    inputs: Mapping[str, npt.NDArray[Any]]
     label: npt.NDArray[np.float64]
     weight: npt.NDArray[np.float64]
     sizes: npt.NDArray[np.int64]
@@ -34,12 +37,7 @@ class Shards:
     @property
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """What a training step reads, by name, each (steps, replicas, ...); of 1 it is for all of them."""
-        arrays: dict[str, npt.NDArray[np.generic]] = {
-            "qubit": self.qubit,
-            "angle": self.angle,
-            "label": self.label,
-            "weight": self.weight,
-        }
+        arrays: dict[str, npt.NDArray[np.generic]] = {**self.inputs, "label": self.label, "weight": self.weight}
         if self.draw is not None:
             arrays["draw"] = self.draw
         if self.own is not None:
@@ -72,12 +70,18 @@ def shard(samples: Samples, batch_size: int, replicas: int) -> Shards:
         position[sizes == size] = np.where(share < 0, -1, starts[sizes == size][:, None, None] + share)
     real = position >= 0
     return Shards(
-        qubit=np.where(real, samples.qubit[position], 0).astype(np.int32),
-        angle=np.where(real, samples.angle[position], 0).astype(np.float32),
+        inputs={name: _placed(values, position, real) for name, values in samples.inputs.items()},
         label=np.where(real, samples.label[position], 0).astype(np.float64),
         weight=np.where(real, 1.0 / sizes[:, None, None], 0),
         sizes=sizes,
     )
+
+
+def _placed(values: npt.NDArray[Any], position: npt.NDArray[np.int64], real: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """Return values, (samples, ...), at positions, 0 where there is none."""
+    placed: npt.NDArray[Any] = values[position]
+    placed[~real] = 0
+    return placed
 
 
 def shard_by_qubit(samples: Samples, batch_size: int, replicas: int, qubits: int) -> Shards:

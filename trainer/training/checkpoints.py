@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer.config import DISTRIBUTION_WORDS, ExperimentConfig, from_saved
+from trainer import data
+from trainer.config import DISTRIBUTION_WORDS, ExperimentConfig, as_shown, from_saved
 from trainer.errors import ArtifactError
 from trainer.folders import new_file, readable
+from trainer.quantum.files.held import shown
 from trainer.training.history import Epoch, epochs_of, is_complete
 from trainer.untrusted import open_arrays
 
@@ -29,6 +31,8 @@ _LEADER = "leader_"
 _MOST_BYTES = 2**31
 # Fields that may differ between the run that saved and the run that continues: they do not change the numbers.
 _FREE = (
+    # Of which samples these were, the digest of the dataset tells.
+    "data",
     "epochs",
     "simulator",
     "memory_gib",
@@ -71,8 +75,12 @@ class Checkpoint:
     passed: int = 0
     # The one that ran last; empty in the oldest checkpoints, which did not record it.
     simulator: str = ""
-    # Mean squared error over fresh samples of the weights to be exported, once training is complete.
+    # Mean squared error over fresh samples of the weights to be exported, once training is complete; None of data of
+    # which there are none.
     fresh_mse: float | None = None
+    # How rows of a table become samples such as those that were trained on, and the file that these were read from.
+    layout: data.Layout = data.EXCITATIONS
+    source: data.Source | None = None
 
     @property
     def history(self) -> tuple[Epoch, ...]:
@@ -104,6 +112,7 @@ def save(checkpoint: Checkpoint, folder: Path) -> None:
         "passed": checkpoint.passed,
         "simulator": checkpoint.simulator,
         "fresh_mse": checkpoint.fresh_mse,
+        **data.describe(checkpoint.layout, checkpoint.source),
         "digest": _digest(arrays),
     }
     with new_file(folder / f"epoch-{checkpoint.passed:06d}.npz") as unfinished, unfinished.open("wb") as file:
@@ -168,7 +177,8 @@ def check_continues(checkpoint: Checkpoint, config: ExperimentConfig, dataset_di
         )
     if checkpoint.circuit != circuit:
         raise ArtifactError(
-            f"model: the folder's checkpoint was trained with another circuit of that name. Given: {config.model}"
+            "model: the folder's checkpoint was trained with another circuit of that name. "
+            f"Given: {shown(config.model)}"
         )
     if checkpoint.epochs > config.epochs:
         raise ArtifactError(
@@ -177,7 +187,7 @@ def check_continues(checkpoint: Checkpoint, config: ExperimentConfig, dataset_di
 
 
 def _sequence(config: ExperimentConfig) -> dict[str, Any]:
-    values = config.model_dump()
+    values = as_shown(config.model_dump())
     options = values.pop("options")
     return {name: value for name, value in {**values, **options}.items() if name not in _FREE}
 
@@ -192,6 +202,7 @@ def _load(path: Path) -> Checkpoint:
         with open_arrays(path, _MOST_BYTES) as archive:
             arrays = {name: archive[name] for name in archive.files}
         description = json.loads(str(arrays.pop("description")))
+        layout, source = data.described(description)
         # A damaged directory of the file may make arrays empty, or hide them. The oldest checkpoints have no digest.
         if "digest" in description and description["digest"] != _digest(arrays):
             raise ValueError("its arrays are not those that were saved")
@@ -206,6 +217,8 @@ def _load(path: Path) -> Checkpoint:
             passed=description.get("passed", len(description["history"])),
             simulator=str(description.get("simulator", "")),
             fresh_mse=description.get("fresh_mse"),
+            layout=layout,
+            source=source,
         )
 
 

@@ -5,7 +5,7 @@ import csv
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from trainer.folders import new_file, only_writer, readable, written_by_library
 from trainer.model import build_model
 from trainer.planning.machine import steps_of
 from trainer.quantum.fingerprint import fingerprint
-from trainer.results.serving import ServableModel, fresh_mse
+from trainer.results.serving import exact_predictor, fresh_mse
 from trainer.training import checkpoints
 from trainer.training.checkpoints import Checkpoint
 from trainer.training.history import MOST_BYTES, is_complete, is_undecided
@@ -37,12 +37,21 @@ _LOOK_SECONDS = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """The network after an epoch, without the noise of shots: on the validation split, and on fresh samples."""
+    """The network after an epoch, without the noise of shots: on the validation split, and on fresh samples.
+
+    Of a regression there is no accuracy, and of most data there are no fresh samples.
+    """
 
     epoch: int
     val_loss: float
-    val_accuracy: float
-    fresh_mse: float
+    val_accuracy: float | None
+    fresh_mse: float | None
+
+    @property
+    def measures(self) -> dict[str, float]:
+        """Those that there are, by name."""
+        values = {"val_loss": self.val_loss, "val_accuracy": self.val_accuracy, "fresh_mse": self.fresh_mse}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 def evaluate_beside(
@@ -83,9 +92,8 @@ def evaluate_beside(
                 _save(done, folder / _MEASUREMENTS)
                 write(measured, measured.epoch * updates)
                 observer("epoch", epoch=measured.epoch, val_loss=measured.val_loss)
-                logger.info(
-                    "epoch %d: val_loss %.4f, val_accuracy %.3f, fresh_mse %.4f", *dataclasses.astuple(measured)
-                )
+                values = ", ".join(f"{name} {value:.4f}" for name, value in measured.measures.items())
+                logger.info("epoch %d: %s", measured.epoch, values)
             elif found and is_complete(found.history, config, found.tried):
                 break
             else:
@@ -110,11 +118,12 @@ def _is_new(found: Checkpoint, done: list[Measurement]) -> bool:
 
 def _measure(found: Checkpoint, model: tf_keras.Model, dataset: data.Dataset) -> Measurement:
     weights, samples = found.line.weights, dataset.validation
-    predictions = ServableModel(model, weights).predictions(samples.qubit, samples.angle).numpy()
+    predictions = exact_predictor(model, weights)(samples.inputs)
+    accuracy = float(np.mean((predictions >= 0) == (samples.label > 0)))
     return Measurement(
         found.epochs,
         float(np.mean((predictions - samples.label) ** 2)),
-        float(np.mean((predictions >= 0) == (samples.label > 0))),
+        None if dataset.layout.is_regression else accuracy,
         fresh_mse(model, found.config, weights),
     )
 
@@ -125,14 +134,19 @@ def _load(path: Path) -> tuple[Measurement, ...]:
         return ()
     with readable("evaluation", path), path.open(newline="", encoding="utf-8") as file:
         check_size(path, MOST_BYTES)
-        return tuple(Measurement(int(epoch), *map(float, values)) for epoch, *values in list(csv.reader(file))[1:])
+        return tuple(map(_measurement, csv.DictReader(file)))
+
+
+def _measurement(row: Mapping[str, str]) -> Measurement:
+    accuracy, fresh = (float(row[name]) if row.get(name) else None for name in ("val_accuracy", "fresh_mse"))
+    return Measurement(int(row["epoch"]), float(row["val_loss"]), accuracy, fresh)
 
 
 def _save(done: list[Measurement], path: Path) -> None:
     with new_file(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(field.name for field in dataclasses.fields(Measurement))
-        writer.writerows(dataclasses.astuple(each) for each in done)
+        writer.writerow(("epoch", *done[0].measures))
+        writer.writerows((each.epoch, *each.measures.values()) for each in done)
 
 
 @contextlib.contextmanager
@@ -143,9 +157,8 @@ def _events(logs: Path) -> Iterator[Callable[[Measurement, int], None]]:
 
     def write(measured: Measurement, step: int) -> None:
         with written_by_library("logs", logs, tf.errors.OpError), writer.as_default(step=step):
-            tf.summary.scalar("loss", measured.val_loss)
-            tf.summary.scalar("accuracy", measured.val_accuracy)
-            tf.summary.scalar("fresh_mse", measured.fresh_mse)
+            for name, value in measured.measures.items():
+                tf.summary.scalar(name.removeprefix("val_"), value)
             writer.flush()
 
     try:

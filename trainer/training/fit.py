@@ -10,7 +10,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from trainer import data
-from trainer.config import ExperimentConfig
+from trainer.config import DENSITY_MAX_QUBITS, ExperimentConfig
 from trainer.distribution.creation import create_strategy
 from trainer.distribution.needs import STRATEGIES
 from trainer.distribution.peers import lost_peers, taken_address
@@ -18,6 +18,7 @@ from trainer.distribution.roles import Cluster, check_roles
 from trainer.errors import RetryableError
 from trainer.folders import only_writer
 from trainer.planning.expectation import expectation
+from trainer.simulators.structure.occurrences import simulated
 from trainer.startup import start_compiler
 from trainer.training import checkpoints
 from trainer.training.checkpoints import Checkpoint
@@ -168,8 +169,11 @@ def _train_epochs(
             *(*counts, config.epochs * training.updates),
         )
         left = epochs_left(config, len(training.history), training.tried)
-        for line in expectation(config, simulator.network, simulator.name, left).lines(left):
+        network = simulated(simulator.network, config.options.gradient)
+        for line in expectation(config, network, simulator.name, left).lines(left):
             logger.info("%s", line)
+        if config.noise_by_trajectories:
+            logger.info("noise: training runs without, which is exact up to %d qubits alone", DENSITY_MAX_QUBITS)
     listener("state", state="compiling")
     saved_at = time.monotonic()
     while not training.is_complete:
@@ -206,13 +210,15 @@ def _state(training: Training) -> str:
 def _values(training: Training, epoch: Epoch) -> dict[str, float]:
     """Return what is told of an epoch, whoever asks."""
     samples_per_second = len(training.dataset.train) / epoch.seconds
-    return {**dataclasses.asdict(epoch), "epochs": training.config.epochs, "samples_per_second": samples_per_second}
+    measured = {name: value for name, value in dataclasses.asdict(epoch).items() if value is not None}
+    return {**measured, "epochs": training.config.epochs, "samples_per_second": samples_per_second}
 
 
 def _report(training: Training, epoch: Epoch, listener: Listener) -> None:
     epochs, typical = training.config.epochs, epoch_seconds(training.history)
     listener("epoch", **_values(training, epoch), seconds_left=(epochs - epoch.epoch) * typical)
+    accuracy = "" if epoch.val_accuracy is None else f"val_accuracy {epoch.val_accuracy:.3f}, "
     logger.info(
-        "epoch %d/%d: train_loss %.4f, val_loss %.4f, val_accuracy %.3f, %.2f s",
-        *(epoch.epoch, epochs, epoch.train_loss, epoch.val_loss, epoch.val_accuracy, epoch.seconds),
+        "epoch %d/%d: train_loss %.4f, val_loss %.4f, %s%.2f s",
+        *(epoch.epoch, epochs, epoch.train_loss, epoch.val_loss, accuracy, epoch.seconds),
     )

@@ -4,7 +4,6 @@ import csv
 import dataclasses
 import math
 import statistics
-import typing
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from trainer.folders import new_file, readable
 from trainer.quantum.floor import floor_of
 from trainer.untrusted import check_size
 
+_COUNTS = ("epoch", "largest_staleness")
 # The share of the labels' variance above which nothing is learnt, and the first epoch that is looked at.
 _LEARNT = 0.9
 # Of the most epochs, in rows of a hundred.
@@ -29,15 +29,17 @@ _PLATEAU = 3
 class Epoch:
     """One pass over the training samples; losses are mean squared errors, `seconds` is wall time.
 
+    Of a regression there is no accuracy.
+
     `staleness` is the mean number of updates that others applied between a worker's reading of the weights and its own
     update, beside the largest such number: 0 where all replicas are in step.
     """
 
     epoch: int
     train_loss: float
-    train_accuracy: float
+    train_accuracy: float | None
     val_loss: float
-    val_accuracy: float
+    val_accuracy: float | None
     seconds: float
     staleness: float = 0.0
     largest_staleness: int = 0
@@ -46,6 +48,7 @@ class Epoch:
 # In the order of `Epoch`; those of trainings in step are not written.
 _COLUMNS = tuple(field.name for field in dataclasses.fields(Epoch))
 _OF_ALL = _COLUMNS[: _COLUMNS.index("staleness")]
+_ACCURACIES = ("train_accuracy", "val_accuracy")
 
 
 def best_epoch(history: Sequence[Epoch]) -> Epoch:
@@ -87,7 +90,7 @@ def is_undecided(config: ExperimentConfig, tried: int) -> bool:
     return 1 < config.options.starts > tried
 
 
-def plateau(history: Sequence[Epoch], labels: npt.NDArray[np.int8], config: ExperimentConfig) -> str | None:
+def plateau(history: Sequence[Epoch], labels: npt.NDArray[Any], config: ExperimentConfig) -> str | None:
     """Return a line to say where, after a fifth of the epochs, the loss has not left the labels' variance; once."""
     if len(history) != max(_PLATEAU, math.ceil(config.epochs / 5)):
         return None
@@ -114,6 +117,7 @@ def _stop_at(config: ExperimentConfig) -> float:
 def save_history(history: Sequence[Epoch], path: Path) -> None:
     """Write one row an epoch as CSV."""
     names = _COLUMNS if any(epoch.staleness for epoch in history) else _OF_ALL
+    names = tuple(name for name in names if all(getattr(epoch, name) is not None for epoch in history))
     with new_file(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(names)
@@ -130,7 +134,8 @@ def load_history(path: Path) -> tuple[Epoch, ...]:
         check_size(path, MOST_BYTES)
         rows = csv.DictReader(file)
         names = _COLUMNS if set(_COLUMNS) <= set(rows.fieldnames or ()) else _OF_ALL
-        history = epochs_of([row[name] for name in names] for row in rows)
+        left_out = set(_ACCURACIES) - set(rows.fieldnames or ())
+        history = epochs_of([None if name in left_out else row[name] for name in names] for row in rows)
     if not history:
         raise ArtifactError(f"training: {path.name} holds no epoch. Given: {path}")
     return history
@@ -142,17 +147,24 @@ def epochs_of(rows: Iterable[Sequence[Any]]) -> tuple[Epoch, ...]:
     Raises:
         ValueError: a value is no number, or epochs do not count from 1; or a row has other values than these.
     """
-    kinds = tuple(typing.get_type_hints(Epoch).values())
 
     def epoch_of(row: Sequence[Any]) -> Epoch:
-        of_row = kinds[: len(_OF_ALL)] if len(row) == len(_OF_ALL) else kinds
-        return Epoch(*(kind(value) for kind, value in zip(of_row, row, strict=True)))
+        names = _OF_ALL if len(row) == len(_OF_ALL) else _COLUMNS
+        values: dict[str, Any] = {name: _value(name, value) for name, value in zip(names, row, strict=True)}
+        return Epoch(**values)
 
     history = tuple(map(epoch_of, rows))
     for number, epoch in enumerate(history, start=1):
-        if epoch.epoch != number or not all(map(math.isfinite, vars(epoch).values())):
+        values = [value for value in vars(epoch).values() if value is not None]
+        if epoch.epoch != number or not all(map(math.isfinite, values)):
             raise ValueError(f"epoch {number} is not a row of numbers")
     return history
+
+
+def _value(name: str, value: Any) -> float | None:
+    if value is None and name in _ACCURACIES:
+        return None
+    return int(value) if name in _COUNTS else float(value)
 
 
 def epoch_seconds(history: Sequence[Epoch]) -> float:

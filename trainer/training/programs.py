@@ -23,7 +23,7 @@ _OUTSIDE = ("seed", "learning_rate", "epochs", "rounds")
 _OPTIONS_OUTSIDE = (
     *("train_fraction", "validation_fraction", "initialization", "initialization_scale", "starts"),
     *("warmup", "schedule", "patience", "stop_at", "weights", "checkpoint_seconds", "continue_from"),
-    *("restarts", "hang_seconds", "log_every", "profile_batches"),
+    *("restarts", "hang_seconds", "log_every", "profile_batches", "trajectories"),
 )
 # Each takes tens of megabytes.
 _KEPT = 8

@@ -93,6 +93,8 @@ class Training:
         train_loss, train_accuracy = _mean(measures, batches, number, "training")
         val_loss, val_accuracy = _mean(self._program.validate(validation), validation, number, "validation")
         seconds = time.perf_counter() - start
+        if self.dataset.layout.is_regression:
+            train_accuracy = val_accuracy = None
         losses = train_loss, train_accuracy, val_loss, val_accuracy
         self.history.append(Epoch(number, *losses, seconds, *_staleness(measures)))
         self._passed += 1
@@ -154,6 +156,8 @@ class Training:
             passed=self._passed,
             simulator=self.model.get_layer("quantum").simulator.name,
             fresh_mse=fresh_mse(self.model, self.config, exported) if self.is_complete else None,
+            layout=self.dataset.layout,
+            source=self.dataset.source,
         )
         checkpoints.save(checkpoint, self.folder)
 
@@ -176,7 +180,7 @@ def _staleness(measures: Measures) -> tuple[float, int]:
     return float(behind.mean()), int(behind.max())
 
 
-def _mean(measures: Measures, shards: Shards, epoch: int, what: str) -> tuple[float, float]:
+def _mean(measures: Measures, shards: Shards, epoch: int, what: str) -> tuple[float, float | None]:
     """Average loss and accuracy over all samples; a loss that is not finite ends training."""
     bad = np.flatnonzero(~np.isfinite(measures[:, 0]))
     if len(bad):

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tf_keras
 
 from trainer.model import PRECISION, outputs_of, same_sign
-from trainer.shots import sampled_outputs
+from trainer.shots import sampled_outputs, shifted_outputs
 from trainer.training.batches import Shards
 
 # float64 (steps, columns): mean squared error and sign accuracy of every global batch; where it trains,
@@ -177,7 +177,7 @@ def _over_steps(
     def body(index: tf.Tensor, collected: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
         return index + 1, collected.write(index, step(index))
 
-    collected = tf.TensorArray(PRECISION, size=arrays["qubit"].shape[0], element_shape=(columns,))
+    collected = tf.TensorArray(PRECISION, size=arrays["label"].shape[0], element_shape=(columns,))
     return tf.while_loop(lambda index, _: index < stop, body, (start, collected))[1].stack()
 
 
@@ -209,25 +209,26 @@ def _values(variables: Sequence[tf.Variable]) -> list[tf.Tensor]:
 def _measures(
     model: tf_keras.Model,
     weights: Sequence[tf.Tensor],
-    qubit: tf.Tensor,
-    angle: tf.Tensor,
     label: tf.Tensor,
     weight: tf.Tensor,
     draw: tf.Tensor | None = None,
     own: tf.Tensor | None = None,
+    **inputs: tf.Tensor,
 ) -> tf.Tensor:
     quantum = model.get_layer("quantum")
-    if draw is not None:
+    if draw is not None and quantum.shifted:
+        outputs = shifted_outputs(model, inputs, draw, weights)
+    elif draw is not None:
         # Compiled by itself: XLA cannot compile the sampling.
         readouts = quantum.readouts
         if quantum.compiles:
             readouts = tf.function(readouts, jit_compile=True, autograph=False)
-        outputs = sampled_outputs(model, readouts(qubit, angle, None, weights[0]), draw, weights)
+        outputs = sampled_outputs(model, readouts(inputs, None, weights[0]), draw, weights)
     else:
-        values, unexcited = quantum.readouts(qubit, angle, own, weights[0])
-        outputs = outputs_of(model, values - unexcited, weights)
+        values, unturned = quantum.readouts(inputs, own, weights[0])
+        outputs = outputs_of(model, values - unturned, weights)
     if own is not None:
-        weight *= tf.cast(tf.reduce_any(tf.equal(qubit[:, None], own), axis=1), PRECISION)
+        weight *= tf.cast(tf.reduce_any(tf.equal(inputs["qubit"][:, None], own), axis=1), PRECISION)
     prediction = outputs[:, 0]
     squared = tf.math.squared_difference(prediction, label)
     return tf.stack([tf.reduce_sum(weight * squared), tf.reduce_sum(weight * same_sign(label, prediction))])

@@ -7,7 +7,7 @@ A step is the number of updates so far.
 import contextlib
 import hashlib
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from tensorboard.plugins.hparams import api_pb2
 from tensorboard.plugins.hparams.summary import experiment_pb, session_start_pb
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 
-from trainer.config import EXPERIMENT_FIELDS, WORDS, ExperimentConfig, field_type
+from trainer.config import EXPERIMENT_FIELDS, WORDS, ExperimentConfig, as_shown, field_type
 from trainer.data import Samples
 from trainer.folders import written_by_library
 from trainer.quantum.drawing import draw
@@ -49,7 +49,7 @@ class _Shown:
         # The layer by itself, of this process: nothing here may wait for another worker.
         self.readouts = tf.function(quantum.readouts, jit_compile=quantum.large, autograph=False)
         self.drawing = draw(quantum.ansatz)
-        inputs = [tf.TensorSpec(given.shape, given.dtype) for given in model.inputs]
+        inputs = {name: tf.TensorSpec(given.shape, given.dtype) for name, given in model.input.items()}
         # AutoGraph would take half of the time, and finds nothing to rewrite.
         self.graph = tf.function(model, autograph=False).get_concrete_function(inputs).graph
 
@@ -87,6 +87,7 @@ class EventLog:
         """Write an epoch that ended after `step` updates; `measures` (steps, 3) are those of its updates."""
         if self._config.options.log_every == "batch":
             for update, (loss, accuracy, norm, *_) in enumerate(measures, step - len(measures) + 1):
+                accuracy = None if epoch.train_accuracy is None else accuracy
                 batch = {"batch/loss": loss, "batch/accuracy": accuracy, "batch/gradient_norm": norm}
                 self._write("train", _scalars(batch), update)
         values = self._quantum.parameters.numpy()
@@ -101,7 +102,7 @@ class EventLog:
             train |= {"staleness": epoch.staleness, "largest_staleness": epoch.largest_staleness}
         self._write("train", _scalars(train), step)
         summary = _scalars({"loss": epoch.val_loss, "accuracy": epoch.val_accuracy})
-        readouts = self._shown.readouts(self._samples.qubit, self._samples.angle)[0].numpy()
+        readouts = self._shown.readouts(dict(self._samples.inputs))[0].numpy()
         for qubit, column in zip(self._quantum.ansatz.readouts[:MAX_READOUTS], readouts.T, strict=False):
             summary.MergeFrom(histogram_pb(f"readouts/{qubit}", column))
         self._write("validation", summary, step)
@@ -130,7 +131,7 @@ class EventLog:
 
     def _describe(self, folder: Path) -> None:
         """Write what does not change: the experiment's words, the circuit and the graph."""
-        words = self._config.model_dump()
+        words = as_shown(self._config.model_dump())
         values = {**{name: words[name] for name in EXPERIMENT_FIELDS}, **words["options"]}
         drawing = self._shown.drawing
         # Each folder is a trial of its own, however often its training is continued.
@@ -180,8 +181,10 @@ def _table_of_runs() -> Summary:
     )
 
 
-def _scalars(values: dict[str, float]) -> Summary:
+def _scalars(values: Mapping[str, float | None]) -> Summary:
+    """Return numbers by tag; of those that there are none of nothing is shown."""
     summary = Summary()
     for tag, value in values.items():
-        summary.MergeFrom(scalar_pb(tag, value))
+        if value is not None:
+            summary.MergeFrom(scalar_pb(tag, value))
     return summary

@@ -14,7 +14,7 @@ def test_the_chosen_simulator_has_the_seconds_of_its_row_and_of_its_workers() ->
     config = from_mapping(ALONE)
     counts = count(config)
     predicted = predict(config, counts, NOMINAL_MACHINE)
-    assert predicted.by_simulator.keys() == {"window", "statevector", "tfq"}
+    assert predicted.by_simulator.keys() == {"window", "statevector", "tfq", "density"}
     assert predicted.chosen == predicted.by_simulator["window"] == predicted.by_workers[1]
     # No more workers than samples of a batch.
     assert list(predicted.by_workers) == list(counts.by_workers) == [1, 2, 4, 8, 16]

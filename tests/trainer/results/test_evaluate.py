@@ -8,20 +8,20 @@ from trainer import data
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError
 from trainer.results import export
-from trainer.results.evaluate import confusion, evaluate, predict, save_predictions, score
+from trainer.results.evaluate import confusion, evaluate, predict, save_predictions, scores_of_classes
 
 
 def test_mean_squared_error_is_keras_own(model_folder: Path, small_dataset: data.Dataset) -> None:
     metrics = evaluate(model_folder, small_dataset).metrics
     model, description = export.load(model_folder)
     split = small_dataset.test
-    mse, accuracy = model.evaluate((split.qubit, split.angle), split.label.astype(np.float64), verbose=0)
+    mse, accuracy = model.evaluate(dict(split.inputs), split.label.astype(np.float64), verbose=0)
     assert metrics["mse"] == pytest.approx(mse, abs=1e-6)
     assert metrics["accuracy"] == pytest.approx(accuracy, abs=1e-6)
     assert metrics["val_loss"] == description["training"]["val_loss"]
     assert metrics["epochs"] == 3
     fresh = data.fresh(4, seed=0)
-    assert metrics["fresh_mse"] == pytest.approx(score(fresh, predict(model, fresh))["mse"], rel=1e-5)
+    assert metrics["fresh_mse"] == pytest.approx(scores_of_classes(fresh, predict(model, fresh))["mse"], rel=1e-5)
 
 
 def test_predictions_stand_beside_their_samples(
@@ -38,14 +38,14 @@ def test_predictions_stand_beside_their_samples(
 
 
 def test_accuracy_is_by_sign() -> None:
-    samples = data.Samples(np.zeros(4, np.int32), np.zeros(4, np.float32), np.array([1, 1, -1, -1], np.int8))
-    scores = score(samples, np.array([0.2, -0.1, -3.0, 0.1]))
+    samples = data.excited(np.zeros(4, np.int32), np.zeros(4, np.float32), np.array([1, 1, -1, -1], np.int8))
+    scores = scores_of_classes(samples, np.array([0.2, -0.1, -3.0, 0.1]))
     assert scores["accuracy"] == 0.5
     assert scores["mse"] == pytest.approx((0.8**2 + 1.1**2 + 2**2 + 1.1**2) / 4)
 
 
 def test_signs_are_counted_by_label() -> None:
-    samples = data.Samples(np.zeros(5, np.int32), np.zeros(5, np.float32), np.array([1, 1, 1, -1, -1], np.int8))
+    samples = data.excited(np.zeros(5, np.int32), np.zeros(5, np.float32), np.array([1, 1, 1, -1, -1], np.int8))
     predictions = np.array([0.5, 0.0, -0.1, -2.0, 3.0])
     assert confusion(samples, predictions) == [[1, 1], [1, 2]]
 

@@ -8,7 +8,8 @@ import pytest
 
 from tests.trainer.reports import report
 from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS
-from trainer.data import Samples
+from trainer.data import excited
+from trainer.quantum.files.held import hold
 from trainer.results.report import qubit_errors
 
 
@@ -22,6 +23,12 @@ def test_names_every_parameter_with_its_value() -> None:
         assert f"<th>{name}</th>" in page
     assert "<th>optimizer</th><td>nadam</td>" in page
     assert page.count("<td>0.125</td>") == len(OPTION_FIELDS)
+
+
+def test_a_circuit_is_shown_by_its_files_name() -> None:
+    page = report(model=hold("a.qasm", "[]"))
+    assert "<th>model</th><td>a.qasm@4f53cda1</td>" in page
+    assert "a.qasm#" not in page
 
 
 @pytest.mark.parametrize(
@@ -71,7 +78,7 @@ def test_text_from_the_run_stays_text() -> None:
 
 
 def test_the_error_of_a_qubit_is_the_mean_over_its_own_samples() -> None:
-    samples = Samples(np.array([0, 2, 0], np.int32), np.zeros(3, np.float32), np.array([1, -1, 1], np.int8))
+    samples = excited(np.array([0, 2, 0], np.int32), np.zeros(3, np.float32), np.array([1, -1, 1], np.int8))
     errors = qubit_errors(samples, np.array([0.0, 1.0, 3.0]), 4)
     np.testing.assert_array_equal(errors, [2.5, np.nan, 4.0, np.nan])
 

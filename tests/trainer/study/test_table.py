@@ -8,8 +8,14 @@ import pytest
 from tests.trainer.study.test_trials import a_trial
 from trainer.config import from_mapping
 from trainer.errors import TrainingError
+from trainer.quantum.files.held import hold
 from trainer.study.table import table, table_csv, table_page
 from trainer.study.trials import FailedTrial, Trial, best
+
+
+def test_a_circuit_is_shown_by_its_files_name() -> None:
+    header, rows = table([a_trial(0.25, model=hold("a.qasm", "[]")), a_trial(0.125)])
+    assert [row[header.index("model")] for row in rows] == ["a.qasm@4f53cda1", "hybrid"]
 
 
 def test_the_table_shows_what_differs_and_says_which_is_best() -> None:

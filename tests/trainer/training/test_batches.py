@@ -11,11 +11,11 @@ def test_every_sample_counts_once_whatever_the_number_of_replicas(count: int, re
     samples = data.draw(count, 1, seed=0)
     shards = shard(samples, 32, replicas)
     real = shards.weight > 0
-    assert sorted(shards.qubit[real]) == list(range(count))
+    assert sorted(shards.inputs["qubit"][real]) == list(range(count))
     assert shards.sizes.sum() == count
     for step, size in enumerate(shards.sizes):
         assert real[step].sum() == size
-        assert set(shards.qubit[step][real[step]]) == set(range(32 * step, 32 * step + size))
+        assert set(shards.inputs["qubit"][step][real[step]]) == set(range(32 * step, 32 * step + size))
         np.testing.assert_allclose(shards.weight[step].sum(), 1, rtol=1e-6)
         shares = real[step].sum(axis=1)
         assert shares.max() - shares.min() <= 1

@@ -55,7 +55,7 @@ def test_each_checkpoint_is_measured_once_and_the_best_is_kept(
     # The network itself, on the validation split.
     model, samples = build_model(small_config), small_dataset.validation
     assign(model.trainable_variables, last.line.weights)
-    outputs = model((samples.qubit, samples.angle)).numpy()[:, 0]
+    outputs = model(dict(samples.inputs)).numpy()[:, 0]
     assert found[-1].val_loss == pytest.approx(np.mean((outputs - samples.label) ** 2), rel=1e-5)
     assert found[-1].val_loss == pytest.approx(last.history[-1].val_loss, rel=1e-5)
     assert found[-1].val_accuracy == last.history[-1].val_accuracy

@@ -41,7 +41,7 @@ def test_equals_plain_gradient_descent_on_each_true_batch(
     for start in range(0, len(samples), config.batch_size):
         batch = samples.take(np.arange(start, min(start + config.batch_size, len(samples))))
         with tf.GradientTape() as tape:
-            errors = model((batch.qubit, batch.angle))[:, 0] - batch.label.astype(np.float64)
+            errors = model(dict(batch.inputs))[:, 0] - batch.label.astype(np.float64)
             loss = tf.reduce_sum(errors**2) / len(batch)
         squared += (errors.numpy() ** 2).tolist()
         gradients = tape.gradient(loss, model.trainable_variables)
@@ -110,7 +110,7 @@ def test_validation_loss_is_keras_own(
     for variable, value in zip(model.trainable_variables, checkpoint.line.weights, strict=True):
         variable.assign(value)
     split = small_dataset.validation
-    loss, accuracy = model.evaluate((split.qubit, split.angle), split.label.astype(np.float64), verbose=0)
+    loss, accuracy = model.evaluate(dict(split.inputs), split.label.astype(np.float64), verbose=0)
     assert checkpoint.history[-1].val_loss == pytest.approx(loss, rel=1e-5)
     assert checkpoint.history[-1].val_accuracy == pytest.approx(accuracy)
 

@@ -14,7 +14,7 @@ _STEPS = 4
 
 def _shards() -> Shards:
     empty = np.zeros((_STEPS, 1, 1))
-    return Shards(empty.astype(np.int32), empty.astype(np.float32), empty, empty, np.ones(_STEPS, np.int64))
+    return Shards({"angle": empty.astype(np.float32)}, empty, empty, np.ones(_STEPS, np.int64))
 
 
 @pytest.mark.parametrize(

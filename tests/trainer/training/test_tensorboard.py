@@ -67,7 +67,7 @@ def test_gradient_norm_is_that_of_the_loss_of_the_whole_batch(
     train(config, small_dataset, tmp_path)
     model, samples = build_model(config), small_dataset.train
     with tf.GradientTape() as tape:
-        errors = model((samples.qubit, samples.angle))[:, 0] - samples.label.astype(np.float64)
+        errors = model(dict(samples.inputs))[:, 0] - samples.label.astype(np.float64)
         loss = tf.reduce_mean(errors**2)
     gradients = [gradient.numpy().ravel() for gradient in tape.gradient(loss, model.trainable_variables)]
     norm = scalars(tmp_path / "logs" / "train")["gradient_norm"][1]
@@ -97,7 +97,7 @@ def test_histograms_are_of_the_readouts_of_validation_samples(
     model = build_model(small_config)
     assign(model.trainable_variables, checkpoint.line.weights)
     split = small_dataset.validation
-    expected = model.get_layer("quantum").readouts(split.qubit, split.angle)[0].numpy()
+    expected = model.get_layer("quantum").readouts(split.inputs)[0].numpy()
     logged = tensors(trained / "logs" / "validation", "histograms")
     assert list(logged) == ["readouts/q(0, 2)", "readouts/q(0, 3)"]
     for buckets, column in zip(logged.values(), expected.T, strict=True):

@@ -1,0 +1,30 @@
+"""The description of a model folder, model.json, read without TensorFlow."""
+
+from pathlib import Path
+from typing import Any
+
+from trainer import data
+from trainer.config import ExperimentConfig, from_saved
+from trainer.descriptions import load_description
+from trainer.folders import readable
+
+FILE = "model.json"
+
+
+def describe(folder: Path) -> tuple[dict[str, Any], ExperimentConfig]:
+    """Return the content of model.json, and the experiment in it.
+
+    Raises:
+        ArtifactError: it is missing or damaged.
+    """
+    path = folder / FILE
+    description = load_description("model", path)
+    with readable("model", path):
+        config: ExperimentConfig = from_saved(description["experiment"])
+        missing = {"dataset_digest", "weights_sha256", "circuit"} - description.keys()
+        if missing:
+            raise KeyError(*sorted(missing))
+        data.described(description)
+        if not all(isinstance(value, int | float) for value in description["training"].values()):
+            raise ValueError("training must hold numbers")
+    return description, config

@@ -1,0 +1,146 @@
+"""Predicts a table of any size: it is read, predicted and written piece by piece."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from trainer.config import ExperimentConfig
+from trainer.data import described
+from trainer.data.layout import Column, Layout
+from trainer.data.values import check
+from trainer.errors import ArtifactError
+from trainer.results.description import describe
+from trainer.results.prediction_files import Files
+from trainer.results.tallies import Tally
+from trainer.startup import load_tensorflow
+from trainer.storage.copies import new_file_copy
+from trainer.tables.pieces import Columns, Piece
+from trainer.tables.reader import Table, open_table
+from trainer.tables.writer import new_table
+
+if TYPE_CHECKING:
+    from trainer.results.predicting import Predictor
+
+LABEL, PREDICTION = "label", "prediction"
+
+# Is told the number of rows, None where nobody knows; what it yields, how many more have been predicted.
+Watch: TypeAlias = "Callable[[int | None], AbstractContextManager[Callable[[int], None]]]"
+
+
+@dataclasses.dataclass(frozen=True)
+class Predicted:
+    """How many rows were predicted, and their error by its names, none without labels."""
+
+    rows: int
+    metrics: dict[str, float]
+
+
+@contextlib.contextmanager
+def unwatched(rows: int | None) -> Iterator[Callable[[int], None]]:
+    """Show nothing."""
+    yield lambda more: None
+
+
+def predict_files(model: Path, files: Files, watch: Watch = unwatched) -> Predicted:
+    """Predict every row of a file with the model of a folder, and write what comes of it.
+
+    What is written is there as a whole in the end, or not at all.
+
+    Raises:
+        ArtifactError: model or data cannot be used, a row is wrong, which the message names, or nothing can be written.
+        ConfigError: a bucket refuses.
+    """
+    description, _ = describe(model)
+    layout, _ = described(description)
+    with open_table(files.data) as table:
+        # Before TensorFlow is loaded, which takes seconds.
+        _check_columns(table, layout, files)
+        load_tensorflow()
+        from trainer.results.predicting import load_predictor
+
+        predictor = load_predictor(model)
+        with watch(table.rows) as seen:
+            return predict_table(predictor, table, files, seen)
+
+
+def predict_table(predictor: Predictor, table: Table, files: Files, seen: Callable[[int], None]) -> Predicted:
+    """Write a row for each of a table: what the model takes of it, its label if it has one, and the prediction.
+
+    States are not written again.
+
+    Raises:
+        ArtifactError: a row is wrong, which the message names, or a file cannot be written.
+        ConfigError: a bucket refuses.
+    """
+    layout, config = predictor.layout, predictor.config
+    labels = (LABEL,) if LABEL in table.names else ()
+    tally, rows = Tally(layout, config.qubits), 0
+    with new_table(files.output) as write:
+        for piece in table.pieces((*layout.columns, *labels)):
+            check(piece, layout, config.qubits)
+            prediction = predictor.predict(layout.inputs(piece.columns))
+            _check_finite(piece, prediction)
+            write({**_kept(piece.columns, layout), PREDICTION: prediction})
+            if labels:
+                tally.add(piece.columns, _label(piece, layout), prediction)
+            rows += len(piece)
+            seen(len(piece))
+        if files.report:
+            # Before the predictions take their name: with a fault neither is there.
+            _write_page(files, config, tally)
+    return Predicted(rows, tally.metrics if labels else {})
+
+
+def _check_columns(table: Table, layout: Layout, files: Files) -> None:
+    if not set(layout.columns) <= set(table.names):
+        raise ArtifactError(
+            f"data: must have the columns that the model takes, {', '.join(layout.columns)}. "
+            f"Given: {', '.join(table.names)} in {table.address}"
+        )
+    if PREDICTION in layout.columns:
+        raise ArtifactError(f"data: no feature may be called as what is written. Given: {PREDICTION}")
+    if files.report and LABEL not in table.names:
+        raise ArtifactError(f"report: the data must have labels, a column {LABEL}. Given: {', '.join(table.names)}")
+
+
+def _kept(columns: Columns, layout: Layout) -> Columns:
+    """Return what is written beside the prediction; numbers of qubits as whole numbers."""
+    kind = layout.preparation.kind
+    kept = {name: values for name, values in columns.items() if kind != "state" or name == LABEL}
+    return {**kept, "qubit": columns["qubit"].astype(np.int32)} if kind == "excitation" else kept
+
+
+def _label(piece: Piece, layout: Layout) -> Column:
+    """Return labels as predictions are compared with them; of two classes -1 and +1."""
+    label = piece.columns[LABEL]
+    match layout.labels:
+        case "signs":
+            piece.check(LABEL, np.abs(label) == 1, "must be -1 or +1, as the model learnt them")
+        case "zero_one":
+            piece.check(LABEL, (label == 0) | (label == 1), "must be 0 or 1, as the model learnt them")
+            return np.where(label > 0, 1.0, -1.0)
+    return label
+
+
+def _check_finite(piece: Piece, prediction: Column) -> None:
+    if not (finite := np.isfinite(prediction)).all():
+        row = int(np.argmin(finite))
+        raise ArtifactError(
+            f"model: its prediction must be finite, and is not for {piece.place(piece.first + row)}. "
+            f"Given: {prediction[row]}"
+        )
+
+
+def _write_page(files: Files, config: ExperimentConfig, tally: Tally) -> None:
+    # matplotlib takes a second to load.
+    from trainer.results.prediction_page import prediction_page
+
+    with new_file_copy(files.report) as path:
+        path.write_text(prediction_page(config, tally, files.data), encoding="utf-8")
