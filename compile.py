@@ -8,11 +8,12 @@ import click
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
 from components.image import IMAGE
+from components.train.description import check_data
 from pipelines.compilation import compile_qcnn, compile_study, compile_tuning
 from pipelines.critical_path import critical_path
 from pipelines.targets import TARGETS
 from pipelines.viewing import Viewer
-from trainer.config import as_parameters, read_file
+from trainer.config import EXCITATIONS, as_parameters, read_file
 from trainer.errors import ConfigError
 
 
@@ -41,11 +42,16 @@ def main(image: str, pod: Path | None, config: Path | None, address: str, button
     try:
         settings = read_file(pod, "pod") if pod else {}
         words = as_parameters(read_file(config)) if config else {}
+        check_data(words.get("data", EXCITATIONS))
         output.mkdir(parents=True, exist_ok=True)
         with_viewer = functools.partial(compile_qcnn, viewer=Viewer(address, button))
         refusals: dict[str, ConfigError] = {}
         for target_name, target in TARGETS.items():
-            pipelines: dict[str, Callable[..., PipelineSpec]] = {"qcnn": with_viewer, "study": compile_study}
+            pipelines: dict[str, Callable[..., PipelineSpec]] = {
+                "qcnn": with_viewer,
+                "qcnn-own-data": functools.partial(with_viewer, own_data=True),
+                "study": compile_study,
+            }
             if target.tuner:
                 pipelines["tuning"] = compile_tuning
             for name, compile_one in pipelines.items():

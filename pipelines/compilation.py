@@ -20,6 +20,7 @@ from pipelines.study import study
 from pipelines.training import TrainStep
 from pipelines.viewing import Viewer
 from trainer.errors import ConfigError
+from trainer.storage.address import in_bucket
 
 # The compiler calls a step's executor so, followed by the name of the step.
 _EXECUTOR = "exec-"
@@ -63,20 +64,23 @@ def compile_qcnn(
     *,
     viewer: Viewer | None = None,
     seeded_by_run: bool = False,
+    own_data: bool = False,
 ) -> PipelineSpec:
     """Write the main pipeline, every step in `image`, and return it.
 
     `settings` (see launchers.pod.Pod) are those of the training's pods. How images are pulled, on which nodes
     pods run, and their environment hold for all steps; what these need themselves is in `steps` beside them (see
     components.resources). `defaults` are those of the experiment's words. Where it is `seeded_by_run`, each run of it
-    has a seed of its own.
+    has a seed of its own. With `own_data` it imports the file whose address its parameter `data` is, which must be
+    given.
 
     Raises:
         ConfigError: a setting is wrong.
     """
     pod, resources = _read(target, image, settings)
-    pipeline = qcnn(target.train(pod), viewer, seeded_by_run=seeded_by_run)
-    return _write(target, pipeline, path, pod, resources, defaults)
+    pipeline = qcnn(target.train(pod), viewer, seeded_by_run=seeded_by_run, own_data=own_data)
+    needed = ("data",) if own_data and not (defaults and in_bucket(defaults["data"])) else ()
+    return _write(target, pipeline, path, pod, resources, defaults, needed)
 
 
 def compile_study(
@@ -87,14 +91,18 @@ def compile_study(
     defaults: Mapping[str, Any] | None = None,
     *,
     parallelism: int = PARALLELISM,
+    data: str = "",
 ) -> PipelineSpec:
     """Write and return the study, so many trials at the same time; all else as `compile_qcnn`.
+
+    It imports the file at the address `data`, or where `defaults` name one, at that.
 
     Raises:
         ConfigError: a setting is wrong.
     """
     pod, resources = _read(target, image, settings)
-    pipeline = study(parallelism, target.train(pod))
+    file = data or str((defaults or {}).get("data", ""))
+    pipeline = study(parallelism, target.train(pod), data=file if in_bucket(file) else "")
     return _write(target, pipeline, path, pod, resources, {"experiment": defaults} if defaults else None)
 
 
@@ -127,27 +135,33 @@ def _write(
     pod: Pod,
     resources: Mapping[str, Resources],
     defaults: Mapping[str, Any] | None,
+    needed: Sequence[str] = (),
 ) -> PipelineSpec:
     """Write and return a compiled pipeline, every step in a pod's image, and with what of its settings holds for all.
 
-    Each step is given its `resources`, and tried again. `defaults` stand for those of the pipeline's parameters.
+    Each step is given its `resources`, and tried again. `defaults` stand for those of the pipeline's parameters, of
+    which those that are `needed` have none.
     """
     spec = type(pipeline.pipeline_spec)()
     spec.CopyFrom(pipeline.pipeline_spec)
     for name, value in (defaults or {}).items():
         default = compiler.pipeline_spec_builder.to_protobuf_value(value)
         spec.root.input_definitions.parameters[name].default_value.CopyFrom(default)
-    for name, executor in spec.deployment_spec["executors"].items():
+    for name in needed:
+        spec.root.input_definitions.parameters[name].ClearField("default_value")
+        spec.root.input_definitions.parameters[name].is_optional = False
+    # What imports a file runs in no container.
+    executors = {name: each for name, each in spec.deployment_spec["executors"].items() if "container" in each}
+    for name, executor in executors.items():
         executor["container"]["image"] = pod.image
         executor["container"]["env"] = [{"name": name, "value": value} for name, value in pod.variables.items()]
         executor["container"]["command"] = target.command(executor["container"]["command"])
         executor["container"]["resources"] = target.resources(resources[name.removeprefix(_EXECUTOR)])
     retried(spec)
-    executors = list(spec.deployment_spec["executors"])
     compiler.pipeline_spec_builder.write_pipeline_spec_to_file(
         pipeline_spec=spec,
         pipeline_description=pipeline.description,
-        platform_spec=target.platform(executors, pod) if target.platform else PlatformSpec(),
+        platform_spec=target.platform(list(executors), pod) if target.platform else PlatformSpec(),
         package_path=str(path),
     )
     return spec

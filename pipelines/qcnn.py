@@ -8,6 +8,8 @@ from kfp.dsl.base_component import BaseComponent
 from components.evaluate.component import evaluate
 from components.export_weights.component import export_weights
 from components.generate_data.component import generate_data
+from components.own_data.component import generate_data as generate_of_file
+from pipelines.own_data import imported
 from pipelines.parameters import DEFAULTS, described
 from pipelines.scheduled import RUN_ID
 from pipelines.training import TrainStep, train_here
@@ -29,10 +31,17 @@ class Outputs(NamedTuple):
     tensorboard: dsl.Markdown
 
 
-def qcnn(train: TrainStep = train_here, viewer: Viewer | None = None, *, seeded_by_run: bool = False) -> BaseComponent:
+def qcnn(
+    train: TrainStep = train_here,
+    viewer: Viewer | None = None,
+    *,
+    seeded_by_run: bool = False,
+    own_data: bool = False,
+) -> BaseComponent:
     """Return the main pipeline, whose training is this step, and whose logs are looked at in this way.
 
-    Where it is `seeded_by_run`, each run of it has a seed of its own, as a schedule's should.
+    Where it is `seeded_by_run`, each run of it has a seed of its own, as a schedule's should. With `own_data`, samples
+    are the rows of a file at an address, which is imported.
     """
     viewer = viewer or Viewer()
 
@@ -41,6 +50,8 @@ def qcnn(train: TrainStep = train_here, viewer: Viewer | None = None, *, seeded_
     def pipeline(
         qubits: int = DEFAULTS.qubits,
         rounds: int = DEFAULTS.rounds,
+        data: str = DEFAULTS.data,
+        encoding: str = DEFAULTS.encoding,
         seed: int = DEFAULTS.seed,
         model: str = DEFAULTS.model,
         simulator: str = DEFAULTS.simulator,
@@ -54,28 +65,35 @@ def qcnn(train: TrainStep = train_here, viewer: Viewer | None = None, *, seeded_
         learning_rate: float = DEFAULTS.learning_rate,
         options: dict = DEFAULTS.options.model_dump(),  # noqa: B008 - a constant that Kubeflow compiles
     ) -> Outputs:
-        """Train a quantum convolutional network on excited cluster states and measure its inference error."""
-        data = generate_data(
-            qubits=qubits,
-            rounds=rounds,
-            seed=seed,
-            model=model,
-            simulator=simulator,
-            optimizer=optimizer,
-            hidden_units=hidden_units,
-            hidden_activation=hidden_activation,
-            strategy=strategy,
-            workers=workers,
-            epochs=epochs,
-            batch_size=batch_size,
-            learning_rate=learning_rate,
-            options=options,
+        """Train a quantum convolutional network and measure its inference error."""
+        words = {
+            "qubits": qubits,
+            "rounds": rounds,
+            "encoding": encoding,
+            "seed": seed,
+            "model": model,
+            "simulator": simulator,
+            "optimizer": optimizer,
+            "hidden_units": hidden_units,
+            "hidden_activation": hidden_activation,
+            "strategy": strategy,
+            "workers": workers,
+            "epochs": epochs,
+            "batch_size": batch_size,
+            "learning_rate": learning_rate,
+            "options": options,
             **(RUN_ID if seeded_by_run else {}),
+        }
+        # What is at the address of a file may change: it is always read anew.
+        made = (
+            generate_of_file(**words, file=imported(data)).set_caching_options(False)
+            if own_data
+            else generate_data(**words, data=data)
         ).set_display_name("Generate data")
 
         trained = train(
-            experiment=data.outputs["experiment"],
-            dataset=data.outputs["dataset"],
+            experiment=made.outputs["experiment"],
+            dataset=made.outputs["dataset"],
         ).set_display_name("Train")
 
         link = viewer.step(
@@ -87,12 +105,12 @@ def qcnn(train: TrainStep = train_here, viewer: Viewer | None = None, *, seeded_
 
         evaluated = evaluate(
             model=exported.outputs["model"],
-            dataset=data.outputs["dataset"],
+            dataset=made.outputs["dataset"],
             training=trained.outputs["training"],
         ).set_display_name("Evaluate")
 
         return Outputs(
-            dataset=data.outputs["dataset"],
+            dataset=made.outputs["dataset"],
             training=trained.outputs["training"],
             logs=trained.outputs["logs"],
             model=exported.outputs["model"],

@@ -20,11 +20,18 @@ _WITHIN_SECONDS = 365 * 86400
 def retried(spec: PipelineSpec) -> None:
     """Have every step of a compiled pipeline tried again, also those in its loops."""
     for component in (spec.root, *spec.components.values()):
+        # What imports a file fails for no reason that passes.
+        imports = [name for name, task in component.dag.tasks.items() if _is_importer(spec, task)]
         for name, task in component.dag.tasks.items():
-            if spec.components[task.component_ref.name].executor_label:
-                is_first = component is spec.root and not task.dependent_tasks
+            if spec.components[task.component_ref.name].executor_label and name not in imports:
+                is_first = component is spec.root and set(task.dependent_tasks) <= set(imports)
                 usual = _RETRIES_OF_FIRST if is_first else _RETRIES
                 task.retry_policy.CopyFrom(_policy(_RETRIES_OF_TRAINING if name == _TRAINING else usual))
+
+
+def _is_importer(spec: PipelineSpec, task: PipelineTaskSpec) -> bool:
+    label = spec.components[task.component_ref.name].executor_label
+    return bool(label) and "importer" in spec.deployment_spec["executors"][label]
 
 
 def _policy(retries: int) -> PipelineTaskSpec.RetryPolicy:

@@ -4,10 +4,13 @@ from typing import NamedTuple
 
 from kfp import dsl
 from kfp.dsl.base_component import BaseComponent
+from kfp.dsl.pipeline_channel import PipelineChannel
 
+from components.own_data.component import trial_data as trial_of_file
 from components.plan_study.component import plan_study
 from components.select_best.component import select_best
 from components.trial_data.component import trial_data
+from pipelines.own_data import imported
 from pipelines.parameters import PARALLELISM
 from pipelines.training import TrainStep, train_here
 
@@ -31,9 +34,13 @@ class StudyOutputs(NamedTuple):
     report: dsl.HTML
 
 
-def _steps(experiment: str, train: TrainStep) -> TrialOutputs:
-    """Add the steps of one trial to the pipeline that is being made."""
-    data = trial_data(experiment=experiment).set_display_name("Trial data")
+def _steps(experiment: str, train: TrainStep, file: PipelineChannel | None = None) -> TrialOutputs:
+    """Add the steps of one trial to the pipeline that is being made, with the file that was imported, if any."""
+    data = (
+        trial_of_file(experiment=experiment, file=file).set_caching_options(False)
+        if file
+        else trial_data(experiment=experiment)
+    ).set_display_name("Trial data")
 
     trained = train(
         experiment=experiment,
@@ -50,8 +57,11 @@ def trial(experiment: str) -> TrialOutputs:
     return _steps(experiment, train_here)
 
 
-def study(parallelism: int = PARALLELISM, train: TrainStep = train_here) -> BaseComponent:
-    """Return the pipeline of a study with so many trials at the same time, each trained by this step."""
+def study(parallelism: int = PARALLELISM, train: TrainStep = train_here, *, data: str = "") -> BaseComponent:
+    """Return the pipeline of a study with so many trials at the same time, each trained by this step.
+
+    The file at the address `data`, which the experiment names too, is imported.
+    """
 
     @dsl.pipeline(name="qcnn-study", display_name="Study of quantum convolutional networks")
     def pipeline(
@@ -75,8 +85,9 @@ def study(parallelism: int = PARALLELISM, train: TrainStep = train_here) -> Base
             random=random,
         ).set_display_name("Plan study")
 
+        file = imported(data) if data else None
         with dsl.ParallelFor(planned.output, name="Trials", parallelism=parallelism) as each:
-            outputs = _steps(each, train)
+            outputs = _steps(each, train, file)
 
         chosen = select_best(
             datasets=dsl.Collected(outputs.dataset),

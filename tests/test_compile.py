@@ -58,10 +58,14 @@ runpy.run_path(sys.argv[0], run_name="__main__")
     assert done.stdout.splitlines() == [
         str(tmp_path / "qcnn-kubeflow.yaml"),
         "    critical path: generate-data > train > export-weights > evaluate",
+        str(tmp_path / "qcnn-own-data-kubeflow.yaml"),
+        "    critical path: importer > generate-data > train > export-weights > evaluate",
         str(tmp_path / "study-kubeflow.yaml"),
         "    critical path: plan-study > trial-data > train > select-best",
         str(tmp_path / "qcnn-vertex.yaml"),
         "    critical path: generate-data > train > export-weights > evaluate",
+        str(tmp_path / "qcnn-own-data-vertex.yaml"),
+        "    critical path: importer > generate-data > train > export-weights > evaluate",
         str(tmp_path / "study-vertex.yaml"),
         "    critical path: plan-study > trial-data > train > select-best",
         str(tmp_path / "tuning-vertex.yaml"),
@@ -152,6 +156,46 @@ def test_every_parameter_reaches_the_step_that_checks_it(spec: PipelineSpec) -> 
     assert {name: source.component_input_parameter for name, source in inputs.items()} == {
         name: name for name in (*EXPERIMENT_FIELDS, "options")
     }
+
+
+@pytest.mark.parametrize("target", ["kubeflow", "vertex"])
+def test_a_file_is_imported_and_read_anew_by_the_step_that_makes_data_of_it(compiled: Path, target: str) -> None:
+    document = next(yaml.safe_load_all(compiled.with_name(f"qcnn-own-data-{target}.yaml").read_text()))
+    spec = json_format.ParseDict(document, PipelineSpec())
+    importer, generate = (spec.root.dag.tasks[name] for name in ("importer", "generate-data"))
+    assert importer.inputs.parameters["uri"].component_input_parameter == "data"
+    assert generate.inputs.artifacts["file"].task_output_artifact.producer_task == "importer"
+    assert not generate.caching_options.enable_cache
+    words = {name: name for name in (*EXPERIMENT_FIELDS, "options") if name != "data"}
+    assert {name: source.component_input_parameter for name, source in generate.inputs.parameters.items()} == words
+    # Nothing stands for an address that is not given.
+    assert not spec.root.input_definitions.parameters["data"].HasField("default_value")
+    assert not importer.HasField("retry_policy")
+    assert generate.retry_policy.max_retry_count == 1
+
+
+def test_what_imports_a_file_is_no_pod(compiled: Path) -> None:
+    _, configs = _parsed(compiled.with_name("qcnn-own-data-kubeflow.yaml"))
+    assert "exec-importer" not in configs
+
+
+def test_an_experiment_of_a_file_has_its_study_import_that(tmp_path: Path) -> None:
+    (config := tmp_path / "experiment.yaml").write_text("data: gs://bucket/rows.csv\n")
+    spec, _ = _parsed(_compile(tmp_path / "build", "--config", str(config)).with_name("study-kubeflow.yaml"))
+    executors = json_format.MessageToDict(spec.deployment_spec)["executors"]
+    assert executors["exec-importer"]["importer"]["artifactUri"] == {"constant": "gs://bucket/rows.csv"}
+    trial = next(task for name, task in _tasks(spec).items() if name == "trial-data")
+    assert trial.inputs.artifacts["file"].component_input_artifact
+    assert not trial.caching_options.enable_cache
+    spec, _ = _parsed(tmp_path / "build" / "qcnn-own-data-kubeflow.yaml")
+    assert spec.root.input_definitions.parameters["data"].default_value.string_value == "gs://bucket/rows.csv"
+
+
+def test_a_file_of_this_machine_is_refused(tmp_path: Path) -> None:
+    (config := tmp_path / "experiment.yaml").write_text("data: rows.csv\n")
+    line = _refused(tmp_path / "build", "--config", str(config))
+    assert line.startswith("Error: data: a file must be in a bucket on a cluster, gs://BUCKET/FILE, ")
+    assert line.endswith("Given: rows.csv")
 
 
 def _containers(spec: PipelineSpec) -> list[dict[str, Any]]:
@@ -299,7 +343,8 @@ def test_settings_that_one_target_does_not_know_leave_out_that_one(tmp_path: Pat
     result = CliRunner().invoke(compile_command.main, arguments)
     assert result.exit_code == 0
     assert result.stderr.startswith("not compiled for vertex: pod.volumes: has no meaning on Vertex AI; ")
-    assert {path.name for path in (tmp_path / "build").iterdir()} == {"qcnn-kubeflow.yaml", "study-kubeflow.yaml"}
+    names = ("qcnn", "qcnn-own-data", "study")
+    assert {path.name for path in (tmp_path / "build").iterdir()} == {f"{name}-kubeflow.yaml" for name in names}
 
 
 def test_a_board_is_linked_and_a_button_made_where_that_is_asked_for(tmp_path: Path, spec: PipelineSpec) -> None:

@@ -1,4 +1,4 @@
-"""Which room may import which: cli -> pipelines -> components -> launchers -> trainer."""
+"""Which room may import which: cli -> pipelines -> components -> launchers -> trainer, and qcnn beside cli."""
 
 import ast
 from collections import Counter
@@ -9,6 +9,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LAYERS = ["trainer", "launchers", "components", "pipelines", "cli"]
+# The Python interface, which needs no Kubeflow.
+API = "qcnn"
+ROOMS = [*LAYERS, API, "infra"]
 # What runs the processes of a training knows nothing of what they train.
 LAUNCHERS_KNOW = ("trainer.errors", "trainer.startup", "trainer.provenance", "trainer.monitoring.")
 # What counts, and so answers before TensorFlow is loaded; only the probe computes.
@@ -48,6 +51,14 @@ def test_imports_never_point_upwards(layer: str) -> None:
         assert layer != "trainer" or not any(name.startswith("google.cloud.aiplatform") for name in imported), path
 
 
+def test_the_python_interface_stands_beside_the_commands() -> None:
+    for path, imported in _modules(API):
+        assert not {name.split(".")[0] for name in imported} & {"cli", "pipelines", "kfp", "kubernetes"}, path
+    for layer in LAYERS:
+        for path, imported in _modules(layer):
+            assert not {name for name in imported if name.split(".")[0] == API}, path
+
+
 def test_what_makes_a_cloud_ready_stands_apart() -> None:
     for path, imported in _modules("infra"):
         of_ours = {name for name in imported if name.split(".")[0] in LAYERS}
@@ -59,7 +70,7 @@ def test_what_makes_a_cloud_ready_stands_apart() -> None:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Imports inside functions count, too: modules in a circle cannot be understood one at a time."""
-    modules = {_dotted(path): imported for layer in (*LAYERS, "infra") for path, imported in _modules(layer)}
+    modules = {_dotted(path): imported for layer in ROOMS for path, imported in _modules(layer)}
     known = {
         name: {used if used in modules else used.rpartition(".")[0] for used in imported} - {name}
         for name, imported in modules.items()
@@ -102,7 +113,5 @@ def test_one_way_to_start_a_training_knows_nothing_of_another(kind: str) -> None
 
 
 def test_a_folder_holds_no_more_than_fifteen_modules() -> None:
-    modules = Counter(
-        path.parent for layer in (*LAYERS, "infra") for path, _ in _modules(layer) if path.name != "__init__.py"
-    )
+    modules = Counter(path.parent for layer in ROOMS for path, _ in _modules(layer) if path.name != "__init__.py")
     assert {folder for folder, count in modules.items() if count > 15} == set()

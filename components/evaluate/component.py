@@ -25,7 +25,8 @@ def evaluate(
     folders = (model.path, dataset.path, training.path, predictions.path)
     measured, matrix, predictions.metadata = run(*folders, metrics.path, report.path)
     report.metadata = predictions.metadata
-    confusion.log_confusion_matrix(list(LABELS), matrix)
+    if matrix:
+        confusion.log_confusion_matrix(list(LABELS), matrix)
     save_confusion(matrix, confusion.path)
     artifacts = {"model": model, "dataset": dataset, "training": training, "predictions": predictions, "report": report}
     summarize(measured, {name: artifact.uri for name, artifact in artifacts.items()}, summary.path)

@@ -22,7 +22,8 @@ def evaluate(
 ) -> tuple[dict[str, float], list[list[int]], dict[str, Any]]:
     """Write predictions.csv into the folder `predictions`, the metrics as JSON and the report as HTML.
 
-    Returns the metrics, the confusion matrix of the signs (labels in rows), and the metadata of predictions and report.
+    Returns the metrics, the confusion matrix of the signs (labels in rows), empty of a regression, and the metadata of
+    predictions and report.
     """
     with one_line_errors():
         held_out = data.load(Path(dataset))
@@ -39,14 +40,16 @@ def evaluate(
         page = report_page(result.description, history, result.samples, result.predictions, result.metrics)
         with new_file(Path(report)) as unfinished:
             unfinished.write_text(page, encoding="utf-8")
-        matrix = evaluation.confusion(result.samples, result.predictions)
+        is_regression = held_out.layout.is_regression
+        matrix = [] if is_regression else evaluation.confusion(result.samples, result.predictions)
     return result.metrics, matrix, {"weights": result.description["weights"], **result.description["provenance"]}
 
 
 def save_confusion(matrix: Sequence[Sequence[int]], path: str) -> None:
-    """Write a confusion matrix and what its rows and columns stand for as JSON."""
+    """Write a confusion matrix and what its rows and columns stand for as JSON; of a regression there is neither."""
+    content = {"labels": LABELS if matrix else (), "matrix": matrix}
     with one_line_errors(), new_file(Path(path)) as unfinished:
-        unfinished.write_text(json.dumps({"labels": LABELS, "matrix": matrix}) + "\n", encoding="utf-8")
+        unfinished.write_text(json.dumps(content) + "\n", encoding="utf-8")
 
 
 def summarize(metrics: Mapping[str, float], places: Mapping[str, str], summary: str) -> None:

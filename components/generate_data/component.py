@@ -11,6 +11,8 @@ from components.image import IMAGE
 def generate_data(
     qubits: int,
     rounds: int,
+    data: str,
+    encoding: str,
     seed: int,
     model: str,
     simulator: str,
@@ -32,6 +34,8 @@ def generate_data(
     words = {
         "qubits": qubits,
         "rounds": rounds,
+        "data": data,
+        "encoding": encoding,
         "seed": seed,
         "model": model,
         "simulator": simulator,

@@ -8,6 +8,7 @@ from typing import Any
 from trainer import data
 from trainer.config import MODELS, from_mapping
 from trainer.provenance import provenance
+from trainer.quantum.files.reading import with_circuit
 from trainer.startup import one_line_errors
 
 
@@ -17,7 +18,7 @@ def generate_data(words: Mapping[str, Any], folder: str, run: str = "") -> tuple
     With the id of a run of a schedule, the experiment gets a seed of its own.
     """
     with one_line_errors():
-        config = from_mapping(words)
+        config = from_mapping(with_circuit(words))
         if run:
             config = config.model_copy(update={"seed": seed_of_run(config.seed, run)})
         if config.model not in MODELS:
@@ -26,9 +27,11 @@ def generate_data(words: Mapping[str, Any], folder: str, run: str = "") -> tuple
             # A circuit of the user's own must fail here, in seconds, and not on every worker.
             read_model(config.model, config.qubits)
         dataset = data.generate(config)
+        config = data.completed(config, dataset)
         data.save(dataset, Path(folder))
     sizes = {name: len(samples) for name, samples in dataset.splits()}
-    return config.to_json(), {"digest": dataset.digest, **sizes, **provenance(config)}
+    source = {"data_sha256": dataset.source.sha256} if dataset.source else {}
+    return config.to_json(), {"digest": dataset.digest, **source, **sizes, **provenance(config)}
 
 
 def seed_of_run(seed: int, run: str) -> int:

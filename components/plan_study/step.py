@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainer.config import MODELS
+from trainer.quantum.files.reading import with_circuit, with_circuits
 from trainer.startup import one_line_errors
 from trainer.study.search import search_from_mapping
 from trainer.study.trials import plan
@@ -14,8 +15,8 @@ def plan_study(
 ) -> list[str]:
     """Return the experiment of each trial, checked, as JSON."""
     with one_line_errors():
-        search = search_from_mapping({"grid": grid, "range": ranges, "random": random})
-        trials = plan(experiment, search)
+        search = search_from_mapping({"grid": with_circuits(grid), "range": ranges, "random": random})
+        trials = plan(with_circuit(experiment), search)
         for model, qubits in dict.fromkeys(
             (trial.model, trial.qubits) for trial in trials if trial.model not in MODELS
         ):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.plan_study.step import plan_study
+from trainer.quantum.files.reading import with_circuit, with_circuits
 from trainer.startup import one_line_errors
 from trainer.study.search import search_from_mapping
 from trainer.study.tuning import shared_experiment
@@ -13,5 +14,5 @@ def plan_tuning(experiment: Mapping[str, Any], grid: Mapping[str, Any], ranges: 
     """Return the experiment of one trial, whose data are those of all, as JSON."""
     plan_study(experiment, grid, ranges, random)
     with one_line_errors():
-        search = search_from_mapping({"grid": grid, "range": ranges, "random": random})
-        return shared_experiment(experiment, search).to_json()
+        search = search_from_mapping({"grid": with_circuits(grid), "range": ranges, "random": random})
+        return shared_experiment(with_circuit(experiment), search).to_json()

@@ -24,7 +24,7 @@ def select_best(trainings: Sequence[str], results: str, page: str) -> int:
     A trial that failed is a row of it; if all trials failed, the study fails.
     """
     with one_line_errors():
-        trials = [_trial(Path(training)) for training in trainings]
+        trials = [read_trial(Path(training)) for training in trainings]
         header, rows = table(trials)
         for path, text in ((Path(results), table_csv(header, rows)), (Path(page), table_page(header, rows))):
             with new_file(path) as unfinished:
@@ -34,7 +34,12 @@ def select_best(trainings: Sequence[str], results: str, page: str) -> int:
         return best(trials)
 
 
-def _trial(training: Path) -> Trial | FailedTrial:
+def read_trial(training: Path) -> Trial | FailedTrial:
+    """Return what a trial's training has left.
+
+    Raises:
+        ArtifactError: it has left nothing.
+    """
     if failed := load_failure(training):
         return failed
     checkpoint = checkpoints.load_latest(training / checkpoints.FOLDER)

@@ -8,11 +8,11 @@ from typing import Any
 
 from launchers.job import OUTPUTS, Job
 from launchers.pod import Pod
-from trainer.config import MACHINE_WORDS, ExperimentConfig, from_mapping
+from trainer.config import GENERATED, MACHINE_WORDS, ExperimentConfig, from_mapping
 from trainer.distribution import needs
 from trainer.errors import ConfigError
 from trainer.monitoring.variables import JOB_VARIABLE
-from trainer.storage.address import SCHEMES, in_bucket
+from trainer.storage.address import SCHEMES, check_reachable, in_bucket
 
 # The worker's flag for the address of each output.
 _FLAGS = {"training": "--workdir", "logs": "--logs", "model": "--export"}
@@ -33,6 +33,8 @@ def cluster_job(config: ExperimentConfig, output: str, pod: Pod, dataset: str | 
         ConfigError: not all pods could reach the address, or what the training is to be continued from.
     """
     _check_reachable(config, output)
+    if not dataset:
+        check_data(config.data)
     place = f"{output.rstrip('/')}/$({JOB_VARIABLE})"
     outputs = {name: f"{place}/{name}" for name in OUTPUTS if name != "model" or not dataset}
     return _describe("python", config, dataset, outputs, pod)
@@ -97,6 +99,20 @@ def _describe(
     )
 
 
+def check_data(data: str) -> bool:
+    """Return whether data, as the experiment's word has it, are a file; refuse one that others could not read.
+
+    Raises:
+        ConfigError: it is a file of this machine.
+    """
+    if data in GENERATED:
+        return False
+    if not in_bucket(data):
+        kinds = ", ".join(f"{scheme}://BUCKET/FILE" for scheme in SCHEMES)
+        raise ConfigError(f"data: a file must be in a bucket on a cluster, {kinds}. Given: {data}")
+    return True
+
+
 def _kind(config: ExperimentConfig) -> str:
     """Return what has to be the same for experiments that are trained by the same processes, one after the other."""
     words = config.options.model_dump(include=set(MACHINE_WORDS))
@@ -105,12 +121,7 @@ def _kind(config: ExperimentConfig) -> str:
 
 def _check_reachable(config: ExperimentConfig, output: str) -> None:
     """Refuse an output, or a training to continue from, that not all pods could reach."""
-    is_bucket = in_bucket(output)
-    if not is_bucket and not output.startswith("/"):
-        raise ConfigError(
-            f"output: must be {', '.join(f'{scheme}://BUCKET/FOLDER' for scheme in SCHEMES)}, or an absolute path at "
-            f"which the pods have a volume. Given: {output}"
-        )
+    is_bucket = check_reachable("output", output)
     source = config.options.continue_from
     if source and not (is_bucket and in_bucket(source)):
         raise ConfigError(f"continue_from: must be in a bucket on a cluster, as must be the output. Given: {source}")

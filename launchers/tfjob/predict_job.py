@@ -1,7 +1,7 @@
 """Predictions as a Job on Kubernetes (batch/v1): manifests by pure functions."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launchers.kubernetes.identity import (
@@ -26,8 +26,10 @@ _ACTIVE_SECONDS = 3600
 TASK = "predict"
 
 
-def for_training(job: dict[str, Any]) -> dict[str, Any]:
+def for_training(job: dict[str, Any], arguments: Sequence[str] = ()) -> dict[str, Any]:
     """Return the Job that predicts with what a TFJob has trained, in a pod like those of the training.
+
+    `arguments` are those of trainer.predict that say what is predicted, if not the test split.
 
     Raises:
         ConfigError: it has not trained a model.
@@ -48,20 +50,20 @@ def for_training(job: dict[str, Any]) -> dict[str, Any]:
         if container["name"] == CONTAINER:
             container.pop("ports", None)
             container.pop("args", None)
-            container["command"] = _command(model)
+            container["command"] = _command(model, arguments)
     queue = metadata["labels"].get(QUEUE_LABEL, "")
     return _job(identity, template, {JOB_LABEL: metadata["name"]}, queue, metadata["uid"])
 
 
-def for_model(model: str, pod: Pod) -> dict[str, Any]:
+def for_model(model: str, pod: Pod, arguments: Sequence[str] = ()) -> dict[str, Any]:
     """Return the Job that predicts with the model at an address; the address is the name of its run."""
     identity = Identity(model, TASK)
-    template = pod_template(pod, "", identity, _command(model), speaks_to_api=False)
+    template = pod_template(pod, "", identity, _command(model, arguments), speaks_to_api=False)
     return _job(identity, template, pod.labels, pod.queue, "")
 
 
-def _command(model: str) -> list[str]:
-    return ["python", "-m", "trainer.predict", "--model", model]
+def _command(model: str, arguments: Sequence[str]) -> list[str]:
+    return ["python", "-m", "trainer.predict", "--model", model, *arguments]
 
 
 def _job(

@@ -19,6 +19,9 @@ from trainer.storage.copies import local_copy
 from trainer.study.failures import failure_kept
 from trainer.training import checkpoints
 
+# What the processes of a training load first. None of these may start a thread or touch a device: neither outlives a
+# fork.
+LOADED = ("tensorflow", "tf_keras", "trainer.training.fit")
 # Set by a program that reads this step's output and shows its progress: the output then has the events too.
 EVENTS_VARIABLE = "QCNN_EVENTS"
 EVENT_PREFIX = "event "
@@ -32,15 +35,17 @@ def train(
     *,
     trial: bool = False,
     run: Callable[[Job, EventHandler], None] = run_processes,
+    on_event: EventHandler | None = None,
 ) -> dict[str, Any]:
     """Train in the folder `training`, with TensorBoard events in `logs`; return the metadata of both.
 
-    `run` runs the job: by processes of its own, or by those of a crew. Where a `trial` fails, the reason is written
-    into `training`, and nothing is raised.
+    `run` runs the job: by processes of its own, or by those of a crew. `on_event` takes what they tell, which is
+    else printed where that is asked for. Where a `trial` fails, the reason is written into `training`, and nothing is
+    raised.
     """
     with one_line_errors():
         config = from_json(experiment)
-        handler = _print_event if os.environ.get(EVENTS_VARIABLE) else _ignore_event
+        handler = on_event or (_print_event if os.environ.get(EVENTS_VARIABLE) else _ignore_event)
         with failure_kept(config, Path(training)) if trial else contextlib.nullcontext():
             if config.options.continue_from:
                 with local_copy(config.options.continue_from) as source:

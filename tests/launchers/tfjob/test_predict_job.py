@@ -54,6 +54,16 @@ def test_a_prediction_runs_as_the_training_did_but_alone() -> None:
     assert trained == _trained()
 
 
+def test_what_is_predicted_is_said_to_the_program_and_tells_jobs_apart() -> None:
+    files = ["--data", "gs://bucket/a.csv", "--output", "gs://bucket/b.csv"]
+    for made, other in (
+        (for_training(_trained(), files), for_training(_trained())),
+        (for_model("gs://bucket/a", POD, files), for_model("gs://bucket/a", POD)),
+    ):
+        assert _spec(made)["containers"][0]["command"][-4:] == files
+        assert made["metadata"]["name"] != other["metadata"]["name"]
+
+
 def test_a_prediction_waits_in_the_queue_of_the_training_and_is_spread_over_nothing() -> None:
     pod = POD.model_copy(update={"queue": "team", "priority_class": "high", "topology_spread": "zone"})
     trained = tfjob(cluster_job(from_mapping({}), "gs://bucket", pod), Identity("run", "train"), Policy())

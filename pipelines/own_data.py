@@ -1,0 +1,11 @@
+"""How a file with samples comes into a run: as an artifact, so that what is made of it can be traced to it."""
+
+from kfp import dsl
+from kfp.dsl.pipeline_channel import PipelineChannel
+
+
+def imported(data: PipelineChannel | str) -> PipelineChannel:
+    """Add the step that imports the file at an address, and return the artifact; all runs refer to the same."""
+    return (
+        dsl.importer(artifact_uri=data, artifact_class=dsl.Dataset, reimport=False).set_display_name("Own data").output
+    )

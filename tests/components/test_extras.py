@@ -1,0 +1,37 @@
+"""What is said of a library that is not installed, beside what pyproject.toml installs."""
+
+import pytest
+
+from components.extras import LIBRARIES, missing
+from tests.base_only import distributions, modules
+
+EXTRAS = ("kubeflow", "vertex", "serve", "run")
+
+
+# What a library of the extra brings without being asked.
+BY_CHANCE = {"serve": ("h5py", "tensorboard", "google.protobuf")}
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_an_extra_brings_the_libraries_that_are_said_to_come_with_it(extra: str) -> None:
+    added = modules(distributions(extra)) - modules(distributions())
+    brought = {library for library in LIBRARIES if library in added}
+    said = {library for library, described in LIBRARIES.items() if extra in described.extras}
+    assert brought - said <= set(BY_CHANCE.get(extra, ()))
+    assert said <= brought
+
+
+def test_the_extra_of_a_target_is_named_where_it_has_the_library() -> None:
+    error = ModuleNotFoundError(name="kfp.dsl")
+    given = "Given: kfp is not installed"
+    assert missing(error, "qcnn submit", "vertex") == (
+        f'qcnn submit needs Kubeflow\'s SDK: pip install "qcnn[vertex]". {given}'
+    )
+    assert missing(error, "qcnn submit", "serve") == (
+        f'qcnn submit needs Kubeflow\'s SDK: pip install "qcnn[kubeflow]". {given}'
+    )
+
+
+def test_of_a_module_that_is_no_library_of_an_extra_nothing_is_said() -> None:
+    assert missing(ModuleNotFoundError(name="my_circuits"), "qcnn run") is None
+    assert missing(ModuleNotFoundError("no name"), "qcnn run") is None
