@@ -1,0 +1,97 @@
+"""An experiment in Python: its words are arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainer import data
+from trainer.config import OPTION_FIELDS, WORDS, ExperimentConfig, as_shown, from_mapping, merge, read_file
+from trainer.quantum.files.reading import with_circuit
+
+
+class Experiment:
+    """An experiment: every word of docs/experiment.md with its value, options among the others.
+
+    What is not given has its default, and what rules choose is chosen: `words` holds them all. Of a model that is a
+    file, `model` is a text that holds its circuit; of data that are a file, it is read.
+
+    Raises:
+        ArtifactError: the file cannot be used; one line with the row that is wrong.
+        ConfigError: one line with the first word that is wrong, its value and what is allowed.
+
+    >>> import qcnn
+    >>> experiment = qcnn.Experiment(qubits=4, rounds=10, epochs=2, schedule="constant")
+    >>> experiment.qubits, experiment.epochs, experiment.batch_size
+    (4, 2, 32)
+    >>> qcnn.Experiment(qubits=3)
+    Traceback (most recent call last):
+    trainer.errors.ConfigError: qubits: must be an integer, at least 4 and at most 32768. Given: 3
+    """
+
+    def __init__(self, **words: Any) -> None:
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in words.items()}
+        flat = {name: value for name, value in plain.items() if name in OPTION_FIELDS}
+        self._given = with_circuit(merge({name: value for name, value in plain.items() if name not in flat}, flat))
+        config = from_mapping(self._given)
+        self._config = data.files_read([config])[0] if config.is_open else config
+
+    @classmethod
+    def from_file(cls, path: str | PathLike[str], **words: Any) -> Experiment:
+        r"""Return the experiment of a YAML or JSON file, as --config takes one, with words laid over it.
+
+        Raises:
+            ConfigError: the file cannot be read, or a word is wrong.
+
+        >>> import pathlib
+        >>> import qcnn
+        >>> _ = pathlib.Path("experiment.yaml").write_text("qubits: 4\nmodel: deep\n")
+        >>> experiment = qcnn.Experiment.from_file("experiment.yaml", seed=3)
+        >>> experiment.model, experiment.seed
+        ('deep', 3)
+        """
+        return cls(**{**read_file(Path(path)), **words})
+
+    @property
+    def config(self) -> ExperimentConfig:
+        """The experiment as the rest of the package has it."""
+        return self._config
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """What was given, as a file has it; all else may change with it."""
+        return self._given
+
+    @property
+    def words(self) -> dict[str, Any]:
+        """All words with their values, as arguments that make an equal experiment."""
+        words = self._config.model_dump()
+        return {**words.pop("options"), **words}
+
+    def __getattr__(self, word: str) -> Any:
+        if word in WORDS:
+            return self.words[word]
+        raise AttributeError(f"an experiment has no word {word}")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *WORDS]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Experiment) and self._config == other._config
+
+    def __hash__(self) -> int:
+        return hash(self.config.to_json())
+
+    def __repr__(self) -> str:
+        words = as_shown(self.words)
+        known = {name: value for name, value in words.items() if value != WORDS[name].default}
+        return f"Experiment({', '.join(f'{name}={value!r}' for name, value in known.items())})"
+
+
+def of(config: ExperimentConfig) -> Experiment:
+    """Return the experiment of the rest of the package as one of this."""
+    return Experiment(**config.model_dump())

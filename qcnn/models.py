@@ -1,0 +1,227 @@
+"""Trained networks: loaded from a folder or a bucket, asked for predictions, measured."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib.util
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from components.extras import explained
+from qcnn.experiment import Experiment, of
+from qcnn.steps import of_run
+from trainer import data
+from trainer.data import Dataset, Layout, Samples, values
+from trainer.errors import ArtifactError, ConfigError, given
+from trainer.folders import readable
+from trainer.results.description import FILE, describe
+from trainer.startup import load_tensorflow
+from trainer.storage.copies import local_copy
+
+_SAVED_MODEL = "saved_model"
+# Samples that are predicted at a time by what was exported for others to serve.
+_BATCH = 2**16
+
+Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
+
+
+class Model:
+    """A trained network: `experiment` and `metrics` of its training, and predictions for new samples.
+
+    `columns` are the names of what it takes of a sample: qubit and angle, or the features of the file that it was
+    trained on.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        experiment: Experiment,
+        metrics: Mapping[str, float],
+        layout: Layout,
+        predictions: Callable[[Arrays], npt.NDArray[np.float64]],
+    ) -> None:
+        self.address, self.experiment, self.metrics = address, experiment, metrics
+        self._layout, self._predictions = layout, predictions
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What a sample has."""
+        return self._layout.columns
+
+    def predict(self, samples: Any = None, **columns: Any) -> npt.NDArray[np.float64]:
+        """Return the prediction for every sample, float64 (samples,): its sign is the class, or it is the value itself.
+
+        `columns` are arrays (samples,) by their names. They may stand in a mapping instead, such as a pandas.DataFrame,
+        whose other columns are left alone, or in one array (samples, columns) in the order of `self.columns`. Values
+        are those of the file, which the network scales as it was trained to.
+
+        Raises:
+            ConfigError: a column is missing, unknown, of another length or no array of numbers.
+            ArtifactError: a sample has a value that is not allowed; one line with its number, from 1.
+        """
+        found = _numbers(self.columns, samples, columns)
+        # It loads the libraries that read tables.
+        from trainer.tables.pieces import Piece
+
+        count = len(next(iter(found.values())))
+        values.check(Piece(1, found, lambda row: f"row {row}"), self._layout, self.experiment.config.qubits)
+        return self._predictions(found) if count else np.zeros(0)
+
+    def __repr__(self) -> str:
+        return f"<Model of {self.experiment!r}, {self.address}>"
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """Held-out samples, their predictions, float64 (samples,), and the metrics of both and of the training."""
+
+    samples: Samples
+    predictions: npt.NDArray[np.float64]
+    metrics: Mapping[str, float]
+
+
+@explained("qcnn.load", "serve")
+def load(address: str | PathLike[str]) -> Model:
+    """Load a trained network: the folder of a model or of a run, or an address in a bucket such as gs://BUCKET/model.
+
+    Raises:
+        ArtifactError: it is no model, or a damaged one.
+
+    After the example of `qcnn.train`:
+
+    >>> import qcnn
+    >>> model = qcnn.load("first")
+    >>> model.experiment.qubits, model.metrics["epochs"]
+    (4, 2)
+    >>> model.predict({"qubit": [0, 1, 2], "angle": [0.0, 1.0, -3.0]}).shape
+    (3,)
+    """
+    with local_copy(str(address)) as copy:
+        folder = _model_in(copy, address)
+        description, config = describe(folder)
+        with readable("model", folder / FILE):
+            layout, _ = data.described(description)
+        load = _rebuilt if importlib.util.find_spec("cirq") else _served
+        predictions = load(folder, layout)
+    return Model(str(address), of(config), description["training"], layout, predictions)
+
+
+@explained("qcnn.evaluate", "run")
+def evaluate(model: Model | str | PathLike[str], dataset: Dataset | None = None) -> Evaluation:
+    """Predict the held-out samples of a model's dataset, from its exported weights, and measure the error.
+
+    Without a dataset it is made again, from the model's experiment.
+
+    Raises:
+        ArtifactError: the model is damaged, or was trained on another dataset.
+
+    After the example of `qcnn.train`:
+
+    >>> import qcnn
+    >>> evaluation = qcnn.evaluate("first")
+    >>> len(evaluation.samples), len(evaluation.predictions)
+    (6, 6)
+    """
+    address = model.address if isinstance(model, Model) else model
+    with local_copy(str(address)) as copy:
+        folder = _model_in(copy, address)
+        _, config = describe(folder)
+        load_tensorflow()
+        from trainer.results import evaluate as evaluation
+
+        found = evaluation.evaluate(folder, dataset or data.generate(config))
+    return Evaluation(found.samples, found.predictions, found.metrics)
+
+
+def _model_in(folder: Path, address: object) -> Path:
+    """Return the folder of the model, which may be that of its run.
+
+    Raises:
+        ArtifactError: there is none.
+    """
+    for found in (folder, of_run(folder).exported):
+        if (found / FILE).is_file():
+            return found
+    raise ArtifactError(f"model: must be the folder of a model or of a run, with {FILE} in it. Given: {address}")
+
+
+def _rebuilt(folder: Path, layout: Layout) -> Callable[[Arrays], npt.NDArray[np.float64]]:
+    """Return what predicts with a network that is built from its weights: reading them runs no code of theirs."""
+    load_tensorflow()
+    from trainer.results.predicting import load_predictor
+
+    predictor = load_predictor(folder)
+    return lambda columns: predictor.predict(layout.inputs(columns))
+
+
+def _served(folder: Path, layout: Layout) -> Callable[[Arrays], npt.NDArray[np.float64]]:
+    """Return what predicts as any TensorFlow Serving would: by a program of TensorFlow, which needs nothing else."""
+    path = folder / _SAVED_MODEL
+    with readable("model", path):
+        if not path.is_dir():
+            raise FileNotFoundError(path)
+        load_tensorflow()
+        import tensorflow as tf
+
+        # The function alone would lose its weights.
+        loaded = tf.saved_model.load(str(path))
+        function = loaded.signatures["serving_default"]
+
+    def predictions(columns: Arrays, of_whole: Any = loaded) -> npt.NDArray[np.float64]:
+        inputs = layout.inputs(columns)
+        if layout.preparation.kind != "excitation":
+            # It scales what a row holds by itself.
+            inputs = dict.fromkeys(inputs, np.stack([*columns.values()], axis=1).astype(np.float32))
+        parts = [
+            function(**{name: tf.constant(array[first : first + _BATCH]) for name, array in inputs.items()})
+            for first in range(0, len(next(iter(columns.values()))), _BATCH)
+        ]
+        return np.concatenate([part["prediction"].numpy().astype(np.float64) for part in parts])
+
+    return predictions
+
+
+def _numbers(names: Sequence[str], samples: Any, columns: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float64]]:
+    """Return the columns of these names, float64 (samples,), of what was given.
+
+    Raises:
+        ConfigError: one is missing, unknown, of another length or no array of numbers.
+    """
+    given_columns = dict(columns)
+    if unknown := [name for name in columns if name not in names]:
+        raise ConfigError(f"{unknown[0]}: a sample of this network has {', '.join(names)}. Given: {unknown[0]}")
+    if isinstance(samples, np.ndarray):
+        if samples.ndim != 2 or samples.shape[1] != len(names):
+            raise ConfigError(f"samples: must have the shape (samples, {len(names)}). Given: {samples.shape}")
+        given_columns = {**dict(zip(names, samples.T, strict=True)), **given_columns}
+    elif samples is not None:
+        given_columns = {**{name: samples[name] for name in names if name in samples}, **given_columns}
+    if missing := [name for name in names if name not in given_columns]:
+        raise ConfigError(
+            f"{missing[0]}: must be given, as all of {', '.join(names)}. Given: {', '.join(given_columns) or 'none'}"
+        )
+    arrays = {name: _column(name, given_columns[name]) for name in names}
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise ConfigError(f"samples: all columns must have the same length. Given: {given(lengths)}")
+    return arrays
+
+
+def _column(name: str, column: Any) -> npt.NDArray[np.float64]:
+    with contextlib.suppress(TypeError, ValueError):
+        array = np.asarray(column)
+        if array.dtype.kind in "iuf" or array.size == 0:
+            numbers = array.astype(np.float64)
+            if numbers.ndim != 1:
+                raise ConfigError(f"{name}: must be an array (samples,). Given: shape {numbers.shape}")
+            if (bad := ~np.isfinite(numbers)).any():
+                row = int(np.argmax(bad))
+                raise ConfigError(f"{name}: row {row + 1} must be a finite number. Given: {numbers[row]}")
+            return numbers
+    raise ConfigError(f"{name}: must be an array of numbers. Given: {given(column)}")

@@ -1,0 +1,64 @@
+"""What training an experiment will take, before it runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from components.extras import explained
+from qcnn.experiment import Experiment
+from trainer import data
+from trainer.training.history import epochs_left
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What an experiment does, and how long that takes on this machine once everything is compiled.
+
+    `memory_bytes` is what the chosen simulator holds; `seconds` are those of all epochs, `epoch_seconds_by_workers` of
+    one where so many workers, each on a machine like this, share it.
+    """
+
+    samples: int
+    circuits: int
+    readouts: int
+    simulator: str
+    memory_bytes: float
+    epoch_seconds: float
+    seconds: float
+    epoch_seconds_by_workers: Mapping[int, float]
+
+
+@explained("qcnn.plan", "run")
+def plan(experiment: Experiment) -> Plan:
+    """Count what training an experiment takes; the first plan measures this machine, for some seconds.
+
+    Raises:
+        ArtifactError: a file of samples cannot be read.
+        ConfigError: the experiment cannot run.
+
+    >>> import qcnn
+    >>> plan = qcnn.plan(qcnn.Experiment(qubits=4, rounds=10, epochs=2))
+    >>> plan.samples, plan.readouts, plan.simulator
+    (40, 2, 'statevector')
+    """
+    # These load cirq.
+    from trainer.planning import kept_machine
+    from trainer.planning.plan import count, predict
+
+    config = experiment.config
+    if config.is_open:
+        config = data.completed(config, data.generate(config))
+    counts = count(config)
+    kept = kept_machine.load() or kept_machine.measure()
+    predicted = predict(config, counts, kept.machine)
+    return Plan(
+        samples=counts.samples,
+        circuits=counts.circuits,
+        readouts=counts.readouts,
+        simulator=counts.chosen.simulator,
+        memory_bytes=counts.chosen.cost.memory,
+        epoch_seconds=predicted.chosen,
+        seconds=predicted.chosen * epochs_left(config),
+        epoch_seconds_by_workers=predicted.by_workers,
+    )

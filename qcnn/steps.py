@@ -1,0 +1,162 @@
+"""The steps of a run, called one after the other; what one has left in its folder already is not made again."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import logging
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from components.evaluate.step import evaluate, save_confusion, summarize
+from components.export_weights.step import export_weights
+from components.generate_data.step import generate_data
+from components.run_record import FILE, Recorder, read_record
+from components.train.local.step import train
+from launchers.job import Job
+from launchers.local.processes import EventHandler
+from qcnn.progress import bar
+from trainer import data
+from trainer.config import ExperimentConfig
+from trainer.errors import ArtifactError
+from trainer.startup import load_tensorflow
+from trainer.untrusted import text_of
+
+_LOG = "log.txt"
+
+# Runs a job, and tells of its events.
+RunJob = Callable[[Job, EventHandler], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Folders:
+    """Where the steps of a run write: as those of qcnn run do, so that other commands find it."""
+
+    run: Path
+    dataset: Path
+    exported: Path
+    evaluation: Path
+
+    @property
+    def training(self) -> Path:
+        """Checkpoints and the losses of every epoch."""
+        return self.run / "train" / "training"
+
+    @property
+    def logs(self) -> Path:
+        """TensorBoard's."""
+        return self.run / "train" / "logs"
+
+    @property
+    def metrics(self) -> Path:
+        """The file of the metrics."""
+        return self.evaluation / "metrics"
+
+    @property
+    def report(self) -> Path:
+        """The page of the run."""
+        return self.evaluation / "report.html"
+
+
+def of_run(folder: Path) -> Folders:
+    """Return the folders of a run."""
+    return Folders(
+        folder, folder / "generate-data" / "dataset", folder / "export-weights" / "model", folder / "evaluate"
+    )
+
+
+def has_ended(folder: Path, config: ExperimentConfig) -> bool:
+    """Whether the run of this experiment is in a folder and has ended well.
+
+    Raises:
+        ArtifactError: the folder holds something else.
+    """
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return False
+    try:
+        record = read_record(folder)
+    except (OSError, ValueError):
+        what = f"must be new or empty, or hold a run of this experiment, with {FILE}"
+        raise ArtifactError(f"folder: {what}. Given: {folder}") from None
+    if record.words != config.model_dump():
+        raise ArtifactError(f"folder: holds a run of another experiment. Given: {folder}")
+    return record.state == "succeeded"
+
+
+@contextlib.contextmanager
+def step(recorder: Recorder, name: str, run: Path) -> Iterator[None]:
+    """Write into the record of a run how the step of this block ends."""
+    recorder.begin_step(name, run)
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, KeyboardInterrupt):
+            recorder.end_step(False)
+        raise
+    recorder.end_step(True)
+
+
+def make_dataset(config: ExperimentConfig, folders: Folders) -> ExperimentConfig:
+    """Write the dataset; return the experiment with what a file of samples says of it."""
+    if not folders.dataset.exists():
+        generate_data(config.model_dump(), str(folders.dataset))
+    return data.completed(config, data.load(folders.dataset))
+
+
+def make_training(
+    config: ExperimentConfig, folders: Folders, run: RunJob, *, trial: bool = False, progress: bool = True
+) -> None:
+    """Train, from the last checkpoint if there is one; what the processes print goes into the log of the run."""
+    shown = bar(progress)
+    places = folders.dataset, folders.training, folders.logs
+    with (
+        (folders.run / _LOG).open("a", encoding="utf-8") as log,
+        contextlib.closing(shown),
+        contextlib.redirect_stdout(log),
+    ):
+        train(
+            config.to_json(),
+            *map(str, places),
+            trial=trial,
+            run=run,
+            on_event=lambda process, event: shown.handle({"process": process, **event}),
+        )
+
+
+def make_export(folders: Folders) -> None:
+    """Export the model."""
+    if not folders.exported.exists():
+        with _quiet():
+            export_weights(str(folders.training), str(folders.exported))
+
+
+def make_evaluation(folders: Folders) -> None:
+    """Measure the error of the exported model, and write the page of the run."""
+    predictions = folders.evaluation / "predictions"
+    shutil.rmtree(predictions, ignore_errors=True)
+    places = folders.exported, folders.dataset, folders.training, predictions, folders.metrics, folders.report
+    with _quiet():
+        metrics, matrix, _ = evaluate(*map(str, places))
+    save_confusion(matrix, str(folders.evaluation / "confusion"))
+    shown = {path.name: str(path) for path in places}
+    summarize(metrics, shown, str(folders.evaluation / "summary.md"))
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Have TensorFlow say nothing of what it writes."""
+    load_tensorflow()
+    logger = logging.getLogger("tensorflow")
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def read_metrics(folders: Folders) -> dict[str, float]:
+    """Return the metrics that were measured."""
+    return {name: float(value) for name, value in json.loads(text_of(folders.metrics)).items()}

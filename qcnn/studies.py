@@ -1,0 +1,105 @@
+"""Searches an experiment's words as qcnn study does, without Kubeflow."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from components.extras import check, explained
+from components.run_record import Recorder
+from components.select_best.step import read_trial, select_best
+from components.train.local.step import LOADED
+from launchers.local.fork_request import fork_server
+from launchers.local.run import Crew
+from qcnn import steps, trainings
+from qcnn.experiment import Experiment, of
+from trainer.config import ExperimentConfig
+from trainer.quantum.files.reading import with_circuits
+from trainer.startup import errors_raised
+from trainer.study.search import search_from_mapping
+from trainer.study.table import table
+from trainer.study.trials import plan
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """The trials of a study: a row of words and losses for each, and the training of the best by validation loss."""
+
+    folder: Path
+    trials: Sequence[Mapping[str, Any]]
+    best: trainings.Training
+
+
+@explained("qcnn.study", "run")
+def study(
+    experiment: Experiment,
+    *,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    ranges: Mapping[str, Sequence[Any]] | None = None,
+    random: int = 0,
+    folder: str | PathLike[str] | None = None,
+    progress: bool = True,
+) -> Study:
+    """Train an experiment with other words, one trial after the other, and evaluate the best by validation loss.
+
+    `grid` has values by word; `ranges` has (low, high) or (low, high, "log") by word, of which `random` trials are
+    drawn. Each trial has a seed of its own, counted up from the experiment's, unless the seed is searched. A trial that
+    fails is a row with its reason. All else as `qcnn.train`.
+
+    Raises:
+        ConfigError: the search is none, or a trial could not run.
+        TrainingError: all trials have failed.
+
+    >>> import qcnn
+    >>> experiment = qcnn.Experiment(qubits=4, rounds=10, epochs=2, workers=1, strategy="none")
+    >>> study = qcnn.study(experiment, grid={"learning_rate": [0.01, 0.1]}, folder="search")
+    >>> [trial["learning_rate"] for trial in study.trials], study.best.experiment.qubits
+    ([0.01, 0.1], 4)
+    """
+    search = {
+        name: {word: list(of_word) for word, of_word in (found or {}).items()}
+        for name, found in (("grid", grid), ("range", ranges))
+    }
+    search["grid"] = with_circuits(search["grid"])
+    configs = plan(experiment.given, search_from_mapping({**search, "random": random}))
+    root = (
+        Path(folder)
+        if folder is not None
+        else trainings.RUNS / f"qcnn-study-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
+    )
+    root = root.absolute()
+    places = [_of_trial(root, number) for number in range(len(configs))]
+    check("run")
+    with fork_server(LOADED), errors_raised():
+        _train_all(configs, places, progress=progress)
+        selected = root / "select-best"
+        results = str(selected / "results.csv"), str(selected / "table.html")
+        best = select_best([str(place.training) for place in places], *results)
+        chosen = dataclasses.replace(places[best], exported=selected / "model", evaluation=selected)
+        steps.make_export(chosen)
+        steps.make_evaluation(chosen)
+    header, rows = table([read_trial(place.training) for place in places])
+    return Study(root, [dict(zip(header, row, strict=True)) for row in rows], trainings.read(of(configs[best]), chosen))
+
+
+def _of_trial(study: Path, number: int) -> steps.Folders:
+    run = study / f"trial-{number}"
+    return steps.Folders(run, run / "trial-data" / "dataset", study / "select-best" / "model", study / "select-best")
+
+
+def _train_all(configs: Sequence[ExperimentConfig], places: Sequence[steps.Folders], *, progress: bool) -> None:
+    """Train the trials that have not been trained; their processes live on from one to the next."""
+    with contextlib.closing(Crew(lives_on=True)) as crew:
+        for config, folders in zip(configs, places, strict=True):
+            if steps.has_ended(folders.run, config):
+                continue
+            with Recorder(config.model_dump()) as recorder:
+                with steps.step(recorder, "trial-data", folders.run):
+                    completed = steps.make_dataset(config, folders)
+                with steps.step(recorder, "train", folders.run):
+                    steps.make_training(completed, folders, crew.run, trial=True, progress=progress)

@@ -1,0 +1,41 @@
+"""What `import qcnn` gives, and what it costs."""
+
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import qcnn
+
+ROOT = Path(__file__).parents[2]
+
+PUBLIC = """
+ArtifactError ConfigError Dataset Epoch Evaluation Experiment MissingLibraryError Model Plan QcnnError RetryableError
+Samples Study Training TrainingError __version__ evaluate generate load plan study train
+"""
+HEAVY = ("tensorflow", "tf_keras", "cirq", "kfp", "kubernetes", "matplotlib", "pandas", "IPython")
+
+
+def test_the_public_names_are_these_and_no_others() -> None:
+    assert qcnn.__all__ == PUBLIC.split()
+    assert {name for name, value in vars(qcnn).items() if _is_public(name, value)} == set(qcnn.__all__) - {
+        "__version__"
+    }
+    assert all(getattr(qcnn, name).__doc__ for name in qcnn.__all__)
+
+
+def test_all_that_is_public_is_typed_where_it_is_installed() -> None:
+    """Without py.typed, a checker of types takes everything of a package for untyped."""
+    rooms = {getattr(qcnn, name).__module__.split(".")[0] for name in qcnn.__all__ if name != "__version__"}
+    assert {"qcnn", "trainer"} <= rooms
+    assert all((ROOT / room / "py.typed").is_file() for room in rooms)
+
+
+def _is_public(name: str, value: object) -> bool:
+    return not (name.startswith("_") or isinstance(value, types.ModuleType))
+
+
+def test_the_import_loads_nothing_that_is_large() -> None:
+    program = f"import sys, qcnn; print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
