@@ -8,6 +8,7 @@ import click
 
 from cli.comparison import Run, Table, show, table_options
 from cli.local.past_runs import find_runs, read_run
+from cli.options.completion import complete_run
 from cli.options.group import Decorator
 from cli.options.runs import runs_option
 
@@ -18,7 +19,7 @@ def compare_command(place: str, experiment_runs: Callable[..., list[Run]], *opti
     `experiment_runs` is given the name of an experiment and what these options make, and returns its runs, newest last.
     """
 
-    @click.argument("names", nargs=-1, metavar="[RUN]...")
+    @click.argument("names", nargs=-1, metavar="[RUN]...", shell_complete=complete_run)
     @runs_option
     @click.option("--experiment", metavar="NAME", help=f"Compare the runs of this experiment of {place}.")
     @table_options

@@ -13,7 +13,7 @@ import click
 from tabulate import tabulate
 
 from cli.options.group import options_as
-from trainer.config import WORDS
+from trainer.config import WORDS, as_shown
 from trainer.errors import ConfigError
 from trainer.folders import new_file
 from trainer.training.history import Epoch
@@ -100,7 +100,7 @@ def tabulated(runs: Sequence[Run]) -> tuple[list[str], list[Row]]:
     A metric with the name of an experiment's word gets a column of its own, `metrics.NAME`, if the two differ: epochs
     of a training that stopped early.
     """
-    known = [run.parameters for run in runs if run.parameters]
+    known = [as_shown(run.parameters) for run in runs if run.parameters]
     words = dict.fromkeys(name for parameters in known for name in parameters)
     differing = [name for name in words if len({json.dumps(parameters.get(name)) for parameters in known}) > 1]
     metrics = dict.fromkeys(
@@ -114,7 +114,7 @@ def tabulated(runs: Sequence[Run]) -> tuple[list[str], list[Row]]:
         {
             "run": run.name,
             "state": run.state,
-            **{name: run.parameters.get(name) for name in differing},
+            **{name: as_shown(run.parameters).get(name) for name in differing},
             **{column: run.metrics.get(name) for name, column in columns.items()},
             _DURATION: run.duration,
         }

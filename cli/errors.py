@@ -2,14 +2,16 @@
 
 from trainer.errors import QcnnError, bounded
 
-# Exit code of a program whose output nobody reads any more: 128 + SIGPIPE.
-UNREAD = 141
+# The exit codes of qcnn; where a command follows processes elsewhere it may also end with the code of one that failed.
+DONE, FAILED, REFUSED = 0, 1, 2
+# 128 + the signal: SIGINT; SIGPIPE, where nobody reads the output any more.
+INTERRUPTED, UNREAD = 130, 141
 
 
 class StepError(Exception):
     """A step of a pipeline, or a job, failed; the message is one line that names it, `code` the exit code of qcnn."""
 
-    def __init__(self, message: str, code: int = 1) -> None:
+    def __init__(self, message: str, code: int = FAILED) -> None:
         super().__init__(bounded(message))
         self.code = code
 

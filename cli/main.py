@@ -2,11 +2,14 @@
 
 import contextlib
 import sys
+from collections.abc import Sequence
 
 import click
+from click.shell_completion import CompletionItem
 
-from cli.errors import UNREAD, StepError
-from cli.targets import load_command, target_command
+from cli.errors import FAILED, INTERRUPTED, REFUSED, UNREAD, StepError
+from cli.targets import asked_target, load_command, target_command
+from components.extras import missing
 from trainer.errors import QcnnError, one_line
 from trainer.startup import drop_output, open_standard_streams
 
@@ -15,6 +18,7 @@ _COMMANDS = {
     "run": "Run the whole pipeline on this machine.",
     "study": "Search an experiment's words, and evaluate the best trial.",
     "plan": "Print what an experiment will cost.",
+    "circuit": "Draw and count a circuit, and write it for other libraries.",
     "compare": "Compare runs: parameters that differ, metrics, duration.",
     "tensorboard": "Open TensorBoard on runs.",
     "submit": "Submit an experiment to a cluster or a cloud, and leave it to it.",
@@ -27,8 +31,6 @@ _COMMANDS = {
     "schedule": "Run an experiment again and again in a backend.",
     "terminate": "Terminate a run of a backend.",
 }
-_INVALID = 2
-_INTERRUPTED = 130
 
 
 class _Commands(click.Group):
@@ -43,6 +45,13 @@ class _Commands(click.Group):
         if name not in _COMMANDS:
             return None
         return target_command(name, _COMMANDS[name]) or load_command("cli", name)
+
+    def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands that begin so, without loading any of them."""
+        # Their names are those of a group; its options are those of a command.
+        options = click.Command.shell_complete(self, context, incomplete)
+        commands = [CompletionItem(name, help=does) for name, does in _COMMANDS.items() if name.startswith(incomplete)]
+        return [*commands, *options]
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what each command does without loading it."""
@@ -59,6 +68,7 @@ class _Commands(click.Group):
         "token_normalize_func": lambda token: token.replace("_", "-"),
     },
 )
+@click.version_option(package_name="qcnn", message="%(prog)s %(version)s")
 def qcnn() -> None:
     """Train quantum convolutional networks, here or as a Kubeflow pipeline."""
 
@@ -74,19 +84,34 @@ def run(command: click.Command) -> None:
     try:
         command.main(standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
-        _stop(error.format_message(), _INVALID)
+        _stop(error.format_message(), REFUSED)
     except click.ClickException as error:
-        _stop(f"error: {one_line(error.format_message())}", _INVALID)
+        _stop(f"error: {one_line(error.format_message())}", REFUSED)
     except QcnnError as error:
-        _stop(f"error: {error}", _INVALID)
+        _stop(f"error: {error}", REFUSED)
     except StepError as error:
         _stop(f"error: {error}", error.code)
+    except ModuleNotFoundError as error:
+        message = missing(error, *_asker(sys.argv[1:]))
+        if message is None:
+            raise
+        _stop(f"error: {message}", REFUSED)
     except (click.Abort, KeyboardInterrupt):
-        _stop("interrupted", _INTERRUPTED)
+        _stop("interrupted", INTERRUPTED)
     except BrokenPipeError:
         _stop("error: nobody reads the output any more", UNREAD)
     except OSError as error:
-        _stop(f"error: {one_line(error.strerror or error)}. Given: {one_line(error.filename or 'the output')}", 1)
+        _stop(f"error: {one_line(error.strerror or error)}. Given: {one_line(error.filename or 'the output')}", FAILED)
+
+
+def _asker(words: Sequence[str]) -> tuple[str, str]:
+    """Return what was asked for by these words, as messages call it, and the extra that has what it needs."""
+    name = next((word for word in words if not word.startswith("-")), "")
+    target = asked_target(name, words)
+    if target is None:
+        return f"qcnn {name}", ""
+    given = f" --target {target.name}" if target.is_given else ""
+    return f"qcnn {name}{given}", target.extra
 
 
 def _stop(message: str, code: int) -> None:

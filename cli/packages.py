@@ -15,8 +15,9 @@ import click
 from cli.messages import quiet
 from cli.options.group import options_as
 from components.image import IMAGE
+from components.train.description import check_data
 from launchers.pod import Pod, pod_settings
-from trainer.config import read_file
+from trainer.config import EXCITATIONS, GENERATED, read_file
 from trainer.errors import ConfigError, one_line
 
 # Writes a pipeline to a path, every step in an image, with settings of the training's pods.
@@ -54,27 +55,44 @@ source_options = options_as(
 )
 
 
-def main_pipeline(target: str, *, seeded_by_run: bool = False, board: str = "") -> Compile:
-    """Return what compiles the main pipeline for a target; `board` is the address of a TensorBoard to be linked."""
+def main_pipeline(target: str, *, data: str, seeded_by_run: bool = False, board: str = "") -> Compile:
+    """Return what compiles the main pipeline for a target; `board` is the address of a TensorBoard to be linked.
+
+    Where the experiment's `data` are a file, the pipeline imports it.
+
+    Raises:
+        ConfigError: the steps could not read that file.
+    """
+    own_data = check_data(data)
 
     def compile_now(path: Path, image: str, settings: Mapping[str, Any]) -> None:
         from pipelines.compilation import compile_qcnn
         from pipelines.targets import TARGETS
         from pipelines.viewing import Viewer
 
-        compile_qcnn(TARGETS[target], path, image, settings, viewer=Viewer(board), seeded_by_run=seeded_by_run)
+        compile_qcnn(
+            *(TARGETS[target], path, image, settings),
+            viewer=Viewer(board),
+            seeded_by_run=seeded_by_run,
+            own_data=own_data,
+        )
 
     return compile_now
 
 
-def study_pipeline(target: str, parallelism: int) -> Compile:
-    """Return what compiles the study for a target."""
+def study_pipeline(target: str, parallelism: int, data: str) -> Compile:
+    """Return what compiles the study for a target; all else as `main_pipeline`.
+
+    Raises:
+        ConfigError: as `main_pipeline`.
+    """
+    file = data if check_data(data) else ""
 
     def compile_now(path: Path, image: str, settings: Mapping[str, Any]) -> None:
         from pipelines.compilation import compile_study
         from pipelines.targets import TARGETS
 
-        compile_study(TARGETS[target], path, image, settings, parallelism=parallelism)
+        compile_study(TARGETS[target], path, image, settings, parallelism=parallelism, data=file)
 
     return compile_now
 
@@ -110,13 +128,13 @@ def compiled(source: Source, compile_now: Compile) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def scheduled(source: Source, target: str) -> Iterator[Path]:
-    """Yield a compiled main pipeline each of whose runs has a seed of its own.
+def scheduled(source: Source, target: str, data: str) -> Iterator[Path]:
+    """Yield a compiled main pipeline, for such data, each of whose runs has a seed of its own.
 
     Raises:
         ConfigError: the given file does not hold the main pipeline, or a setting of the pods is wrong.
     """
-    with compiled(source, main_pipeline(target, seeded_by_run=True)) as package:
+    with compiled(source, main_pipeline(target, data=data, seeded_by_run=True)) as package:
         if not source.package:
             yield package
             return
@@ -154,6 +172,19 @@ def read_package(package: Path) -> list[dict[str, Any]]:
     except (OSError, ValueError, TypeError, LookupError, yaml.YAMLError) as error:
         reason = one_line(error)
     raise ConfigError(f"package: must be a pipeline that compile.py wrote ({reason}). Given: {package}")
+
+
+def check_imports(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+    """Refuse a main pipeline that imports a file where its arguments name none, and the other way round.
+
+    Raises:
+        ConfigError: it was compiled for other data.
+    """
+    data = arguments.get("data", EXCITATIONS)
+    imports = any("importer" in executor for executor in spec["deploymentSpec"]["executors"].values())
+    if "data" in arguments and imports != (data not in GENERATED):
+        name = "qcnn" if imports else "qcnn-own-data"
+        raise ConfigError(f"package: for such data must be the one that compile.py calls {name}. Given: data {data}")
 
 
 def pod_of(spec: Mapping[str, Any]) -> Pod | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,11 @@ import click
 from tabulate import tabulate
 
 from cli.estimates import PLATFORMS, in_dollars, read_prices
-from cli.options.experiment import Words, check_model, experiment_options
+from cli.options.experiment import Words, experiment_options, prepared
+from cli.options.form import form_option
 from cli.options.pod import PodFlags, pod_options
 from components.image import IMAGE
 from trainer.errors import ConfigError
-from trainer.startup import load_tensorflow, start_compiler
 
 if TYPE_CHECKING:
     from components.train.estimate import Way, Ways
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from trainer.simulators.choice import Estimate
 
 _HERE = "local"
-_SIMULATORS = ("simulator", "flops a step", "traffic a step", "memory", "seconds an epoch", "")
+_SECONDS = "seconds an epoch"
+_SIMULATORS = ("simulator", "flops a step", "traffic a step", "memory", _SECONDS, "")
 # Those of a simulator, of a step and of an epoch, as JSON names them.
 _NUMBERS = ("flops", "traffic_bytes", "memory_bytes", "epoch_seconds")
 _WAYS = ("workers", "seconds an epoch", "training", "machines", "machine hours", "dollars", "on Spot", "")
@@ -53,7 +54,7 @@ class _Elsewhere:
     show_default=True,
     help="Where; all but local tell machines and money, by the number of workers.",
 )
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@form_option
 @click.option(
     "--prices",
     type=click.Path(path_type=Path),
@@ -69,8 +70,7 @@ class _Elsewhere:
 @experiment_options
 def plan(target: str, form: str, prices: Path | None, machine_type: str | None, pod: PodFlags, words: Words) -> None:
     """Print what an experiment will cost: circuits, light cones, memory, seconds, machines and money, and why."""
-    experiment = words.experiment()
-    check_model(experiment)
+    (experiment,) = prepared([words.experiment()])
     _check_target(target, prices, machine_type, pod)
     from trainer.planning.plan import count, predict
 
@@ -104,16 +104,12 @@ def _check_target(target: str, prices: Path | None, machine_type: str | None, po
 
 def _machine() -> KeptMachine:
     """Return how fast this machine is, measured if nothing is kept of it."""
-    from trainer.planning.kept_machine import keep, load
+    from trainer.planning.kept_machine import load, measure
 
     if kept := load():
         return kept
     click.echo("measuring this machine, which takes some seconds", err=True)
-    load_tensorflow()
-    start_compiler()
-    from trainer.planning.probe import probe
-
-    return keep(probe())
+    return measure()
 
 
 def _lines(
@@ -127,7 +123,7 @@ def _lines(
 
     lines = [
         _counts(counts),
-        _simulators(counts, predicted),
+        simulators_table(counts.estimates, counts.chosen, predicted.by_simulator),
         _choice(counts, predicted, experiment.simulator, kept),
         _whole(predicted, experiment),
     ]
@@ -138,32 +134,44 @@ def _lines(
 
 
 def _counts(counts: Counts) -> str:
-    kinds = Counter(counts.cones)
-    cones = ", ".join(" + ".join(f"{qubits} qubits" for qubits in cone) for cone in kinds)
     return "\n".join(
         (
             f"{counts.samples} samples; an epoch runs {counts.circuits} circuits in {counts.train_steps} training and "
             f"{counts.validation_steps} validation steps",
-            f"{counts.readouts} readouts of {len(counts.cones)} kinds; independent parts of their light cones, with "
-            f"what is traced out: {cones}",
+            cones_line(counts.readouts, counts.cones),
             "",
         )
     )
 
 
-def _simulators(counts: Counts, predicted: Prediction) -> str:
+def cones_line(readouts: int, cones: Sequence[Sequence[int]]) -> str:
+    """Return how wide the light cones of every kind of readout are, as `Counts` has them."""
+    widths = ", ".join(" + ".join(f"{qubits} qubits" for qubits in cone) for cone in dict.fromkeys(cones))
+    return (
+        f"{readouts} readouts of {len(cones)} kinds; independent parts of their light cones, with what is traced out: "
+        f"{widths}"
+    )
+
+
+def simulators_table(
+    estimates: Sequence[Estimate], chosen: Estimate | None, seconds: Mapping[str, float] | None = None
+) -> str:
+    """Return what a step costs each simulator, and an epoch in seconds where these are known."""
     from trainer.simulators.costs.cost import in_words
 
     rows = []
-    for estimate in counts.estimates:
+    for estimate in estimates:
         cost = estimate.cost
-        numbers = ["", "", "", ""]
+        numbers, why_not = [""] * (len(_SIMULATORS) - 2), "cannot run this"
         if math.isfinite(cost.memory):
-            seconds = f"{predicted.by_simulator[estimate.simulator]:.3g}"
-            numbers = [f"{cost.operations:.2g}", in_words(cost.traffic), in_words(cost.memory), seconds]
-        fits = "" if estimate.fits else "does not fit in memory_gib"
-        rows.append((estimate.simulator, *numbers, "chosen" if estimate is counts.chosen else fits))
-    return tabulate(rows, headers=_SIMULATORS, tablefmt="simple", disable_numparse=True)
+            time = f"{seconds[estimate.simulator]:.3g}" if seconds else ""
+            numbers = [f"{cost.operations:.2g}", in_words(cost.traffic), in_words(cost.memory), time]
+            why_not = "does not fit in memory_gib"
+        fits = "" if estimate.fits else why_not
+        row = [estimate.simulator, *numbers, "chosen" if estimate is chosen else fits]
+        rows.append([cell for cell, name in zip(row, _SIMULATORS, strict=True) if seconds or name != _SECONDS])
+    headers = [name for name in _SIMULATORS if seconds or name != _SECONDS]
+    return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True)
 
 
 def _choice(counts: Counts, predicted: Prediction, asked: str, kept: KeptMachine) -> str:

@@ -7,16 +7,19 @@ new target is a folder, and a line here and there.
 import copy
 import dataclasses
 import importlib
+import itertools
+from collections.abc import Sequence
 
 import click
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What commands there are for a target, in which package."""
+    """What commands there are for a target, in which package, and the extra that brings their libraries."""
 
     package: str
     commands: tuple[str, ...]
+    extra: str
 
     def load(self, name: str) -> click.Command:
         """Return one of its commands."""
@@ -24,17 +27,21 @@ class Target:
 
 
 TARGETS = {
-    "local": Target("cli.local", ("run", "study")),
-    "kubeflow": Target("cli.kubeflow", ("submit", "study", "schedule", "compare", "tensorboard", "terminate")),
-    "tfjob": Target("cli.tfjob", ("submit", "status", "logs", "predict", "delete")),
+    "local": Target("cli.local", ("run", "study", "circuit", "predict"), "run"),
+    "kubeflow": Target(
+        "cli.kubeflow", ("submit", "study", "schedule", "compare", "tensorboard", "terminate"), "kubeflow"
+    ),
+    # The client of Kubernetes is always there.
+    "tfjob": Target("cli.tfjob", ("submit", "status", "logs", "predict", "delete"), ""),
     "vertex": Target(
         "cli.vertex",
         (
             *("submit", "study", "schedule", "compare", "tensorboard", "status", "logs", "terminate", "delete"),
             *("deploy", "predict", "undeploy"),
         ),
+        "vertex",
     ),
-    "vertex-job": Target("cli.vertex_job", ("submit", "status", "logs", "delete")),
+    "vertex-job": Target("cli.vertex_job", ("submit", "status", "logs", "delete"), "vertex"),
 }
 _HERE = "local"
 # The target of a command where --target is not given; what is not here needs --target.
@@ -47,8 +54,26 @@ _DEFAULTS = {
     "status": "tfjob",
     "logs": "tfjob",
     "delete": "tfjob",
-    "predict": "tfjob",
+    "predict": "local",
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """A target that a command line asks for, whether it names it, and the extra that brings its libraries."""
+
+    name: str
+    extra: str
+    is_given: bool
+
+
+def asked_target(name: str, words: Sequence[str]) -> Asked | None:
+    """Return the target that a command of this name is asked for by these words, None where it has none."""
+    given = [word.partition("=")[2] for word in words if word.startswith("--target=")]
+    given += [value for word, value in itertools.pairwise(words) if word == "--target"]
+    having = [target for target, described in TARGETS.items() if name in described.commands]
+    chosen = given[-1] if given else having[0] if len(having) == 1 else _DEFAULTS.get(name, "")
+    return Asked(chosen, TARGETS[chosen].extra, bool(given)) if chosen in having else None
 
 
 def load_command(package: str, name: str) -> click.Command:
@@ -88,7 +113,11 @@ class _Choice(click.Command):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
     ) -> click.Context:
         """Return the context of the command of the target that is asked for."""
-        target, rest = self._asked_for(args, parent)
+        is_completed = bool(extra.get("resilient_parsing"))
+        target, rest = self._asked_for(args, parent, resilient_parsing=is_completed)
+        if target is None and is_completed:
+            # A shell asks how the words go on.
+            return super().make_context(info_name, [], parent, **extra)
         if target is None:
             # Help is given without a target; all other words belong to the command of a target.
             help_names = parent.help_option_names if parent else ["--help"]
@@ -103,7 +132,7 @@ class _Choice(click.Command):
         own = rest if isinstance(command, click.Group) else args
         return command.make_context(f"{info_name} --target {target}", own, parent, **extra)
 
-    def _asked_for(self, args: list[str], parent: click.Context | None) -> tuple[str | None, list[str]]:
+    def _asked_for(self, args: list[str], parent: click.Context | None, **how: bool) -> tuple[str | None, list[str]]:
         """Return the target that is asked for, and all other words."""
         option = copy.copy(self._option)
         option.expose_value = True
@@ -113,5 +142,5 @@ class _Choice(click.Command):
             add_help_option=False,
             context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
         )
-        with only_target.make_context(self.name, list(args), parent) as context:
+        with only_target.make_context(self.name, list(args), parent, **how) as context:
             return context.params["target"], context.args

@@ -15,8 +15,10 @@ import click
 
 from cli.errors import StepError
 from cli.local.tensorboard import Logs, distinct, logs_here, runs_here
+from cli.options.completion import complete_run
 from cli.options.group import Decorator
 from cli.options.runs import runs_option
+from components.extras import check_library
 from trainer.errors import ArtifactError, ConfigError
 from trainer.storage.address import in_bucket
 from trainer.storage.live_copies import Follower
@@ -42,7 +44,7 @@ def tensorboard_command(
     what was asked for, so that nothing is shown here.
     """
 
-    @click.argument("chosen", nargs=-1, metavar="[RUN]...")
+    @click.argument("chosen", nargs=-1, metavar="[RUN]...", shell_complete=complete_run)
     @runs_option
     @click.option("--experiment", metavar="NAME", help=f"RUNs are those of this experiment of {place}.")
     @click.option(
@@ -70,6 +72,7 @@ def tensorboard_command(
 
         if elsewhere and elsewhere(find, **of_target):
             return
+        check_library("tensorboard")
         found = find()
         if port:
             _check_free(listen, port)

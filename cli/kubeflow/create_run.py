@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
-from tabulate import tabulate
 
 from cli.kubeflow.backend import Backend, connect
 from cli.kubeflow.follow import Asking, check_succeeded, follow
 from cli.kubeflow.refusals import explained
 from cli.messages import quiet
 from cli.options.cost import Cost, check_package_cost
+from cli.options.form import Sending, show_rows
 from cli.options.group import options_as
-from cli.packages import Compile, Source, compiled, read_package, steps_of
+from cli.packages import Compile, Source, check_imports, compiled, read_package, steps_of
 from trainer.config import ExperimentConfig
 
 EXPERIMENT = "qcnn"
@@ -65,35 +66,65 @@ def create_run(
     trials: Sequence[ExperimentConfig],
     *,
     wait: bool,
+    sending: Sending,
 ) -> None:
     """Run a pipeline in a backend and print its address; with `wait`, show the states of its steps until it has ended.
 
-    Without a name of its own the run is called `name` and the time. What training its `trials` is estimated to cost is
-    said before.
+    A dry run prints the request, and asks nothing of a network. Without a name of its own the run is called `name` and
+    the time. What training its `trials` is estimated to cost is said before.
 
     Raises:
         ConfigError: the file holds no pipeline, or it costs more than it may.
         BackendError: the backend refuses, or does not answer.
         StepError: the run that was waited for failed.
     """
-    client = connect(backend)
+    run_name = submission.run_name or f"{name}-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S}"
     with compiled(source, compile_now) as package:
-        spec = read_package(package)[0]
-        check_package_cost(cost, "kubeflow", spec, trials)
-        steps = steps_of(spec)
+        documents = read_package(package)
+        check_imports(documents[0], arguments)
+        if sending.dry_run:
+            click.echo(json.dumps(request(documents, arguments, run_name, backend, submission), indent=2))
+            return
+        client = connect(backend)
+        check_package_cost(cost, "kubeflow", documents[0], trials)
+        steps = steps_of(documents[0])
         with explained(backend.address), quiet():
             run = client.create_run_from_pipeline_package(
                 str(package),
                 arguments=dict(arguments),
-                run_name=submission.run_name or f"{name}-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S}",
+                run_name=run_name,
                 experiment_name=submission.experiment,
                 namespace=backend.namespace,
                 pipeline_root=submission.pipeline_root,
                 enable_caching=submission.caching,
                 service_account=submission.service_account,
             ).run_info
-    rows = [("run", run.run_id), ("look at it", backend.page(f"runs/details/{run.run_id}"))]
-    click.echo(tabulate(rows, tablefmt="plain", disable_numparse=True))
+    show_rows(sending.form, {"run": run.run_id, "look at it": backend.page(f"runs/details/{run.run_id}")})
     if wait:
         ended = follow(Asking(client, backend, run.run_id), steps, click.echo)
         check_succeeded(ended, steps)
+
+
+def request(
+    documents: Sequence[Mapping[str, Any]],
+    arguments: Mapping[str, Any],
+    name: str,
+    backend: Backend,
+    submission: Submission,
+) -> dict[str, Any]:
+    """Return what runs a compiled pipeline, in the words of the API (backend/api/v2beta1/run.proto, Run).
+
+    `experiment` is the name of the experiment, whose id only the backend knows.
+    """
+    pipeline, *platform = documents
+    root = {"pipeline_root": submission.pipeline_root} if submission.pipeline_root else {}
+    account = {"service_account": submission.service_account} if submission.service_account else {}
+    return {
+        "display_name": name,
+        "experiment": submission.experiment,
+        "namespace": backend.namespace,
+        "pipeline_spec": {"pipeline_spec": pipeline, "platform_spec": platform[0]} if platform else pipeline,
+        "runtime_config": {"parameters": dict(arguments), **root},
+        "caching": submission.caching,
+        **account,
+    }

@@ -10,7 +10,7 @@ from tabulate import tabulate
 from cli.local.tensorboard import Logs, distinct, logs_here
 from cli.options.group import options_as
 from launchers.pod import Pod
-from launchers.tensorboard.manifest import PORT, Board, check_name
+from launchers.tensorboard.manifest import PORT, Board, check_name, deployment, service
 from launchers.tfjob.manifest import PROFILER_PORT
 from trainer.errors import ConfigError
 from trainer.storage.address import SCHEMES, in_bucket
@@ -30,6 +30,7 @@ class Deployment:
     undeploy: bool
     name: str | None
     public: bool
+    dry_run: bool
 
     def __post_init__(self) -> None:
         if self.deploy and self.undeploy:
@@ -40,6 +41,8 @@ class Deployment:
             check_name(self.name)
         if self.public and not self.deploy:
             raise ConfigError("public: needs --deploy. Given: --public")
+        if self.dry_run and not (self.deploy or self.undeploy):
+            raise ConfigError("dry_run: needs --deploy or --undeploy. Given: --dry-run")
 
     def bring(self, found: Sequence[Logs], settings: Pod, namespace: str | None) -> None:
         """Deploy a TensorBoard on these logs, in a pod with these settings, and print how to look at it.
@@ -55,6 +58,7 @@ class Deployment:
                     f"tensorboard: the logs must be at {known}, or on a volume of the pod. Given: {logs.address}"
                 )
         from cli.tfjob.connection import cluster
+        from cli.tfjob.printing import FORMS, as_text
         from launchers.tensorboard.deploy import deploy
 
         # The pod names them by their addresses.
@@ -62,6 +66,9 @@ class Deployment:
         board = Board(self.name or _NAME, [logs.address for logs in found], settings, self.public)
         if self.public:
             click.echo("warning: everybody who finds its address can look at these logs", err=True)
+        if self.dry_run:
+            click.echo(as_text([deployment(board), service(board)], FORMS[0]), nl=False)
+            return
         with cluster(namespace) as api:
             deploy(api, board)
             where = f"--namespace {api.namespace}"
@@ -84,6 +91,9 @@ class Deployment:
         from launchers.tensorboard.deploy import undeploy
 
         name = self.name or _NAME
+        if self.dry_run:
+            click.echo(f"TensorBoard {name} would be deleted")
+            return
         with cluster(namespace) as api:
             undeploy(api, name)
             click.echo(f"TensorBoard {name} is deleted from namespace {api.namespace}")
@@ -92,11 +102,14 @@ class Deployment:
 # Gives a command --deploy, --undeploy and what belongs to them, and hands it `deployment`.
 deployment_options = options_as(
     "deployment",
-    lambda deploy, undeploy, board, public: Deployment(deploy, undeploy, board, public),
+    lambda deploy, undeploy, board, public, dry_run: Deployment(deploy, undeploy, board, public, dry_run),
     click.option(
         "--deploy", is_flag=True, help="Let it run on the cluster instead, with --image: a Deployment and a Service."
     ),
     click.option("--undeploy", is_flag=True, help="Delete the one that runs there."),
     click.option("--name", "board", metavar="NAME", help=f"Its name there.  [default: {_NAME}]"),
     click.option("--public", is_flag=True, help="Let it be reached from everywhere (a LoadBalancer), by everybody."),
+    click.option(
+        "--dry-run", is_flag=True, help="Print what --deploy would create, for kubectl apply -f -, and send nothing."
+    ),
 )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
-from tabulate import tabulate
 
 from cli.kubeflow.backend import SINGLE_USER, Backend, backend_options, connect
-from cli.kubeflow.create_run import Submission, submission_options
+from cli.kubeflow.create_run import Submission, request, submission_options
 from cli.kubeflow.end_run import end_run
 from cli.kubeflow.follow import ENDED
 from cli.kubeflow.refusals import explained
@@ -17,8 +17,9 @@ from cli.kubeflow.runs import find_schedule, pages
 from cli.messages import quiet
 from cli.options.cost import Cost, check_package_cost, cost_options
 from cli.options.experiment import Words, experiment_options
+from cli.options.form import Sending, form_option, sending_options, show_rows, show_table, shown_only_option
 from cli.options.times import cron_expression, interval_seconds
-from cli.packages import Source, read_package, scheduled, source_options
+from cli.packages import Source, check_imports, read_package, scheduled, source_options
 from trainer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def schedule() -> None:
 )
 @click.option("--catch-up", is_flag=True, help="Make up for missed times.")
 @click.option("--disabled", is_flag=True, help="Create it disabled, until `qcnn schedule enable`.")
+@sending_options
 @backend_options
 @source_options
 @submission_options
@@ -50,6 +52,7 @@ def create(
     max_concurrency: int,
     catch_up: bool,
     disabled: bool,
+    sending: Sending,
     backend: Backend,
     source: Source,
     submission: Submission,
@@ -64,15 +67,23 @@ def create(
     if cron:
         times = {"cron_expression": cron_expression(cron)}
     experiment = words.experiment()
-    client = connect(backend)
-    with scheduled(source, "kubeflow") as package:
+    name = submission.run_name or submission.experiment
+    with scheduled(source, "kubeflow", experiment.data) as package:
+        documents = read_package(package)
+        check_imports(documents[0], experiment.model_dump())
+        if sending.dry_run:
+            run = request(documents, experiment.model_dump(), name, backend, submission)
+            how = {"max_concurrency": max_concurrency, "no_catchup": not catch_up, "enabled": not disabled}
+            click.echo(json.dumps({**run, **times, **how}, indent=2))
+            return
+        client = connect(backend)
         # Of each run.
-        check_package_cost(cost, "kubeflow", read_package(package)[0], [experiment])
+        check_package_cost(cost, "kubeflow", documents[0], [experiment])
         with explained(backend.address), quiet():
             owner = client.create_experiment(submission.experiment, namespace=backend.namespace)
             made = client.create_recurring_run(
                 experiment_id=owner.experiment_id,
-                job_name=submission.run_name or submission.experiment,
+                job_name=name,
                 pipeline_package_path=str(package),
                 params=experiment.model_dump(),
                 pipeline_root=submission.pipeline_root,
@@ -83,16 +94,14 @@ def create(
                 enabled=not disabled,
                 **times,
             )
-    rows = [
-        ("schedule", made.recurring_run_id),
-        ("look at it", backend.page(f"recurringrun/details/{made.recurring_run_id}")),
-    ]
-    click.echo(tabulate(rows, tablefmt="plain", disable_numparse=True))
+    identity = made.recurring_run_id
+    show_rows(sending.form, {"schedule": identity, "look at it": backend.page(f"recurringrun/details/{identity}")})
 
 
 @schedule.command("list")
+@form_option
 @backend_options
-def list_schedules(backend: Backend) -> None:
+def list_schedules(form: str, backend: Backend) -> None:
     """List all schedules: when they run, and whether they do."""
     client = connect(backend)
     with explained(backend.address):
@@ -109,52 +118,65 @@ def list_schedules(backend: Backend) -> None:
         for each in found
     ]
     header = ("schedule", "id", "when", "state", "max concurrency", "catch-up")
-    click.echo(tabulate(rows, header, "simple", disable_numparse=True) if rows else "no schedules")
+    show_table(form, header, rows, "no schedules")
 
 
 @schedule.command()
 @click.argument("name", metavar="SCHEDULE")
+@shown_only_option
 @backend_options
-def enable(name: str, backend: Backend) -> None:
+def enable(name: str, dry_run: bool, backend: Backend) -> None:
     """Enable SCHEDULE, by its id or name."""
-    _change(name, backend, lambda client, identity: client.enable_recurring_run(identity), "enabled")
+    _change(name, backend, lambda client, identity: client.enable_recurring_run(identity), "enabled", dry_run)
 
 
 @schedule.command()
 @click.argument("name", metavar="SCHEDULE")
+@shown_only_option
 @backend_options
-def disable(name: str, backend: Backend) -> None:
+def disable(name: str, dry_run: bool, backend: Backend) -> None:
     """Disable SCHEDULE, by its id or name; runs that have begun go on."""
-    _change(name, backend, lambda client, identity: client.disable_recurring_run(identity), "disabled")
+    _change(name, backend, lambda client, identity: client.disable_recurring_run(identity), "disabled", dry_run)
 
 
 @schedule.command()
 @click.argument("name", metavar="SCHEDULE")
+@shown_only_option
 @backend_options
-def delete(name: str, backend: Backend) -> None:
+def delete(name: str, dry_run: bool, backend: Backend) -> None:
     """Delete SCHEDULE, by its id or name, after its runs have been terminated, as by `qcnn terminate`."""
     client = connect(backend)
     found = find_schedule(client, backend, name)
     with explained(backend.address):
-        # A backend that has deleted a schedule no longer notices how its runs end.
-        client.disable_recurring_run(found.recurring_run_id)
+        if not dry_run:
+            # A backend that has deleted a schedule no longer notices how its runs end.
+            client.disable_recurring_run(found.recurring_run_id)
         experiment = client.get_experiment(found.experiment_id)
         runs = list(pages(client.list_runs, "runs", experiment_id=found.experiment_id))
     namespace = experiment.namespace or backend.namespace or SINGLE_USER
-    for run in runs:
-        if run.recurring_run_id == found.recurring_run_id and run.state not in ENDED:
-            click.echo(f"terminating {run.display_name}")
-            if reason := end_run(client, backend, run, namespace, click.echo):
-                click.echo(reason, err=True)
+    alive = [run for run in runs if run.recurring_run_id == found.recurring_run_id and run.state not in ENDED]
+    if dry_run:
+        ended = "".join(f", its run {run.display_name} terminated" for run in alive)
+        click.echo(f"schedule {found.display_name} would be deleted{ended}")
+        return
+    for run in alive:
+        click.echo(f"terminating {run.display_name}")
+        if reason := end_run(client, backend, run, namespace, click.echo):
+            click.echo(reason, err=True)
     with explained(backend.address):
         client.delete_recurring_run(found.recurring_run_id)
     click.echo(f"schedule {found.display_name} is deleted")
 
 
-def _change(name: str, backend: Backend, request: Callable[[kfp.Client, str], object], state: str) -> None:
-    """Make a request about a schedule, by its id or name, and print its new state."""
+def _change(
+    name: str, backend: Backend, request: Callable[[kfp.Client, str], object], state: str, dry_run: bool
+) -> None:
+    """Make a request about a schedule, by its id or name, and print its new state; or only what that would be."""
     client = connect(backend)
     found = find_schedule(client, backend, name)
+    if dry_run:
+        click.echo(f"schedule {found.display_name} would be {state}")
+        return
     with explained(backend.address):
         request(client, found.recurring_run_id)
     click.echo(f"schedule {found.display_name} is {state}")

@@ -6,6 +6,7 @@ from cli.kubeflow.backend import Backend, backend_options
 from cli.kubeflow.create_run import Submission, create_run, submission_options
 from cli.options.cost import Cost, cost_options
 from cli.options.experiment import Words, experiment_options
+from cli.options.form import Sending, sending_options
 from cli.options.runs import wait_option
 from cli.options.search import STUDY_HELP, SearchFlags, parallelism_option, read_study, search_options
 from cli.packages import Source, source_options, study_pipeline
@@ -15,6 +16,7 @@ from cli.packages import Source, source_options, study_pipeline
 @search_options
 @parallelism_option
 @wait_option
+@sending_options
 @backend_options
 @source_options
 @submission_options
@@ -24,6 +26,7 @@ def study(
     search: SearchFlags,
     parallelism: int,
     wait: bool,
+    sending: Sending,
     backend: Backend,
     source: Source,
     submission: Submission,
@@ -32,5 +35,9 @@ def study(
 ) -> None:
     """Run the study in a backend, several trials at the same time."""
     asked = read_study(search, words)
-    compile_now = study_pipeline("kubeflow", parallelism)
-    create_run(compile_now, asked.arguments, "qcnn-study", backend, source, submission, cost, asked.trials, wait=wait)
+    compile_now = study_pipeline("kubeflow", parallelism, asked.shared["data"])
+    create_run(
+        *(compile_now, asked.arguments, "qcnn-study", backend, source, submission, cost, asked.trials),
+        wait=wait,
+        sending=sending,
+    )

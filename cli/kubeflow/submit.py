@@ -6,6 +6,7 @@ from cli.kubeflow.backend import Backend, backend_options
 from cli.kubeflow.create_run import Submission, create_run, submission_options
 from cli.options.cost import Cost, cost_options
 from cli.options.experiment import Words, experiment_options
+from cli.options.form import Sending, sending_options
 from cli.options.runs import wait_option
 from cli.packages import Source, main_pipeline, source_options
 from trainer.errors import ConfigError
@@ -13,6 +14,7 @@ from trainer.errors import ConfigError
 
 @click.command()
 @wait_option
+@sending_options
 @click.option(
     "--tensorboard",
     "board",
@@ -27,6 +29,7 @@ from trainer.errors import ConfigError
 @experiment_options
 def submit(
     wait: bool,
+    sending: Sending,
     board: str,
     backend: Backend,
     source: Source,
@@ -40,5 +43,5 @@ def submit(
     experiment = words.experiment()
     # Every word, so that the runs of an experiment can be compared.
     arguments = experiment.model_dump()
-    compile_now = main_pipeline("kubeflow", board=board)
-    create_run(compile_now, arguments, "qcnn", backend, source, submission, cost, [experiment], wait=wait)
+    compile_now, trials = main_pipeline("kubeflow", data=experiment.data, board=board), [experiment]
+    create_run(compile_now, arguments, "qcnn", backend, source, submission, cost, trials, wait=wait, sending=sending)

@@ -8,6 +8,7 @@ from cli.kubeflow.end_run import PATIENCE, clean, end_run
 from cli.kubeflow.follow import ENDED
 from cli.kubeflow.refusals import explained
 from cli.kubeflow.runs import find_run
+from cli.options.form import shown_only_option
 
 
 @click.command()
@@ -15,8 +16,9 @@ from cli.kubeflow.runs import find_run
 @click.option(
     "--seconds", type=click.FloatRange(0), default=PATIENCE, show_default=True, help="How long to wait for its end."
 )
+@shown_only_option
 @backend_options
-def terminate(run: str, seconds: float, backend: Backend) -> None:
+def terminate(run: str, seconds: float, dry_run: bool, backend: Backend) -> None:
     """Terminate RUN, its id or name, of a Kubeflow backend, and wait for its end.
 
     Where KUBECONFIG gives access to its cluster, its TFJobs are deleted first, with all that belongs to them.
@@ -25,7 +27,9 @@ def terminate(run: str, seconds: float, backend: Backend) -> None:
     found = find_run(client, backend, run)
     with explained(backend.address):
         namespace = client.get_experiment(found.experiment_id).namespace or backend.namespace or SINGLE_USER
-    if found.state in ENDED:
+    if dry_run:
+        click.echo(f"run {found.run_id}, {str(found.state).lower()}: it and its TFJobs in {namespace} would be ended")
+    elif found.state in ENDED:
         click.echo(f"run {found.run_id} had ended before: {found.state.lower()}")
         click.echo(clean(found.run_id, namespace))
     elif reason := end_run(client, backend, found, namespace, click.echo, seconds):

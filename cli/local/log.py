@@ -11,9 +11,10 @@ from typing import Any, TextIO
 import click
 
 from cli.errors import UNREAD, OutputLostError
-from cli.local.progress import TrainingProgress
+from components.train.local.progress import TrainingProgress
 from components.train.local.step import EVENT_PREFIX
 from trainer.monitoring import log_lines
+from trainer.quantum.files.held import shown_within
 
 _STAMP = r"^\d\d:\d\d:\d\d\.\d+ - "
 # Blocks of the SDK: what a step was given, and what it returned, each up to a closing line.
@@ -106,7 +107,7 @@ class RunLog(io.TextIOBase):
         return event if isinstance(event, dict) and "event" in event else None
 
     def _log(self, line: str) -> None:
-        self._waiting.append(line)
+        self._waiting.append(shown_within(line))
         self._flush()
 
     def _flush(self) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cli.comparison import Run
-from cli.local.run_record import FILE, RunRecord, read_record
+from components.run_record import FILE, RunRecord, read_record
 from trainer.errors import ArtifactError
 from trainer.training.history import Epoch, load_history
 from trainer.untrusted import text_of

@@ -16,8 +16,9 @@ import psutil
 
 from cli.errors import OutputLostError, StepError
 from cli.local.log import RunLog
-from cli.local.run_record import Recorder
-from components.train.local.step import EVENTS_VARIABLE
+from components.extras import check
+from components.run_record import Recorder
+from components.train.local.step import EVENTS_VARIABLE, LOADED
 from launchers.local.fork_request import ForkServer, fork_server
 from launchers.local.processes import GRACE
 from trainer.config import ExperimentConfig
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 # The train step needs a little more than it gives its workers, in seconds.
 _GRACE = GRACE + 1.0
-# What workers and steps load first. None of these may start a thread or touch a device: neither outlives a fork.
-_LOADED = ("tensorflow", "tf_keras", "trainer.training.fit", "trainer.results.evaluate", "trainer.results.report")
+# What other steps load besides.
+_EVALUATION = ("trainer.results.evaluate", "trainer.results.report")
 
 
 def run_pipeline(experiment: ExperimentConfig, runs: Path) -> dict[str, dsl.Artifact]:
@@ -52,7 +53,8 @@ def run_pipeline(experiment: ExperimentConfig, runs: Path) -> dict[str, dsl.Arti
 
 def loaded_once() -> contextlib.AbstractContextManager[ForkServer]:
     """Have the processes of runs that are executed in this block forked from one, which loads TensorFlow."""
-    return fork_server(_LOADED)
+    check("run")
+    return fork_server((*LOADED, *_EVALUATION))
 
 
 def execute(

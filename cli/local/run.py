@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from tabulate import tabulate
@@ -13,7 +13,9 @@ from cli.errors import StepError
 from cli.local.artifact_metadata import read_experiment as experiment_of
 from cli.local.artifact_metadata import read_metadata
 from cli.local.pipeline import run_pipeline
-from cli.options.experiment import Words, check_model, experiment_options
+from cli.options.completion import complete_run
+from cli.options.experiment import Words, experiment_options, prepared
+from cli.options.form import alone_on_stdout, form_option, show
 from cli.options.runs import runs_option
 from components.tensorboard.step import command as tensorboard_command
 from trainer.config import ExperimentConfig, from_mapping, merge
@@ -28,18 +30,32 @@ _METRICS = {
     "mse": "test MSE",
     "fresh_mse": "fresh MSE",
     "accuracy": "sign accuracy",
+    "r2": "test R2",
     "epoch_seconds": "seconds an epoch",
 }
 # Metrics that a repeated run must reproduce to the last bit.
-_REPEATABLE = ("train_loss", "val_loss", "mse", "fresh_mse", "accuracy")
+_REPEATABLE = ("train_loss", "val_loss", "mse", "fresh_mse", "accuracy", "r2")
 
 
 @click.command()
 @runs_option
-@click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Continue the training of this run.")
-@click.option("--repeat", type=click.Path(path_type=Path), metavar="RUN", help="Run this run again and compare.")
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Continue the training of this run.",
+    shell_complete=complete_run,
+)
+@click.option(
+    "--repeat",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Run this run again and compare.",
+    shell_complete=complete_run,
+)
+@form_option
 @experiment_options
-def run(runs: Path, resume: Path | None, repeat: Path | None, words: Words) -> None:
+def run(runs: Path, resume: Path | None, repeat: Path | None, form: str, words: Words) -> None:
     """Run the whole pipeline on this machine: data, training, export, evaluation, TensorBoard."""
     if sum(map(bool, (resume, repeat, words.given))) > 1:
         given = [name for name, value in (("--resume", resume), ("--repeat", repeat)) if value] + words.given
@@ -54,11 +70,12 @@ def run(runs: Path, resume: Path | None, repeat: Path | None, words: Words) -> N
         experiment = experiment_of(repeat, "export-weights", "model")
     else:
         experiment = words.experiment()
-    check_model(experiment)
-    outputs = run_pipeline(experiment, runs)
-    click.echo(summary(outputs, str(Path(outputs["logs"].path).parents[1])))
+    (experiment,) = prepared([experiment])
+    with alone_on_stdout(form):
+        outputs = run_pipeline(experiment, runs)
+    show(form, described(outputs), summary(outputs, str(Path(outputs["logs"].path).parents[1])))
     if repeat:
-        click.echo(compare(before, outputs["metrics"].metadata))
+        click.echo(compare(before, outputs["metrics"].metadata), err=form == "json")
 
 
 def continued(run: Path) -> ExperimentConfig:
@@ -72,10 +89,20 @@ def continued(run: Path) -> ExperimentConfig:
     return from_mapping(merge(experiment.model_dump(), {"continue_from": str(training)}))
 
 
+def described(outputs: dict[str, dsl.Artifact]) -> dict[str, Any]:
+    """Return all metrics, and where the artifacts are, for other programs."""
+    return {
+        "metrics": outputs["metrics"].metadata,
+        "artifacts": {name: artifact.path for name, artifact in outputs.items()},
+    }
+
+
 def summary(outputs: dict[str, dsl.Artifact], *logs: str) -> str:
     """Return the table of metrics and artifacts; `logs` are the arguments of qcnn tensorboard for this run."""
     metrics = outputs["metrics"].metadata
-    rows: list[tuple[str, str]] = [(title, f"{metrics[name]:.4f}") for name, title in _METRICS.items()]
+    rows: list[tuple[str, str]] = [
+        (title, f"{metrics[name]:.4f}") for name, title in _METRICS.items() if name in metrics
+    ]
     rows += [(name, _shown(artifact.path)) for name, artifact in outputs.items()]
     program = _shown(str(Path(sys.executable).with_name("qcnn")))
     rows.append(("look at it with", tensorboard_command(*map(_shown, logs), program=program)))

@@ -14,9 +14,10 @@ import click
 
 from cli.errors import StepError
 from cli.local.pipeline import execute, loaded_once
-from cli.local.run import summary
+from cli.local.run import described, summary
 from cli.local.study_record import TRAINING, finished_trials, load_trials, save_trials
-from cli.options.experiment import Words, check_model, experiment_options
+from cli.options.experiment import Words, experiment_options, prepared
+from cli.options.form import alone_on_stdout, form_option, show
 from cli.options.runs import runs_option
 from cli.options.search import STUDY_HELP, SearchFlags, read_study, search_options
 from launchers.local.run import Crew
@@ -24,6 +25,7 @@ from trainer.config import ExperimentConfig
 from trainer.errors import ArtifactError, ConfigError
 from trainer.startup import load_tensorflow
 from trainer.study.failures import save_failure
+from trainer.study.table import read_table
 from trainer.study.trials import FailedTrial
 
 if TYPE_CHECKING:
@@ -40,14 +42,17 @@ _Made = tuple["dsl.Artifact", "dsl.Artifact"]
 @search_options
 @runs_option
 @click.option("--resume", type=click.Path(path_type=Path), metavar="STUDY", help="Train what is left of this study.")
+@form_option
 @experiment_options
-def study(search: SearchFlags, runs: Path, resume: Path | None, words: Words) -> None:
+def study(search: SearchFlags, runs: Path, resume: Path | None, form: str, words: Words) -> None:
     """Run the study here, one trial after the other."""
     if resume and (search.given or words.given):
         given = " ".join(["--resume", *search.given, *words.given])
         raise ConfigError(f"study: --resume takes the words of the study, and no others. Given: {given}")
-    folder, outputs = resumed(resume) if resume else run_study(read_study(search, words).trials, runs)
-    click.echo(summary(outputs, "--runs", str(folder)))
+    with alone_on_stdout(form):
+        folder, outputs = resumed(resume) if resume else run_study(read_study(search, words).trials, runs)
+    found = {"trials": read_table(Path(outputs["results"].path)), **described(outputs)}
+    show(form, found, summary(outputs, "--runs", str(folder)))
 
 
 def run_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, dict[str, dsl.Artifact]]:
@@ -59,8 +64,7 @@ def run_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, dic
     Raises:
         StepError: no trial succeeded, or the best one could not be evaluated; the log says why.
     """
-    for trial in trials:
-        check_model(trial)
+    trials = prepared(trials)
     folder = runs / f"qcnn-study-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
     save_trials(trials, folder)
     return folder, _train_and_select(trials, {}, folder)
@@ -76,8 +80,7 @@ def resumed(folder: Path) -> tuple[Path, dict[str, dsl.Artifact]]:
     trials = load_trials(folder)
     if (folder / _SELECTED / "metrics").exists():
         raise ArtifactError(f"study: has ended well, nothing is left to do. Given: {folder}")
-    for trial in trials:
-        check_model(trial)
+    trials = prepared(trials)
     shutil.rmtree(folder / _SELECTED, ignore_errors=True)
     return folder, _train_and_select(trials, finished_trials(folder), folder)
 

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cli.local.run_record import FILE as RUN_FILE
-from cli.local.run_record import read_record
+from components.run_record import FILE as RUN_FILE
+from components.run_record import read_record
 from trainer.config import ExperimentConfig, from_saved
 from trainer.errors import ArtifactError
 from trainer.folders import new_file, readable

@@ -2,18 +2,21 @@
 
 import dataclasses
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from pydantic.fields import FieldInfo
 
+from cli.options.completion import complete_file, complete_word
 from cli.options.group import options_as
+from trainer import data
 from trainer.config import (
     MODELS,
     WORDS,
     ExperimentConfig,
+    as_yaml,
     describe,
     from_mapping,
     is_switch,
@@ -21,14 +24,19 @@ from trainer.config import (
     parse_flag,
     read_file,
 )
+from trainer.quantum.files.reading import with_circuit
 
 
 @dataclasses.dataclass(frozen=True)
 class Words:
-    """What was typed about an experiment: a file, and the text of each flag; None for what was not given."""
+    """What was typed about an experiment: a file, and the text of each flag; None for what was not given.
+
+    Where it is only to be printed, whatever reads the experiment prints it and ends the command.
+    """
 
     config: str | None
     flags: Mapping[str, str | None]
+    only_printed: bool = False
 
     @property
     def given(self) -> list[str]:
@@ -37,13 +45,13 @@ class Words:
         return [_flag(name) for name, text in values.items() if text is not None]
 
     def mapping(self) -> dict[str, Any]:
-        """Return what the file holds with the flags laid over it, not yet validated.
+        """Return what the file holds with the flags laid over it, not yet validated; a circuit's file is read.
 
         Raises:
-            ConfigError: the file cannot be read.
+            ConfigError: a file cannot be read.
         """
         given = {name: parse_flag(WORDS[name], text) for name, text in self.flags.items() if text is not None}
-        return merge(read_file(Path(self.config)) if self.config is not None else {}, given)
+        return with_circuit(merge(read_file(Path(self.config)) if self.config is not None else {}, given))
 
     def experiment(self) -> ExperimentConfig:
         """Return the experiment.
@@ -51,7 +59,15 @@ class Words:
         Raises:
             ConfigError: one line with what is wrong.
         """
-        return from_mapping(self.mapping())
+        experiment = from_mapping(self.mapping())
+        self.print_if_asked(experiment.model_dump())
+        return experiment
+
+    def print_if_asked(self, words: Mapping[str, Any]) -> None:
+        """Print words as a file for --config, and end the command, if that is all it was asked for."""
+        if self.only_printed:
+            click.echo(as_yaml(words), nl=False)
+            raise click.exceptions.Exit(0)
 
 
 def _flag(name: str) -> str:
@@ -59,24 +75,44 @@ def _flag(name: str) -> str:
 
 
 def _option(name: str, field: FieldInfo) -> Callable[..., Any]:
-    help_text = f"{describe(field)} [default: {field.default}]"
+    help_text, complete = f"{describe(field)} [default: {field.default}]", complete_word(name, field)
     if is_switch(field):
         # For yes it needs no value.
-        return click.option(_flag(name), name, help=help_text, metavar="VALUE", is_flag=False, flag_value="1")
-    return click.option(_flag(name), name, help=help_text, metavar="VALUE")
+        return click.option(
+            _flag(name), name, help=help_text, metavar="VALUE", is_flag=False, flag_value="1", shell_complete=complete
+        )
+    return click.option(_flag(name), name, help=help_text, metavar="VALUE", shell_complete=complete)
 
 
 # Gives a command --config and a flag for each word, and hands it `words`.
 experiment_options = options_as(
     "words",
-    lambda config, **flags: Words(config, flags),
-    click.option("--config", help="YAML file with any of the words below; flags win.", metavar="FILE"),
+    lambda config, print_config, **flags: Words(config, flags, print_config),
+    click.option(
+        "--config",
+        help="YAML file with any of the words below; flags win.",
+        metavar="FILE",
+        shell_complete=complete_file,
+    ),
+    click.option("--print-config", is_flag=True, help="Print all words with their values as such a file, and end."),
     *(
         # As text, so that file, flag and pipeline parameter are refused with the same message.
         _option(name, field)
         for name, field in WORDS.items()
     ),
 )
+
+
+def prepared(experiments: Sequence[ExperimentConfig]) -> list[ExperimentConfig]:
+    """Return experiments as they will run here: circuits are checked and files are read, and nothing has begun.
+
+    Raises:
+        ArtifactError: a file cannot be read or used; one line, which names the row that is wrong.
+        ConfigError: a circuit or an experiment cannot be used.
+    """
+    for experiment in experiments:
+        check_model(experiment)
+    return data.files_read(experiments)
 
 
 def check_model(experiment: ExperimentConfig) -> None:

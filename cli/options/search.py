@@ -11,6 +11,7 @@ from cli.options.group import options_as
 from pipelines.parameters import PARALLELISM
 from trainer.config import WORDS, ExperimentConfig, as_parameters, parse_flag
 from trainer.errors import ConfigError
+from trainer.quantum.files.reading import with_circuits
 from trainer.study.search import search_from_mapping
 from trainer.study.trials import plan
 
@@ -90,7 +91,9 @@ def read_study(search: SearchFlags, words: Words) -> Study:
     """
     shared = words.mapping()
     searched = search.laid_over({key: shared.pop(key, None) for key in _KEYS})
+    searched["grid"] = with_circuits(searched["grid"])
     trials = plan(shared, search_from_mapping(searched))
+    words.print_if_asked({**as_parameters(shared), **{key: value for key, value in searched.items() if value}})
     return Study(searched, as_parameters(shared), trials)
 
 

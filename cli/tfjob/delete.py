@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 
 import click
-from tabulate import tabulate
 
 from cli.confirmation import check_one_given, confirm
+from cli.options.form import form_option, show_table, shown_only_option
 from cli.tfjob.connection import cluster, namespace_option
 from launchers.naming import check_run
 from launchers.tfjob import deletion, read
 from launchers.tfjob.deletion import Found
 from trainer.errors import ArtifactError, ConfigError
+
+_HEADER = ("kind", "name", "run", "state")
 
 
 @click.command()
@@ -22,6 +24,8 @@ from trainer.errors import ArtifactError, ConfigError
 )
 @click.option("--all", "of_all", is_flag=True, help="Everything that qcnn made in the namespace.")
 @namespace_option
+@form_option
+@shown_only_option
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 def delete(
     names: tuple[str, ...],
@@ -30,6 +34,8 @@ def delete(
     orphans: bool,
     of_all: bool,
     namespace: str | None,
+    form: str,
+    dry_run: bool,
     yes: bool,
 ) -> None:
     """Show TFJobs, or Jobs that predict, with all that belongs to them, and delete them; wait until they are gone.
@@ -52,15 +58,14 @@ def delete(
             return deletion.with_dependents(chosen, everything)
 
         chosen = choose()
-        if not chosen:
-            click.echo(f"nothing to delete in namespace {api.namespace}")
+        show_table(form, _HEADER, _rows(chosen), f"nothing to delete in namespace {api.namespace}")
+        if dry_run or not chosen:
             return
-        click.echo(_table(chosen))
         confirm(len(chosen), yes)
         # A launcher may have come back to its job meanwhile.
         still = {found.uid for found in (choose() if orphans else chosen)}
         deletion.delete(api, [found for found in chosen if found.uid in still])
-        click.echo("deleted")
+        click.echo("deleted", err=form == "json")
 
 
 def _chosen(
@@ -74,9 +79,8 @@ def _chosen(
     return [found for found in own if not names or found.name in names]
 
 
-def _table(chosen: Sequence[Found]) -> str:
-    rows = [
+def _rows(chosen: Sequence[Found]) -> list[tuple[str, str, str | None, str]]:
+    return [
         (found.kind, found.name, found.run, read.state(found.object) if found.kind == "TFJob" else "")
         for found in chosen
     ]
-    return tabulate(rows, headers=("kind", "name", "run", "state"), disable_numparse=True)

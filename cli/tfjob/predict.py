@@ -1,5 +1,6 @@
-"""qcnn predict: the inference error of a trained model, measured on the cluster."""
+"""qcnn predict --target tfjob: predictions with what was trained on the cluster, made there."""
 
+import dataclasses
 from typing import Any
 
 import click
@@ -7,6 +8,7 @@ import click
 from cli.errors import StepError
 from cli.options.pod import PodFlags, pod_options
 from cli.tfjob.connection import cluster, find_job, namespace_option
+from cli.tfjob.printing import FORMS, as_text
 from launchers.kubernetes.api import Api
 from launchers.kubernetes.create_or_adopt import abandon, create_or_adopt
 from launchers.kubernetes.follow import Following
@@ -14,19 +16,34 @@ from launchers.kubernetes.kinds import JOB
 from launchers.tfjob.launch import PENDING_SECONDS
 from launchers.tfjob.predict_job import TASK, for_model, for_training
 from trainer.errors import ConfigError, RetryableError, TrainingError
+from trainer.results.prediction_files import Files, files_of
 from trainer.startup import terminated_as_interrupt
-from trainer.storage.address import in_bucket
+from trainer.storage.address import check_reachable, in_bucket
 
 
 @click.command()
 @click.argument("name", required=False, metavar="[JOB]")
 @click.option("--model", metavar="ADDRESS", help="A model folder, where its TFJob is gone; with --image or --pod.")
+@click.option("--data", metavar="ADDRESS", help="CSV, Parquet, npz or JSONL with the columns that the model takes.")
+@click.option("--output", metavar="ADDRESS", help="Where predictions go, in one of these formats.")
+@click.option("--report", metavar="ADDRESS", help="Where a page about their error goes, .html; for data with labels.")
 @namespace_option
 @pod_options
-def predict(name: str | None, model: str | None, namespace: str | None, pod: PodFlags) -> None:
-    """Predict the test split with what a TFJob trained: predictions beside labels, and the mean squared error.
+@click.option("--dry-run", is_flag=True, help="Print the Job, for kubectl apply -f -, and send nothing.")
+def predict(
+    name: str | None,
+    model: str | None,
+    data: str | None,
+    output: str | None,
+    report: str | None,
+    namespace: str | None,
+    pod: PodFlags,
+    dry_run: bool,
+) -> None:
+    """Predict the rows of a file with what a TFJob trained; without --data its test split.
 
-    It runs as a Job with the image and the settings of the training's pods. The Job is deleted some minutes later.
+    It runs as a Job with the image and the settings of the training's pods, which read and write the files: an ADDRESS
+    is in a bucket, or an absolute path at which they have a volume. The Job is deleted some minutes later.
     """
     if bool(name) == bool(model):
         raise ConfigError(f"predict: takes either JOB or --model. Given: {'both' if name else 'none'}")
@@ -35,9 +52,27 @@ def predict(name: str | None, model: str | None, namespace: str | None, pod: Pod
     if model:
         # It goes into the manifest, which others may read: what has a password in it is refused here.
         in_bucket(model)
-    manifest = for_model(model, pod.settings()) if model else None
+    arguments = _arguments(files_of(data, output, report))
+    manifest = for_model(model, pod.settings(), arguments) if model else None
+    if manifest and dry_run:
+        click.echo(as_text([manifest], FORMS[0]), nl=False)
+        return
     with cluster(namespace) as api:
-        _run(api, manifest or for_training(find_job(api, name or "")))
+        manifest = manifest or for_training(find_job(api, name or ""), arguments)
+        if dry_run:
+            click.echo(as_text([manifest], FORMS[0]), nl=False)
+            return
+        _run(api, manifest)
+
+
+def _arguments(files: Files | None) -> list[str]:
+    """Return the arguments of trainer.predict for files that the pod can reach."""
+    words = []
+    for name, address in (dataclasses.asdict(files) if files else {}).items():
+        if address:
+            check_reachable(name, address)
+            words += [f"--{name}", address]
+    return words
 
 
 def _run(api: Api, manifest: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ import click
 from tabulate import tabulate
 
 from cli.durations import in_two_units
-from cli.options.status import form_option
+from cli.options.form import form_option
 from cli.tfjob.connection import cluster, find_job, namespace_option
 from launchers.tfjob.status import ProcessStatus, Status, read_all, read_one
 

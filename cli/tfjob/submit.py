@@ -8,7 +8,7 @@ from cli.options.experiment import Words, experiment_options
 from cli.options.pod import PodFlags, pod_options
 from cli.tfjob.connection import cluster, follow, namespace_option
 from cli.tfjob.printing import FORMS, as_text
-from components.train.description import cluster_job
+from components.train.description import check_data, cluster_job
 from launchers.kubernetes.create_or_adopt import How
 from launchers.naming import Identity, check_run
 from launchers.pod import Pod
@@ -16,6 +16,7 @@ from launchers.secrecy import secrets_in
 from launchers.tfjob import read
 from launchers.tfjob import submit as tfjobs
 from launchers.tfjob.manifest import Policy, tfjob
+from trainer import data
 from trainer.errors import ConfigError
 
 _DAY = 86400
@@ -72,6 +73,8 @@ def submit(
     if dry_run and is_followed:
         raise ConfigError("dry_run: creates nothing that could be followed. Given: --dry-run --follow")
     experiment, settings = words.experiment(), pod.settings()
+    check_data(experiment.data)
+    (experiment,) = data.files_read([experiment])
     job, identity = cluster_job(experiment, output, settings), Identity(check_run(name), _TASK)
     policy = Policy(active_seconds=active_seconds, keep_seconds=keep_seconds, lease_seconds=None)
     manifest = tfjob(job, identity, policy)
@@ -105,6 +108,6 @@ def _commands(name: str, where: str) -> dict[str, str]:
     return {
         "look at it": f"qcnn status {name}{where}",
         "follow it": f"qcnn logs -f {name}{where}",
-        "predict": f"qcnn predict {name}{where}",
+        "predict": f"qcnn predict --target tfjob {name}{where}",
         "delete it": f"qcnn delete {name}{where}",
     }

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
-from tabulate import tabulate
 
 from cli.confirmation import check_one_given, confirm
+from cli.options.form import form_option, show_table, shown_only_option
 from cli.vertex.service import trainings
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.service.messages import id_of
@@ -22,14 +22,26 @@ if TYPE_CHECKING:
 
     from cli.vertex.service.trainings import TrainingJob
 
+_HEADER = ("kind", "id", "name", "state")
+
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[RUN]...")
 @click.option("--experiment", metavar="NAME", help="All runs of this experiment.")
 @click.option("--all", "of_all", is_flag=True, help="All runs that qcnn made in the project and location.")
 @place_options
+@form_option
+@shown_only_option
 @click.option("--yes", is_flag=True, help="Delete without asking.")
-def delete(names: tuple[str, ...], experiment: str | None, of_all: bool, place: Place, yes: bool) -> None:
+def delete(
+    names: tuple[str, ...],
+    experiment: str | None,
+    of_all: bool,
+    place: Place,
+    form: str,
+    dry_run: bool,
+    yes: bool,
+) -> None:
     """Show runs, by their ids or names, with the jobs of their trainings, and delete them.
 
     What they have written stays. A run that has not ended is refused: `qcnn terminate` ends it.
@@ -40,18 +52,17 @@ def delete(names: tuple[str, ...], experiment: str | None, of_all: bool, place: 
     if alive := [id_of(run) for run in runs if state_of(run) not in ENDED]:
         raise ConfigError(f"delete: the run has not ended; qcnn terminate ends it. Given: {', '.join(alive)}")
     jobs = [job for run in runs for job in trainings.with_searches(vertex, id_of(run))]
-    if not runs:
-        click.echo(f"nothing to delete in {place.project} in {place.location}")
+    show_table(form, _HEADER, _rows(runs, jobs), f"nothing to delete in {place.project} in {place.location}")
+    if dry_run or not runs:
         return
-    click.echo(_table(runs, jobs))
     confirm(len(runs) + len(jobs), yes)
     trainings.delete(vertex, jobs)
     for run in runs:
         vertex.delete("PipelineService.delete_pipeline_job", run.name)
-    click.echo("deleted")
+    click.echo("deleted", err=form == "json")
 
 
-def _table(runs: Sequence[PipelineJob], jobs: Sequence[TrainingJob]) -> str:
+def _rows(runs: Sequence[PipelineJob], jobs: Sequence[TrainingJob]) -> list[tuple[str, str, str, str]]:
     rows = [("run", id_of(run), run.display_name, state_of(run).lower()) for run in runs]
     rows += [(trainings.word_of(job), id_of(job), job.display_name, job_states.state_of(job).lower()) for job in jobs]
-    return tabulate(rows, headers=("kind", "id", "name", "state"), disable_numparse=True)
+    return rows

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import re
 
 import click
-from tabulate import tabulate
 
 from cli.artifacts import models_of
+from cli.options.form import form_option, show_table
 from cli.vertex.experiment_runs import artifacts_of
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.service.runs import find_run
 from cli.vertex.serving import containers
 from cli.vertex.serving.endpoint import (
     MACHINE,
+    TABLE_HEADER,
     Machines,
     create_request,
     deploy_request,
@@ -64,6 +66,7 @@ _SHARE = 10
 @click.option("--most", type=click.IntRange(1), default=1, show_default=True, help="Machines under load.")
 @click.option("--service-account", metavar="ADDRESS", help="Google service account that the version runs as.")
 @click.option("--dry-run", is_flag=True, help="Print the requests for a new endpoint as JSON, and send nothing.")
+@form_option
 @place_options
 def deploy(
     model: str | None,
@@ -79,6 +82,7 @@ def deploy(
     most: int,
     service_account: str | None,
     dry_run: bool,
+    form: str,
     place: Place,
 ) -> None:
     """Make MODEL, a folder that qcnn has exported, a version of a model, and have it answer at an endpoint.
@@ -97,8 +101,11 @@ def deploy(
     if least > most:
         raise ConfigError(f"least: must not be above --most, {most}. Given: {least}")
     vertex = Vertex(place)
+    # Where JSON alone is to be on stdout, what is told besides stands on stderr.
+    say = functools.partial(click.echo, err=form == "json")
     if rollback:
-        _roll_back(vertex, answering)
+        say(_rolled_back(vertex, answering))
+        _show(vertex, answering, form)
         return
     if not serving_image and (said := containers.warning(datetime.date.today())):
         click.echo(f"warning: {said}", err=True)
@@ -109,18 +116,18 @@ def deploy(
         _show_requests(vertex, answering, called, found, image, machines, service_account)
         return
     stage(found)
-    version = version_of(vertex, called, found, image, click.echo)
-    at = endpoint_of(vertex, answering, click.echo)
+    version = version_of(vertex, called, found, image, say)
+    at = endpoint_of(vertex, answering, say)
     name = f"{version.name}@{version.version_id}"
     shares = shared(dict(at.traffic_split), deployed_id(name), traffic)
     if any(each.id == deployed_id(name) for each in at.deployed_models):
         set_traffic(vertex, at.name, shares)
     else:
-        click.echo("it is deployed, which takes minutes")
+        say("it is deployed, which takes minutes")
         deploy_version(
             vertex, deploy_request(at.name, version.name, version.version_id, machines, service_account, shares)
         )
-    _show(vertex, answering)
+    _show(vertex, answering, form)
 
 
 def _model_of(vertex: Vertex, run: str) -> str:
@@ -131,19 +138,18 @@ def _model_of(vertex: Vertex, run: str) -> str:
     return models[0]
 
 
-def _roll_back(vertex: Vertex, endpoint: str) -> None:
+def _rolled_back(vertex: Vertex, endpoint: str) -> str:
+    """Take the newest version away; return what is to be told of it."""
     at = get_endpoint(vertex, endpoint)
     bad, good = rolled_back(at)
     undeploy(vertex, at.name, bad.id, without(dict(at.traffic_split), bad.id, good.id))
     make_default(vertex, get_version(vertex, f"{good.model}@{good.model_version_id}"))
-    click.echo(f"{bad.display_name} is taken away; {good.display_name} is the default version again")
-    _show(vertex, endpoint)
+    return f"{bad.display_name} is taken away; {good.display_name} is the default version again"
 
 
-def _show(vertex: Vertex, endpoint: str) -> None:
-    found = get_endpoint(vertex, endpoint)
-    click.echo(tabulate(table_rows(found), headers=("id", "version", "traffic"), disable_numparse=True))
-    click.echo(f"look at it: {endpoint_page(vertex.place, endpoint)}")
+def _show(vertex: Vertex, endpoint: str, form: str) -> None:
+    show_table(form, TABLE_HEADER, table_rows(get_endpoint(vertex, endpoint)), "no version is deployed")
+    click.echo(f"look at it: {endpoint_page(vertex.place, endpoint)}", err=form == "json")
 
 
 def _show_requests(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
-import tempfile
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
 from cli.errors import BackendError, StepError
+from cli.options.form import dry_run_option
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.serving import batch
 from cli.vertex.serving.endpoint import MACHINE, Machines, get_endpoint
@@ -20,7 +20,7 @@ from launchers.vertex.place import Place
 from trainer.errors import ConfigError
 from trainer.folders import new_file
 from trainer.storage.address import in_bucket
-from trainer.storage.stores import open_store
+from trainer.storage.copies import local_file
 
 # A request may have 1.5 MB (cloud.google.com/vertex-ai/docs/predictions/get-online-predictions); an instance has less
 # than 100 bytes.
@@ -34,9 +34,17 @@ _CHUNK = 10_000
 @click.option("--output", metavar="FILE", help="CSV to write, or gs://BUCKET/FOLDER for a batch.  [default: stdout]")
 @click.option("--machine-type", default=MACHINE, show_default=True, help="Machine type of a batch.")
 @click.option("--most", type=click.IntRange(1), default=1, show_default=True, help="Machines of a batch.")
+@dry_run_option
 @place_options
 def predict(
-    data: str, asked: str | None, model: str | None, output: str | None, machine_type: str, most: int, place: Place
+    data: str,
+    asked: str | None,
+    model: str | None,
+    output: str | None,
+    machine_type: str,
+    most: int,
+    dry_run: bool,
+    place: Place,
 ) -> None:
     """Predict samples, and print their mean squared error where they have labels.
 
@@ -47,27 +55,21 @@ def predict(
     target = in_bucket(output or "")
     if model and (target is None or target.scheme != "gs"):
         raise ConfigError(f"output: must be gs://BUCKET/FOLDER for a batch. Given: {output}")
-    samples = _read(data)
+    if dry_run and not model:
+        raise ConfigError(f"dry_run: only of a batch, which --model predicts. Given: --endpoint {asked}")
+    with local_file(data) as path:
+        samples = read_samples(path, data)
     vertex = Vertex(place)
+    machines = Machines(machine_type, 1, most)
+    if model and dry_run:
+        click.echo(json.dumps(batch.described(vertex, model, str(target), machines)[1], indent=2))
+        return
     if model:
-        _predict_batch(vertex, model, samples, str(target), Machines(machine_type, 1, most))
+        _predict_batch(vertex, model, samples, str(target), machines)
         return
     found = list(_predicted(vertex, get_endpoint(vertex, asked or "").name, samples))
     _write(samples, found, output)
     _say_error(samples, found)
-
-
-def _read(data: str) -> list[Sample]:
-    if in_bucket(data) is None:
-        return read_samples(Path(data), data)
-    folder, _, name = data.rpartition("/")
-    place = in_bucket(folder)
-    if place is None or not name:
-        raise ConfigError(f"data: must be a file in a bucket, gs://BUCKET/FILE. Given: {data}")
-    with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary, contextlib.closing(open_store(place)) as store:
-        path = Path(temporary, "data")
-        store.read(name, path)
-        return read_samples(path, data)
 
 
 def _predicted(vertex: Vertex, endpoint: str, samples: Sequence[Sample]) -> Iterator[float]:

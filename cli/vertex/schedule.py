@@ -6,26 +6,25 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 import click
-from tabulate import tabulate
 
 from cli.errors import BackendError, UnavailableError
 from cli.options.cost import Cost, check_package_cost, cost_options
 from cli.options.experiment import Words, experiment_options
+from cli.options.form import Sending, form_option, sending_options, show_rows, show_table, shown_only_option
 from cli.options.times import unix_cron
-from cli.packages import Source, read_package, scheduled, source_options
+from cli.packages import Source, check_imports, read_package, scheduled, source_options
 from cli.vertex.end_run import end_run
 from cli.vertex.service.buckets import check_bucket
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.service.messages import as_json, id_of
 from cli.vertex.service.runs import ENDED, EXPERIMENT_LABEL, list_runs, state_of
-from cli.vertex.submitting.create_run import dry_run_option
 from cli.vertex.submitting.request import run_request
 from cli.vertex.submitting.submission import Submission, submission_options
 from launchers.vertex.console import schedule_page
 from launchers.vertex.place import Place
 
 if TYPE_CHECKING:
-    from google.cloud.aiplatform_v1 import Schedule
+    from google.cloud.aiplatform_v1 import PipelineJob, Schedule
 
 # Tells one submission of a schedule from all others: Vertex AI gives schedules ids of its own.
 _SUBMISSION_LABEL = "qcnn_submission"
@@ -43,7 +42,7 @@ def schedule() -> None:
 @click.option("--max-concurrency", type=click.IntRange(1), default=1, show_default=True, help="Runs at the same time.")
 @click.option("--queue", is_flag=True, help="Let runs wait for others to end.  [default: they are skipped]")
 @click.option("--disabled", is_flag=True, help="Create it disabled, until `qcnn schedule enable`.")
-@dry_run_option
+@sending_options
 @place_options
 @source_options
 @submission_options
@@ -54,7 +53,7 @@ def create(
     max_concurrency: int,
     queue: bool,
     disabled: bool,
-    dry_run: bool,
+    sending: Sending,
     place: Place,
     source: Source,
     submission: Submission,
@@ -65,8 +64,9 @@ def create(
     times = unix_cron(cron)
     name = submission.run_name or submission.experiment
     experiment = words.experiment()
-    with scheduled(source, "vertex") as package:
+    with scheduled(source, "vertex", experiment.data) as package:
         documents = read_package(package)
+        check_imports(documents[0], experiment.model_dump())
         run = run_request(place, documents, experiment.model_dump(), name, submission)
     mark = secrets.token_hex(8)
     run.pipeline_job.labels[_SUBMISSION_LABEL] = mark
@@ -85,7 +85,7 @@ def create(
             "create_pipeline_job_request": {"parent": run.parent, "pipeline_job": run.pipeline_job},
         },
     )
-    if dry_run:
+    if sending.dry_run:
         click.echo(as_json(request))
         return
     # Of each run.
@@ -95,13 +95,13 @@ def create(
     made = _created(vertex, request, mark)
     if disabled:
         vertex.ask("ScheduleService.pause_schedule", name=made.name)
-    rows = [("schedule", id_of(made)), ("look at it", schedule_page(place, id_of(made)))]
-    click.echo(tabulate(rows, tablefmt="plain", disable_numparse=True))
+    show_rows(sending.form, {"schedule": id_of(made), "look at it": schedule_page(place, id_of(made))})
 
 
 @schedule.command("list")
+@form_option
 @place_options
-def list_schedules(place: Place) -> None:
+def list_schedules(form: str, place: Place) -> None:
     """List all schedules: when they run, and whether they do."""
     rows = [
         (
@@ -115,39 +115,45 @@ def list_schedules(place: Place) -> None:
         for each in _schedules(Vertex(place))
     ]
     header = ("schedule", "id", "when", "state", "max concurrency", "queue")
-    click.echo(tabulate(rows, header, "simple", disable_numparse=True) if rows else "no schedules")
+    show_table(form, header, rows, "no schedules")
 
 
 @schedule.command()
 @click.argument("name", metavar="SCHEDULE")
+@shown_only_option
 @place_options
-def enable(name: str, place: Place) -> None:
+def enable(name: str, dry_run: bool, place: Place) -> None:
     """Enable SCHEDULE, by its id or name; what it missed is not made up for."""
-    _change(name, place, "resume_schedule", "enabled")
+    _change(name, place, "resume_schedule", "enabled", dry_run)
 
 
 @schedule.command()
 @click.argument("name", metavar="SCHEDULE")
+@shown_only_option
 @place_options
-def disable(name: str, place: Place) -> None:
+def disable(name: str, dry_run: bool, place: Place) -> None:
     """Disable SCHEDULE, by its id or name; runs that have begun go on."""
-    _change(name, place, "pause_schedule", "disabled")
+    _change(name, place, "pause_schedule", "disabled", dry_run)
 
 
 @schedule.command()
 @click.argument("name", metavar="SCHEDULE")
+@shown_only_option
 @place_options
-def delete(name: str, place: Place) -> None:
+def delete(name: str, dry_run: bool, place: Place) -> None:
     """Delete SCHEDULE, by its id or name, after its runs have been terminated, as by `qcnn terminate`."""
     vertex = Vertex(place)
     found = _find(vertex, name)
+    if dry_run:
+        ended = "".join(f", its run {id_of(run)} terminated" for run in _alive(vertex, found))
+        click.echo(f"schedule {found.display_name} would be deleted{ended}")
+        return
     if found.state.name == "ACTIVE":
         vertex.ask("ScheduleService.pause_schedule", name=found.name)
-    for run in list_runs(vertex):
-        if run.schedule_name == found.name and state_of(run) not in ENDED:
-            click.echo(f"terminating {id_of(run)}")
-            if reason := end_run(vertex, run, click.echo):
-                click.echo(reason, err=True)
+    for run in _alive(vertex, found):
+        click.echo(f"terminating {id_of(run)}")
+        if reason := end_run(vertex, run, click.echo):
+            click.echo(reason, err=True)
     vertex.delete("ScheduleService.delete_schedule", found.name)
     click.echo(f"schedule {found.display_name} is deleted")
 
@@ -183,9 +189,17 @@ def _find(vertex: Vertex, name: str) -> Schedule:
     raise BackendError(f"schedule: must be one of {ids}. Given: {name}")
 
 
-def _change(name: str, place: Place, method: str, state: str) -> None:
-    """Make a request about a schedule, by its id or name, and print its new state."""
+def _alive(vertex: Vertex, schedule: Schedule) -> list[PipelineJob]:
+    """Return the runs of a schedule that have not ended."""
+    return [run for run in list_runs(vertex) if run.schedule_name == schedule.name and state_of(run) not in ENDED]
+
+
+def _change(name: str, place: Place, method: str, state: str, dry_run: bool) -> None:
+    """Make a request about a schedule, by its id or name, and print its new state; or only what that would be."""
     vertex = Vertex(place)
     found = _find(vertex, name)
+    if dry_run:
+        click.echo(f"schedule {found.display_name} would be {state}")
+        return
     vertex.ask(f"ScheduleService.{method}", name=found.name)
     click.echo(f"schedule {found.display_name} is {state}")

@@ -9,7 +9,7 @@ import click
 from tabulate import tabulate
 
 from cli.durations import in_two_units
-from cli.options.status import form_option
+from cli.options.form import form_option
 from cli.vertex.service import trainings
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.service.messages import age_of, id_of, seconds_of

@@ -4,11 +4,12 @@ import click
 
 from cli.options.cost import Cost, cost_options
 from cli.options.experiment import Words, experiment_options
+from cli.options.form import Sending, sending_options
 from cli.options.runs import wait_option
 from cli.options.search import STUDY_HELP, SearchFlags, parallelism_option, read_study, search_options
 from cli.packages import Source, source_options, study_pipeline, tuning_pipeline
 from cli.vertex.service.connection import place_options
-from cli.vertex.submitting.create_run import create_run, dry_run_option
+from cli.vertex.submitting.create_run import create_run
 from cli.vertex.submitting.submission import Submission, submission_options
 from launchers.vertex.place import Place
 from launchers.vertex.tuning.rules import DEFAULT, RULES
@@ -20,7 +21,7 @@ from trainer.study.tuning import shared_experiment
 @search_options
 @parallelism_option
 @wait_option
-@dry_run_option
+@sending_options
 @click.option(
     "--tuner",
     type=click.Choice(["vizier"]),
@@ -43,7 +44,7 @@ def study(
     search: SearchFlags,
     parallelism: int,
     wait: bool,
-    dry_run: bool,
+    sending: Sending,
     tuner: str | None,
     stopping: str,
     place: Place,
@@ -54,7 +55,7 @@ def study(
 ) -> None:
     """Run the study on Vertex AI, several trials at the same time."""
     asked = read_study(search, words)
-    compile_now = study_pipeline("vertex", parallelism)
+    compile_now = study_pipeline("vertex", parallelism, asked.shared["data"])
     name = "qcnn-study"
     if tuner:
         shared_experiment(asked.shared, search_from_mapping(asked.search))
@@ -63,5 +64,5 @@ def study(
     create_run(
         *(compile_now, asked.arguments, name, place, source, submission, cost, asked.trials),
         wait=wait,
-        dry_run=dry_run,
+        sending=sending,
     )

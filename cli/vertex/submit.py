@@ -4,17 +4,18 @@ import click
 
 from cli.options.cost import Cost, cost_options
 from cli.options.experiment import Words, experiment_options
+from cli.options.form import Sending, sending_options
 from cli.options.runs import wait_option
 from cli.packages import Source, main_pipeline, source_options
 from cli.vertex.service.connection import place_options
-from cli.vertex.submitting.create_run import create_run, dry_run_option
+from cli.vertex.submitting.create_run import create_run
 from cli.vertex.submitting.submission import Submission, submission_options
 from launchers.vertex.place import Place
 
 
 @click.command()
 @wait_option
-@dry_run_option
+@sending_options
 @place_options
 @source_options
 @submission_options
@@ -22,7 +23,7 @@ from launchers.vertex.place import Place
 @experiment_options
 def submit(
     wait: bool,
-    dry_run: bool,
+    sending: Sending,
     place: Place,
     source: Source,
     submission: Submission,
@@ -33,5 +34,5 @@ def submit(
     experiment = words.experiment()
     # Every word, so that the runs of an experiment can be compared.
     arguments = experiment.model_dump()
-    compile_now, trials = main_pipeline("vertex"), [experiment]
-    create_run(compile_now, arguments, "qcnn", place, source, submission, cost, trials, wait=wait, dry_run=dry_run)
+    compile_now, trials = main_pipeline("vertex", data=experiment.data), [experiment]
+    create_run(compile_now, arguments, "qcnn", place, source, submission, cost, trials, wait=wait, sending=sending)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
-from tabulate import tabulate
 
 from cli.confirmation import check_one_given, confirm
+from cli.options.form import form_option, show_table, shown_only_option
 from cli.vertex.service import runs, trainings
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.service.messages import id_of
@@ -20,6 +20,8 @@ from launchers.vertex.states import state_of
 if TYPE_CHECKING:
     from cli.vertex.service.trainings import TrainingJob
 
+_HEADER = ("id", "job", "run", "state")
+
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[JOB]...")
@@ -27,8 +29,19 @@ if TYPE_CHECKING:
 @click.option("--orphans", is_flag=True, help="Custom jobs whose run is gone, or has ended before them.")
 @click.option("--all", "of_all", is_flag=True, help="Every custom job that qcnn made in the project and location.")
 @place_options
+@form_option
+@shown_only_option
 @click.option("--yes", is_flag=True, help="Delete without asking.")
-def delete(names: tuple[str, ...], run: str | None, orphans: bool, of_all: bool, place: Place, yes: bool) -> None:
+def delete(
+    names: tuple[str, ...],
+    run: str | None,
+    orphans: bool,
+    of_all: bool,
+    place: Place,
+    form: str,
+    dry_run: bool,
+    yes: bool,
+) -> None:
     """Show custom jobs, by their ids or names, and delete them; those that run are cancelled first.
 
     What the training has written stays.
@@ -36,15 +49,14 @@ def delete(names: tuple[str, ...], run: str | None, orphans: bool, of_all: bool,
     check_one_given({"JOB": bool(names), "--run": run is not None, "--orphans": orphans, "--all": of_all})
     vertex = Vertex(place)
     chosen = _chosen(vertex, names, check_run(run) if run is not None else None, orphans=orphans)
-    if not chosen:
-        click.echo(f"nothing to delete in {place.project} in {place.location}")
+    show_table(form, _HEADER, _rows(chosen), f"nothing to delete in {place.project} in {place.location}")
+    if dry_run or not chosen:
         return
-    click.echo(_table(chosen))
     confirm(len(chosen), yes)
     # A run may have begun meanwhile.
     still = {job.name for job in (_chosen(vertex, (), None, orphans=True) if orphans else chosen)}
     trainings.delete(vertex, [job for job in chosen if job.name in still])
-    click.echo("deleted")
+    click.echo("deleted", err=form == "json")
 
 
 def _chosen(vertex: Vertex, names: Sequence[str], run: str | None, *, orphans: bool) -> Sequence[TrainingJob]:
@@ -67,6 +79,5 @@ def _state(vertex: Vertex, run: str) -> str | None:
         return None
 
 
-def _table(chosen: Sequence[TrainingJob]) -> str:
-    rows = [(id_of(job), job.display_name, trainings.run_of(job), state_of(job).lower()) for job in chosen]
-    return tabulate(rows, headers=("id", "job", "run", "state"), disable_numparse=True)
+def _rows(chosen: Sequence[TrainingJob]) -> list[tuple[str, str, str, str]]:
+    return [(id_of(job), job.display_name, trainings.run_of(job), state_of(job).lower()) for job in chosen]

@@ -3,22 +3,22 @@
 import contextlib
 
 import click
-from tabulate import tabulate
 
 from cli.messages import shown
 from cli.options.cost import Cost, check_cost, cost_options
 from cli.options.experiment import Words, experiment_options
+from cli.options.form import Sending, sending_options, show_rows
 from cli.options.pod import PodFlags, pod_options
 from cli.vertex.service.buckets import check_bucket
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.service.messages import as_json
 from cli.vertex.service.trainings import ALONE
-from cli.vertex.submitting.create_run import dry_run_option
 from cli.vertex_job.follow import follow
-from components.train.description import vertex_job
+from components.train.description import check_data, vertex_job
 from launchers.naming import Identity, check_run
 from launchers.vertex.console import job_page, tensorboard_page
 from launchers.vertex.place import Place
+from trainer import data
 
 
 @click.command()
@@ -29,7 +29,7 @@ from launchers.vertex.place import Place
     "--name", default="qcnn", show_default=True, help="Name of the run, which trains the same experiment only once."
 )
 @click.option("--follow", "is_followed", is_flag=True, help="Show what the workers print until they have ended.")
-@dry_run_option
+@sending_options
 @place_options
 @pod_options
 @cost_options
@@ -38,7 +38,7 @@ def submit(
     output: str,
     name: str,
     is_followed: bool,
-    dry_run: bool,
+    sending: Sending,
     place: Place,
     pod: PodFlags,
     cost: Cost,
@@ -50,6 +50,8 @@ def submit(
     that failed is followed by another, which goes on from its last checkpoint.
     """
     experiment, settings = words.experiment(), pod.settings()
+    check_data(experiment.data)
+    (experiment,) = data.files_read([experiment])
     job = vertex_job(experiment, output, settings)
     # The library takes a second and a half to load.
     from launchers.vertex.client.api import Api
@@ -58,7 +60,7 @@ def submit(
     from launchers.vertex.custom_job import custom_job, outputs
 
     made = custom_job(job, Identity(check_run(name), ALONE), place)
-    if dry_run:
+    if sending.dry_run:
         click.echo(as_json(aiplatform.CreateCustomJobRequest(parent=place.parent, custom_job=made)))
         return
     check_cost(cost, "vertex-job", settings, [experiment])
@@ -66,7 +68,8 @@ def submit(
     with shown(), contextlib.closing(Api(place)) as api:
         found, how = create_or_adopt(api, made)
     said = {How.CREATED: "is created", How.ADOPTED: "runs already", How.SUCCEEDED: "has already succeeded"}
-    click.echo(f"custom job {found.id} {said[how]} in {place.project} in {place.location}")
+    if sending.form == "text":
+        click.echo(f"custom job {found.id} {said[how]} in {place.project} in {place.location}")
     where = f"--target vertex-job --project {place.project} --location {place.location}"
     tensorboard = made.job_spec.tensorboard
     rows = {
@@ -76,6 +79,6 @@ def submit(
         "follow it": f"qcnn logs -f {found.id} {where}",
         "delete it": f"qcnn delete {found.id} {where}",
     }
-    click.echo(tabulate(rows.items(), tablefmt="plain", disable_numparse=True))
+    show_rows(sending.form, {"job": found.id, **rows} if sending.form == "json" else rows)
     if is_followed and how is not How.SUCCEEDED:
         follow(Vertex(place), found.id, f"Again: {rows['follow it']}")

@@ -15,6 +15,7 @@ import pytest
 
 from cli.main import main
 from tests.cli.run_folders import run_folder
+from trainer.quantum.files.held import hold
 
 FIRST, SECOND = "the-first", "a-second"
 
@@ -45,6 +46,14 @@ def compare(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         return captured.out or captured.err
 
     return typed
+
+
+def test_a_circuit_is_shown_by_its_files_name(runs: Path, compare: Any) -> None:
+    run_folder(runs, "a-third", {"model": hold("a.qasm", "[]")}, 0.25)
+    for form in ("text", "csv", "json"):
+        shown = compare("--format", form)
+        assert "a.qasm@4f53cda1" in shown
+        assert "a.qasm#" not in shown
 
 
 def _rows(compare: Any, *arguments: str) -> dict[str, dict[str, Any]]:

@@ -101,7 +101,7 @@ def test_plans_at_any_size(plan: Callable[..., str], qubits: int) -> None:
     assert "simulator window, the cheapest that is exact and fits in memory: about " in text
     table = _table(text)
     assert table["window"][-1] == "chosen"
-    assert table["tfq"] == ["does not fit in memory_gib"]
+    assert table["tfq"] == ["cannot run this"]
     # Counted up to 30 qubits, though they do not fit.
     assert (len(table["statevector"]) == 5) == (qubits <= 30)
     assert not re.search(r"\b(nan|inf)\b|any machine", text)

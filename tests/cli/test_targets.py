@@ -119,7 +119,7 @@ def submit(crater: str, words: Words) -> None:
 """
     (tmp_path / "qcnn_on_the_moon" / "submit.py").write_text(program)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(TARGETS, "moon", Target("qcnn_on_the_moon", ("submit",)))
+    monkeypatch.setitem(TARGETS, "moon", Target("qcnn_on_the_moon", ("submit",), ""))
     assert "--target [kubeflow|tfjob|vertex|vertex-job|moon]" in typed("submit", "--help")[1]
     assert typed("submit", "--target", "moon", "--crater", "Tycho", "--qubits", "9")[:2] == (0, "9 qubits in Tycho\n")
     assert typed("submit", "--target", "moon") == (2, "", "error: Missing option '--crater'.\n")

@@ -7,7 +7,7 @@ import json
 import posixpath
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cli.errors import StepError
 from cli.following import INTERVAL
@@ -34,12 +34,25 @@ def begin(vertex: Vertex, model: str, samples: Sequence[Sample], output: str, ma
         BackendError: there is no such model; or Vertex AI refuses, or does not answer.
         ConfigError: the bucket refuses.
     """
-    version = get_version(vertex, model_name(vertex, model))
-    folder = f"{output.rstrip('/')}/{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
+    folder, job = described(vertex, model, output, machines)
     with new_copy(folder, INSTANCES) as copied:
         copied.mkdir()
         (copied / INSTANCES).write_text("".join(f"{json.dumps(each.instance)}\n" for each in samples))
-    job = {
+    found: BatchPredictionJob = vertex.ask(
+        "JobService.create_batch_prediction_job", again=False, parent=vertex.place.parent, batch_prediction_job=job
+    )
+    return found
+
+
+def described(vertex: Vertex, model: str, output: str, machines: Machines) -> tuple[str, dict[str, Any]]:
+    """Return the folder in a bucket for the samples of a job, named by the time, and the job; nothing is sent.
+
+    Raises:
+        BackendError: there is no such model.
+    """
+    version = get_version(vertex, model_name(vertex, model))
+    folder = f"{output.rstrip('/')}/{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
+    return folder, {
         "display_name": f"{version.display_name}-{version.version_id}",
         "model": f"{version.name}@{version.version_id}",
         "input_config": {"instances_format": "jsonl", "gcs_source": {"uris": [posixpath.join(folder, INSTANCES)]}},
@@ -50,10 +63,6 @@ def begin(vertex: Vertex, model: str, samples: Sequence[Sample], output: str, ma
             "max_replica_count": machines.most,
         },
     }
-    found: BatchPredictionJob = vertex.ask(
-        "JobService.create_batch_prediction_job", again=False, parent=vertex.place.parent, batch_prediction_job=job
-    )
-    return found
 
 
 def follow(vertex: Vertex, job: BatchPredictionJob, say: Callable[[str], None]) -> BatchPredictionJob:

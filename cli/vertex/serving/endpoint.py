@@ -15,6 +15,7 @@ from trainer.errors import ConfigError
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import DeployedModel, Endpoint
 
+TABLE_HEADER = ("id", "version", "traffic")
 # Enough for a table of numbers.
 MACHINE = "n1-standard-2"
 _SECONDS = 120.0
@@ -133,6 +134,6 @@ def rolled_back(endpoint: Endpoint) -> tuple[DeployedModel, DeployedModel]:
 
 
 def table_rows(endpoint: Endpoint) -> list[tuple[str, str, str]]:
-    """Return id, version and traffic of what is deployed, the oldest first."""
+    """Return the rows below `TABLE_HEADER` of what is deployed, the oldest first."""
     in_order = sorted(endpoint.deployed_models, key=lambda each: each.create_time)
     return [(each.id, each.display_name, f"{endpoint.traffic_split.get(each.id, 0)} %") for each in in_order]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trainer.errors import ArtifactError, ConfigError
+from trainer.quantum.files.held import shown
 from trainer.storage.address import in_bucket
 from trainer.storage.copies import is_whole, local_copy, new_copy
 
@@ -82,11 +83,11 @@ def labels_of(description: Mapping[str, Any]) -> dict[str, str]:
         WEIGHTS_LABEL: description["weights_sha256"],
         "qcnn_dataset": description["dataset_digest"],
         "qcnn_commit": provenance.get("commit", ""),
-        "qcnn_model": experiment["model"],
+        "qcnn_model": shown(experiment["model"]),
         "qcnn_qubits": experiment["qubits"],
         "qcnn_seed": experiment["seed"],
         "qcnn_epochs": training["epochs"],
-        **{f"qcnn_{name}": f"{training[name]:.6g}" for name in _MEASURED},
+        **{f"qcnn_{name}": f"{training[name]:.6g}" for name in _MEASURED if name in training},
     }
     return {name: _label(str(value)) for name, value in found.items()}
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
-from tabulate import tabulate
 
 from cli.options.cost import Cost, check_package_cost
-from cli.packages import Compile, Source, compiled, read_package
+from cli.options.form import Sending, show_rows
+from cli.packages import Compile, Source, check_imports, compiled, read_package
 from cli.vertex.follow import check_succeeded, follow
 from cli.vertex.service.buckets import check_bucket
 from cli.vertex.service.connection import Vertex
@@ -21,8 +21,6 @@ from launchers.vertex.console import run_page
 from launchers.vertex.place import Place
 from trainer.config import ExperimentConfig
 
-dry_run_option = click.option("--dry-run", is_flag=True, help="Print the request as JSON, and send nothing.")
-
 
 def create_run(
     compile_now: Compile,
@@ -35,12 +33,12 @@ def create_run(
     trials: Sequence[ExperimentConfig],
     *,
     wait: bool,
-    dry_run: bool,
+    sending: Sending,
 ) -> None:
     """Run a pipeline and print its address; with `wait`, show the states of its steps until it has ended.
 
-    A `dry_run` prints the request, and asks nothing of a network. Without a name of its own the run is called `name`
-    and the time. What training its `trials` is estimated to cost is said before.
+    A dry run prints the request, and asks nothing of a network. Without a name of its own the run is called `name` and
+    the time. What training its `trials` is estimated to cost is said before.
 
     Raises:
         ConfigError: the pipeline cannot be run there, its bucket cannot be used, or it costs more than it may.
@@ -49,8 +47,9 @@ def create_run(
     """
     with compiled(source, compile_now) as package:
         documents = read_package(package)
+        check_imports(documents[0], arguments)
         request = run_request(place, documents, arguments, name, submission)
-    if dry_run:
+    if sending.dry_run:
         click.echo(as_json(request))
         return
     check_package_cost(cost, "vertex", documents[0], trials)
@@ -61,8 +60,7 @@ def create_run(
     except AlreadyExistsError:
         # The id is this run's alone: the answer to an earlier try was lost.
         run = get_run(vertex, request.pipeline_job_id)
-    rows = [("run", id_of(run)), ("look at it", run_page(place, id_of(run)))]
-    click.echo(tabulate(rows, tablefmt="plain", disable_numparse=True))
+    show_rows(sending.form, {"run": id_of(run), "look at it": run_page(place, id_of(run))})
     if reason := add_to_experiment(vertex, submission.experiment, id_of(run)):
         click.echo(f"not in the console's experiment {submission.experiment}: {reason}", err=True)
     if wait:

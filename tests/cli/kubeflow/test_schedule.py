@@ -70,6 +70,11 @@ def test_schedules_are_listed_and_changed_by_name_or_id(backend: FakeBackend, ty
         ["first", first["recurring_run_id"], "@daily", "enabled", "1", "no"],
         ["second", second["recurring_run_id"], "every 90 s", "disabled", "1", "yes"],
     ]
+    assert typed("schedule", "enable", "second", "--host", backend.host, "--dry-run")[:2] == (
+        0,
+        "schedule second would be enabled\n",
+    )
+    assert second["status"] == "DISABLED"
     assert typed("schedule", "enable", "second", "--host", backend.host)[0] == 0
     assert second["status"] == "ENABLED"
     assert typed("schedule", "disable", first["recurring_run_id"], "--host", backend.host)[0] == 0
@@ -97,6 +102,10 @@ def test_a_schedules_runs_are_ended_before_it_is_deleted(backend: FakeBackend, t
         run["state"] = {"CANCELING": "FAILED"}.get(run["state"], run["state"])
 
     backend.on_get = go_on  # type: ignore[method-assign]
+    before = len(backend.calls)
+    code, out, _ = typed("schedule", "delete", "mine", "--host", backend.host, "--dry-run")
+    assert (code, out) == (0, "schedule mine would be deleted, its run running terminated\n")
+    assert all(call.startswith("GET") for call in backend.calls[before:])
     code, out, _ = typed("schedule", "delete", "mine", "--host", backend.host)
     assert code == 0
     assert {name: run["state"] for name, run in runs.items()} == {

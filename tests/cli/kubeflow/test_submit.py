@@ -234,3 +234,34 @@ def test_a_tensorboard_is_linked_where_the_pipeline_is_compiled(backend: FakeBac
     assert re.fullmatch(
         r"error: tensorboard: is linked where the pipeline is compiled.* Given: http://board:5001\n", err
     )
+
+
+def test_a_file_of_samples_is_imported_by_the_run_and_one_of_this_machine_refused(
+    backend: FakeBackend, typed: Typed, tmp_path: Path
+) -> None:
+    submit = ("submit", "--target", "kubeflow", "--host", backend.host)
+    code, _, err = typed(*submit, "--data", "rows.csv")
+    assert (code, err.splitlines()[-1].rpartition(". Given: ")[2]) == (2, "rows.csv")
+    assert "data: a file must be in a bucket on a cluster" in err
+    code, _, err = typed(*submit, "--data", "gs://bucket/rows.csv", "--encoding", "ry")
+    assert code == 0, err
+    (run,) = backend.objects["runs"].values()
+    given = run["runtime_config"]["parameters"]
+    # What the file decides is left to the step that reads it.
+    assert (given["data"], given["encoding"], given["batch_size"]) == ("gs://bucket/rows.csv", "ry", 0)
+    tasks = spec_of(run)["root"]["dag"]["tasks"]
+    assert tasks["importer"]["inputs"]["parameters"]["uri"] == {"componentInputParameter": "data"}
+    assert "file" in tasks["generate-data"]["inputs"]["artifacts"]
+
+
+@pytest.mark.parametrize(("own_data", "data"), [(True, "excitations"), (False, "gs://bucket/rows.csv")])
+def test_a_package_that_was_compiled_for_other_data_is_refused(
+    backend: FakeBackend, typed: Typed, tmp_path: Path, own_data: bool, data: str
+) -> None:
+    compile_qcnn(KUBEFLOW, tmp_path / "qcnn.yaml", own_data=own_data)
+    package = ("--package", str(tmp_path / "qcnn.yaml"))
+    code, _, err = typed("submit", "--target", "kubeflow", "--host", backend.host, *package, "--data", data)
+    assert code == 2
+    assert err.endswith(f"Given: data {data}\n")
+    assert f"compile.py calls {'qcnn' if own_data else 'qcnn-own-data'}" in err
+    assert not backend.objects["runs"]

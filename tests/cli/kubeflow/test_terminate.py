@@ -45,6 +45,14 @@ def test_a_run_is_ended_by_id_or_name_and_its_end_waited_for(
     assert seen < out.index("run: canceling")
 
 
+def test_a_dry_run_says_what_would_be_ended_and_ends_nothing(backend: FakeBackend, typed: Typed, run: Object) -> None:
+    before = len(backend.calls)
+    code, out, err = typed("terminate", "first", "--host", backend.host, "--dry-run")
+    assert (code, err) == (0, "")
+    assert out == f"run {run['run_id']}, running: it and its TFJobs in kubeflow would be ended\n"
+    assert all(call.startswith("GET") for call in backend.calls[before:])
+
+
 def test_a_run_that_does_not_end_is_waited_for_no_longer_than_asked_and_its_state_said(
     backend: FakeBackend, typed: Typed, run: Object
 ) -> None:

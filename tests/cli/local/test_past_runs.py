@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cli.local.past_runs import find_runs, read_run
-from cli.local.run_record import Recorder
+from components.run_record import Recorder
 from tests.cli.run_folders import old_run_folder, run_folder
 from trainer.config import ExperimentConfig, from_mapping
 

@@ -19,8 +19,8 @@ import pytest
 
 from cli.errors import StepError
 from cli.local.run import compare, continued
-from cli.local.run_record import read_record
 from cli.options.experiment import check_model
+from components.run_record import read_record
 from tests.board import opened
 from tests.cli.conftest import Typed
 from trainer.config import from_mapping
@@ -155,6 +155,9 @@ def test_a_second_run_has_a_folder_of_its_own_and_a_failing_step_is_one_line(
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
+        (["--data", "nowhere.csv"], "error: data: cannot be read (it is not there). Given: "),
+        (["--data", "unlabelled.csv"], "error: data: column label is missing. Given: qubit, angle in "),
+        (["--data", "turned.csv", "--qubits", "4"], "error: data: line 3, column angle: must be a finite number. "),
         (["--qubits", "3"], "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
         (["--qubits", "0"], "error: qubits: must be an integer, at least 4 and at most 32768. Given: 0"),
         (["--qubits", "-1"], "error: qubits: must be an integer, at least 4 and at most 32768. Given: -1"),
@@ -167,7 +170,10 @@ def test_a_second_run_has_a_folder_of_its_own_and_a_failing_step_is_one_line(
         (["--learning-rate", "nan"], "error: learning_rate: must be a finite number, greater than 0. Given: nan"),
         (["--learning-rate", "-1"], "error: learning_rate: must be a finite number, greater than 0. Given: -1.0"),
         (["--model", "shallow"], "error: model: must be one of hybrid, deep, or your own"),
-        (["--simulator", "abacus"], "error: simulator: must be one of auto, window, statevector, tfq. Given: 'abacus'"),
+        (
+            ["--simulator", "abacus"],
+            "error: simulator: must be one of auto, window, statevector, tfq, density. Given: 'abacus'",
+        ),
         (
             ["--strategy", "alone"],
             "error: strategy: must be one of multi_worker, mirrored, central_storage, parameter_server, tpu, none. "
@@ -203,6 +209,8 @@ def test_bad_input_is_one_line_and_leaves_nothing(
         "unknown.yaml": "qbits: 8",
         "file": "",
         "circuits_here.py": CIRCUITS,
+        "unlabelled.csv": "qubit,angle\n0,0.5\n",
+        "turned.csv": "qubit,angle,label\n0,0.5,1\n1,nan,-1\n",
     }
     files["bomb.yaml"] = "a: &a [1, 2, 3]\n" + "".join(
         f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in itertools.pairwise("abcdefghijkl")

@@ -97,7 +97,7 @@ def test_a_tfjob_keeps_the_secrets_of_who_submits_it(
         ["run", *SMALL, "--continue_from", f"s3://name:{PASSWORD}@bucket/folder"],
         ["run", *SMALL, "--continue_from", f"https://name:{PASSWORD}@host/folder"],
         ["submit", "--target", "tfjob", "--output", f"gs://name:{PASSWORD}@bucket/a", "--image", "qcnn:1", *SMALL],
-        ["predict", "--model", f"s3://name:{PASSWORD}@bucket/model", "--image", "qcnn:1"],
+        ["predict", "--target", "tfjob", "--model", f"s3://name:{PASSWORD}@bucket/model", "--image", "qcnn:1"],
         ["tensorboard", f"gs://{PASSWORD}@bucket/logs"],
     ],
 )

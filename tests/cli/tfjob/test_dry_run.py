@@ -8,7 +8,10 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Typed
+from tests.docs.documents import ROOT
 from tests.launchers.apiserver import ApiServer
+from trainer.config import from_json
+from trainer.quantum import circuits
 
 WORDS = ("--output", "gs://bucket/runs", "--qubits", "4", "--rounds", "12", "--image", "qcnn:1")
 SUBMIT = ("submit", "--target", "tfjob", *WORDS)
@@ -61,6 +64,19 @@ def test_what_is_printed_is_what_is_sent(typed: Typed, api_server: ApiServer, po
     assert printed == sent
 
 
+def test_a_circuits_file_reaches_the_pods_within_the_job(typed: Typed, api_server: ApiServer) -> None:
+    """They have neither the file nor a place where it could lie."""
+    words = ("--model", str(ROOT / "examples" / "stabilizers.qasm"), "--qubits", "8")
+    code, out, err = typed(*SUBMIT, *words)
+    assert code == 0, err
+    (job,) = api_server.all("tfjobs")
+    for replica in job["spec"]["tfReplicaSpecs"].values():
+        command = replica["template"]["spec"]["containers"][0]["command"]
+        told = from_json(command[command.index("--experiment") + 1])
+        assert len(circuits.build(told.model, 8).symbols) == 3
+    assert "stabilizers.qasm#" not in out + err
+
+
 def test_what_was_printed_and_applied_is_taken_up(typed: Typed, api_server: ApiServer, pod: str) -> None:
     _, out, _ = typed(*SUBMIT, "--pod", pod, "--dry-run")
     job, service = yaml.safe_load_all(out)
@@ -72,6 +88,15 @@ def test_what_was_printed_and_applied_is_taken_up(typed: Typed, api_server: ApiS
     # With other settings it is another object, as if it had been submitted.
     code, _, err = typed(*SUBMIT, "--pod", pod, "--memory", "5Gi")
     assert (code, "the same runs already, with other settings" in err) == (2, True)
+
+
+def test_what_would_be_deleted_is_shown_and_stays(typed: Typed, api_server: ApiServer, pod: str) -> None:
+    assert typed(*SUBMIT, "--pod", pod)[0] == 0
+    code, out, err = typed("delete", "--all", "--dry-run", "--format", "json")
+    assert (code, err) == (0, "")
+    (job,) = api_server.all("tfjobs")
+    assert {"TFJob": job["metadata"]["name"]}.items() <= {row["kind"]: row["name"] for row in json.loads(out)}.items()
+    assert typed("delete", "--all", "--dry-run")[1].splitlines()[0].split() == ["kind", "name", "run", "state"]
 
 
 @pytest.mark.usefixtures("nowhere")

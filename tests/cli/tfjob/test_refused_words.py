@@ -9,6 +9,7 @@ from cli.main import main
 from tests.cli.conftest import without_estimate
 
 Type = Callable[..., str]
+PREDICT = ("predict", "--target", "tfjob")
 SUBMIT = ("submit", "--target", "tfjob", "--image", "qcnn", "--output", "gs://bucket")
 
 
@@ -37,6 +38,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         ((*SUBMIT, "--qubits", "3"), "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
         ((*SUBMIT, "--quarks", "3"), "error: No such option '--quarks'"),
         ((*SUBMIT, "--output", "runs"), "error: output: must be gs://BUCKET/FOLDER, "),
+        ((*SUBMIT, "--data", "rows.csv"), "error: data: a file must be in a bucket on a cluster, gs://BUCKET/FILE, "),
         ((*SUBMIT, "--env", "A"), "error: env: must be NAME=VALUE. Given: A"),
         ((*SUBMIT, "--gpus", "-1"), "error: pod.gpus: must be an integer, at least 0. Given: -1"),
         ((*SUBMIT, "--pod", "none.yaml"), "error: pod: no such file. Given: none.yaml"),
@@ -53,10 +55,26 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         ),
         ((*SUBMIT, "--name", ""), "error: run: must be a name of 1 to 200 printable characters"),
         ((*SUBMIT, "--name", "a\nb"), "error: run: must be a name of 1 to 200 printable characters"),
-        (("predict",), "error: predict: takes either JOB or --model. Given: none"),
-        (("predict", "a", "--model", "gs://b"), "error: predict: takes either JOB or --model. Given: both"),
-        (("predict", "a", "--cpu", "2"), "error: predict: the settings of the pod are those of the training. Given: a"),
-        (("predict", "--model", "gs://b"), "error: pod.image: must be given. Given: none"),
+        (PREDICT, "error: predict: takes either JOB or --model. Given: none"),
+        ((*PREDICT, "a", "--model", "gs://b"), "error: predict: takes either JOB or --model. Given: both"),
+        ((*PREDICT, "a", "--cpu", "2"), "error: predict: the settings of the pod are those of the training. Given: a"),
+        ((*PREDICT, "--model", "gs://b"), "error: pod.image: must be given. Given: none"),
+        (
+            (*PREDICT, "a", "--data", "gs://b/a.csv"),
+            "error: predict: takes --data and --output together, and --report with both. Given: --data",
+        ),
+        (
+            (*PREDICT, "a", "--data", "gs://b/a.csv", "--output", "a.csv"),
+            "error: output: must be gs://BUCKET/FOLDER, s3://BUCKET/FOLDER, minio://BUCKET/FOLDER, or an absolute path",
+        ),
+        (
+            (*PREDICT, "a", "--data", "gs://b/a.txt", "--output", "/a.csv"),
+            "error: data: must end in .csv, .parquet, .npz or .jsonl. Given: gs://b/a.txt",
+        ),
+        (
+            (*PREDICT, "a", "--data", "gs://u:p@b/a.csv", "--output", "/a.csv"),
+            "error: address: must hold no name or password",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line_before_any_cluster_is_asked(
@@ -66,7 +84,7 @@ def test_what_is_wrong_is_said_in_one_line_before_any_cluster_is_asked(
 
 
 @pytest.mark.parametrize(
-    "words", [("status",), ("logs", "a"), ("delete", "--all", "--yes"), ("predict", "a"), SUBMIT], ids=" ".join
+    "words", [("status",), ("logs", "a"), ("delete", "--all", "--yes"), (*PREDICT, "a"), SUBMIT], ids=" ".join
 )
 def test_no_cluster_is_one_line(refused: Type, words: tuple[str, ...]) -> None:
     assert refused(*words).startswith("error: cluster: no access to any; set KUBECONFIG. Given: ")

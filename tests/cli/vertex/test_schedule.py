@@ -33,6 +33,9 @@ def test_a_schedule_is_made_once_changed_and_deleted_with_its_runs(
     assert f"{page}?project=qcnn-tests" in out
     listed = on_vertex("schedule", "list", *_TARGET)[1].splitlines()[-1].split()
     assert listed == ["nightly", identity, "0", "3", "*", "*", "*", "disabled", "1", "no"]
+    dry = on_vertex("schedule", "enable", "nightly", "--dry-run", *_TARGET)
+    assert dry[:2] == (0, "schedule nightly would be enabled\n")
+    assert on_vertex("schedule", "list", *_TARGET)[1].splitlines()[-1].split()[-3] == "disabled"
     assert on_vertex("schedule", "enable", "nightly", *_TARGET)[:2] == (0, "schedule nightly is enabled\n")
     run = vertex.tick(schedule.name)
     vertex.until_pipeline(run, RUNNING)

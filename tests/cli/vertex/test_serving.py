@@ -127,8 +127,9 @@ def test_a_model_is_deployed_asked_replaced_rolled_back_and_removed(
     ]
     assert [line["prediction"] for line in results] == pytest.approx(expected, abs=1e-6)
 
-    code, out, err = on_vertex("undeploy", "readouts", "--yes", *_TARGET)
-    assert (code, err) == (0, "")
+    code, out, err = on_vertex("undeploy", "readouts", "--yes", "--format", "json", *_TARGET)
+    assert (code, err) == (0, "deleted\n")
+    assert {tuple(row) for row in json.loads(out)} == {("id", "version", "traffic")}
     assert not vertex.state.all(v1.Endpoint)
     assert len(_versions(vertex)) == 2
 

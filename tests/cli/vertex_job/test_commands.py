@@ -75,9 +75,12 @@ def test_a_job_that_runs_is_cancelled_before_it_is_deleted(vertex: Vertex, on_ve
     assert err == "error: delete: asks whether to; without a terminal give --yes. Given: 1 objects to delete\n"
     assert _id(mine) in out
     assert _id(other) not in out
-    code, out, err = on_vertex("delete", "--run", "mine", "--yes", *_TARGET)
-    assert (code, err) == (0, "")
-    assert out.endswith("deleted\n")
+    shown = on_vertex("delete", "--run", "mine", "--dry-run", *_TARGET)
+    assert len(vertex.custom_jobs()) == 2
+    code, out, err = on_vertex("delete", "--run", "mine", "--yes", "--format", "json", *_TARGET)
+    assert (code, err) == (0, "deleted\n")
+    (row,) = json.loads(out)
+    assert shown[1].split()[-4:] == list(row.values())
     assert [job.name for job in vertex.custom_jobs()] == [other]
     assert vertex.custom_jobs()[0].state == RUNNING
 

@@ -8,7 +8,10 @@ from google.cloud import aiplatform_v1 as v1
 from google.protobuf import json_format
 
 from tests.cli.conftest import Typed
+from tests.docs.documents import ROOT
 from tests.vertex.server.vertex import Vertex
+from trainer.config import from_json
+from trainer.quantum import circuits
 from trainer.storage.address import Address
 
 _PLACE = ("--target", "vertex-job", "--project", "my-project", "--location", "us-central1")
@@ -23,6 +26,17 @@ def test_the_request_is_printed_and_google_takes_it(typed: Typed, tmp_path: Path
     pools = request.custom_job.job_spec.worker_pool_specs
     assert [(pool.replica_count, pool.container_spec.image_uri) for pool in pools] == [(1, "qcnn:1"), (1, "qcnn:1")]
     assert request.parent == "projects/my-project/locations/us-central1"
+
+
+def test_a_circuits_file_reaches_the_machines_within_the_job(typed: Typed) -> None:
+    """They have neither the file nor a place where it could lie."""
+    words = ("--model", str(ROOT / "examples" / "stabilizers.qasm"), "--dry-run")
+    code, out, _ = typed("submit", *_PLACE, "--output", "gs://bucket/runs", "--image", "qcnn:1", *words)
+    assert code == 0
+    for pool in json.loads(out)["customJob"]["jobSpec"]["workerPoolSpecs"]:
+        told = [*pool["containerSpec"].get("command", ()), *pool["containerSpec"].get("args", ())]
+        experiment = from_json(told[told.index("--experiment") + 1])
+        assert len(circuits.build(experiment.model, 8).symbols) == 3
 
 
 @pytest.mark.parametrize(

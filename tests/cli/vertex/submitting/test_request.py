@@ -115,7 +115,7 @@ def test_a_file_of_another_platform_or_pipeline_is_one_line(typed: Typed, tmp_pa
     assert err.startswith("error: package: must be one document")
     code, out, err = typed(*_SUBMIT, "--package", "study.yaml", "--dry-run")
     assert (code, out) == (2, "")
-    assert err.startswith("error: package: the pipeline takes no batch_size, epochs, ")
+    assert err.startswith("error: package: the pipeline takes no batch_size, data, encoding, epochs, ")
 
 
 @pytest.mark.parametrize(

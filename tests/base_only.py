@@ -1,0 +1,75 @@
+"""A Python that has only what this package needs without any extra, and what an extra adds."""
+
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+
+from packaging.requirements import Requirement
+
+
+def distributions(*extras: str) -> set[str]:
+    """Return the names of what an installation of this package with these extras brings."""
+    found: set[tuple[str, frozenset[str]]] = set()
+    waiting = [("qcnn", frozenset(extras))]
+    while waiting:
+        name, of_it = waiting.pop()
+        if (name, of_it) in found:
+            continue
+        found.add((name, of_it))
+        try:
+            requirements = importlib.metadata.requires(name) or ()
+        except importlib.metadata.PackageNotFoundError:
+            # Of another system.
+            continue
+        for requirement in map(Requirement, requirements):
+            marker = requirement.marker
+            if marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *of_it)):
+                waiting.append((_normal(requirement.name), frozenset(requirement.extras)))
+    return {name for name, _ in found}
+
+
+def modules(names: Iterable[str]) -> set[str]:
+    """Return the dotted names of all modules and packages in the files of these distributions."""
+    found: set[str] = set()
+    for name in names:
+        for file in importlib.metadata.files(name) or ():
+            if file.suffix == ".py":
+                found |= {".".join(part.parts) for part in (file.with_suffix(""), *file.parents)}
+    return found
+
+
+def hide(extras: Iterable[str] = ()) -> None:
+    """Have this process, and those that are forked from it, find nothing else."""
+    hidden = set(map(_normal, _all())) - distributions(*extras)
+    without = _Without(hidden)
+    sys.meta_path[:] = [without if finder is PathFinder else finder for finder in sys.meta_path]
+
+
+class _Without(PathFinder):
+    """Finds what Python would, but no module whose file is one of these distributions'."""
+
+    def __init__(self, hidden: set[str]) -> None:
+        self._files = {
+            str(found.locate_file(file))
+            for found in importlib.metadata.distributions()
+            if _normal(found.name) in hidden
+            for file in found.files or ()
+        }
+
+    def find_spec(  # type: ignore[override]
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return where a module is, None where it is hidden."""
+        spec = PathFinder.find_spec(name, path, target)
+        return None if spec is not None and spec.origin in self._files else spec
+
+
+def _all() -> Iterable[str]:
+    return (found.name for found in importlib.metadata.distributions())
+
+
+def _normal(name: str) -> str:
+    return name.lower().replace("_", "-").replace(".", "-")
