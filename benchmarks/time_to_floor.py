@@ -132,10 +132,15 @@ def measure(row: Row, runs: int) -> dict[str, Reached | str]:
     model, floor = build_model(config), floor_of(config.model, config.hidden_activation)
     assert floor
 
+    def error(moment: Moment) -> float:
+        found = fresh_mse(model, config, moment.weights)
+        assert found is not None
+        return found
+
     def judged(moments: Sequence[Moment] | str) -> Reached | str:
         if isinstance(moments, str):
             return moments
-        return reached(moments, lambda moment: fresh_mse(model, config, moment.weights), floor.mse + NEAR)
+        return reached(moments, error, floor.mse + NEAR)
 
     with tempfile.TemporaryDirectory() as folder:
         words, plain = Path(folder, "ours.json"), Path(folder, "tensorcircuit.npz")

@@ -48,7 +48,7 @@ def main() -> None:
         output = asked.output or _MOUNT
         _qcnn("submit", "--target", "tfjob", "--name", _RUN, "--output", output, *pods, *where, "--follow", *_SMALL)
         _qcnn("status", _RUN, *where)
-        _qcnn("predict", _RUN, *where)
+        _qcnn("predict", "--target", "tfjob", _RUN, *where)
         _qcnn("tensorboard", "--deploy", "--job", _RUN, *pods, *where)
         print(f"\nruns that TensorBoard shows: {_runs_shown(namespace)}")
         _qcnn("tensorboard", "--undeploy", *where)

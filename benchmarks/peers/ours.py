@@ -12,7 +12,7 @@ import tensorflow as tf
 from benchmarks.peers import process
 from benchmarks.peers.network import EPOCH_STEPS, HIDDEN_UNITS, LEARNING_RATE, Batch, Task
 from trainer.config import ExperimentConfig, from_mapping
-from trainer.data import Samples
+from trainer.data import excited
 from trainer.model import build_model
 from trainer.training.batches import Shards, shard
 from trainer.training.optimizer import build_optimizer
@@ -40,7 +40,7 @@ class Ours:
 
     def gradients(self, prepared: Shards) -> tuple[npt.ArrayLike, Sequence[npt.ArrayLike]]:
         """Return readouts and gradients, as one step of gradient descent moves the weights."""
-        samples = (prepared.qubit[0, 0], prepared.angle[0, 0])
+        samples = {name: values[0, 0] for name, values in prepared.inputs.items()}
         readouts = self._model.get_layer("quantum")(samples).numpy()
         before = values_of(self._variables)
         training_epoch(tf.distribute.get_strategy(), self._model, _Descent())(prepared)
@@ -73,7 +73,7 @@ def measure(name: str, config: ExperimentConfig, task: Task, repeats: int) -> No
 
 def _shards(batches: list[Batch]) -> Shards:
     qubit, angle, label = (np.concatenate(column) for column in zip(*batches, strict=True))
-    return shard(Samples(qubit, angle, label.astype(np.int8)), len(batches[0].qubit), replicas=1)
+    return shard(excited(qubit, angle, label.astype(np.int8)), len(batches[0].qubit), replicas=1)
 
 
 def _config(arguments: argparse.Namespace) -> ExperimentConfig:

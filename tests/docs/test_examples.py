@@ -28,7 +28,10 @@ def test_an_experiment_is_compiled_with_its_words_as_defaults(path: Path, tmp_pa
     for name, value in read_file(path).items():
         if name == "options":
             given = dict(parameters[name].default_value.struct_value)
-            assert {key: given[key] for key in value} == value
+            # What may be a mapping in a file is text elsewhere.
+            asked = from_mapping(read_file(path)).options.model_dump()
+            assert {key: given[key] for key in value} == {key: asked[key] for key in value}
+            assert all(given[key] == each for key, each in value.items() if not isinstance(each, dict))
         else:
             default = parameters[name].default_value
             assert getattr(default, default.WhichOneof("kind")) == value

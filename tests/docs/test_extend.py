@@ -52,11 +52,11 @@ def test_a_strategy_of_ones_own_trains(monkeypatch: pytest.MonkeyPatch) -> None:
         model, optimizer = build_model(config), build_optimizer(config, updates=1)
         optimizer.build(model.trainable_variables)
     first = samples.take(np.arange(config.batch_size))
-    loss = np.mean((model((first.qubit, first.angle)).numpy()[:, 0] - first.label) ** 2)
+    loss = np.mean((model(dict(first.inputs)).numpy()[:, 0] - first.label) ** 2)
     measures = training_epoch(strategy, model, optimizer)(shard(samples, config.batch_size, 1))
     # Each step measures before it updates.
     assert measures[0, 0] == pytest.approx(loss)
-    assert np.mean((model((first.qubit, first.angle)).numpy()[:, 0] - first.label) ** 2) < loss
+    assert np.mean((model(dict(first.inputs)).numpy()[:, 0] - first.label) ** 2) < loss
 
 
 def test_a_model_of_ones_own_learns_from_parameter_servers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,9 @@ def test_a_simulator_of_ones_own_agrees_with_the_others(monkeypatch: pytest.Monk
         step(own, parameters, batch, weights), step(known, parameters, batch, weights), strict=True
     ):
         np.testing.assert_allclose(found, expected, atol=1e-5)
-    for found, expected in zip(own.table(tf.constant(parameters)), known.table(tf.constant(parameters)), strict=True):
+    tables = [simulator.table(tf.constant(parameters)) for simulator in (own, known)]
+    # All but what noise alone makes.
+    for found, expected in zip(*(table[:4] for table in tables), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 

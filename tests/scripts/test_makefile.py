@@ -75,7 +75,7 @@ def test_training_pushes_the_image_first_and_prints_its_command(make: Callable[.
 @pytest.mark.parametrize(
     ("target", "told"),
     [
-        ("inference", "predict mine --namespace team"),
+        ("inference", "predict --target tfjob mine --namespace team"),
         ("tensorboard", "tensorboard --deploy --job mine --image qcnn:1 --pod pod.yaml --namespace team"),
         ("delete-training", "delete --run mine --kind TFJob --namespace team"),
         ("delete-inference", "delete --run mine --kind Job --namespace team"),

@@ -1,0 +1,28 @@
+"""What docs/circuits.md says that is done in Python, as it stands there."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.docs.documents import ROOT, blocks
+from tests.trainer.simulators.drawn import expectations
+from trainer.quantum import circuits
+from trainer.quantum.ansatz import Ansatz, ring
+from trainer.quantum.data_states import data_state
+from trainer.quantum.files import writing
+from trainer.quantum.files.reading import embedded
+from trainer.quantum.preparation import EXCITATION
+
+
+def test_readouts_of_an_exported_network_in_qiskit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ansatz = circuits.build(embedded(str(ROOT / "examples" / "stabilizers.qasm")), 8)
+    values, sample = np.array([0.9, 0.2, -0.6]), (3, 0.5)
+    bound = writing.bound(ansatz, values)
+    whole = Ansatz(data_state(EXCITATION, ring(8), sample) + bound.circuit, (), bound.readouts)
+    monkeypatch.chdir(tmp_path)
+    writing.write(whole, ring(8), Path("trained.qasm"), 3, [])
+    (shown,) = blocks(ROOT / "docs" / "circuits.md", "python")
+    names: dict[str, list[float]] = {}
+    exec(compile(shown.text, shown.title, "exec"), names)
+    np.testing.assert_allclose(names["readouts"], expectations(ansatz, 8, values, *sample), atol=1e-6)

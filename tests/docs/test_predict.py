@@ -1,0 +1,34 @@
+"""What docs/predict.md says that a user does, done with a run."""
+
+import shlex
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from cli.main import main
+from tests.docs.documents import ROOT, blocks, commands
+from trainer import data
+from trainer.config import from_mapping
+from trainer.results import export
+from trainer.training.fit import train
+
+
+@pytest.mark.long
+def test_the_page_predicts_the_samples_that_it_makes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = from_mapping({"rounds": 10, "epochs": 1, "strategy": "none", "workers": 1})
+    train(config, data.generate(config), Path("training"))
+    export.export(Path("training"), Path("runs/RUN/export-weights/model"))
+    (shown,) = blocks(ROOT / "docs" / "predict.md", "python")
+    exec(compile(shown.text, shown.title, "exec"), {})
+    command = next(command.line for command in commands() if command.document == "predict.md")
+    monkeypatch.setattr("sys.argv", shlex.split(command))
+    main()
+    printed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    expected, *_ = blocks(ROOT / "docs" / "predict.md", "text")
+    assert printed[-3:] == [line.split()[0] for line in expected.text.splitlines()]
+    assert list(pd.read_parquet("predictions.parquet")) == ["qubit", "angle", "label", "prediction"]
+    assert Path("predictions.html").is_file()
