@@ -222,7 +222,7 @@ def test_the_same_submitted_twice_is_one_job(launchers: Launchers, qcnn: Qcnn) -
     following.process.send_signal(signal.SIGTERM)
     following.says("not followed any more; the training goes on. Again: qcnn logs -f")
     assert following.ends() == INTERRUPTED
-    error = qcnn("predict", name, code=INVALID)
+    error = qcnn("predict", "--target", "tfjob", name, code=INVALID)
     assert re.fullmatch(rf"error: TFJob: must have succeeded, but is (New|Created)\. Given: {name}\n", error)
     qcnn("delete", "--run", launchers.identity.run, "--yes")
     launchers.until_nothing_is_left()

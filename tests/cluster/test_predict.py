@@ -14,7 +14,7 @@ from tests.cluster.programs import Qcnn
 from trainer import data
 from trainer.config import from_mapping
 from trainer.results import evaluate
-from trainer.results.export import describe
+from trainer.results.description import describe
 from trainer.storage.copies import local_copy
 
 WORDS = {"qubits": 4, "rounds": 10, "epochs": 5, "seed": 3}
@@ -32,17 +32,18 @@ def test_what_is_submitted_is_trained_once_and_predicts_as_here(launchers: Launc
     assert f"TFJob {name} has already succeeded" in qcnn(*submit, "--follow")
     assert len(launchers.until(TFJOBS, bool)) == 1
 
-    predicted = qcnn("predict", name)
+    predicted = qcnn("predict", "--target", "tfjob", name)
     with local_copy(f"{bucket}/{name}/model") as folder:
         _, experiment = describe(folder)
         here = evaluate.evaluate(folder, data.obtain(None, experiment))
     assert experiment == from_mapping(WORDS)
     (mse,) = _MSE.findall(predicted)
     assert float(mse) == pytest.approx(here.metrics["mse"], abs=1e-6)
-    rows = re.findall(r"^ +(\d+) +(-?\d\.\d{4}) +([+-]1) +(-?\d\.\d{4})$", predicted, re.MULTILINE)
-    assert rows == [(str(row[0]), f"{row[1]:.4f}", f"{row[2]:+d}", f"{row[3]:.4f}") for row in here.rows()][:10]
+    rows = re.findall(r"^ +(\d+) +(-?\d\.\d{4}) +(-?1) +(-?\d\.\d{4})$", predicted, re.MULTILINE)
+    expected = zip(*here.columns.values(), strict=True)
+    assert rows == [(str(row[0]), f"{row[1]:.4f}", str(row[2]), f"{row[3]:.4f}") for row in expected][:10]
     # Once more, the same Job answers.
-    assert "has already succeeded" in (again := qcnn("predict", name))
+    assert "has already succeeded" in (again := qcnn("predict", "--target", "tfjob", name))
     assert _MSE.findall(again) == [mse]
 
     shown = qcnn("delete", name, "--yes")
@@ -66,5 +67,5 @@ def test_a_training_that_cannot_write_ends_in_one_line(launchers: Launchers, qcn
 def test_a_model_that_is_not_there_is_said_with_the_code_of_who_looked(qcnn: Qcnn, bucket: str) -> None:
     server = f"STORAGE_EMULATOR_HOST={os.environ['STORAGE_EMULATOR_HOST']}"
     pods = ("--image", IMAGE, "--cpu", "500m", "--memory", "3Gi", "--env", server)
-    shown = qcnn("predict", "--model", f"{bucket}/none", *pods, code=2)
+    shown = qcnn("predict", "--target", "tfjob", "--model", f"{bucket}/none", *pods, code=2)
     assert shown.splitlines()[-1].startswith("error: predict 0 ended with exit code 2: error: ")
