@@ -14,17 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from components.extras import explained
+from components.run_folders import model_in
 from qcnn.experiment import Experiment, of
-from qcnn.steps import of_run
 from trainer import data
 from trainer.data import Dataset, Layout, Samples, values
-from trainer.errors import ArtifactError, ConfigError, given
+from trainer.errors import ConfigError, given
 from trainer.folders import readable
-from trainer.results.description import FILE, describe
+from trainer.results.description import FILE, SAVED_MODEL, describe
 from trainer.startup import load_tensorflow
 from trainer.storage.copies import local_copy
 
-_SAVED_MODEL = "saved_model"
 # Samples that are predicted at a time by what was exported for others to serve.
 _BATCH = 2**16
 
@@ -103,7 +102,7 @@ def load(address: str | PathLike[str]) -> Model:
     (3,)
     """
     with local_copy(str(address)) as copy:
-        folder = _model_in(copy, address)
+        folder = model_in(copy, address)
         description, config = describe(folder)
         with readable("model", folder / FILE):
             layout, _ = data.described(description)
@@ -130,25 +129,13 @@ def evaluate(model: Model | str | PathLike[str], dataset: Dataset | None = None)
     """
     address = model.address if isinstance(model, Model) else model
     with local_copy(str(address)) as copy:
-        folder = _model_in(copy, address)
+        folder = model_in(copy, address)
         _, config = describe(folder)
         load_tensorflow()
         from trainer.results import evaluate as evaluation
 
         found = evaluation.evaluate(folder, dataset or data.generate(config))
     return Evaluation(found.samples, found.predictions, found.metrics)
-
-
-def _model_in(folder: Path, address: object) -> Path:
-    """Return the folder of the model, which may be that of its run.
-
-    Raises:
-        ArtifactError: there is none.
-    """
-    for found in (folder, of_run(folder).exported):
-        if (found / FILE).is_file():
-            return found
-    raise ArtifactError(f"model: must be the folder of a model or of a run, with {FILE} in it. Given: {address}")
 
 
 def _rebuilt(folder: Path, layout: Layout) -> Callable[[Arrays], npt.NDArray[np.float64]]:
@@ -162,7 +149,7 @@ def _rebuilt(folder: Path, layout: Layout) -> Callable[[Arrays], npt.NDArray[np.
 
 def _served(folder: Path, layout: Layout) -> Callable[[Arrays], npt.NDArray[np.float64]]:
     """Return what predicts as any TensorFlow Serving would: by a program of TensorFlow, which needs nothing else."""
-    path = folder / _SAVED_MODEL
+    path = folder / SAVED_MODEL
     with readable("model", path):
         if not path.is_dir():
             raise FileNotFoundError(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import logging
 import shutil
@@ -13,6 +12,7 @@ from pathlib import Path
 from components.evaluate.step import evaluate, save_confusion, summarize
 from components.export_weights.step import export_weights
 from components.generate_data.step import generate_data
+from components.run_folders import RunFolders
 from components.run_record import FILE, Recorder, read_record
 from components.train.local.step import train
 from launchers.job import Job
@@ -28,43 +28,6 @@ _LOG = "log.txt"
 
 # Runs a job, and tells of its events.
 RunJob = Callable[[Job, EventHandler], None]
-
-
-@dataclasses.dataclass(frozen=True)
-class Folders:
-    """Where the steps of a run write: as those of qcnn run do, so that other commands find it."""
-
-    run: Path
-    dataset: Path
-    exported: Path
-    evaluation: Path
-
-    @property
-    def training(self) -> Path:
-        """Checkpoints and the losses of every epoch."""
-        return self.run / "train" / "training"
-
-    @property
-    def logs(self) -> Path:
-        """TensorBoard's."""
-        return self.run / "train" / "logs"
-
-    @property
-    def metrics(self) -> Path:
-        """The file of the metrics."""
-        return self.evaluation / "metrics"
-
-    @property
-    def report(self) -> Path:
-        """The page of the run."""
-        return self.evaluation / "report.html"
-
-
-def of_run(folder: Path) -> Folders:
-    """Return the folders of a run."""
-    return Folders(
-        folder, folder / "generate-data" / "dataset", folder / "export-weights" / "model", folder / "evaluate"
-    )
 
 
 def has_ended(folder: Path, config: ExperimentConfig) -> bool:
@@ -98,7 +61,7 @@ def step(recorder: Recorder, name: str, run: Path) -> Iterator[None]:
     recorder.end_step(True)
 
 
-def make_dataset(config: ExperimentConfig, folders: Folders) -> ExperimentConfig:
+def make_dataset(config: ExperimentConfig, folders: RunFolders) -> ExperimentConfig:
     """Write the dataset; return the experiment with what a file of samples says of it."""
     if not folders.dataset.exists():
         generate_data(config.model_dump(), str(folders.dataset))
@@ -106,7 +69,7 @@ def make_dataset(config: ExperimentConfig, folders: Folders) -> ExperimentConfig
 
 
 def make_training(
-    config: ExperimentConfig, folders: Folders, run: RunJob, *, trial: bool = False, progress: bool = True
+    config: ExperimentConfig, folders: RunFolders, run: RunJob, *, trial: bool = False, progress: bool = True
 ) -> None:
     """Train, from the last checkpoint if there is one; what the processes print goes into the log of the run."""
     shown = bar(progress)
@@ -125,14 +88,14 @@ def make_training(
         )
 
 
-def make_export(folders: Folders) -> None:
+def make_export(folders: RunFolders) -> None:
     """Export the model."""
     if not folders.exported.exists():
         with _quiet():
             export_weights(str(folders.training), str(folders.exported))
 
 
-def make_evaluation(folders: Folders) -> None:
+def make_evaluation(folders: RunFolders) -> None:
     """Measure the error of the exported model, and write the page of the run."""
     predictions = folders.evaluation / "predictions"
     shutil.rmtree(predictions, ignore_errors=True)
@@ -157,6 +120,6 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def read_metrics(folders: Folders) -> dict[str, float]:
+def read_metrics(folders: RunFolders) -> dict[str, float]:
     """Return the metrics that were measured."""
     return {name: float(value) for name, value in json.loads(text_of(folders.metrics)).items()}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from components.extras import check, explained
+from components.run_folders import RunFolders
 from components.run_record import Recorder
 from components.select_best.step import read_trial, select_best
 from components.train.local.step import LOADED
@@ -87,12 +88,12 @@ def study(
     return Study(root, [dict(zip(header, row, strict=True)) for row in rows], trainings.read(of(configs[best]), chosen))
 
 
-def _of_trial(study: Path, number: int) -> steps.Folders:
+def _of_trial(study: Path, number: int) -> RunFolders:
     run = study / f"trial-{number}"
-    return steps.Folders(run, run / "trial-data" / "dataset", study / "select-best" / "model", study / "select-best")
+    return RunFolders(run, run / "trial-data" / "dataset", study / "select-best" / "model", study / "select-best")
 
 
-def _train_all(configs: Sequence[ExperimentConfig], places: Sequence[steps.Folders], *, progress: bool) -> None:
+def _train_all(configs: Sequence[ExperimentConfig], places: Sequence[RunFolders], *, progress: bool) -> None:
     """Train the trials that have not been trained; their processes live on from one to the next."""
     with contextlib.closing(Crew(lives_on=True)) as crew:
         for config, folders in zip(configs, places, strict=True):

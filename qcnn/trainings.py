@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from components.extras import check, explained
+from components.run_folders import RunFolders, of_run
 from components.run_record import Recorder
 from components.train.local.step import LOADED
 from launchers.local.fork_request import fork_server
@@ -17,7 +18,7 @@ from qcnn import steps
 from qcnn.experiment import Experiment
 from qcnn.models import Model, load
 from trainer.startup import errors_raised
-from trainer.training.history import Epoch, load_history
+from trainer.training.history import HISTORY, Epoch, load_history
 
 # The folder in which those are made that are given no folder.
 RUNS = Path("runs")
@@ -71,7 +72,7 @@ def train(experiment: Experiment, folder: str | PathLike[str] | None = None, *, 
     (2,)
     """
     made = Path(folder) if folder is not None else RUNS / f"qcnn-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
-    folders, config = steps.of_run(made.absolute()), experiment.config
+    folders, config = of_run(made.absolute()), experiment.config
     if not steps.has_ended(folders.run, config):
         check("run")
         with fork_server(LOADED), errors_raised(), Recorder(config.model_dump()) as recorder:
@@ -86,7 +87,7 @@ def train(experiment: Experiment, folder: str | PathLike[str] | None = None, *, 
     return read(experiment, folders)
 
 
-def read(experiment: Experiment, folders: steps.Folders) -> Training:
+def read(experiment: Experiment, folders: RunFolders) -> Training:
     """Return a training that has ended."""
     return Training(
         experiment=experiment,
@@ -96,6 +97,6 @@ def read(experiment: Experiment, folders: steps.Folders) -> Training:
         logs=folders.logs,
         exported=folders.exported,
         report=folders.report,
-        history=load_history(folders.training / "history.csv"),
+        history=load_history(folders.training / HISTORY),
         metrics=steps.read_metrics(folders),
     )

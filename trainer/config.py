@@ -33,7 +33,7 @@ from trainer.quantum import noise as noises
 from trainer.quantum.files.held import JSON, QASM, held, is_file, shown
 from trainer.quantum.noise import NOISELESS, Noise
 from trainer.quantum.preparation import EXCITATION, Preparation
-from trainer.tables.endings import ENDINGS
+from trainer.tables.endings import ENDINGS, ending_of
 
 MODELS = ("hybrid", "deep")
 # Three state vectors of 2^26 complex64 are 1.5 GiB: what one worker can be expected to hold.
@@ -130,7 +130,7 @@ def _without_credentials(value: str) -> str:
 
 
 def _known_data(value: str) -> str:
-    if value not in GENERATED and not value.lower().endswith(ENDINGS):
+    if value not in GENERATED and not ending_of(value):
         raise ValueError("unknown data")
     return _without_credentials(value)
 

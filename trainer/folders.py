@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import fcntl
+import hashlib
 import os
 import resource
 import shutil
@@ -19,7 +20,7 @@ _PATIENCE = 10.0
 # How file systems say that they cannot rename folders; a bucket that is mounted by gcsfuse says the first
 # (cloud.google.com/storage/docs/gcsfuse-cli, --rename-dir-limit).
 _NO_RENAMING = (errno.EMFILE, errno.ENOSYS, errno.ENOTSUP)
-# Bytes that are written at a time to find out whether they can be.
+# Bytes that are read at a time, or written to find out whether they can be.
 _CHUNK = 2**20
 
 
@@ -72,6 +73,8 @@ def new_file(path: Path) -> Iterator[Path]:
     unfinished = path.with_name(f"{_UNFINISHED}{path.name}.{os.getpid()}")
     with _writable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         try:
             yield unfinished
             # The name must not reach the disk before the content does.
@@ -167,6 +170,19 @@ def readable(kind: str, path: Path) -> Iterator[None]:
         what = "cannot be read" if refused else "is damaged"
         reason = f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else error
         raise ArtifactError(f"{kind}: {path.name} {what} ({one_line(reason)}). Given: {path}") from None
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes, whatever its size.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def whole_files(folder: Path) -> list[str]:

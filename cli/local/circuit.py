@@ -14,6 +14,7 @@ import click
 from cli.options.experiment import check_model
 from cli.options.form import form_option
 from cli.plan import cones_line, simulators_table
+from components.run_folders import model_in
 from trainer.config import EXPERIMENT_FIELDS, ExperimentConfig, from_mapping
 from trainer.errors import ConfigError
 from trainer.quantum.files.held import is_file, shown
@@ -82,7 +83,7 @@ def circuit(
     """Draw MODEL and count its gates, depth and light cones; tell which simulator takes it; write it.
 
     MODEL is hybrid, deep, module:function, a file of OpenQASM (.qasm) or of cirq (.json), or the folder or address of a
-    trained model, whose parameters are numbers in what is exported.
+    trained model or of its run, whose parameters are numbers in what is exported.
     """
     if sample is not None and target is None:
         raise ConfigError(f"circuit: takes --sample with --export alone. Given: --sample {sample}")
@@ -114,7 +115,7 @@ def _subject(model: str, qubits: int | None, encoding: str | None) -> _Subject:
         from trainer.results.parameters import load_trained
 
         with local_copy(model) as folder:
-            trained = load_trained(folder)
+            trained = load_trained(model_in(folder, model))
         return _Subject(trained.config, trained.network, trained.values)
     from trainer.quantum.preparation import EXCITATION, Preparation
     from trainer.simulators.structure.gates import read_model

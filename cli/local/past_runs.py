@@ -9,7 +9,7 @@ from typing import Any
 from cli.comparison import Run
 from components.run_record import FILE, RunRecord, read_record
 from trainer.errors import ArtifactError
-from trainer.training.history import Epoch, load_history
+from trainer.training.history import HISTORY, Epoch, load_history
 from trainer.untrusted import text_of
 
 # Of releases that kept no record: what makes a folder a run's.
@@ -87,5 +87,5 @@ def _metrics(folder: Path) -> dict[str, float]:
 
 
 def _history(folder: Path) -> tuple[Epoch, ...]:
-    path = folder / "train" / "training" / "history.csv"
+    path = folder / "train" / "training" / HISTORY
     return load_history(path) if path.exists() else ()

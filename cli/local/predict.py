@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
 from cli.errors import UNREAD
 from cli.local.rows_progress import rows_progress
-from trainer.errors import ArtifactError
+from components.run_folders import model_in, of_run
 from trainer.predict import predict_held_out, predict_new
-from trainer.results.description import FILE
 from trainer.results.prediction_files import files_of
 from trainer.startup import RETRYABLE, one_line_errors, terminated_as_interrupt
-from trainer.storage.address import in_bucket
 from trainer.storage.copies import local_copy
-
-# Of a run, where its steps leave what they make.
-_MODEL, _DATASET = Path("export-weights", "model"), Path("generate-data", "dataset")
 
 
 @click.command()
@@ -45,11 +39,11 @@ def predict(model: str, data: str | None, output: str | None, report: str | None
     """
     files = files_of(data, output, report)
     with _own_exit_code(), one_line_errors(), terminated_as_interrupt(), local_copy(model) as copy:
-        folder = copy if in_bucket(model) else _model_in(copy)
+        folder = model_in(copy, model)
         if files:
             predict_new(folder, files, rows_progress)
             return
-        dataset = copy / _DATASET
+        dataset = of_run(copy).dataset
         predict_held_out(folder, str(dataset) if dataset.is_dir() else None)
 
 
@@ -60,15 +54,3 @@ def _own_exit_code() -> Iterator[None]:
         yield
     except SystemExit as error:
         raise SystemExit(UNREAD if error.code == RETRYABLE else error.code) from None
-
-
-def _model_in(folder: Path) -> Path:
-    """Return the folder of a model, which may be that of its run.
-
-    Raises:
-        ArtifactError: there is none.
-    """
-    for found in (folder, folder / _MODEL):
-        if (found / FILE).is_file():
-            return found
-    raise ArtifactError(f"model: must be the folder of a model or of a run, with {FILE} in it. Given: {folder}")

@@ -11,7 +11,7 @@ from tabulate import tabulate
 from trainer import data
 from trainer.folders import new_file
 from trainer.startup import load_tensorflow, one_line_errors
-from trainer.training.history import load_history
+from trainer.training.history import HISTORY, load_history
 
 # The labels of the rows and columns of a confusion matrix.
 LABELS = ("-1", "+1")
@@ -27,7 +27,7 @@ def evaluate(
     """
     with one_line_errors():
         held_out = data.load(Path(dataset))
-        history = load_history(Path(training) / "history.csv")
+        history = load_history(Path(training) / HISTORY)
         load_tensorflow()
         from trainer.results import evaluate as evaluation
         from trainer.results.report import report_page

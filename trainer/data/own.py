@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import itertools
 import logging
 import math
@@ -18,8 +17,9 @@ from trainer.config import ExperimentConfig, SplitCounts, from_mapping, merge
 from trainer.data.layout import Column, Labels, Layout, Source
 from trainer.data.samples import SPLITS, Dataset, Samples
 from trainer.data.splitting import parts
-from trainer.data.values import check
+from trainer.data.values import check, check_real
 from trainer.errors import ArtifactError
+from trainer.folders import sha256_of
 from trainer.storage.address import in_bucket
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("qcnn")
 
 LABEL, SPLIT = "label", "split"
-_CHUNK = 2**20
 # Words by which rows are counted, checked and scaled; of which splits they are, the seed decides too.
 _READ_BY = {"data", "encoding", "qubits"}
 _OPTIONS_READ_BY = {"samples", "scaling", "train_fraction", "validation_fraction"}
@@ -55,7 +54,7 @@ def read(config: ExperimentConfig) -> Dataset:
         split = _given_split(rows) if SPLIT in rows.columns else _made_split(len(rows), config)
         layout = _layout(rows, features, split[0], config)
         check(rows, layout, config.qubits)
-        source = Source(config.data, _sha256(table.path))
+        source = Source(config.data, sha256_of(table.path))
     label = _label(rows.columns[LABEL], layout.labels)
     whole = Samples(layout.inputs(rows.columns), label)
     train, validation, test = map(whole.take, split)
@@ -170,6 +169,8 @@ def _layout(rows: Piece, features: tuple[str, ...], train: npt.NDArray[np.int64]
     """Return how rows are read, by the labels of all of them, and by the features of those that are trained on."""
     label = rows.columns[LABEL]
     labels = _kind(label)
+    if labels == "real":
+        check_real(rows, LABEL)
     _check_differ(label[train], labels)
     if config.encoding == "excitation":
         return Layout(labels=labels)
@@ -209,11 +210,3 @@ def _check_differ(label: Column, labels: Labels) -> None:
 def _label(label: Column, labels: Labels) -> npt.NDArray[Any]:
     """Return labels as samples have them."""
     return label if labels == "real" else np.where(label > 0, 1, -1).astype(np.int8)
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()

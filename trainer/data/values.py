@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 MOST_RADIANS = 1e4
 # How far a state's length may be from 1: float32 rounds every amplitude.
 _LENGTH = 1e-4
+# The variance of squared errors has fourth powers.
+_MOST_REAL = 1e30
 
 
 def check(piece: Piece, layout: Layout, qubits: int) -> None:
@@ -40,8 +42,19 @@ def check(piece: Piece, layout: Layout, qubits: int) -> None:
                 piece.check(name, turned <= MOST_RADIANS, _in_range(offset, factor))
 
 
+def check_real(piece: Piece, column: str) -> None:
+    """Refuse the first label, a real number, of which no error can be computed.
+
+    Raises:
+        ArtifactError: one line with the row, its value and what is allowed.
+    """
+    allowed = np.abs(piece.columns[column]) <= _MOST_REAL
+    piece.check(column, allowed, f"must be from -{_MOST_REAL:g} to {_MOST_REAL:g}")
+
+
 def _check_length(piece: Piece, layout: Layout) -> None:
-    length = np.sqrt(sum(piece.columns[name] ** 2 for name in layout.columns))
+    with np.errstate(over="ignore"):
+        length = np.sqrt(sum(piece.columns[name] ** 2 for name in layout.columns))
     if (wrong := np.abs(length - 1) > _LENGTH).any():
         row = int(np.argmax(wrong))
         place = piece.place(piece.first + row)

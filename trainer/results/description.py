@@ -1,4 +1,4 @@
-"""The description of a model folder, model.json, read without TensorFlow."""
+"""What a model folder holds, and its description, read without TensorFlow."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from trainer.config import ExperimentConfig, from_saved
 from trainer.descriptions import load_description
 from trainer.folders import readable
 
-FILE = "model.json"
+FILE, WEIGHTS, SAVED_MODEL = "model.json", "qcnn.weights.h5", "saved_model"
 
 
 def describe(folder: Path) -> tuple[dict[str, Any], ExperimentConfig]:

@@ -1,6 +1,5 @@
 """The model folder: weights, what is needed to rebuild the model, and a servable form of it."""
 
-import hashlib
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,27 +11,23 @@ import tf_keras
 from trainer import data
 from trainer.descriptions import save_description
 from trainer.errors import ArtifactError
-from trainer.folders import check_room, new_folder, readable, written_by_library
+from trainer.folders import check_room, new_folder, readable, sha256_of, written_by_library
 from trainer.model import build_model
 from trainer.provenance import provenance
 from trainer.quantum.files.held import shown
 from trainer.quantum.fingerprint import fingerprint
-from trainer.results.description import FILE, describe
+from trainer.results.description import FILE, SAVED_MODEL, WEIGHTS, describe
 from trainer.results.serving import servable_of
-from trainer.results.weights import check_weights
+from trainer.results.weights import checked_weights
 from trainer.storage.copies import is_whole, new_copy
 from trainer.training import checkpoints
 from trainer.training.history import Epoch, epoch_seconds, exported_epoch
 from trainer.training.variables import assign
-from trainer.untrusted import check_size
 
-_WEIGHTS = "qcnn.weights.h5"
 # Written besides the best ones where both are asked for.
 _LAST_WEIGHTS = "last.weights.h5"
 # Bytes of the largest file besides the weights.
 _ROOM = 2**17
-# The most weights have 128 MiB.
-_MOST_BYTES = 2**28
 
 
 def export(workdir: Path, folder: Path) -> dict[str, Any]:
@@ -68,11 +63,11 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
             assign(model.trainable_variables, checkpoint.line.weights)
             model.save_weights(unfinished / _LAST_WEIGHTS)
         assign(model.trainable_variables, checkpoint.line.best_weights if which == "best" else checkpoint.line.weights)
-        model.save_weights(unfinished / _WEIGHTS)
+        model.save_weights(unfinished / WEIGHTS)
         servable = servable_of(model, config, checkpoint.layout)
         tf.saved_model.save(
             servable,
-            str(unfinished / "saved_model"),
+            str(unfinished / SAVED_MODEL),
             signatures={"serving_default": servable.predict},
             # A server asks for no gradient, and those of states cannot be written.
             options=tf.saved_model.SaveOptions(experimental_custom_gradients=False),
@@ -90,7 +85,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
                 **_staleness(history),
             },
             **data.describe(checkpoint.layout, checkpoint.source),
-            "weights_sha256": _sha256(unfinished / _WEIGHTS),
+            "weights_sha256": sha256_of(unfinished / WEIGHTS),
             "provenance": {
                 **provenance(config, checkpoint.simulator or model.get_layer("quantum").simulator.name),
                 **({"data_sha256": checkpoint.source.sha256} if checkpoint.source else {}),
@@ -135,22 +130,10 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
         ArtifactError: a file is missing or damaged, or the weights are another model's.
     """
     description, config = describe(folder)
-    weights = folder / _WEIGHTS
-    with readable("model", weights):
-        check_size(weights, _MOST_BYTES)
-        digest = _sha256(weights)
-    if digest != description["weights_sha256"]:
-        raise ArtifactError(
-            f"model: {_WEIGHTS} is damaged or another model's: {FILE} names other weights. Given: {weights}"
-        )
+    weights = checked_weights(folder, description)
     if description["circuit"] != fingerprint(config.model, config.qubits):
         raise ArtifactError(f"model: was trained with another circuit of that name. Given: {shown(config.model)}")
     model = build_model(config)
     with readable("model", weights):
-        check_weights(weights, _MOST_BYTES)
         model.load_weights(weights)
     return model, description
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -30,7 +30,7 @@ p { margin: 4px 0 0; }
 .tiles b { display: block; font-size: 22px; font-variant-numeric: tabular-nums; line-height: 1.3; }
 .columns { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(420px, 100%), 1fr)); gap: 16px; }
 figure { margin: 0; padding: 14px; }
-figure svg { display: block; width: 100%; height: auto; }
+figure svg { display: block; width: 100%; max-width: 640px; height: auto; margin: 0 auto; }
 figure h3 { margin: 0 0 6px; font-size: 15px; }
 figcaption { margin-top: 6px; font-size: 13px; }
 .table { align-self: start; overflow-x: auto; }

@@ -14,16 +14,16 @@ import numpy as np
 from trainer.config import ExperimentConfig
 from trainer.data import described
 from trainer.data.layout import Column, Layout
-from trainer.data.values import check
+from trainer.data.values import check, check_real
 from trainer.errors import ArtifactError
 from trainer.results.description import describe
 from trainer.results.prediction_files import Files
 from trainer.results.tallies import Tally
 from trainer.startup import load_tensorflow
 from trainer.storage.copies import new_file_copy
-from trainer.tables.pieces import Columns, Piece
+from trainer.tables.pieces import NOTHING, Columns, Piece
 from trainer.tables.reader import Table, open_table
-from trainer.tables.writer import new_table
+from trainer.tables.writer import write_table
 
 if TYPE_CHECKING:
     from trainer.results.predicting import Predictor
@@ -55,10 +55,11 @@ def predict_files(model: Path, files: Files, watch: Watch = unwatched) -> Predic
 
     Raises:
         ArtifactError: model or data cannot be used, a row is wrong, which the message names, or nothing can be written.
-        ConfigError: a bucket refuses.
+        ConfigError: a bucket refuses, or what is read would be written over.
     """
     description, _ = describe(model)
     layout, _ = described(description)
+    files.check_here()
     with open_table(files.data) as table:
         # Before TensorFlow is loaded, which takes seconds.
         _check_columns(table, layout, files)
@@ -82,19 +83,23 @@ def predict_table(predictor: Predictor, table: Table, files: Files, seen: Callab
     layout, config = predictor.layout, predictor.config
     labels = (LABEL,) if LABEL in table.names else ()
     tally, rows = Tally(layout, config.qubits), 0
-    with new_table(files.output) as write:
-        for piece in table.pieces((*layout.columns, *labels)):
-            check(piece, layout, config.qubits)
-            prediction = predictor.predict(layout.inputs(piece.columns))
-            _check_finite(piece, prediction)
-            write({**_kept(piece.columns, layout), PREDICTION: prediction})
-            if labels:
-                tally.add(piece.columns, _label(piece, layout), prediction)
-            rows += len(piece)
-            seen(len(piece))
-        if files.report:
-            # Before the predictions take their name: with a fault neither is there.
-            _write_page(files, config, tally)
+    with contextlib.ExitStack() as stack:
+        # Both take their names when all is written; the page, which is about the predictions, after them.
+        page = stack.enter_context(new_file_copy(files.report)) if files.report else None
+        path = stack.enter_context(new_file_copy(files.output))
+        with write_table(path, files.output) as write:
+            for piece in table.pieces((*layout.columns, *labels)):
+                check(piece, layout, config.qubits)
+                label = _label(piece, layout) if labels else None
+                prediction = predictor.predict(layout.inputs(piece.columns))
+                _check_finite(piece, prediction)
+                write({**_kept(piece.columns, layout), PREDICTION: prediction})
+                if label is not None:
+                    tally.add(piece.columns, label, prediction)
+                rows += len(piece)
+                seen(len(piece))
+        if page:
+            _write_page(page, files, config, tally)
     return Predicted(rows, tally.metrics if labels else {})
 
 
@@ -102,7 +107,7 @@ def _check_columns(table: Table, layout: Layout, files: Files) -> None:
     if not set(layout.columns) <= set(table.names):
         raise ArtifactError(
             f"data: must have the columns that the model takes, {', '.join(layout.columns)}. "
-            f"Given: {', '.join(table.names)} in {table.address}"
+            f"Given: {', '.join(table.names) or NOTHING} in {table.address}"
         )
     if PREDICTION in layout.columns:
         raise ArtifactError(f"data: no feature may be called as what is written. Given: {PREDICTION}")
@@ -126,6 +131,8 @@ def _label(piece: Piece, layout: Layout) -> Column:
         case "zero_one":
             piece.check(LABEL, (label == 0) | (label == 1), "must be 0 or 1, as the model learnt them")
             return np.where(label > 0, 1.0, -1.0)
+        case "real":
+            check_real(piece, LABEL)
     return label
 
 
@@ -138,9 +145,8 @@ def _check_finite(piece: Piece, prediction: Column) -> None:
         )
 
 
-def _write_page(files: Files, config: ExperimentConfig, tally: Tally) -> None:
+def _write_page(path: Path, files: Files, config: ExperimentConfig, tally: Tally) -> None:
     # matplotlib takes a second to load.
     from trainer.results.prediction_page import prediction_page
 
-    with new_file_copy(files.report) as path:
-        path.write_text(prediction_page(config, tally, files.data), encoding="utf-8")
+    path.write_text(prediction_page(config, tally, files.data), encoding="utf-8")

@@ -1,11 +1,37 @@
 """Whether a file of weights may be read: HDF5 can hold more than numbers."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import h5py
 
+from trainer.errors import ArtifactError
+from trainer.folders import readable, sha256_of
+from trainer.results.description import FILE, WEIGHTS
+from trainer.untrusted import check_size
+
 # Kinds of NumPy's data types: floating, signed and unsigned.
 _NUMBERS = "fiu"
+# The most weights have 128 MiB.
+_MOST_BYTES = 2**28
+
+
+def checked_weights(folder: Path, description: Mapping[str, Any]) -> Path:
+    """Return the file of a model folder's weights, once it is known to be the one that its description names.
+
+    Raises:
+        ArtifactError: it is missing, damaged or another model's, or `check_weights` refuses it.
+    """
+    path = folder / WEIGHTS
+    with readable("model", path):
+        check_size(path, _MOST_BYTES)
+        if sha256_of(path) != description["weights_sha256"]:
+            raise ArtifactError(
+                f"model: {WEIGHTS} is damaged or another model's: {FILE} names other weights. Given: {path}"
+            )
+        check_weights(path, _MOST_BYTES)
+    return path
 
 
 def check_weights(path: Path, most: int) -> None:

@@ -28,6 +28,8 @@ _MOST_TEXT = 2**12
 _VERSION = (1, 0)
 _WRITTEN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _CHUNK = 2**20
+# Bytes of an array that may always be unpacked to disk, and how many times its size in the archive others may have.
+_MOST_UNPACKED, _MOST_RATIO = 2**28, 100
 
 # Takes a number of rows, and returns the next ones.
 _Reader = Callable[[int], Columns]
@@ -157,30 +159,45 @@ def _check_kind(array: _Array, *, is_text: bool) -> None:
 
 @contextlib.contextmanager
 def _open_array(archive: zipfile.ZipFile, array: _Array) -> Iterator[_Reader]:
-    """Yield what reads the columns of an array in pieces; where it is kept by column, each by a reader of its own."""
-    with contextlib.ExitStack() as stack:
-
-        def at(offset: int) -> IO[bytes]:
-            file = stack.enter_context(archive.open(array.member))
-            _skip(file, array.start + offset, array.member)
-            return file
-
-        if array.by_column:
-            stride = array.rows * array.dtype.itemsize
-            files = [at(column * stride) for column in range(len(array.names))]
-            yield lambda rows: {name: _values(file, array, rows) for name, file in zip(array.names, files, strict=True)}
-        else:
-            file, width = at(0), len(array.names)
+    """Yield what reads the columns of an array in pieces."""
+    width = len(array.names)
+    with archive.open(array.member) as file:
+        file.read(array.start)
+        if not array.by_column:
             yield lambda rows: dict(
                 zip(array.names, _values(file, array, rows * width).reshape(rows, width).T, strict=True)
             )
+            return
+        # A member of an archive cannot be read at several places at once.
+        with tempfile.TemporaryFile() as kept:
+            _check_unpacked(archive.getinfo(array.member))
+            shutil.copyfileobj(file, kept, _CHUNK)
+            yield _by_column(kept, array)
 
 
-def _skip(file: IO[bytes], count: int, member: str) -> None:
-    while count:
-        if not (skipped := len(file.read(min(count, _CHUNK)))):
-            raise ValueError(f"array {member} ends too early")
-        count -= skipped
+def _by_column(file: IO[bytes], array: _Array) -> _Reader:
+    """Return what reads the columns of an array that stand one behind the other."""
+    done = 0
+
+    def read(rows: int) -> Columns:
+        nonlocal done
+        found = {}
+        for number, name in enumerate(array.names):
+            file.seek((number * array.rows + done) * array.dtype.itemsize)
+            found[name] = _values(file, array, rows)
+        done += rows
+        return found
+
+    return read
+
+
+def _check_unpacked(member: zipfile.ZipInfo) -> None:
+    """Refuse what would fill the disk once it is unpacked."""
+    if member.file_size > max(_MOST_UNPACKED, _MOST_RATIO * member.compress_size):
+        raise ArtifactError(
+            f"data: array {member.filename} must not unpack to more than {_MOST_RATIO} times its size. "
+            f"Given: {member.compress_size} bytes that unpack to {member.file_size}"
+        )
 
 
 def _values(file: IO[bytes], array: _Array, count: int) -> npt.NDArray[Any]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from trainer.tables.pieces import Columns, columns_of
 
-# Bytes that pyarrow reads at a time; longer than the longest line.
+# Bytes that pyarrow reads at a time.
 BLOCK = 2**22
 # Rows of a piece where each is read by itself.
 _ROWS = 10_000

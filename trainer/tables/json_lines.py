@@ -1,5 +1,6 @@
 """Tables in JSONL files: an object of JSON a line; the keys of the first one are the columns."""
 
+import codecs
 import contextlib
 import itertools
 import json
@@ -8,14 +9,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import json as arrow_json
 
 from trainer.errors import ArtifactError, given
 from trainer.tables.careful import BLOCK, read_carefully
 from trainer.tables.joined import joined
-from trainer.tables.lines import check_utf8, open_lines
+from trainer.tables.lines import LONGEST, check_utf8, open_lines
 from trainer.tables.pieces import FINITE, NOTHING, Columns, Write, fault
+
+# Parts of what is read at a time, which several cores take.
+_PARTS = 4
+_LINE_FEED, _SPACE = b"\n "
 
 
 class JsonLines:
@@ -45,16 +51,18 @@ class JsonLines:
     def place(self, row: int) -> str:
         """Return the line of a row; the first row is 1."""
         with open_lines(self._path) as lines:
-            return next(place for number, (place, _) in enumerate(_numbered(lines), 1) if number == row)
+            return next((place for number, (place, _) in enumerate(_numbered(lines), 1) if number == row), f"row {row}")
 
     def _blocks(self, names: Sequence[str], text: Collection[str]) -> Iterator[pa.RecordBatch]:
         schema = pa.schema([(name, pa.string() if name in text else pa.float64()) for name in names])
-        with arrow_json.open_json(
-            self._path,
-            read_options=arrow_json.ReadOptions(block_size=BLOCK),
-            parse_options=arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
-        ) as reader:
-            yield from reader
+        parse = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+        read = arrow_json.ReadOptions(block_size=BLOCK // _PARTS)
+        for lines in _whole_lines(self._path):
+            found = arrow_json.read_json(pa.BufferReader(lines), read, parse)
+            # It takes two objects on a line, and one on two lines, too.
+            if len(found) != _count(lines):
+                raise pa.ArrowInvalid("not an object a line")
+            yield from found.combine_chunks().to_batches()
 
     def _rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[Sequence[object]]:
         with open_lines(self._path) as lines:
@@ -73,6 +81,41 @@ def write_json_lines(path: Path) -> Iterator[Write]:
             file.write(joined([f"{{{before[0]}", *(f", {text}" for text in before[1:])], columns, "}\n"))
 
         yield write
+
+
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    """Yield the bytes of lines that follow each other, all but their last end with a line break.
+
+    Raises:
+        pa.ArrowInvalid: a line is too long.
+    """
+    with path.open("rb") as file:
+        left = b""
+        if (first := file.read(len(codecs.BOM_UTF8))) != codecs.BOM_UTF8:
+            left = first
+        while block := file.read(BLOCK):
+            whole, end, rest = block.rpartition(b"\n")
+            if whole or end:
+                yield left + whole + end
+                left = rest
+            elif len(left) <= LONGEST:
+                left += rest
+            else:
+                raise pa.ArrowInvalid("a line is too long")
+        if left.strip():
+            yield left
+
+
+def _count(lines: bytes) -> int | None:
+    """Return how many lines hold something; None where one may end otherwise than by a line feed."""
+    if b"\r" in lines and lines.count(b"\r") != lines.count(b"\r\n"):
+        return None
+    values = np.frombuffer(lines, np.uint8)
+    ends = values == _LINE_FEED
+    # No printed character is less than a space; a line that begins with none may be empty.
+    if (values[1:][ends[:-1]] <= _SPACE).any() or values[0] <= _SPACE:
+        return sum(map(bool, map(bytes.strip, lines.split(b"\n"))))
+    return int(np.count_nonzero(ends)) + (not ends[-1])
 
 
 def _numbered(lines: Iterator[str]) -> Iterator[tuple[str, str]]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from trainer.errors import ArtifactError
 
-# Characters of a line; a row of some 50,000 numbers has them.
-_LONGEST = 2**20
+# Characters of a line; a row of some 200,000 numbers has them.
+LONGEST = 2**22
 # What is not UTF-8 is read as these characters, which UTF-8 does not have.
 _ERRORS = "surrogateescape"
 
@@ -38,8 +38,8 @@ def check_utf8(text: str, place: str) -> None:
 
 def _bounded(file: object) -> Iterator[str]:
     number = 0
-    while line := file.readline(_LONGEST + 1):  # type: ignore[attr-defined]
+    while line := file.readline(LONGEST + 1):  # type: ignore[attr-defined]
         number += 1
-        if len(line) > _LONGEST:
-            raise ArtifactError(f"data: line {number}: must have at most {_LONGEST} characters. Given: {line}")
+        if len(line) > LONGEST:
+            raise ArtifactError(f"data: line {number}: must have at most {LONGEST} characters. Given: {line}")
         yield line

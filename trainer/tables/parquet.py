@@ -45,7 +45,7 @@ class ParquetFile:
             ArtifactError: a column is of another type, or a value is missing or not finite.
         """
         done = 0
-        with ArrowFile(self._path, buffer_size=_BUFFER, pre_buffer=False) as file:
+        with ArrowFile(self._path, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True) as file:
             for name in names:
                 self._check(file, name, name in text)
             rows = piece_rows(len(names))
@@ -86,7 +86,7 @@ def write_parquet(path: Path) -> Iterator[Write]:
         def write(columns: Columns) -> None:
             batch = pa.record_batch(dict(columns))
             if not writers:
-                writers.append(stack.enter_context(ArrowWriter(file, batch.schema)))
+                writers.append(stack.enter_context(ArrowWriter(file, batch.schema, write_page_checksum=True)))
             writers[0].write_batch(batch)
 
         yield write

@@ -14,6 +14,8 @@ from trainer.errors import ArtifactError
 # A piece has at most this many rows, and at most this many values.
 _MOST_ROWS = 2**17
 _MOST_VALUES = 2**22
+# Above, not every whole number is a float.
+_MOST_WHOLE = 2.0**53
 FINITE = "must be a finite number"
 # What stands in a message for a value that is not there.
 NOTHING = "nothing"
@@ -54,8 +56,9 @@ def fault(place: str, column: str, what: str, value: object) -> ArtifactError:
 
 
 def written(value: object) -> str:
-    """Return a value of a column as a person writes it: whole numbers without a point."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    """Return a value of a column as a person writes it: whole numbers, as far as floats tell them, without a point."""
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) <= _MOST_WHOLE
+    return str(int(value)) if is_whole else str(value)  # type: ignore[call-overload]
 
 
 def piece_rows(columns: int) -> int:

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import errno
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -46,7 +47,8 @@ class Table:
     """An open table: address, file here, columns, and the number of its rows, None where only reading it tells.
 
     Raises (by `pieces`):
-        ArtifactError: a column is missing, a value is missing, no number or not finite, or there is no row.
+        ArtifactError: a column is missing or has no name of its own, a value is missing, no number or not finite, or
+            there is no row.
     """
 
     address: str
@@ -58,9 +60,7 @@ class Table:
     def pieces(self, names: Collection[str] | None = None, text: Collection[str] = ()) -> Iterator[Piece]:
         """Yield the rows of these columns, or of all, in order; those in `text` hold text, the others numbers."""
         wanted = self.names if names is None else tuple(names)
-        for name in wanted:
-            if name not in self.names:
-                raise ArtifactError(f"data: column {name} is missing. Given: {', '.join(self.names)} in {self.address}")
+        self._check_names(wanted)
         first, most = 1, piece_rows(len(wanted))
         with _readable(self.address):
             for columns in self._file.read(wanted, text):
@@ -72,6 +72,19 @@ class Table:
         if first == 1:
             raise ArtifactError(f"data: must hold at least one row. Given: {self.address}")
 
+    def _check_names(self, wanted: Sequence[str]) -> None:
+        """Refuse columns that are missing or cannot be told from others; what the others are called is theirs."""
+        counts = Counter(self.names)
+        for name in wanted:
+            if name not in counts:
+                known = ", ".join(self.names) or NOTHING
+                raise ArtifactError(f"data: column {name} is missing. Given: {known} in {self.address}")
+            if not name.strip():
+                position = self.names.index(name) + 1
+                raise ArtifactError(f"data: column {position} must have a name. Given: {given(list(self.names))}")
+            if counts[name] > 1:
+                raise ArtifactError(f"data: every column must have a name of its own. Given: {name} twice")
+
 
 @contextlib.contextmanager
 def open_table(address: str) -> Iterator[Table]:
@@ -81,7 +94,7 @@ def open_table(address: str) -> Iterator[Table]:
 
     Raises:
         ConfigError: its name ends otherwise, or the bucket refuses.
-        ArtifactError: it cannot be read, is damaged, or does not name its columns, each once.
+        ArtifactError: it cannot be read, is damaged, or does not name its columns.
 
     >>> from pathlib import Path
     >>> _ = Path("data.csv").write_text("qubit,angle\n3,0.5\n0,-1.5\n")
@@ -89,25 +102,15 @@ def open_table(address: str) -> Iterator[Table]:
     ...     [(piece.first, piece.columns["angle"].tolist()) for piece in table.pieces(["angle"])]
     [(1, [0.5, -1.5])]
     """
-    check_ending("data", address)
+    ending = check_ending("data", address)
     with local_file(address) as path:
         with _readable(address):
             if path.exists() and not path.is_file():
                 raise ArtifactError(f"data: must be a file. Given: {address}")
-            file = _FORMATS[path.suffix.lower()](path)
-            _check_names(file.names)
+            file = _FORMATS[ending](path)
+            for position, name in enumerate(file.names, 1):
+                check_utf8(name, f"column {position}")
         yield Table(address, path, tuple(file.names), file.rows, file)
-
-
-def _check_names(names: Sequence[str]) -> None:
-    seen = set[str]()
-    for position, name in enumerate(names, 1):
-        if not name.strip():
-            raise ArtifactError(f"data: column {position} must have a name. Given: {given(list(names))}")
-        check_utf8(name, f"column {position}")
-        if name in seen:
-            raise ArtifactError(f"data: every column must have a name of its own. Given: {name} twice")
-        seen.add(name)
 
 
 @contextlib.contextmanager

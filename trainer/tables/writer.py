@@ -40,5 +40,14 @@ def new_table(address: str) -> Iterator[Write]:
     ['qubit,prediction', '3,0.1', '0,-0.5']
     """
     check_ending("output", address)
-    with new_file_copy(address) as path, _FORMATS[Path(address).suffix.lower()](path) as write:
+    with new_file_copy(address) as path, write_table(path, address) as write:
         yield write
+
+
+def write_table(path: Path, address: str) -> AbstractContextManager[Write]:
+    """Return what writes rows, as `new_table`, into a file that is to go to an address; it is whole with its end.
+
+    Raises:
+        ConfigError: the address ends otherwise.
+    """
+    return _FORMATS[check_ending("output", address)](path)

@@ -22,7 +22,7 @@ from trainer.simulators.structure.occurrences import simulated
 from trainer.startup import start_compiler
 from trainer.training import checkpoints
 from trainer.training.checkpoints import Checkpoint
-from trainer.training.history import Epoch, epoch_seconds, epochs_left, is_complete, plateau, save_history
+from trainer.training.history import HISTORY, Epoch, epoch_seconds, epochs_left, is_complete, plateau, save_history
 from trainer.training.messages import Listener, ignore
 from trainer.training.profiling import BatchProfile, batch_profile
 from trainer.training.programs import Programs
@@ -31,8 +31,6 @@ from trainer.training.steps import same_everywhere
 from trainer.training.tensorboard import EventLog, event_log
 
 logger = logging.getLogger("qcnn")
-
-_HISTORY = "history.csv"
 
 
 def train(
@@ -80,7 +78,7 @@ def train(
         if saved and is_complete(saved.history, config, saved.tried):
             # The others are not waited for: they may have ended before this process was lost.
             if is_chief:
-                save_history(saved.history, workdir / _HISTORY)
+                save_history(saved.history, workdir / HISTORY)
             listener("state", state="done")
             return saved.history
         listener("state", state="waiting for the others" if cluster else "starting")
@@ -137,7 +135,7 @@ def _run(
 ) -> None:
     """Train to the end; the chief writes history, events and profile."""
     is_chief = cluster is None or cluster.is_chief
-    history = workdir / _HISTORY
+    history = workdir / HISTORY
     if is_chief and training.history:
         # The folder's own may be behind its checkpoint, or the checkpoint another folder's.
         save_history(training.history, history)

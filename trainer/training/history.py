@@ -17,6 +17,8 @@ from trainer.folders import new_file, readable
 from trainer.quantum.floor import floor_of
 from trainer.untrusted import check_size
 
+# In the folder of a training.
+HISTORY = "history.csv"
 _COUNTS = ("epoch", "largest_staleness")
 # The share of the labels' variance above which nothing is learnt, and the first epoch that is looked at.
 _LEARNT = 0.9

@@ -11,12 +11,10 @@ from typing import Any
 
 from trainer.errors import ArtifactError, ConfigError
 from trainer.quantum.files.held import shown
+from trainer.results.description import FILE, SAVED_MODEL
 from trainer.storage.address import in_bucket
 from trainer.storage.copies import is_whole, local_copy, new_copy
 
-# Of the model folder (trainer.results.export).
-SAVED_MODEL = "saved_model"
-_DESCRIPTION = "model.json"
 # By this label a version is found that has these weights already.
 WEIGHTS_LABEL = "qcnn_weights"
 _LABEL_LENGTH = 63
@@ -66,9 +64,9 @@ def exported(model: str, staging: str | None) -> Exported:
 
 def stage(model: Exported) -> None:
     """Copy a model of this machine to its address, unless it is there."""
-    if model.source is None or is_whole(model.address, _DESCRIPTION):
+    if model.source is None or is_whole(model.address, FILE):
         return
-    with new_copy(model.address, _DESCRIPTION) as copied:
+    with new_copy(model.address, FILE) as copied:
         shutil.copytree(model.source, copied)
 
 
@@ -101,8 +99,8 @@ def _described(folder: Path, given: str) -> dict[str, Any]:
 
     if not (folder / SAVED_MODEL / "saved_model.pb").is_file():
         raise ArtifactError(f"model: must be a folder that qcnn has exported, with {SAVED_MODEL}. Given: {given}")
-    description: dict[str, Any] = load_description("model", folder / _DESCRIPTION)
+    description: dict[str, Any] = load_description("model", folder / FILE)
     missing = {"experiment", "training", "weights_sha256", "dataset_digest"} - description.keys()
     if missing:
-        raise ArtifactError(f"model: {_DESCRIPTION} lacks {', '.join(sorted(missing))}. Given: {given}")
+        raise ArtifactError(f"model: {FILE} lacks {', '.join(sorted(missing))}. Given: {given}")
     return description

@@ -36,6 +36,8 @@ def trained(tmp_path: Path) -> str:
     config = from_mapping({"model": embedded(FILE)})
     description = {
         "experiment": config.model_dump(),
+        "dataset_digest": "",
+        "training": {},
         "circuit": fingerprint(config.model, config.qubits),
         "weights_sha256": hashlib.sha256((folder / "qcnn.weights.h5").read_bytes()).hexdigest(),
     }
@@ -123,7 +125,7 @@ def test_an_image_is_drawn(typed: Typed, tmp_path: Path) -> None:
         (("hybrid", "--export", "a.qasm", "--sample", "x"), "sample: must be finite numbers .* Given: x"),
         (("hybrid", "--export", "a.qasm", "--sample", "9,1"), "sample: must be a qubit, 0 to 7, and .* Given: 9,1"),
         (("hybrid", "--export", "a.qasm", "--openqasm", "2"), "export: OpenQASM 2 has no inputs; .* 21 parameters"),
-        ((".",), "model: model.json is missing. Given: ."),
+        ((".",), "model: must be the folder of a model or of a run, with model.json in it. Given: ."),
         ((".", "--qubits", "8"), "circuit: a trained model has its own --qubits and --encoding. Given: ."),
     ],
 )

@@ -240,7 +240,7 @@ def test_refuses_rows_of_which_no_samples_can_be_made(
         (lambda path: path.mkdir(), "data: must be a file. Given: "),
         (lambda path: path.write_bytes(b""), "data: .* Given: "),
         (lambda path: path.write_bytes(b"qubit,angle,label\n\xff,0,1\n"), "data: line 2.*Given: "),
-        (lambda path: path.write_bytes(b"x" * 2**21), "data: line 1: must have at most 1048576 characters. Given: x+"),
+        (lambda path: path.write_bytes(b"x" * 2**23), "data: line 1: must have at most 4194304 characters. Given: x+"),
     ],
 )
 def test_refuses_what_is_no_table(tmp_path: Path, make: Callable[[Path], object], message: str) -> None:

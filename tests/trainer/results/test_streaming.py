@@ -1,5 +1,6 @@
 """Files of any size are predicted piece by piece: whole or not at all, and with the error that the model has."""
 
+import errno
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +22,7 @@ from trainer.results.predicting import Predictor, load_predictor
 from trainer.results.prediction_files import Files
 from trainer.results.streaming import predict_files, predict_table
 from trainer.results.tallies import Tally
-from trainer.tables import pieces
+from trainer.tables import arrays, pieces
 from trainer.tables.endings import ENDINGS
 from trainer.tables.reader import open_table
 from trainer.tables.writer import new_table
@@ -127,6 +128,46 @@ def test_a_row_that_is_wrong_is_named_and_nothing_is_written(
     assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
 
 
+def test_a_label_of_which_no_error_can_be_computed_is_refused(tmp_path: Path, small_config: ExperimentConfig) -> None:
+    files = Files(written(tmp_path / "data.csv", a=[1, 2], b=[1, 2], label=[1, 1e200]), f"{tmp_path}/out.csv")
+    message = r"^data: line 3, column label: must be from -1e\+30 to 1e\+30\. Given: 1e\+200$"
+    with pytest.raises(QcnnError, match=message):
+        predicted(Sum(FEATURES, small_config), files)
+    assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
+
+
+def test_neither_file_is_new_where_the_predictions_cannot_be_ended(
+    tmp_path: Path, small_config: ExperimentConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    files = Files(
+        excitations(tmp_path / "data.csv", label=SAMPLES.label), f"{tmp_path}/out.npz", f"{tmp_path}/page.html"
+    )
+    for name in (files.output, files.report):
+        Path(name).write_text("old")
+    # An archive is written at the end.
+    monkeypatch.setattr(arrays, "_copy", full)
+    with pytest.raises(QcnnError, match=r"^output: cannot be written \(No space left on device\)\. Given: .*out\.npz$"):
+        predicted(Sum(EXCITATIONS, small_config), files)
+    assert {Path(name).read_text() for name in (files.output, files.report)} == {"old"}
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_what_is_read_is_not_written_over_by_another_of_its_names(
+    tmp_path: Path, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    excitations(Path("data.csv"))
+    before = Path("data.csv").read_bytes()
+    Path("link.csv").symlink_to("data.csv")
+    for name in ("./data.csv", f"{tmp_path}/data.csv", "link.csv", "new/../data.csv"):
+        with pytest.raises(QcnnError, match=r"^output: must be another file than the data\. Given: "):
+            predict_files(model_folder, Files("data.csv", name))
+    assert Path("data.csv").read_bytes() == before
+
+
 def test_a_prediction_that_is_not_finite_is_named_by_its_row(tmp_path: Path, small_config: ExperimentConfig) -> None:
     layout = Layout(Preparation("rx", 3), ("a",), (0.0,), (1e-300,))
     double = Sum(layout, small_config)
@@ -221,6 +262,8 @@ def test_files_of_other_kinds_are_refused() -> None:
     for names, message in (
         (("a.txt", "b.csv"), r"^data: must end in \.csv, \.parquet, \.npz or \.jsonl\. Given: a\.txt$"),
         (("a.csv", "b"), r"^output: must end in \.csv, .*\. Given: b$"),
+        (("a.csv", "b/.csv"), r"^output: must end in \.csv, .*\. Given: b/\.csv$"),
+        (("gs://b/a.csv", "gs://b//a.csv"), r"^output: must be another file than the data\. Given: gs://b//a\.csv$"),
         (("a.csv", "a.csv"), r"^output: must be another file than the data\. Given: a\.csv$"),
         (("a.csv", "b.csv", "c.pdf"), r"^report: must end in \.html\. Given: c\.pdf$"),
     ):

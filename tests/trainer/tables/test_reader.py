@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from trainer.errors import ArtifactError, ConfigError, QcnnError
+from trainer.tables import arrays, pieces
 from trainer.tables import parquet as parquet_files
-from trainer.tables import pieces
 from trainer.tables.endings import ENDINGS
 from trainer.tables.reader import open_table
+from trainer.tables.writer import new_table
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -144,7 +145,9 @@ def test_csv_as_other_programs_write_it(tmp_path: Path, end: str) -> None:
         ("a,b\n1,2\n,2\n", "line 3, column a: must be a finite number. Given: nothing"),
         ("a,b\n1,1_0\n", "line 2, column b: must be a finite number. Given: 1_0"),
         ("a,b\n1,2,3\n", "line 2: must have 2 values, as many as the first line has names. Given: 3"),
-        ('a,b\n1,"2\n3,4\n', "line 2, column b: must be a finite number. Given: 2 3,4"),
+        ('a,b\n1,"2\n3,4\n', "line 2: a quote must be closed. Given: a row up to the end of the file"),
+        ('a,b\n1,2\n1,"', "line 3: a quote must be closed. Given: a row up to the end of the file"),
+        ('a,b\n1,"2"\n"3",4\n5,6\n7,"8\n9,9\n', "line 5: a quote must be closed. Given: a row up"),
         ("a,a\n1,2\n", "every column must have a name of its own. Given: a twice"),
         (",a\n0,1\n", "column 1 must have a name. Given: ['', 'a']"),
         ("a;b\n1;2\n", "column b is missing. Given: a;b in FILE"),
@@ -175,6 +178,9 @@ def test_bad_csv_is_refused_by_its_line(tmp_path: Path, content: str, message: s
         ('{"a": 1, "b": 2}\n{"a": 1, "b"\n', 'line 2: must be one object of JSON. Given: {"a": 1, "b"'),
         ('{"a": 1, "b": %s\n' % ("[" * 100_000), "line 1: must be one object of JSON. Given: {"),
         ('{"a": 1, "b": "\xff"}\n', "line 1: must be text in UTF-8. Given: {"),
+        ('{"a": 1, "b": 2}\n{"a": 3, "b": 4}{"a": 5, "b": 6}\n', "line 2: must be one object of JSON. Given: {"),
+        ('{"a": 1, "b": 2}\n\n{"a": 3,\n"b": 4}\n', "line 3: must be one object of JSON. Given: {"),
+        ('{"a": 1, "b": 2}{"a": 1, "b": 2}\n\n', "line 1: must be one object of JSON. Given: {"),
     ],
 )
 def test_bad_jsonl_is_refused_by_its_line(tmp_path: Path, content: str, message: str) -> None:
@@ -243,12 +249,27 @@ def test_bad_npz_is_refused_by_its_row(tmp_path: Path, arrays: dict[str, Any], m
 
 def test_an_array_that_claims_more_than_there_is_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "data.npz"
-    header = io.BytesIO()
-    described = {"descr": "<f8", "fortran_order": False, "shape": (10**15,)}
-    np.lib.format.write_array_header_1_0(header, described)  # type: ignore[no-untyped-call]
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("a.npy", header.getvalue() + bytes(2**20))
-    assert refusal(path) == "data: is damaged (array a.npy ends too early). Given: FILE"
+    for by_column, shape in ((False, (10**15,)), (True, (10**12, 3))):
+        header = io.BytesIO()
+        described = {"descr": "<f8", "fortran_order": by_column, "shape": shape}
+        np.lib.format.write_array_header_1_0(header, described)  # type: ignore[no-untyped-call]
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("a.npy", header.getvalue() + bytes(2**20))
+        assert refusal(path) == "data: is damaged (array a.npy ends too early). Given: FILE"
+
+
+def test_an_array_by_columns_that_unpacks_to_many_times_its_size_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "data.npz"
+    np.savez_compressed(path, a=np.asfortranarray(np.zeros((10**5, 2))))
+    assert len(read(path)["a_0"]) == 10**5
+    monkeypatch.setattr(arrays, "_MOST_UNPACKED", 2**19)
+    assert re.fullmatch(
+        r"data: array a\.npy must not unpack to more than 100 times its size\. "
+        r"Given: \d+ bytes that unpack to \d+",
+        refusal(path),
+    )
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".npz"])
@@ -269,7 +290,40 @@ def test_a_line_without_an_end_is_refused_without_reading_it(tmp_path: Path, end
             file.write(start)
             for _ in range(6):
                 file.write(b"1" * 2**20)
-        assert refusal(path, ["a"]).startswith(f"data: line {line}: must have at most 1048576 characters. Given: 111")
+        assert refusal(path, ["a"]).startswith(f"data: line {line}: must have at most 4194304 characters. Given: 111")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl"])
+def test_a_long_value_elsewhere_hides_no_row_that_is_wrong(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"data{ending}"
+    write(path, pd.DataFrame({"a": ["1", "x"], "note": ["n" * 200_000, ""]}))
+    place, value = ("line 3", "x") if ending == ".csv" else ("line 2", "'x'")
+    if ending == ".jsonl":
+        path.write_text(path.read_text().replace('"1"', "1"))
+    assert refusal(path, ["a"]) == f"data: {place}, column a: must be a finite number. Given: {value}"
+
+
+def test_a_page_of_parquet_that_has_changed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "data.parquet"
+    with new_table(str(path)) as write_rows:
+        write_rows({"a": (numbers := np.random.default_rng(0).random(1000))})
+    content = path.read_bytes()
+    place = content.index(numbers[500].tobytes())
+    path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+    assert refusal(path).startswith("data: is damaged (")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_what_other_columns_are_called_does_not_matter(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"data{ending}"
+    # pandas writes its index without a name.
+    frame = pd.DataFrame([[0, 1, 2, 3, "x"]], columns=["", "a", "b", "b", ""])
+    if ending == ".csv":
+        write(path, frame)
+    else:
+        parquet.write_table(pa.table([[value] for value in frame.loc[0]], list(frame.columns)), path)
+    assert read(path, ["a"]) == {"a": [1]}
+    assert refusal(path, ["b"]) == "data: every column must have a name of its own. Given: b twice"
 
 
 def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
