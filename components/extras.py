@@ -43,7 +43,7 @@ LIBRARIES = {
     "scipy": _Library("SciPy", ("run",)),
     "matplotlib": _Library("matplotlib", ("run",)),
     "h5py": _Library("h5py", ("run",)),
-    "pyarrow": _Library("pyarrow", ("serve", "run")),
+    "pyarrow": _Library("pyarrow", ("serve", "vertex", "run")),
     "prometheus_client": _Library("Prometheus' client", ("run",)),
     "google.protobuf": _GOOGLE,
     "google.api_core": _GOOGLE,

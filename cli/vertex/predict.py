@@ -6,32 +6,42 @@ import csv
 import io
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import click
+import numpy as np
 
 from cli.errors import BackendError, StepError
 from cli.options.form import dry_run_option
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.serving import batch
 from cli.vertex.serving.endpoint import MACHINE, Machines, get_endpoint
-from cli.vertex.serving.samples import Sample, read_samples
+from cli.vertex.serving.samples import LABEL, Samples, read_samples
 from launchers.vertex.place import Place
 from trainer.errors import ConfigError
-from trainer.folders import new_file
+from trainer.results.streaming import PREDICTION
 from trainer.storage.address import in_bucket
-from trainer.storage.copies import local_file
+from trainer.tables.endings import check_ending
+from trainer.tables.writer import new_table
 
-# A request may have 1.5 MB (cloud.google.com/vertex-ai/docs/predictions/get-online-predictions); an instance has less
-# than 100 bytes.
-_CHUNK = 10_000
+# Numbers in a request, which may have 1.5 MB (cloud.google.com/vertex-ai/docs/predictions/get-online-predictions); one
+# has less than 50 bytes, its name included.
+_CHUNK = 20_000
 
 
 @click.command()
-@click.option("--data", required=True, metavar="FILE", help="CSV or JSONL with qubit, angle (rad) and perhaps label.")
+@click.option(
+    "--data",
+    required=True,
+    metavar="FILE",
+    help="CSV, Parquet, npz or JSONL with the columns that the model takes, and perhaps label.",
+)
 @click.option("--endpoint", "asked", metavar="NAME", help="Endpoint that is asked.")
 @click.option("--model", metavar="NAME[@VERSION]", help="Model that predicts FILE as a batch, without an endpoint.")
-@click.option("--output", metavar="FILE", help="CSV to write, or gs://BUCKET/FOLDER for a batch.  [default: stdout]")
+@click.option(
+    "--output",
+    metavar="FILE",
+    help="File to write, in one of these formats, or gs://BUCKET/FOLDER for a batch.  [default: CSV on stdout]",
+)
 @click.option("--machine-type", default=MACHINE, show_default=True, help="Machine type of a batch.")
 @click.option("--most", type=click.IntRange(1), default=1, show_default=True, help="Machines of a batch.")
 @dry_run_option
@@ -57,8 +67,9 @@ def predict(
         raise ConfigError(f"output: must be gs://BUCKET/FOLDER for a batch. Given: {output}")
     if dry_run and not model:
         raise ConfigError(f"dry_run: only of a batch, which --model predicts. Given: --endpoint {asked}")
-    with local_file(data) as path:
-        samples = read_samples(path, data)
+    if output is not None and not model:
+        check_ending("output", output)
+    samples = read_samples(data)
     vertex = Vertex(place)
     machines = Machines(machine_type, 1, most)
     if model and dry_run:
@@ -72,24 +83,25 @@ def predict(
     _say_error(samples, found)
 
 
-def _predicted(vertex: Vertex, endpoint: str, samples: Sequence[Sample]) -> Iterator[float]:
+def _predicted(vertex: Vertex, endpoint: str, samples: Samples) -> Iterator[float]:
     from google.protobuf import json_format, struct_pb2
 
     from launchers.vertex.client.library import aiplatform
 
-    for start in range(0, len(samples), _CHUNK):
-        chosen = samples[start : start + _CHUNK]
-        instances = [json_format.ParseDict(each.instance, struct_pb2.Value()) for each in chosen]
+    most = max(1, _CHUNK // len(samples.columns))
+    for start in range(0, len(samples), most):
+        chosen = samples.instances(start, start + most)
+        instances = [json_format.ParseDict(each, struct_pb2.Value()) for each in chosen]
         request = aiplatform.PredictRequest(endpoint=endpoint)
         aiplatform.PredictRequest.pb(request).instances.extend(instances)
         answer = vertex.ask("PredictionService.predict", request)
         predictions = list(answer.predictions)
-        if len(predictions) != len(chosen):
-            raise BackendError(f"endpoint: {len(chosen)} samples have other predictions. Given: {len(predictions)}")
+        if len(predictions) != len(instances):
+            raise BackendError(f"endpoint: {len(instances)} samples have other predictions. Given: {len(predictions)}")
         yield from map(float, predictions)
 
 
-def _predict_batch(vertex: Vertex, model: str, samples: Sequence[Sample], output: str, machines: Machines) -> None:
+def _predict_batch(vertex: Vertex, model: str, samples: Samples, output: str, machines: Machines) -> None:
     job = batch.begin(vertex, model, samples, output, machines)
     click.echo(f"{job.name}: {len(samples)} samples")
     ended = batch.follow(vertex, job, click.echo)
@@ -100,22 +112,23 @@ def _predict_batch(vertex: Vertex, model: str, samples: Sequence[Sample], output
         raise StepError(f"batch prediction: some samples could not be predicted. Given: {failed} of {len(samples)}")
 
 
-def _write(samples: Sequence[Sample], predictions: Sequence[float], output: str | None) -> None:
+def _write(samples: Samples, predictions: Sequence[float], output: str | None) -> None:
+    columns = dict(samples.columns)
+    if "qubit" in columns:
+        columns["qubit"] = columns["qubit"].astype(np.int64)
+    columns |= {} if samples.label is None else {LABEL: samples.label}
+    columns[PREDICTION] = np.array(predictions)
+    if output is not None:
+        with new_table(output) as write:
+            write(columns)
+        return
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    labelled = samples[0].label is not None
-    writer.writerow(["qubit", "angle", "prediction", *(["label"] if labelled else [])])
-    for sample, prediction in zip(samples, predictions, strict=True):
-        writer.writerow([sample.qubit, sample.angle, prediction, *([sample.label] if labelled else [])])
-    if output is None:
-        click.echo(text.getvalue(), nl=False)
-        return
-    with new_file(Path(output)) as unfinished:
-        unfinished.write_text(text.getvalue(), encoding="utf-8")
+    writer.writerow(columns)
+    writer.writerows(zip(*(values.tolist() for values in columns.values()), strict=True))
+    click.echo(text.getvalue(), nl=False)
 
 
-def _say_error(samples: Sequence[Sample], predictions: Sequence[float]) -> None:
-    labels = [sample.label for sample in samples if sample.label is not None]
-    if labels:
-        squares = [(found - label) ** 2 for found, label in zip(predictions, labels, strict=True)]
-        click.echo(f"mse {sum(squares) / len(squares):.6f}", err=True)
+def _say_error(samples: Samples, predictions: Sequence[float]) -> None:
+    if samples.label is not None:
+        click.echo(f"mse {np.mean((np.array(predictions) - samples.label) ** 2):.6f}", err=True)

@@ -6,7 +6,7 @@ import datetime
 import json
 import posixpath
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cli.errors import StepError
@@ -14,7 +14,7 @@ from cli.following import INTERVAL
 from cli.vertex.service.connection import Vertex
 from cli.vertex.serving.endpoint import Machines
 from cli.vertex.serving.registry import get_version, model_name
-from cli.vertex.serving.samples import Sample
+from cli.vertex.serving.samples import Samples
 from launchers.vertex.states import ENDED
 from trainer.errors import one_line
 from trainer.storage.copies import new_copy
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 INSTANCES = "instances.jsonl"
 
 
-def begin(vertex: Vertex, model: str, samples: Sequence[Sample], output: str, machines: Machines) -> BatchPredictionJob:
+def begin(vertex: Vertex, model: str, samples: Samples, output: str, machines: Machines) -> BatchPredictionJob:
     """Write samples to a folder in a bucket as a model takes them, and have them predicted; return the job.
 
     A folder of its own, named by the time, keeps them apart from those of another call.
@@ -37,7 +37,7 @@ def begin(vertex: Vertex, model: str, samples: Sequence[Sample], output: str, ma
     folder, job = described(vertex, model, output, machines)
     with new_copy(folder, INSTANCES) as copied:
         copied.mkdir()
-        (copied / INSTANCES).write_text("".join(f"{json.dumps(each.instance)}\n" for each in samples))
+        (copied / INSTANCES).write_text("".join(f"{json.dumps(each)}\n" for each in samples.instances()))
     found: BatchPredictionJob = vertex.ask(
         "JobService.create_batch_prediction_job", again=False, parent=vertex.place.parent, batch_prediction_job=job
     )
