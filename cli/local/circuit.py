@@ -17,7 +17,7 @@ from cli.plan import cones_line, simulators_table
 from components.run_folders import model_in
 from trainer.config import EXPERIMENT_FIELDS, ExperimentConfig, from_mapping
 from trainer.errors import ConfigError
-from trainer.quantum.files.held import is_file, shown
+from trainer.quantum.files.held import holds, is_file, shown
 from trainer.quantum.files.reading import embedded
 from trainer.storage.address import in_bucket
 from trainer.storage.copies import local_copy
@@ -95,9 +95,11 @@ def circuit(
     drawn = drawing.draw(subject.network.ansatz)
     found = anatomy(subject.network, limits(subject.config))
     if image:
-        drawing.save(drawn, image)
+        drawing.check_ending(image)
     if target:
         _export(subject, target, int(openqasm), sample)
+    if image:
+        drawing.save(drawn, image)
     if form == "json":
         click.echo(json.dumps(_as_json(subject, found), indent=2))
         return
@@ -109,7 +111,7 @@ def circuit(
 
 
 def _subject(model: str, qubits: int | None, encoding: str | None) -> _Subject:
-    if Path(model).is_dir() or (in_bucket(model) and not is_file(model)):
+    if not (holds(model) or is_file(model)) and (in_bucket(model) or Path(model).is_dir()):
         if qubits is not None or encoding is not None:
             raise ConfigError(f"circuit: a trained model has its own --qubits and --encoding. Given: {model}")
         from trainer.results.parameters import load_trained
@@ -132,11 +134,13 @@ def _subject(model: str, qubits: int | None, encoding: str | None) -> _Subject:
 def _own_qubits(model: str) -> dict[str, int]:
     """Return the qubits of a circuit that a text holds, none for another model."""
     from trainer.quantum.files import canonical
-    from trainer.quantum.files.held import held, holds
+    from trainer.quantum.files.held import held
 
-    if not holds(model):
+    try:
+        content = held(model)
+    except ValueError:
         return {}
-    return {"qubits": max(_LEAST_QUBITS, canonical.width(canonical.read(held(model), shown(model))))}
+    return {"qubits": max(_LEAST_QUBITS, canonical.width(canonical.read(content, shown(model))))}
 
 
 def _export(subject: _Subject, target: Path, version: int, sample: str | None) -> None:

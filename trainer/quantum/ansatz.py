@@ -40,6 +40,8 @@ class Ansatz:
             raise ConfigError(f"model: symbols must list each name once. Given: {', '.join(twice)} again")
         if not self.readouts:
             raise ConfigError("model: readouts must name at least one qubit. Given: none")
+        if again := [qubit for qubit, count in collections.Counter(self.readouts).items() if count > 1]:
+            raise ConfigError(f"model: readouts must name each qubit once. Given: {given(again[0])} again")
 
 
 def ring(qubits: int) -> list[cirq.GridQubit]:

@@ -75,10 +75,19 @@ def save(drawing: Drawing, path: Path) -> None:
         ConfigError: it says none of those.
         ArtifactError: the file cannot be written.
     """
-    if path.suffix not in IMAGES:
-        raise ConfigError(f"image: the file's name must end in one of {', '.join(IMAGES)}. Given: {path}")
+    check_ending(path)
     with new_file(path) as unfinished:
         drawing.figure.savefig(unfinished, format=path.suffix.removeprefix("."))
+
+
+def check_ending(path: Path) -> None:
+    """Refuse the name of a file that is no image.
+
+    Raises:
+        ConfigError: its ending is of none.
+    """
+    if path.suffix not in IMAGES:
+        raise ConfigError(f"image: the file's name must end in one of {', '.join(IMAGES)}. Given: {path}")
 
 
 def _figure(diagram: cirq.TextDiagramDrawer) -> Figure:

@@ -107,6 +107,13 @@ def test_a_file_that_was_exported_is_a_model_again(typed: Typed, tmp_path: Path)
         assert "parameters: s0, s1, s2, s3, s4, ... s20 (21)" in text
 
 
+def test_the_folder_of_a_run_is_its_model(typed: Typed, trained: str, tmp_path: Path) -> None:
+    run = tmp_path / "run" / "export-weights"
+    run.mkdir(parents=True)
+    Path(trained).rename(run / "model")
+    assert "3 parameters" in typed("circuit", str(run.parent))[1]
+
+
 def test_an_image_is_drawn(typed: Typed, tmp_path: Path) -> None:
     for name, begin in (("a.png", b"\x89PNG"), ("a.svg", b"<?xml")):
         assert typed("circuit", "hybrid", "--qubits", "4", "--image", str(tmp_path / name))[0] == 0
@@ -120,6 +127,10 @@ def test_an_image_is_drawn(typed: Typed, tmp_path: Path) -> None:
         (("nothing",), "model: must be one of hybrid, deep, or your own .* Given: 'nothing'"),
         ((FILE, "--qubits", "4"), "qubits: must be at least 8, the qubits of stabilizers.qasm@[0-9a-f]{8}. Given: 4"),
         (("hybrid", "--image", "a.gif"), "image: the file's name must end in one of .png, .svg. Given: a.gif"),
+        (("hybrid", "--export", "a.qasm", "--image", "a.gif"), "image: the file's name must end in .* Given: a.gif"),
+        (("hybrid", "--export", "a.gif", "--image", "a.png"), "export: the file's name must end in .* Given: a.gif"),
+        (("x.json#" + "A" * 300,), "model: must be one of hybrid, deep, or your own .* Given: 'x.json#A.*"),
+        ((".qasm",), "model: must be one of hybrid, deep, or your own .* Given: '.qasm'"),
         (("hybrid", "--export", "a.gif"), "export: the file's name must end in one of .* Given: a.gif"),
         (("hybrid", "--sample", "1,2"), "circuit: takes --sample with --export alone. Given: --sample 1,2"),
         (("hybrid", "--export", "a.qasm", "--sample", "x"), "sample: must be finite numbers .* Given: x"),

@@ -1,5 +1,6 @@
 """A circuit as cirq's JSON of [circuit, symbols, readouts]: what fingerprints are taken of, and texts hold."""
 
+import json
 from typing import Any
 
 import cirq
@@ -8,8 +9,9 @@ import sympy
 from trainer.errors import ConfigError, one_line
 from trainer.quantum.ansatz import Ansatz
 
-# A circuit within a circuit may say that it is repeated any number of times.
-_CIRCUIT_WITHIN = '"CircuitOperation"'
+# What a circuit of gates does not need: a circuit within it may be repeated any number of times, a power of a number
+# may have any number of digits.
+_REFUSED = ("CircuitOperation", "sympy.Pow")
 
 
 def written(ansatz: Ansatz) -> str:
@@ -31,11 +33,21 @@ def read(content: str, name: str) -> Ansatz:
     Raises:
         ConfigError: it is neither, or measures before its end; errors call it by a name.
     """
-    if _CIRCUIT_WITHIN in content:
-        raise ConfigError(f"model: the file's circuit must consist of gates, without circuits in it. Given: {name}")
+
+    def known(part: dict[str, Any]) -> dict[str, Any]:
+        if part.get("cirq_type") in _REFUSED:
+            raise ConfigError(
+                "model: the file's circuit must consist of gates with exponents linear in the symbols. "
+                f"Given: {part['cirq_type']} in {name}"
+            )
+        return part
+
     try:
+        json.loads(content, object_hook=known)
         # Cirq's own kinds alone: what is read from a file runs no code of its choice.
         found = cirq.read_json(json_text=content)
+    except ConfigError:
+        raise
     except Exception as error:  # Whatever cirq's constructors raise.
         reason = f"{type(error).__name__}: {one_line(error)}"
         raise ConfigError(f"model: the file is no cirq JSON that can be read ({reason}). Given: {name}") from None
@@ -62,6 +74,11 @@ def _of_circuit(circuit: cirq.Circuit, name: str) -> Ansatz:
                 f"{one_line(operation)} follows, in {name}"
             )
         if isinstance(operation.gate, cirq.MeasurementGate):
+            if any(operation.gate.full_invert_mask()) or operation.gate.confusion_map:
+                raise ConfigError(
+                    "model: a measurement must be as it is read, without invert_mask and confusion_map. "
+                    f"Given: {one_line(operation)} in {name}"
+                )
             measured.update(dict.fromkeys(operation.qubits))
         else:
             operations.append(operation)
@@ -76,6 +93,8 @@ def _natural(symbol: sympy.Symbol) -> Any:
 
 def _on_ring(ansatz: Ansatz, name: str) -> Ansatz:
     qubits = sorted(ansatz.circuit.all_qubits().union(ansatz.readouts))
+    if wrong := [qubit for qubit in qubits if qubit.dimension != 2]:
+        raise ConfigError(f"model: qubits must have two levels. Given: {one_line(wrong[0])} in {name}")
     numbers = [_number(qubit) for qubit in qubits]
     places = [number for number in numbers if number is not None]
     if len(set(places)) < len(qubits):

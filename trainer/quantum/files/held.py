@@ -27,7 +27,7 @@ _OTHERS = re.compile(r"[^\w.-]", re.ASCII)
 
 def is_file(model: str) -> bool:
     """Whether a model is the name of a circuit's file."""
-    return model.endswith((QASM, JSON)) and "#" not in model
+    return PurePosixPath(model).suffix in (QASM, JSON) and "#" not in model
 
 
 def holds(model: str) -> bool:

@@ -18,8 +18,10 @@ from trainer.errors import ConfigError, one_line
 Turns = Any
 # More are no circuit that a text of an experiment holds.
 MOST_OPERATIONS = 20_000
-# Qubits of a gate that simulators take as it is.
-_MOST_QUBITS = 4
+# Qubits of a gate that simulators take as it is, and parameters of the gates below.
+_MOST_QUBITS, _MOST_PARAMETERS = 4, 3
+# Definitions within each other.
+_MOST_DEPTH = 100
 
 
 def _rotation(kind: type[cirq.EigenGate]) -> Callable[[Turns], list[cirq.Gate]]:
@@ -76,17 +78,29 @@ def word_of(instruction: Instruction) -> str:
 
 
 def operations(
-    instruction: Instruction, qubits: Sequence[cirq.Qid], symbols: Mapping[str, sympy.Symbol]
-) -> Iterator[cirq.Operation]:
-    """Yield what an instruction does to qubits.
+    instruction: Instruction,
+    qubits: Sequence[cirq.Qid],
+    symbols: Mapping[str, sympy.Symbol],
+    depth: int = 0,
+) -> Iterator[cirq.Operation | None]:
+    """Yield what an instruction does to qubits, and None for each part of it that does nothing.
 
     Raises:
-        ConfigError: it is no gate that is known or defined, or its parameters are not linear in the symbols.
+        ConfigError: it is no gate that is known or defined, its definition has too many others within each other, or
+            its parameters are not linear in the symbols.
     """
+    yield None
     if isinstance(instruction, Barrier):
         return
     if not isinstance(instruction, Gate):
-        raise ConfigError(f"model: must consist of gates and of measurements at its end. Given: {word_of(instruction)}")
+        raise ConfigError(
+            f"model: the circuit must consist of gates, and of measurements at its end. Given: {word_of(instruction)}"
+        )
+    if depth > _MOST_DEPTH:
+        raise ConfigError(
+            f"model: a gate's definition must have at most {_MOST_DEPTH} others within each other. "
+            f"Given: more in {word_of(instruction)}"
+        )
     if instruction.base_class in _GATES:
         yield from (gate.on(*qubits) for gate in _made(instruction, symbols))
     elif isinstance(instruction, UnitaryGate) and len(qubits) <= _MOST_QUBITS:
@@ -95,15 +109,18 @@ def operations(
     elif _is_controlled(instruction):
         yield from _controlled(instruction, qubits, symbols)
     elif instruction.definition is not None:
-        yield from _of_definition(instruction.definition, qubits, symbols)
+        yield from _of_definition(instruction.definition, qubits, symbols, depth + 1)
     else:
         raise ConfigError(f"model: a gate must be known or defined. Given: {instruction.name}")
 
 
 def _is_controlled(gate: Gate) -> bool:
-    # Of CU, the base gate has not all parameters.
-    is_known = isinstance(gate, ControlledGate) and gate.base_gate.base_class in _GATES
-    return is_known and gate.base_class is not standard_gates.CUGate and gate.num_qubits <= _MOST_QUBITS
+    if not isinstance(gate, ControlledGate) or gate.num_qubits > _MOST_QUBITS:
+        return False
+    base = gate.base_gate
+    # CU and its controlled forms have a parameter more than their base gate, which may list it as its own all the same.
+    of_cu = gate.base_class is standard_gates.CUGate or len(base.params) > _MOST_PARAMETERS
+    return base.base_class in _GATES and not of_cu
 
 
 def _controlled(
@@ -120,12 +137,12 @@ def _made(gate: Gate, symbols: Mapping[str, sympy.Symbol]) -> list[cirq.Gate]:
 
 
 def _of_definition(
-    definition: QuantumCircuit, qubits: Sequence[cirq.Qid], symbols: Mapping[str, sympy.Symbol]
-) -> Iterator[cirq.Operation]:
+    definition: QuantumCircuit, qubits: Sequence[cirq.Qid], symbols: Mapping[str, sympy.Symbol], depth: int
+) -> Iterator[cirq.Operation | None]:
     # Its global phase is one of the whole circuit: where a gate is controlled, Qiskit has put it into the definition.
     places: dict[Qubit, cirq.Qid] = dict(zip(definition.qubits, qubits, strict=True))
     for part in definition.data:
-        yield from operations(part.operation, [places[qubit] for qubit in part.qubits], symbols)
+        yield from operations(part.operation, [places[qubit] for qubit in part.qubits], symbols, depth)
 
 
 def _turns(angle: object, gate: Gate, symbols: Mapping[str, sympy.Symbol]) -> Turns:

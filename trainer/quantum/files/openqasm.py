@@ -23,6 +23,10 @@ _VERSION = re.compile(r"\s*OPENQASM\s+(\d+)(?:\.\d+)?\s*;")
 _SIZE = re.compile(r"\[\s*(\d[\d_]*)\s*\]")
 # Qiskit's parser of OpenQASM 3 reads a thousand in a second.
 _MOST_STATEMENTS = 25_000
+# Parts of definitions and gates that do nothing, seconds of looking at them.
+_MOST_STEPS = 100_000
+# How a line begins that says what a gate is.
+_DEFINING = ("gate ", "opaque ")
 # Where Qiskit's parsers say that something is: line and column.
 _PLACE = re.compile(r"^(?:<input>:)?(\d+),(\d+): ")
 
@@ -78,14 +82,45 @@ def _parsed3(text: str, name: str) -> "tuple[QuantumCircuit, list[str]]":
         # The parser prints what it finds.
         with contextlib.redirect_stderr(io.StringIO()):
             program = openqasm3.parse(text)
+        _check_statements(program, name)
         inputs = [
             statement.identifier.name
             for statement in program.statements
             if isinstance(statement, openqasm3.ast.IODeclaration)
         ]
         return qiskit_qasm3_import.convert(_in_order(program)), inputs
+    except ConfigError:
+        raise
     except Exception as error:  # The parser's own, and whatever Qiskit's gates raise.
         raise _refused(error, name) from None
+
+
+def _check_statements(program: "Program", name: str) -> None:
+    """Refuse classical control, which the importer calls otherwise, and registers whose size nobody can see.
+
+    Raises:
+        ConfigError: there is such a statement.
+    """
+    from openqasm3 import ast
+
+    control = {
+        ast.BranchingStatement: "if",
+        ast.ForInLoop: "for",
+        ast.WhileLoop: "while",
+        ast.SwitchStatement: "switch",
+    }
+    for statement in program.statements:
+        line = f"line {statement.span.start_line}: " if statement.span else ""
+        if word := control.get(type(statement)):
+            raise ConfigError(
+                f"model: {line}the circuit must consist of gates, and of measurements at its end. "
+                f"Given: {word} in {name}"
+            )
+        size = getattr(statement, "size", None) or getattr(getattr(statement, "type", None), "size", None)
+        if size is not None and not (isinstance(size, ast.IntegerLiteral) and size.value <= MAX_QUBITS):
+            raise ConfigError(
+                f"model: {line}a size must be a whole number, at most {MAX_QUBITS}. Given: another in {name}"
+            )
 
 
 def _in_order(program: "Program") -> "Program":
@@ -114,10 +149,13 @@ def _ansatz(circuit: "QuantumCircuit", inputs: list[str], code: str, name: str) 
 
     from trainer.quantum.files.instructions import MOST_OPERATIONS, operations, word_of
 
+    if not circuit.num_qubits:
+        raise ConfigError(f"model: the circuit must have qubits. Given: none in {name}")
     at = ring(circuit.num_qubits)
     symbols = {symbol: sympy.Symbol(symbol) for symbol in inputs}
     measured: dict[cirq.Qid, Clbit] = {}
     made: list[cirq.Operation] = []
+    steps = 0
     for instruction in circuit.data:
         operation = instruction.operation
         qubits = [at[circuit.find_bit(qubit).index] for qubit in instruction.qubits]
@@ -135,13 +173,19 @@ def _ansatz(circuit: "QuantumCircuit", inputs: list[str], code: str, name: str) 
             measured[qubits[0]] = bit
             continue
         try:
-            made += itertools.islice(operations(operation, qubits, symbols), MOST_OPERATIONS + 1)
+            for part in operations(operation, qubits, symbols):
+                # What does nothing takes its time, too.
+                steps += 1
+                made += [part] if part else []
+                if len(made) > MOST_OPERATIONS or steps > _MOST_STEPS:
+                    raise ConfigError(f"model: must have at most {MOST_OPERATIONS} gates. Given: more")
         except ConfigError as error:
-            found = re.search(rf"\b{re.escape(word_of(operation))}\b", code)
-            where = _line(code, found.start()) if found else ""
+            where = _only_line(code, word_of(operation))
             raise ConfigError(f"{str(error).replace('model: ', f'model: {where}', 1)} in {name}") from None
-        if len(made) > MOST_OPERATIONS:
-            raise ConfigError(f"model: must have at most {MOST_OPERATIONS} gates. Given: more in {name}")
+    held = {str(symbol) for symbol in cirq.parameter_symbols(cirq.Circuit(made))}
+    if unused := [symbol for symbol in inputs if symbol not in held]:
+        where = _only_line(code, unused[0])
+        raise ConfigError(f"model: {where}every input must be used by a gate. Given: {unused[0]} in {name}")
     order = {bit: number for number, bit in enumerate(circuit.clbits)}
     readouts = sorted(measured, key=lambda qubit: order[measured[qubit]]) or at
     return Ansatz(cirq.Circuit(made), tuple(symbols.values()), tuple(readouts))
@@ -149,6 +193,14 @@ def _ansatz(circuit: "QuantumCircuit", inputs: list[str], code: str, name: str) 
 
 def _line(code: str, place: int) -> str:
     return f"line {1 + code.count(chr(10), 0, place)}: "
+
+
+def _only_line(code: str, word: str) -> str:
+    """Return which line uses a word, nothing where several do: Qiskit does not say which of them it read."""
+    lines = [line.lstrip() for line in code.split("\n")]
+    uses = re.compile(rf"(?<![\w.]){re.escape(word)}(?![\w.])")
+    found = [n for n, line in enumerate(lines, 1) if not line.startswith(_DEFINING) and uses.search(line)]
+    return f"line {found[0]}: " if len(found) == 1 else ""
 
 
 def _missing(library: str, name: str) -> ConfigError:
@@ -163,6 +215,10 @@ def _refused(error: Exception, name: str) -> ConfigError:
     if token is not None:
         return ConfigError(f"model: line {token.line}: no OpenQASM 3 at {one_line(token.text)}. Given: {name}")
     said = one_line(getattr(error, "message", error)).strip("'\"")
+    if "unbound parameters" in said:
+        return ConfigError(
+            f"model: pow @ takes gates whose angles are numbers. Given: one with an input or argument in {name}"
+        )
     reason = _PLACE.sub(lambda place: f"line {place[1]}: ", said) if said else type(error).__name__
     where, colon, what = reason.partition(": ") if reason.startswith("line ") else ("", "", reason)
     return ConfigError(f"model: {where}{colon}cannot be read as OpenQASM ({what}). Given: {name}")

@@ -3,13 +3,16 @@
 import dataclasses
 import math
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import cirq
+import numpy as np
+import numpy.typing as npt
 import sympy
 
 from trainer.errors import ConfigError, one_line
+from trainer.quantum.decomposition import decomposed
 
 # How often an operation may decompose into operations that decompose in turn.
 _MOST_DEPTH = 50
@@ -107,13 +110,24 @@ def _parts(operation: cirq.Operation) -> Iterable[cirq.Operation]:
     with warnings.catch_warnings():
         # Cirq's, of its own code.
         warnings.simplefilter("ignore")
-        parts = cirq.decompose_once(operation, default=None)
-        if parts is None and not cirq.is_parameterized(operation):
-            # Of a gate that is only known by its matrix.
-            parts = cirq.decompose_once(cirq.MatrixGate(cirq.unitary(operation)).on(*operation.qubits), default=None)
+        try:
+            parts = decomposed(operation)
+            if parts is None and not cirq.is_parameterized(operation):
+                parts = _of_matrix(cirq.unitary(operation), operation.qubits)
+        except (
+            Exception
+        ) as error:  # Whatever a gate of somebody's own raises, or cirq of a matrix that is hardly unitary.
+            raise _unwritable(operation, f" ({type(error).__name__}: {one_line(error)})") from None
     if parts is None:
         raise _unwritable(operation)
     return parts
+
+
+def _of_matrix(matrix: npt.NDArray[np.complex128], qubits: Sequence[cirq.Qid]) -> Iterable[cirq.Operation]:
+    """Return what makes a gate that is only known by its matrix."""
+    line: list[cirq.Qid] = list(cirq.LineQubit.range(len(qubits)))
+    places = dict(zip(line, qubits, strict=True))
+    return [part.transform_qubits(places) for part in cirq.quantum_shannon_decomposition(line, matrix)]
 
 
 def _angle(exponent: Any, operation: cirq.Operation) -> Angle:
@@ -128,8 +142,9 @@ def _angle(exponent: Any, operation: cirq.Operation) -> Angle:
     return Angle(constant, tuple((name, float(slope)) for name, slope in slopes))
 
 
-def _unwritable(operation: cirq.Operation) -> ConfigError:
+def _unwritable(operation: cirq.Operation, reason: str = "") -> ConfigError:
+    free = " while its parameters are free; those of a trained model are numbers"
     return ConfigError(
-        "export: an operation has no form in the gates of OpenQASM while its parameters are free; those of a trained "
-        f"model are numbers. Given: {one_line(operation)}"
+        f"export: an operation has no form in the gates of OpenQASM{free if cirq.is_parameterized(operation) else ''}"
+        f"{reason}. Given: {one_line(operation)}"
     )

@@ -85,7 +85,7 @@ def _content(path: Path, model: str) -> str:
             read = file.read(most + 1)
         if len(read) > most:
             raise ConfigError(f"model: the file must have at most {most} bytes. Given: {model}")
-        return read.decode()
+        return read.decode("utf-8-sig")
     except FileNotFoundError:
         raise ConfigError(f"model: no such file. Given: {model}") from None
     except (OSError, UnicodeDecodeError) as error:

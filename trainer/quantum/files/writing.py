@@ -40,7 +40,8 @@ p x y z h s sdg t tdg sx rx ry rz cx cy cz cp crx cry crz ch swap ccx cswap cu C
 rxx ryy rzz pi tau euler im sin cos tan exp ln log sqrt pow mod popcount rotl rotr ceiling floor arcsin arccos
 arctan inv ctrl negctrl gate qubit qreg creg bit bool int uint float angle complex array input output const let
 measure reset barrier delay duration stretch box include def defcal cal extern if else for while in return end
-break continue switch case default opaque pragma true false void mutable readonly sizeof
+break continue switch case default opaque pragma true false void mutable readonly sizeof durationof
+OPENQASM defcalgrammar
 """
 _TAKEN = frozenset(_WORDS.split())
 

@@ -17,6 +17,7 @@ import sympy
 from trainer.errors import ConfigError, one_line
 from trainer.quantum import circuits
 from trainer.quantum.circuits import Ansatz
+from trainer.quantum.decomposition import decomposed
 from trainer.quantum.noise import NOISELESS, Channel, Noise
 from trainer.quantum.preparation import EXCITATION, Preparation
 
@@ -307,7 +308,7 @@ def _decomposed(operation: cirq.Operation) -> Iterable[cirq.Operation]:
     if isinstance(operation.untagged, cirq.ClassicallyControlledOperation):
         raise _unknown(operation, "is controlled by the outcome of a measurement")
     try:
-        parts = cirq.decompose_once(operation, default=None)
+        parts = decomposed(operation)
     except ValueError as error:  # A circuit as an operation, repeated until a measurement says so.
         raise _unknown(operation, f"cannot be decomposed ({one_line(error)})") from None
     if parts is None:

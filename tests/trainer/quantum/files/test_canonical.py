@@ -52,6 +52,7 @@ def test_a_circuit_alone_takes_its_place_on_the_ring(qubits: list[cirq.Qid], pla
 
 
 LINE = cirq.LineQubit.range(2)
+LINEAR = "the file's circuit must consist of gates with exponents linear in the symbols. Given: "
 INNER = cirq.CircuitOperation(cirq.FrozenCircuit(cirq.X(LINE[0])), use_repetition_ids=False)
 
 
@@ -71,7 +72,18 @@ INNER = cirq.CircuitOperation(cirq.FrozenCircuit(cirq.X(LINE[0])), use_repetitio
         ),
         (cirq.to_json([cirq.Circuit(), ["a"], LINE]), "symbols must be of sympy.Symbol. Given: 'a'"),
         (cirq.to_json(cirq.Circuit()), "readouts must name at least one qubit. Given: none"),
-        (cirq.to_json(cirq.Circuit(INNER)), "the file's circuit must consist of gates, without circuits in it. "),
+        (cirq.to_json(cirq.Circuit(INNER)), LINEAR),
+        (cirq.to_json(cirq.Circuit(INNER)).replace('"CircuitOp', '"Circuit\\u004fp'), LINEAR),
+        (cirq.to_json(cirq.Circuit(cirq.X(LINE[0]) ** sympy.Pow(7, sympy.Pow(7, A)))), LINEAR),
+        (
+            cirq.to_json(cirq.Circuit(cirq.IdentityGate(qid_shape=(3,)).on(cirq.LineQid(0, 3)))),
+            "qubits must have two levels. Given: q(0) (d=3) in ",
+        ),
+        (
+            cirq.to_json(cirq.Circuit(cirq.measure(*LINE, invert_mask=(True, False)))),
+            "a measurement must be as it is read, without invert_mask and confusion_map. Given: cirq.MeasurementGate",
+        ),
+        (cirq.to_json([cirq.Circuit(cirq.X(LINE[0])), [], [LINE[0]] * 2]), "readouts must name each qubit once. "),
         (
             cirq.to_json(cirq.Circuit(cirq.measure(LINE[0]), cirq.X(LINE[0]))),
             "a qubit may be measured at the circuit's end alone. Given: q(0), on which X(q(0)) follows, in ",

@@ -40,6 +40,7 @@ ctrl @ gphase(0.3) q[0]; negctrl @ gphase(0.5) q[1]; ctrl(2) @ gphase(0.7) q[0],
 pow(0.5) @ x q[0]; pow(2) @ s q[0]; inv @ s q[0]; pow(-2) @ rx(0.3) q[3]; pow(0.5) @ cx q[2],q[0];
 ctrl(2) @ rx(0.7) q[2],q[1],q[0]; ctrl(3) @ u3(0.1,0.5,0.3) q[0],q[2],q[1],q[3];
 negctrl @ ctrl @ ry(0.4) q[0],q[1],q[2];
+ctrl @ cu(0.1,0.2,0.3,0.4) q[0],q[1],q[2]; negctrl @ cu(0.4,0.3,0.2,0.1) q[2],q[0],q[3];
 gate mine(a,b) u,v { rx(b) u; ry(2*a) v; gphase(a); cx u,v; } gate outer(a,b) u,v { mine(b,a/3) v,u; rz(b-a) u; }
 mine(0.3,0.4) q[0],q[1]; outer(0.5,0.6) q[2],q[0]; inv @ outer(0.7,0.8) q[1],q[3]; ctrl @ outer(0.2,0.1) q[3],q[1],q[0];
 let half = q[1:2]; x half; barrier q;
@@ -114,7 +115,9 @@ def test_it_reads_out_what_is_measured_in_the_order_of_the_bits(text: str, reado
     assert openqasm.read(text, "a.qasm").readouts == tuple(ring(5)[place] for place in readouts)
 
 
-# Each calls the one before it twice.
+# Each calls the one before it, those of all but one twice.
+EMPTY = "".join(f"gate g{n} a {{ {'' if n == 0 else f'g{n - 1} a; g{n - 1} a;'} }}\n" for n in range(40))
+DEEP = "gate g0 a { x a; }\n" + "".join(f"gate g{n} a {{ g{n - 1} a; }}\n" for n in range(1, 500))
 BOMB = "".join(f"gate g{n} a {{ {'x a; x a;' if n == 0 else f'g{n - 1} a; g{n - 1} a;'} }}\n" for n in range(40))
 
 
@@ -128,7 +131,7 @@ BOMB = "".join(f"gate g{n} a {{ {'x a; x a;' if n == 0 else f'g{n - 1} a; g{n - 
         ('OPENQASM 2.0;\ninclude "/etc/passwd";', "line 2: cannot be read as OpenQASM (unable to find '/etc/passwd' "),
         (HEAD3 + "foo q[0];", "line 6: cannot be read as OpenQASM (gate 'foo' is not defined.). "),
         (HEAD2 + "foo q[0];", "line 6: cannot be read as OpenQASM ('foo' is not defined in this scope). "),
-        (HEAD2 + "opaque foo a;\nfoo q[0];", "line 6: a gate must be known or defined. Given: foo in "),
+        (HEAD2 + "opaque foo a;\nfoo q[0];", "line 7: a gate must be known or defined. Given: foo in "),
         (HEAD3 + "x q[0]\ny q[0];", "line 7: no OpenQASM 3 at y. "),
         (HEAD3 + "x q[0];\nx q[", "line 7: no OpenQASM 3 at <EOF>. "),
         (HEAD3 + "x q[7];", "cannot be read as OpenQASM (index out of range). "),
@@ -142,24 +145,27 @@ BOMB = "".join(f"gate g{n} a {{ {'x a; x a;' if n == 0 else f'g{n - 1} a; g{n - 
         (HEAD3 + "rx(1e400) q[0];", "line 6: an angle must be a finite number. Given: rx(inf) in "),
         (
             HEAD3 + "// reset\nreset q[0];",
-            "line 7: must consist of gates and of measurements at its end. Given: reset in ",
+            "line 7: the circuit must consist of gates, and of measurements at its end. Given: reset in ",
         ),
-        (HEAD3 + "delay[10ns] q[0];", "line 6: must consist of gates and of measurements at its end. Given: delay in "),
+        (
+            HEAD3 + "delay[10ns] q[0];",
+            "line 6: the circuit must consist of gates, and of measurements at its end. Given: delay in ",
+        ),
         (
             HEAD3 + "c[0] = measure q[0];\nif (c[0]) x q[1];",
-            "line 7: must consist of gates and of measurements at its end. Given: if in ",
+            "line 7: the circuit must consist of gates, and of measurements at its end. Given: if in ",
         ),
         (
             HEAD2 + "measure q[0] -> c[0];\nif (c==1) x q[1];",
-            "line 7: must consist of gates and of measurements at its end. Given: if in ",
+            "line 7: the circuit must consist of gates, and of measurements at its end. Given: if in ",
         ),
         (
             HEAD3 + "while (c[0]) { x q[0]; }",
-            "line 6: must consist of gates and of measurements at its end. Given: while ",
+            "line 6: the circuit must consist of gates, and of measurements at its end. Given: while ",
         ),
         (
             HEAD3 + "for int i in [0:2] { x q[0]; }",
-            "line 6: must consist of gates and of measurements at its end. Given: ",
+            "line 6: the circuit must consist of gates, and of measurements at its end. Given: ",
         ),
         (
             HEAD3 + "def f(qubit a) { x a; }",
@@ -178,7 +184,23 @@ BOMB = "".join(f"gate g{n} a {{ {'x a; x a;' if n == 0 else f'g{n - 1} a; g{n - 
             "each bit may take one measurement. Given: two of one bit in ",
         ),
         (HEAD3 + "x q[0];" * 25_000, "must have at most 25000 statements. "),
-        (HEAD2 + BOMB + "g39 q[0];", "must have at most 20000 gates. "),
+        (HEAD2 + BOMB + "g39 q[0];", "line 46: must have at most 20000 gates. "),
+        (HEAD2 + EMPTY + "g39 q[0];", "line 46: must have at most 20000 gates. "),
+        (HEAD2 + DEEP + "g499 q[0];", "line 506: a gate's definition must have at most 100 others within each other. "),
+        (HEAD3 + "qubit[0x1FFFFFFF] r;", "line 6: a size must be a whole number, at most 32768. Given: another in "),
+        (HEAD3 + "qubit[9*9999] r;", "line 6: a size must be a whole number, at most 32768. Given: another in "),
+        (HEAD3 + "const int n = 99999; qubit[n] r;", "line 6: a size must be a whole number, at most 32768. "),
+        (HEAD3 + "for int i in [0:2] { x q[i]; }", "line 6: the circuit must consist of gates, and of "),
+        (
+            HEAD3 + "input float a; input float b;\nrx(a) q[0];\nrx(a*b) q[1];",
+            "an angle must be linear in the inputs. ",
+        ),
+        (
+            HEAD3 + "input float a;\npow(2) @ rx(a) q[0];\npow(2) @ U(a,0.1,0.2) q[0];",
+            "pow @ takes gates whose angles ",
+        ),
+        (HEAD3 + "input float a;\nx q[0];", "line 6: every input must be used by a gate. Given: a in "),
+        ("OPENQASM 3;\nbit[2] c;", "the circuit must have qubits. Given: none in "),
     ],
 )
 def test_what_cannot_be_trained_is_refused_in_one_line(text: str, line: str) -> None:

@@ -1,5 +1,6 @@
 """Exported circuits in the other libraries' own simulators: the same unitaries and the same readouts."""
 
+import itertools
 import re
 import warnings
 from pathlib import Path
@@ -86,6 +87,34 @@ def _readouts_of_cirq(ansatz: Ansatz, qubits: int) -> Floats:
         ansatz.circuit, [cirq.Z(qubit) for qubit in ansatz.readouts], qubit_order=ring(qubits)
     )
     return np.real(np.array(values))
+
+
+_random = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        cirq.MatrixGate(cirq.testing.random_unitary(4, random_state=1)),
+        cirq.MatrixGate(cirq.testing.random_unitary(8, random_state=2)),
+        cirq.MatrixGate(cirq.testing.random_unitary(16, random_state=3)),
+        cirq.MatrixGate(cirq.testing.random_unitary(4, random_state=4)).controlled(),
+        cirq.ThreeQubitDiagonalGate(_random.uniform(-3, 3, 8).tolist()),
+        cirq.ThreeQubitDiagonalGate(_random.uniform(-3, 3, 8).tolist()).controlled(),
+        cirq.DiagonalGate(_random.uniform(-3, 3, 16).tolist()),
+        cirq.X.controlled(control_values=cirq.SumOfProducts([[0, 1], [1, 0]])),
+    ],
+    ids=range(8),
+)
+def test_a_gate_is_written_rightly_wherever_its_qubits_are(gate: cirq.Gate) -> None:
+    """Cirq decomposes some of them rightly on neighbours in their order alone."""
+    for places in itertools.islice(itertools.permutations(range(4), cirq.num_qubits(gate)), 0, None, 5):
+        qubits = ring(4)
+        ansatz = Ansatz(cirq.Circuit(gate.on(*(qubits[place] for place in places))), (), tuple(qubits))
+        found = _unitary_of_qiskit(_by_qiskit(writing.openqasm(ansatz, qubits, 3), 3))
+        assert_equal_up_to_phase(
+            found, ansatz.circuit.unitary(qubit_order=qubits, qubits_that_should_be_present=qubits)
+        )
 
 
 @pytest.mark.parametrize(("model", "qubits"), [("hybrid", 4), ("hybrid", 7), ("deep", 5), ("deep", 6)])
