@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pydantic
 
 from trainer.errors import ArtifactError
-from trainer.folders import new_file
+from trainer.folders import new_file, writable
 from trainer.untrusted import text_of
 
 FILE = "run.json"
@@ -108,8 +108,9 @@ class Recorder:
             ArtifactError: the folder cannot be written.
         """
         if self.folder is None:
-            run.mkdir(parents=True, exist_ok=True)
-            self._lock = _lock(run)
+            with writable(run):
+                run.mkdir(parents=True, exist_ok=True)
+                self._lock = _lock(run)
             self.folder = run
         self._step_started = time.monotonic()
         self._write(steps=(*self._record.steps, Step(name, "running")))

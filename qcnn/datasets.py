@@ -5,11 +5,13 @@ from __future__ import annotations
 from os import PathLike
 from pathlib import Path
 
+from components.extras import explained
 from qcnn.experiment import Experiment
 from trainer import data
 from trainer.data import Dataset
 
 
+@explained("qcnn.generate", "run")
 def generate(experiment: Experiment, folder: str | PathLike[str] | None = None) -> Dataset:
     """Make the dataset of an experiment, the same wherever it is made; with a folder, which must be new, write it too.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from components.extras import explained
 from trainer import data
 from trainer.config import OPTION_FIELDS, WORDS, ExperimentConfig, as_shown, from_mapping, merge, read_file
 from trainer.quantum.files.reading import with_circuit
@@ -23,6 +25,7 @@ class Experiment:
     Raises:
         ArtifactError: the file cannot be used; one line with the row that is wrong.
         ConfigError: one line with the first word that is wrong, its value and what is allowed.
+        MissingLibraryError: what reads such a file is not installed.
 
     >>> import qcnn
     >>> experiment = qcnn.Experiment(qubits=4, rounds=10, epochs=2, schedule="constant")
@@ -34,11 +37,12 @@ class Experiment:
     """
 
     def __init__(self, **words: Any) -> None:
-        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in words.items()}
-        flat = {name: value for name, value in plain.items() if name in OPTION_FIELDS}
-        self._given = with_circuit(merge({name: value for name, value in plain.items() if name not in flat}, flat))
+        values = {name: plain(value) for name, value in words.items()}
+        flat = {name: value for name, value in values.items() if name in OPTION_FIELDS}
+        self._given = with_circuit(merge({name: value for name, value in values.items() if name not in flat}, flat))
         config = from_mapping(self._given)
-        self._config = data.files_read([config])[0] if config.is_open else config
+        with explained("qcnn.Experiment", "run"):
+            self._config = data.files_read([config])[0] if config.is_open else config
 
     @classmethod
     def from_file(cls, path: str | PathLike[str], **words: Any) -> Experiment:
@@ -90,6 +94,13 @@ class Experiment:
         words = as_shown(self.words)
         known = {name: value for name, value in words.items() if value != WORDS[name].default}
         return f"Experiment({', '.join(f'{name}={value!r}' for name, value in known.items())})"
+
+
+def plain(value: Any) -> Any:
+    """Return a word's value as a file has it."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 def of(config: ExperimentConfig) -> Experiment:

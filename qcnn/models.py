@@ -150,12 +150,12 @@ def _rebuilt(folder: Path, layout: Layout) -> Callable[[Arrays], npt.NDArray[np.
 def _served(folder: Path, layout: Layout) -> Callable[[Arrays], npt.NDArray[np.float64]]:
     """Return what predicts as any TensorFlow Serving would: by a program of TensorFlow, which needs nothing else."""
     path = folder / SAVED_MODEL
+    load_tensorflow()
+    import tensorflow as tf
+
     with readable("model", path):
         if not path.is_dir():
             raise FileNotFoundError(path)
-        load_tensorflow()
-        import tensorflow as tf
-
         # The function alone would lose its weights.
         loaded = tf.saved_model.load(str(path))
         function = loaded.signatures["serving_default"]
@@ -183,11 +183,19 @@ def _numbers(names: Sequence[str], samples: Any, columns: Mapping[str, Any]) -> 
     given_columns = dict(columns)
     if unknown := [name for name in columns if name not in names]:
         raise ConfigError(f"{unknown[0]}: a sample of this network has {', '.join(names)}. Given: {unknown[0]}")
+    if isinstance(samples, Sequence) and not isinstance(samples, str):
+        try:
+            samples = np.asarray(samples)
+        except ValueError:
+            raise ConfigError(f"samples: must be rows of {len(names)} numbers. Given: {given(samples)}") from None
     if isinstance(samples, np.ndarray):
         if samples.ndim != 2 or samples.shape[1] != len(names):
             raise ConfigError(f"samples: must have the shape (samples, {len(names)}). Given: {samples.shape}")
         given_columns = {**dict(zip(names, samples.T, strict=True)), **given_columns}
     elif samples is not None:
+        if not hasattr(samples, "__getitem__") or isinstance(samples, str):
+            what = "must be columns by their names, or an array (samples, columns)"
+            raise ConfigError(f"samples: {what}. Given: {given(samples)}")
         given_columns = {**{name: samples[name] for name in names if name in samples}, **given_columns}
     if missing := [name for name in names if name not in given_columns]:
         raise ConfigError(

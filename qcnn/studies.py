@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from components.train.local.step import LOADED
 from launchers.local.fork_request import fork_server
 from launchers.local.run import Crew
 from qcnn import steps, trainings
-from qcnn.experiment import Experiment, of
+from qcnn.experiment import Experiment, of, plain
 from trainer.config import ExperimentConfig
 from trainer.quantum.files.reading import with_circuits
 from trainer.startup import errors_raised
@@ -63,7 +63,7 @@ def study(
     ([0.01, 0.1], 4)
     """
     search = {
-        name: {word: list(of_word) for word, of_word in (found or {}).items()}
+        name: {word: _listed(of_word) for word, of_word in (found or {}).items()}
         for name, found in (("grid", grid), ("range", ranges))
     }
     search["grid"] = with_circuits(search["grid"])
@@ -86,6 +86,13 @@ def study(
         steps.make_evaluation(chosen)
     header, rows = table([read_trial(place.training) for place in places])
     return Study(root, [dict(zip(header, row, strict=True)) for row in rows], trainings.read(of(configs[best]), chosen))
+
+
+def _listed(values: Any) -> Any:
+    """Return values as a file has them; what is no list stays as it is, to be refused."""
+    if isinstance(values, Iterable) and not isinstance(values, str | Mapping):
+        return [plain(value) for value in values]
+    return values
 
 
 def _of_trial(study: Path, number: int) -> RunFolders:

@@ -36,7 +36,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
     """
     if folder.is_dir() and any(folder.iterdir()):
         raise ArtifactError(f"output: the folder must be new or empty. Given: {folder}")
-    with _writable(folder):
+    with writable(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
         try:
@@ -71,7 +71,7 @@ def new_file(path: Path) -> Iterator[Path]:
         ArtifactError: the folder cannot be written.
     """
     unfinished = path.with_name(f"{_UNFINISHED}{path.name}.{os.getpid()}")
-    with _writable(path):
+    with writable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -94,7 +94,7 @@ def only_writer(folder: Path) -> Iterator[None]:
     Raises:
         ArtifactError: another process keeps it, or it cannot be written.
     """
-    with _writable(folder):
+    with writable(folder):
         folder.mkdir(parents=True, exist_ok=True)
         held = os.open(folder, os.O_RDONLY)
     try:
@@ -208,7 +208,12 @@ def _locked(descriptor: int) -> bool:
 
 
 @contextlib.contextmanager
-def _writable(path: Path) -> Iterator[None]:
+def writable(path: Path) -> Iterator[None]:
+    """Turn an error of the system while a block writes a file or folder into one line.
+
+    Raises:
+        ArtifactError: it cannot be written.
+    """
     try:
         yield
     except OSError as error:

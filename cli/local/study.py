@@ -20,6 +20,7 @@ from cli.options.experiment import Words, experiment_options, prepared
 from cli.options.form import alone_on_stdout, form_option, show
 from cli.options.runs import runs_option
 from cli.options.search import STUDY_HELP, SearchFlags, read_study, search_options
+from components.extras import check
 from launchers.local.run import Crew
 from trainer.config import ExperimentConfig
 from trainer.errors import ArtifactError, ConfigError
@@ -49,6 +50,8 @@ def study(search: SearchFlags, runs: Path, resume: Path | None, form: str, words
     if resume and (search.given or words.given):
         given = " ".join(["--resume", *search.given, *words.given])
         raise ConfigError(f"study: --resume takes the words of the study, and no others. Given: {given}")
+    # Before a folder is made.
+    check("run")
     with alone_on_stdout(form):
         folder, outputs = resumed(resume) if resume else run_study(read_study(search, words).trials, runs)
     found = {"trials": read_table(Path(outputs["results"].path)), **described(outputs)}

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from trainer.config import from_mapping
+from trainer.descriptions import save_description
+
 ROOT = Path(__file__).parents[2]
 ON_VERTEX = "--project my-project --location us-central1"
 SENT = f"{ON_VERTEX} --pipeline-root gs://bucket/runs --image registry/qcnn:1"
@@ -34,6 +37,9 @@ CALLED = {
     "train": "qcnn.train(experiment, 'new')",
     "study": "qcnn.study(experiment, grid={'seed': [1, 2]}, folder='new')",
     "plan": "qcnn.plan(experiment)",
+    "generate": "qcnn.generate(qcnn.Experiment(qubits=4, data='cluster_ising'))",
+    "Experiment": "qcnn.Experiment(data='rows.csv')",
+    "load": "qcnn.load('model')",
 }
 PROGRAM = """
 import json, os, sys
@@ -67,6 +73,11 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     (folder / "run").mkdir()
     (folder / "run" / "log.txt").touch()
     (folder / "run" / "train" / "logs").mkdir(parents=True)
+    (folder / "rows.csv").write_text("qubit,angle,label\n0,0,1\n")
+    (folder / "model" / "saved_model").mkdir(parents=True)
+    described = {"dataset_digest": "", "weights_sha256": "", "circuit": "", "training": {}}
+    save_description({"experiment": from_mapping({}).model_dump(), **described}, folder / "model" / "model.json")
+    before = set(folder.rglob("*"))
     program = PROGRAM.format(typed=list(TYPED), called=list(CALLED.values()))
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program],
@@ -77,6 +88,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
         check=False,
     )
     assert not done.returncode, done.stderr
+    assert set(folder.rglob("*")) == before
     return done.stdout.splitlines()
 
 
@@ -89,8 +101,11 @@ def test_a_command_says_in_one_line_which_extra_is_missing(said: list[str]) -> N
 
 
 def test_so_does_a_function_and_data_are_made_without_any(said: list[str]) -> None:
-    *_, train, study, plan, samples = said
+    *_, train, study, plan, generate, experiment, load, samples = said
     assert train == 'qcnn.train needs Kubeflow\'s SDK: pip install "qcnn[run]". Given: kfp is not installed'
     assert study == 'qcnn.study needs Kubeflow\'s SDK: pip install "qcnn[run]". Given: kfp is not installed'
     assert plan == 'qcnn.plan needs cirq: pip install "qcnn[run]". Given: cirq is not installed'
+    assert generate == 'qcnn.generate needs SciPy: pip install "qcnn[run]". Given: scipy is not installed'
+    assert experiment == 'qcnn.Experiment needs pyarrow: pip install "qcnn[run]". Given: pyarrow is not installed'
+    assert load == 'qcnn.load needs TensorFlow: pip install "qcnn[serve]". Given: tensorflow is not installed'
     assert int(samples) > 0

@@ -64,6 +64,29 @@ def test_wrong_words_are_one_line(words: dict[str, Any], said: str) -> None:
     assert str(caught.value).startswith(said)
 
 
+def test_a_path_is_a_word_as_its_text_is(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("x,label\n" + "".join(f"{number},{number % 2}\n" for number in range(20)))
+    words = {"qubits": 4, "encoding": "ry"}
+    found = qcnn.Experiment(data=tmp_path / "rows.csv", **words)
+    assert found == qcnn.Experiment(data=str(tmp_path / "rows.csv"), **words)
+    assert copy.deepcopy(found) == pickle.loads(pickle.dumps(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("search", "said"),
+    [
+        ({"grid": {"qubits": 4}}, "grid: must be a mapping of words to lists of values. Given: {'qubits': 4}"),
+        ({"grid": {"model": "deep"}}, "grid: must be a mapping of words to lists of values. Given: {'model': 'deep'}"),
+        ({"ranges": {"learning_rate": 1}, "random": 2}, "learning_rate: a range must be [low, high]"),
+        ({"grid": {"qubits": np.array([4, 3])}}, "qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
+    ],
+)
+def test_a_search_that_is_none_is_one_line(search: dict[str, Any], said: str) -> None:
+    with pytest.raises(qcnn.ConfigError) as caught:
+        qcnn.study(qcnn.Experiment(qubits=4, rounds=10), **search)
+    assert str(caught.value).startswith(said)
+
+
 def test_what_is_no_word_is_no_attribute() -> None:
     with pytest.raises(AttributeError, match=r"an experiment has no word colour"):
         _ = qcnn.Experiment().colour

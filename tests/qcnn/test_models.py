@@ -48,7 +48,8 @@ def test_no_samples_have_no_predictions(model: qcnn.Model) -> None:
 def test_one_array_has_the_columns_in_their_order(model: qcnn.Model) -> None:
     assert model.columns == ("qubit", "angle")
     expected = model.predict(qubit=[0, 3], angle=[0.5, -2.0])
-    assert np.allclose(model.predict(np.array([[0, 0.5], [3, -2.0]])), expected)
+    for rows in (np.array([[0, 0.5], [3, -2.0]]), [[0, 0.5], [3, -2.0]]):
+        assert np.allclose(model.predict(rows), expected)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,11 @@ def test_one_array_has_the_columns_in_their_order(model: qcnn.Model) -> None:
         ({"qubit": [[0], [1, 2]], "angle": [0.1]}, "qubit: must be an array of numbers. Given: "),
         ({"samples": np.zeros((2, 3))}, "samples: must have the shape (samples, 2). Given: (2, 3)"),
         ({"samples": np.zeros(2)}, "samples: must have the shape (samples, 2). Given: (2,)"),
+        ({"samples": [[0, 0.1, 2]]}, "samples: must have the shape (samples, 2). Given: (1, 3)"),
+        ({"samples": [[0, 0.1], [2]]}, "samples: must be rows of 2 numbers. Given: [[0, 0.1], [2]]"),
+        ({"samples": [[0, "x"]]}, "qubit: must be an array of numbers. Given: "),
+        ({"samples": 3}, "samples: must be columns by their names, or an array (samples, columns). Given: 3"),
+        ({"samples": "rows"}, "samples: must be columns by their names, or an array (samples, columns). Given: 'rows'"),
     ],
 )
 def test_arrays_that_are_none_are_one_line(model: qcnn.Model, columns: dict[str, Any], said: str) -> None:

@@ -54,6 +54,8 @@ def test_a_folder_with_other_content_is_left_alone(training: qcnn.Training, tmp_
         qcnn.train(training.experiment, tmp_path)
     with pytest.raises(qcnn.ArtifactError, match=r"^folder: must be new or empty, or hold a run of this experiment"):
         qcnn.train(training.experiment, tmp_path / "mine")
+    with pytest.raises(qcnn.ArtifactError, match=r"^output: cannot be written \(.*\)\. Given: /proc/mine$"):
+        qcnn.train(training.experiment, "/proc/mine")
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
