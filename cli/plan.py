@@ -127,6 +127,11 @@ def _lines(
         _choice(counts, predicted, experiment.simulator, kept),
         _whole(predicted, experiment),
     ]
+    if counts.trajectories:
+        lines.append(
+            f"the evaluation then draws {counts.trajectories} trajectories of {experiment.qubits} qubits, which is not "
+            "counted here"
+        )
     if elsewhere:
         return [*lines, *_elsewhere(elsewhere, experiment, counts, predicted)]
     said = strategy_does_not_pay(experiment.strategy, predicted.chosen, predicted.by_workers[1])
@@ -270,6 +275,7 @@ def _as_json(
         "simulators": simulators,
         "simulator": counts.chosen.simulator,
         "machine": {"cores": kept.machine.cores, "measured": kept.day},
+        "trajectories": counts.trajectories,
         "epoch_seconds": predicted.chosen,
         "seconds": predicted.chosen * epochs_left(experiment),
         "epoch_seconds_by_workers": predicted.by_workers,

@@ -109,11 +109,12 @@ def make_evaluation(folders: RunFolders) -> None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Have TensorFlow say nothing of what it writes."""
+    """Have TensorFlow say nothing of what it writes and compiles."""
     load_tensorflow()
     logger = logging.getLogger("tensorflow")
     level = logger.level
-    logger.setLevel(logging.WARNING)
+    # It warns of programs that are made anew for every training.
+    logger.setLevel(logging.ERROR)
     try:
         yield
     finally:

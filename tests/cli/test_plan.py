@@ -173,6 +173,14 @@ def test_what_is_not_known_of_gpus_is_said(plan: Callable[..., str], tmp_path: P
     assert said not in plan(*words)
 
 
+def test_says_how_often_noise_is_drawn(plan: Callable[..., str]) -> None:
+    """Of the 120 samples 18 are the test split."""
+    noisy = (*WORDS, "--noise", "readout=0.1", "--trajectories", "7")
+    assert "the evaluation then draws 126 trajectories of 12 qubits, which is not counted here" in plan(*noisy)
+    assert json.loads(plan(*noisy, "--format", "json"))["trajectories"] == 126
+    assert "trajectories" not in plan(*WORDS)
+
+
 def test_all_numbers_as_json(plan: Callable[..., str]) -> None:
     found = json.loads(
         plan("--qubits", "12", "--target", "vertex", "--format", "json", "--machine-type", "n2-standard-8")

@@ -19,7 +19,7 @@ class Counts:
     """What an experiment does: samples, steps and circuits of an epoch, readouts, and each simulator's estimate.
 
     `cones` holds the qubits of the independent parts of every kind of readout, traced out ones included; `by_workers`
-    the estimates of the chosen simulator.
+    the estimates of the chosen simulator; `trajectories` is how many the evaluation draws to estimate noise.
     """
 
     samples: int
@@ -31,6 +31,7 @@ class Counts:
     estimates: tuple[Estimate, ...]
     chosen: Estimate
     by_workers: dict[int, Estimate]
+    trajectories: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,6 +82,7 @@ def count(config: ExperimentConfig) -> Counts:
             for workers in WORKERS
             if workers <= config.batch_size
         },
+        trajectories=splits.test * config.options.trajectories if config.noise_by_trajectories else 0,
     )
 
 

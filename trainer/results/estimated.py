@@ -1,6 +1,8 @@
 """Predictions under noise above the qubits of density matrices: estimated from trajectories, with their errors."""
 
 import dataclasses
+import logging
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,14 +15,19 @@ from trainer import data
 from trainer.config import TRAJECTORY_BYTES, ExperimentConfig
 from trainer.data import Samples
 from trainer.model import outputs_of
+from trainer.planning.expectation import in_time
 from trainer.quantum.noise import Noise
 from trainer.simulators.noise.trajectories import Trajectories
 from trainer.simulators.structure.gates import Network, read_network
 
 Floats = npt.NDArray[np.float64]
 
+logger = logging.getLogger("qcnn")
+
 # Of the trajectories that are drawn at a time.
 _AMPLITUDES = 2**20
+# Seconds between two lines that say how far it is.
+_SAID_EVERY = 30.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,6 +64,7 @@ def predict_from_trajectories(
     quantum = model.get_layer("quantum")
     network = quantum.simulator.network
     noisy = read_network(network.ansatz, network.ring, network.preparation, noise)
+    logger.info("noise: %d trajectories of each of %d samples", config.options.trajectories, len(samples))
     readouts = _estimate(noisy, quantum.parameters.numpy(), config, samples)
     unturned = _Readouts(0 * readouts.means[:1], 0 * readouts.covariances[:1])
     if quantum.centred:
@@ -93,12 +101,18 @@ def _estimate(
     # So many at a time fit in memory; fewer, in the processor's cache, are faster. Measured at 11 to 16 qubits.
     fitting = int(config.options.memory_gib * 2**30 // (TRAJECTORY_BYTES * 2**network.qubits))
     most = max(1, min(fitting, _AMPLITUDES >> network.qubits))
+    done, started, said = 0, time.monotonic(), time.monotonic()
     for excited, places in _alike(samples):
         drawn = Trajectories(network, parameters, excited)
         for part in np.array_split(places, -(-len(places) * config.options.trajectories // most)):
             for place, values in _drawn(drawn, config, samples, part, most, first):
                 found.means[place] = values.mean(axis=0)
                 found.covariances[place] = np.cov(values.T, ddof=1).reshape(readouts, readouts) / len(values)
+            done, now = done + len(part), time.monotonic()
+            if now - said >= _SAID_EVERY:
+                left = (now - started) * (count - done) / max(done, 1)
+                logger.info("noise: %d of %d samples, about %s left", done, count, in_time(left))
+                said = now
     return found
 
 
