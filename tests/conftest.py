@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,16 @@ from tests.launchers.apiserver import ApiServer
 if TYPE_CHECKING:
     from tests.vertex.server.vertex import Vertex
     from tests.watched import Watched
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """What a library has told this process to show of TensorFlow's log is not told to those that it starts.
+
+    Not by a fixture: those of a module, which start processes too, come before one of a test.
+    """
+    # jax does where it is loaded, and TensorFlow loads it where it is installed.
+    os.environ.pop("TF_CPP_MIN_LOG_LEVEL", None)
 
 
 @pytest.fixture(autouse=True)

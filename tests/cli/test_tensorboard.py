@@ -105,8 +105,11 @@ def test_the_chief_alone_writes_and_its_profile_opens(runs: Path) -> None:
 @pytest.mark.long
 def test_nothing_is_left_when_it_is_ended(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    # What tests before this one keep for those after it.
+    kept = psutil.Process().children(recursive=True)
     with opened(folder=runs.parent):
-        children = psutil.Process().children(recursive=True)
+        children = set(psutil.Process().children(recursive=True)).difference(kept)
+        assert children
         assert len(list(tmp_path.glob("qcnn-tensorboard-*"))) == 1
     assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
     assert not list(tmp_path.glob("qcnn-tensorboard-*"))
