@@ -1,7 +1,6 @@
 """What noise acts on a network's gates and measurements: the experiment's word `noise`, and what it says of a gate."""
 
 import dataclasses
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -98,24 +97,25 @@ def _typed(text: str) -> Iterator[tuple[str, float]]:
         yield name.strip(), float(value)
 
 
-def _flat(values: Mapping[object, object]) -> Iterator[tuple[str, float]]:
+def _flat(values: Mapping[object, object]) -> Iterator[tuple[str, int | float]]:
     for name, value in values.items():
         inner = {f"{name}.{of_class}": each for of_class, each in value.items()} if isinstance(value, Mapping) else None
         for each, number in (inner or {str(name): value}).items():
             if not isinstance(number, int | float) or isinstance(number, bool):
                 raise ValueError("no probability")
-            yield each, float(number)
+            yield each, number
 
 
-def _noise(named: Iterable[tuple[str, float]]) -> Noise:
+def _noise(named: Iterable[tuple[str, int | float]]) -> Noise:
     found: dict[str, float] = {}
     for name, value in named:
-        if not (math.isfinite(value) and 0 <= value <= 1):
+        # Before it is a float: not every integer can be one.
+        if not 0 <= value <= 1:
             raise ValueError("no probability")
         for each in _meant(name):
             if each in found:
                 raise ValueError("twice the same")
-            found[each] = value
+            found[each] = float(value)
     of_class = {
         name: Channel(**{channel: found.get(f"{channel}.{name}", 0.0) for channel in CHANNELS}) for name in CLASSES
     }

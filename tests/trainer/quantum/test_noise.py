@@ -5,7 +5,7 @@ import math
 import pytest
 
 from trainer.config import from_mapping as experiment
-from trainer.errors import ConfigError
+from trainer.errors import ConfigError, one_line
 from trainer.quantum.noise import NOISELESS, Channel, Noise, from_mapping, parse
 
 
@@ -42,8 +42,9 @@ def test_text_and_mapping_have_one_form(given: object, text: str) -> None:
         *({"depolarizing": 2}, {"depolarizing": math.nan}, {"depolarizing": "0.1"}, {"depolarizing": True}),
         *({"depolarizing": {"three": 0.1}}, {"depolarizing": {"one": {"two": 0.1}}}, {"readout": {"one": 0.1}}),
         *({"depolarizing": 0.1, "depolarizing.one": 0.1}, {1: 0.1}, {"depolarizing": None}, 0.1, ["readout=0.1"]),
+        *({"readout": 10**400}, {"depolarizing": {"one": -(10**400)}}),
     ],
-    ids=str,
+    ids=one_line,
 )
 def test_what_is_no_noise_is_refused_in_one_line_with_the_word(given: object) -> None:
     with pytest.raises(ConfigError, match=r"^noise: must be probabilities from 0 to 1 of .* Given: ") as error:
