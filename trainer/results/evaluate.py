@@ -143,7 +143,9 @@ def predict_from_shots(model: tf_keras.Model, samples: Samples, shots: int, seed
 
 def scores_of_regression(samples: Samples, predictions: npt.NDArray[np.float64]) -> dict[str, float]:
     """Return the mean squared error, and the share of the labels' variance that is explained, if they have one."""
-    mse, variance = float(np.mean((predictions - samples.label) ** 2)), float(np.var(samples.label))
+    label = samples.label
+    # Of labels that are all the same exactly 0, which it would not be if their mean were rounded.
+    mse, variance = float(np.mean((predictions - label) ** 2)), float(np.var(label - label[:1]))
     return {"mse": mse, **({"r2": 1 - mse / variance} if variance else {})}
 
 

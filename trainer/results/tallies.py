@@ -41,6 +41,7 @@ class Tally:
     def __init__(self, layout: Layout, qubits: int) -> None:
         self.layout = layout
         self._labels, self._errors, self._right = Moments(), Moments(), 0
+        self._first_label = 0.0
         self._of_qubits = np.zeros((2, qubits))
         self._random = np.random.default_rng(0)
         self._kept: dict[str, Values] = {}
@@ -48,7 +49,10 @@ class Tally:
     def add(self, columns: Mapping[str, Values], label: Values, prediction: Values) -> None:
         """Take the next rows: what predictions were made of, their labels and predictions, each (rows,)."""
         error = (prediction - label) ** 2
-        self._labels.add(label)
+        if not self.rows:
+            self._first_label = float(label[0])
+        # The mean of equal labels may be rounded: from the first of them they differ by exactly nothing.
+        self._labels.add(label - self._first_label)
         self._errors.add(error)
         self._right += int(np.sum((prediction >= 0) == (label > 0)))
         if self.layout.preparation.kind == "excitation":

@@ -8,7 +8,14 @@ from trainer import data
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.errors import ArtifactError
 from trainer.results import export
-from trainer.results.evaluate import confusion, evaluate, predict, save_predictions, scores_of_classes
+from trainer.results.evaluate import (
+    confusion,
+    evaluate,
+    predict,
+    save_predictions,
+    scores_of_classes,
+    scores_of_regression,
+)
 
 
 def test_mean_squared_error_is_keras_own(model_folder: Path, small_dataset: data.Dataset) -> None:
@@ -42,6 +49,12 @@ def test_accuracy_is_by_sign() -> None:
     scores = scores_of_classes(samples, np.array([0.2, -0.1, -3.0, 0.1]))
     assert scores["accuracy"] == 0.5
     assert scores["mse"] == pytest.approx((0.8**2 + 1.1**2 + 2**2 + 1.1**2) / 4)
+
+
+def test_labels_that_are_all_the_same_have_no_r2() -> None:
+    # The mean of three of these is another number.
+    samples = data.excited(np.zeros(3, np.int32), np.zeros(3, np.float32), np.full(3, 0.1))
+    assert scores_of_regression(samples, np.full(3, 0.3)) == {"mse": pytest.approx(0.04)}
 
 
 def test_signs_are_counted_by_label() -> None:
