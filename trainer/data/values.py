@@ -32,13 +32,15 @@ def check(piece: Piece, layout: Layout, qubits: int) -> None:
             is_qubit = (qubit >= 0) & (qubit < qubits) & (qubit == np.floor(qubit))
             piece.check("qubit", is_qubit, f"must be a whole number, 0 to {qubits - 1}")
             # Of float32 the largest in size may be written with more digits than it has.
-            in_interval = (angle.astype(np.float32) >= -PI) & (angle < np.pi)
+            with np.errstate(over="ignore"):
+                in_interval = (angle.astype(np.float32) >= -PI) & (angle < np.pi)
             piece.check("angle", in_interval, "must be at least -pi and less than pi")
         case "state":
             _check_length(piece, layout)
         case _:
             for name, offset, factor in zip(layout.features, layout.offsets, layout.factors, strict=True):
-                turned = np.abs((piece.columns[name] - offset) * factor)
+                with np.errstate(over="ignore"):
+                    turned = np.abs((piece.columns[name] - offset) * factor)
                 piece.check(name, turned <= MOST_RADIANS, _in_range(offset, factor))
 
 

@@ -126,19 +126,23 @@ def _object(line: str, place: str) -> Mapping[str, Any]:
     line = line.strip()
     check_utf8(line, place)
     try:
-        pairs = json.loads(line, object_pairs_hook=_Pairs)
+        values = json.loads(line, object_pairs_hook=_Values)
     # Python gives up where brackets are nested too deep, and on integers of thousands of digits.
     except (ValueError, RecursionError):
-        pairs = None
-    if not isinstance(pairs, _Pairs):
+        values = None
+    if not isinstance(values, _Values):
         raise ArtifactError(f"data: {place}: must be one object of JSON. Given: {line}")
-    if len(values := dict(pairs)) < len(pairs):
+    if values.is_ambiguous:
         raise ArtifactError(f"data: {place}: must have every key once. Given: {line}")
     return values
 
 
-class _Pairs(list[tuple[str, Any]]):
-    """The keys and values of an object, in which a key may stand twice."""
+class _Values(dict[str, Any]):
+    """The values of an object; it is ambiguous where a key stands twice."""
+
+    def __init__(self, pairs: Sequence[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.is_ambiguous = len(self) < len(pairs)
 
 
 def _value(values: Mapping[str, Any], place: str, name: str, text: Collection[str]) -> object:

@@ -105,6 +105,8 @@ def test_no_more_than_a_piece_is_held_at_a_time(
         ({"qubit": [0, 1, 4]}, "line 4, column qubit: must be a whole number, 0 to 3. Given: 4"),
         ({"qubit": [0, 1, 0.5]}, "line 4, column qubit: must be a whole number, 0 to 3. Given: 0.5"),
         ({"angle": [0, 1, 3.2]}, "line 4, column angle: must be at least -pi and less than pi. Given: 3.2"),
+        # Float32, of which angles are made, does not hold it.
+        ({"angle": [0, 1, -1e39]}, "line 4, column angle: must be at least -pi and less than pi. Given: -1e+39"),
         ({"angle": [0, 1, np.nan]}, "line 4, column angle: must be a finite number. Given: nan"),
         ({"label": [1, -1, 0]}, "line 4, column label: must be -1 or +1, as the model learnt them. Given: 0"),
     ],
@@ -190,6 +192,22 @@ def test_features_are_scaled_as_the_training_split_was(tmp_path: Path, small_con
     assert found.metrics == pytest.approx({"mse": (0.25**2 + 0.5**2) / 2, "r2": 1 - (0.25**2 + 0.5**2) / 2})
     page = (tmp_path / "page.html").read_text()
     assert _drawings(page) == ["Prediction against label"]
+
+
+def test_a_feature_whose_angle_is_no_number_is_refused_by_its_row(
+    tmp_path: Path, small_config: ExperimentConfig
+) -> None:
+    files = Files(written(tmp_path / "data.csv", a=[1, 1], b=[1, 1e308]), f"{tmp_path}/out.csv")
+    message = r"^data: line 3, column b: must be from -4999 to 5001, or its angle is not exact\. Given: 1e\+308$"
+    with pytest.raises(QcnnError, match=message):
+        predicted(Sum(FEATURES, small_config), files)
+
+
+def test_labels_that_are_all_the_same_have_no_r2(tmp_path: Path, small_config: ExperimentConfig) -> None:
+    # The mean of three of these is another number.
+    columns = {"a": [0.1] * 3, "b": [1.0] * 3, "label": [0.1] * 3}
+    files = Files(written(tmp_path / "data.csv", **columns), f"{tmp_path}/out.csv")
+    assert predicted(Sum(FEATURES, small_config), files).metrics == {"mse": pytest.approx(0)}
 
 
 def test_states_have_length_1_and_are_not_written_again(tmp_path: Path, small_config: ExperimentConfig) -> None:

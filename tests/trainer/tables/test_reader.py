@@ -168,6 +168,7 @@ def test_bad_csv_is_refused_by_its_line(tmp_path: Path, content: str, message: s
         ("", "must hold at least one row. Given: FILE"),
         ('{"a": 1, "b": 2}\n\n{"a": 1}\n', "line 3, column b: must be a finite number. Given: nothing"),
         ('{"a": 1, "b": "2"}\n', "line 1, column b: must be a finite number. Given: '2'"),
+        ('{"a": 1, "b": {"c": [2]}}\n', "line 1, column b: must be a finite number. Given: {'c': [2]}"),
         ('{"a": 1, "b": NaN}\n', "line 1, column b: must be a finite number. Given: nan"),
         ('{"a": 1, "b": true}\n', "line 1, column b: must be a finite number. Given: True"),
         ('{"a": 1, "b": 1e999}\n', "line 1, column b: must be a finite number. Given: inf"),
