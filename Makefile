@@ -12,8 +12,9 @@ NAME = qcnn
 OUTPUT =
 pods = --image $(image) $(if $(POD),--pod $(POD))
 where = $(if $(NAMESPACE),--namespace $(NAMESPACE))
-# Two processes share the tests, those of a file together, and take 5 GB each; a few tests are sooner done by one.
-parallel = $(if $(ARGS),,--numprocesses logical --maxprocesses 2 --dist loadfile)
+# Two processes share the tests, those of a file together, and take 5 GB each; a few tests are sooner done by one. Files
+# keep their order: by the number of their tests the longest of all, which have one, would come last.
+parallel = $(if $(ARGS),,--numprocesses logical --maxprocesses 2 --dist loadfile --no-loadscope-reorder)
 # Tests by their path, of ARGS if it names any, else those of the target.
 tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
 
