@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("qcnn")
 
 LABEL, SPLIT = "label", "split"
+# Columns that are written beside the features.
+_PREDICTED = ("prediction", "noise_error")
+# Beyond, what an angle is made of is too close to the largest number that there is.
+_MOST_APART = 1e300
 # Words by which rows are counted, checked and scaled; of which splits they are, the seed decides too.
 _READ_BY = {"data", "encoding", "qubits"}
 _OPTIONS_READ_BY = {"samples", "scaling", "train_fraction", "validation_fraction"}
@@ -118,6 +122,12 @@ def _features(names: Sequence[str], config: ExperimentConfig) -> tuple[str, ...]
             f"data: must have at least 1 and at most {config.qubits} columns beside {LABEL} and {SPLIT}, a feature for "
             f"each qubit. Given: {len(features)} in {config.data}"
         )
+    for name in _PREDICTED:
+        if name in features:
+            raise ArtifactError(
+                f"data: no feature may be called {' or '.join(_PREDICTED)}, as what is written beside them. Given: "
+                f"{name} in {config.data}"
+            )
     return features
 
 
@@ -185,10 +195,10 @@ def _scale(name: str, values: Column) -> tuple[float, float]:
     """Return what takes the least of a feature's values to 0 and the greatest to pi."""
     least, greatest = float(values.min()), float(values.max())
     factor = math.pi / (greatest - least) if greatest > least else math.inf
-    if not 0 < factor < math.inf:
+    if greatest - least > _MOST_APART or factor == math.inf:
         raise ArtifactError(
             f"data: column {name}: must have different values in the training split to be scaled, and no more than "
-            f"1e300 apart. Given: {least:g} to {greatest:g}"
+            f"{_MOST_APART:g} apart. Given: {least:g} to {greatest:g}"
         )
     return least, factor
 

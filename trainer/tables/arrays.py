@@ -205,7 +205,11 @@ def _values(file: IO[bytes], array: _Array, count: int) -> npt.NDArray[Any]:
     if len(data) < count * array.dtype.itemsize:
         raise ValueError(f"array {array.member} ends too early")
     values = np.frombuffer(data, array.dtype)
-    return values.astype(object) if array.dtype.kind in _TEXT else values.astype(np.float64, copy=False)
+    if array.dtype.kind in _TEXT:
+        return values.astype(object)
+    # What is larger than any float64 becomes infinite, which is refused.
+    with np.errstate(over="ignore"):
+        return values.astype(np.float64, copy=False)
 
 
 def _checked(values: npt.NDArray[Any], name: str, first: int) -> npt.NDArray[Any]:

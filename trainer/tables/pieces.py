@@ -58,7 +58,7 @@ def fault(place: str, column: str, what: str, value: object) -> ArtifactError:
 def written(value: object) -> str:
     """Return a value of a column as a person writes it: whole numbers, as far as floats tell them, without a point."""
     is_whole = isinstance(value, float) and value.is_integer() and abs(value) <= _MOST_WHOLE
-    return str(int(value)) if is_whole else str(value)  # type: ignore[call-overload]
+    return str(int(value)) if is_whole else str(value) or NOTHING  # type: ignore[call-overload]
 
 
 def piece_rows(columns: int) -> int:

@@ -203,6 +203,12 @@ def _split(names: list[str]) -> list[Any]:
             {"encoding": "ry"},
             "data: must have at least 1 and at most 4 columns beside label and split, .* Given: 5 in ",
         ),
+        (
+            "x,prediction,label",
+            [(number, number**2, number % 2) for number in range(20)],
+            {"encoding": "ry"},
+            "data: no feature may be called prediction or noise_error, .* Given: prediction in ",
+        ),
         ("label", [(1,), (0,)] * 10, {"encoding": "ry"}, "data: must have at least 1 .* Given: 0 in "),
         (
             "x,y,label",
@@ -215,6 +221,29 @@ def _split(names: list[str]) -> list[Any]:
             [(number * 1e306, number % 2) for number in range(20)],
             {"encoding": "rx", "options": {"scaling": "none"}},
             "data: line 3, column x: must be from -10000 to 10000, or its angle is not exact. Given: 1",
+        ),
+        (
+            "x,label",
+            [(number * 1e307, number % 2) for number in range(18)],
+            {"encoding": "rx"},
+            "data: column x: must have .*, and no more than 1e.300 apart. Given: ",
+        ),
+        (
+            "x,label,split",
+            [
+                (-1.7e308, 0, "train"),
+                (-1.7e308 + 1e299, 1, "train"),
+                (-1.7e308, 1, "test"),
+                (1.7e308, 1, "validation"),
+            ],
+            {"encoding": "rx"},
+            r"data: line 5, column x: must be from -\S*e.308 to -\S*e.308, or its angle is not exact. Given: 1.7e.308",
+        ),
+        (
+            "qubit,angle,label,split",
+            _split(["train"] * 19 + [""]),
+            {},
+            "data: line 21, column split: must be train, validation or test. Given: nothing$",
         ),
         (
             "qubit,angle,label",

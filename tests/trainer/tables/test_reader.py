@@ -233,6 +233,7 @@ def test_rows_of_parquet_are_counted_over_its_groups(tmp_path: Path) -> None:
         ({"a": np.array([1, 2]), "b": np.array([0, np.nan])}, "row 2, column b: must be a finite number. Given: nan"),
         ({"a": np.array([1, 2]), "b": np.array([1])}, "every array must have as many rows. Given: [1, 2]"),
         ({"a": np.array([1, {}], object)}, "array a.npy must hold numbers. Given: object"),
+        ({"a": np.array(["1e400"], np.longdouble)}, "row 1, column a: must be a finite number. Given: inf"),
         ({"a": np.array([1j])}, "array a.npy must hold numbers. Given: complex128"),
         ({"a": np.array(["1"])}, "array a.npy must hold numbers. Given: <U1"),
         ({"a": np.array(1)}, "array a.npy must have the shape (rows,) or (rows, k). Given: ()"),
@@ -240,7 +241,7 @@ def test_rows_of_parquet_are_counted_over_its_groups(tmp_path: Path) -> None:
         ({"a": np.zeros((2, 2)), "a_1": np.zeros(2)}, "every column must have a name of its own. Given: a_1 twice"),
         ({}, "must hold at least one row. Given: FILE"),
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_bad_npz_is_refused_by_its_row(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
     path = tmp_path / "data.npz"
