@@ -1,6 +1,7 @@
 """How a row of a table becomes a sample, and what its label stands for."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -11,6 +12,8 @@ from trainer.quantum.preparation import EXCITATION, Preparation
 
 # Angles of excitations are in [-pi, pi).
 PI = np.float32(np.pi)
+# NumPy rounds to powers of ten that are numbers.
+_MOST_DIGITS = 300
 Column: TypeAlias = npt.NDArray[np.float64]
 # Of classes, -1 and +1 or 0 and 1; or real numbers.
 Labels: TypeAlias = Literal["signs", "zero_one", "real"]
@@ -69,10 +72,8 @@ class Layout:
             case "state":
                 return {}
         angles = inputs["features"].astype(np.float64).T
-        scales = zip(self.features, self.offsets, self.factors, angles, strict=False)
-        values = {name: (column / factor + offset).astype(np.float32) for name, offset, factor, column in scales}
-        # By way of text, so that 0.1 stays 0.1.
-        return {name: column.astype(str).astype(np.float64) for name, column in values.items()}
+        scales = zip(self.features, angles, self.offsets, self.factors, strict=False)
+        return {name: _turned_back(*scale) for name, *scale in scales}
 
     def turned(self, values: Sequence[Column]) -> npt.NDArray[np.float32]:
         """Return what every qubit is turned by, float32 (rows, qubits), rad, from the values of each feature."""
@@ -80,6 +81,16 @@ class Layout:
         for number, (column, offset, factor) in enumerate(zip(values, self.offsets, self.factors, strict=True)):
             angles[:, number] = (column - offset) * factor
         return angles
+
+
+def _turned_back(angles: Column, offset: float, factor: float) -> Column:
+    """Return what a feature's angles were made of, rounded to what float32 kept of it: 0.1 stays 0.1."""
+    if (offset, factor) == (0.0, 1.0):
+        return angles.astype(np.float32).astype(str).astype(np.float64)
+    # Of small angles float32 keeps more digits than those that the feature's other values have.
+    kept = float(np.spacing(np.float32(max(1.0, np.abs(angles).max())))) / factor
+    values, digits = angles / factor + offset, math.floor(-math.log10(kept))
+    return np.round(values, digits) if digits <= _MOST_DIGITS else values
 
 
 EXCITATIONS = Layout()

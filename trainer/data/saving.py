@@ -1,6 +1,7 @@
 """The dataset's folder: dataset.npz and dataset.json, written whole or not at all, and checked when they are read."""
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,8 @@ def described(description: Mapping[str, Any]) -> tuple[Layout, Source | None]:
         raise ValueError(f"its layout is wrong: {first['msg']}") from None
     if not len(layout.features) == len(layout.offsets) == len(layout.factors) <= layout.preparation.features:
         raise ValueError("its layout is wrong: their features have other numbers")
+    if not all(map(math.isfinite, layout.offsets)) or not all(0 < factor < math.inf for factor in layout.factors):
+        raise ValueError("its layout is wrong: a feature is scaled by what no numbers scale to")
     return layout, source
 
 

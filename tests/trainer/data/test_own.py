@@ -72,6 +72,18 @@ def test_scaling_is_learnt_on_the_training_split_alone(tmp_path: Path) -> None:
     np.testing.assert_allclose(dataset.layout.shown(dataset.test.inputs)["x"], [7.5, 8, 8.5, 9, 9.5], rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("offset", "size", "off"),
+    [(-1.117, 1e-3, 0.0), (1_700_000_000, 60, 0.0), (-3, 1e-9, 2e-15), (0.0, 1e-305, 1e-310), (-1e290, 1e298, 1e293)],
+)
+def test_shown_are_the_values_of_the_file(tmp_path: Path, offset: float, size: float, off: float) -> None:
+    values = [round(offset + number * size, 12) if size > 1e-9 else offset + number * size for number in range(100)]
+    rows = [(value, number % 2) for number, value in enumerate(values)]
+    dataset = data.read(_config(_csv(tmp_path / "a.csv", "x,label", rows), encoding="rx"))
+    shown = np.concatenate([dataset.layout.shown(samples.inputs)["x"] for _, samples in dataset.splits()])
+    np.testing.assert_allclose(np.sort(shown), values, rtol=0, atol=off)
+
+
 def test_radians_are_taken_as_they_are_and_other_labels_are_a_regression(tmp_path: Path) -> None:
     path = _csv(tmp_path / "a.csv", "a,label", [(0.1 * number, 0.3 * number) for number in range(20)])
     dataset = data.read(_config(path, encoding="rz", options={"scaling": "none"}))

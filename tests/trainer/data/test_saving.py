@@ -1,4 +1,5 @@
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,9 @@ def test_order_of_samples_is_a_new_permutation_every_epoch() -> None:
     assert not np.array_equal(orders[0], orders[1])
 
 
+_SCALES: list[dict[str, Any]] = [{"factors": [0]}, {"factors": [math.inf]}, {"offsets": [math.nan]}, {"offsets": []}]
+
+
 def _truncate(folder: Path) -> None:
     path = folder / "dataset.npz"
     path.write_bytes(path.read_bytes()[:-200])
@@ -97,6 +101,11 @@ def _describe(**values: Any) -> Callable[[Path], None]:
         save_description({**load_description("dataset", path), **values}, path)
 
     return change
+
+
+def _scaled(**wrong: Any) -> Callable[[Path], None]:
+    preparation = {"kind": "rx", "features": 5}
+    return _describe(layout={"preparation": preparation, "features": ["x"], "offsets": [0], "factors": [1], **wrong})
 
 
 def _change(old: str, new: str) -> Callable[[Path], None]:
@@ -155,6 +164,7 @@ def test_a_dataset_of_the_first_version_has_no_digest_and_is_read(tmp_path: Path
         (_column("train_angle", 0.5), "dataset: dataset.npz is damaged: dataset.json names other samples"),
         (_encrypted, "dataset: dataset.npz is damaged .*encrypted"),
         (_describe(qubits=4), r"dataset: train_qubit must be in 0..3. Given: 4"),
+        *((_scaled(**wrong), r"dataset: dataset.json is damaged \(its layout is wrong: ") for wrong in _SCALES),
         (_describe(split={"train": 1}), "dataset: train must hold 1 samples"),
         (_column("train_label", 2), r"dataset: train_label must be -1 or \+1. Given: 2"),
         (_column("test_label", 0), r"dataset: test_label must be -1 or \+1. Given: 0"),
