@@ -33,6 +33,7 @@ from trainer.quantum import noise as noises
 from trainer.quantum.files.held import JSON, QASM, held, is_file, shown
 from trainer.quantum.noise import NOISELESS, Noise
 from trainer.quantum.preparation import EXCITATION, Preparation
+from trainer.storage.address import SCHEMES, in_bucket
 from trainer.tables.endings import ENDINGS, ending_of
 
 MODELS = ("hybrid", "deep")
@@ -132,7 +133,13 @@ def _without_credentials(value: str) -> str:
 def _known_data(value: str) -> str:
     if value not in GENERATED and not ending_of(value):
         raise ValueError("unknown data")
-    return _without_credentials(value)
+    try:
+        place = in_bucket(value)
+    except ConfigError:
+        raise ValueError("no address in a bucket") from None
+    if place and not place.folder:
+        raise ValueError("a bucket alone")
+    return value
 
 
 def _known_model(value: str) -> str:
@@ -158,8 +165,9 @@ Data = Annotated[
     str,
     AfterValidator(_known_data),
     Allowed(
-        f"{' or '.join(GENERATED)}, or a file's path or address in a bucket without a name or password in it, which "
-        f"ends in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
+        f"{' or '.join(GENERATED)}, or a file's path or address in a bucket ("
+        f"{', '.join(f'{scheme}://' for scheme in SCHEMES)}) without a name or password in it, which ends in "
+        f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
     ),
 ]
 Folder = Annotated[

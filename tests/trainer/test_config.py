@@ -145,6 +145,10 @@ def test_models_of_the_config_are_those_that_can_be_built() -> None:
         ),
         ({"data": "rows.txt"}, "data: must be excitations or cluster_ising, or a file's path .* Given: 'rows.txt'"),
         ({"data": "s3://name:key@bucket/a.csv"}, r"data: must be .* without a name or password .*Given: 's3://\*\*\*@"),
+        *(
+            ({"data": address}, f"data: must be .* in a bucket .gs://, s3://, minio://. .* Given: '{address}'")
+            for address in ("https://host/a.csv", "gs:///a.csv", "gs://bucket.csv", "gs://bucket/../a.csv")
+        ),
         ({"encoding": "ry"}, "encoding: must be excitation unless data is a file. Given: ry with data excitations"),
         ({"data": "a.csv", "rounds": 3}, "rounds: must be 0 where data is a file. Given: 3 with data a.csv"),
         ({"options": {"samples": 3}}, "samples: must be 0 unless data is a file; .* Given: 3 with data excitations"),
