@@ -238,7 +238,7 @@ def _split(names: list[str]) -> list[Any]:
             "x,label",
             [(number * 1e307, number % 2) for number in range(18)],
             {"encoding": "rx"},
-            "data: column x: must have .*, and no more than 1e.300 apart. Given: ",
+            "data: column x: must have .*, and no more than 1e300 apart. Given: ",
         ),
         (
             "x,label,split",
