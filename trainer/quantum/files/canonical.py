@@ -6,12 +6,15 @@ from typing import Any
 import cirq
 import sympy
 
+from trainer.config import MAX_QUBITS
 from trainer.errors import ConfigError, one_line
 from trainer.quantum.ansatz import Ansatz
 
 # What a circuit of gates does not need: a circuit within it may be repeated any number of times, a power of a number
 # may have any number of digits.
 _REFUSED = ("CircuitOperation", "sympy.Pow")
+# The one power that cirq's own gates of angles have, such as `cirq.cphase`: an angle over pi.
+_OVER_PI = {"cirq_type": "sympy.Pow", "args": [{"cirq_type": "sympy.pi"}, {"cirq_type": "sympy.Integer", "i": -1}]}
 
 
 def written(ansatz: Ansatz) -> str:
@@ -35,33 +38,38 @@ def read(content: str, name: str) -> Ansatz:
     """
 
     def known(part: dict[str, Any]) -> dict[str, Any]:
-        if part.get("cirq_type") in _REFUSED:
+        if part.get("cirq_type") in _REFUSED and part != _OVER_PI:
             raise ConfigError(
                 "model: the file's circuit must consist of gates with exponents linear in the symbols. "
                 f"Given: {part['cirq_type']} in {name}"
             )
+        for key, value in part.items():
+            # Before it is believed: cirq would make as many.
+            if key.startswith("num_") and isinstance(value, int) and value > MAX_QUBITS:
+                raise ConfigError(f"model: {key} of a gate must be at most {MAX_QUBITS}. Given: {value} in {name}")
         return part
 
     try:
         json.loads(content, object_hook=known)
         # Cirq's own kinds alone: what is read from a file runs no code of its choice.
-        found = cirq.read_json(json_text=content)
+        return _on_ring(_ansatz(cirq.read_json(json_text=content), name), name)
     except ConfigError:
         raise
-    except Exception as error:  # Whatever cirq's constructors raise.
+    except Exception as error:  # Whatever cirq raises of numbers, names and qubits that are none.
         reason = f"{type(error).__name__}: {one_line(error)}"
         raise ConfigError(f"model: the file is no cirq JSON that can be read ({reason}). Given: {name}") from None
+
+
+def _ansatz(found: object, name: str) -> Ansatz:
     match found:
         case cirq.AbstractCircuit():
-            ansatz = _of_circuit(found.unfreeze(), name)
+            return _of_circuit(found.unfreeze(), name)
         case [cirq.AbstractCircuit() as circuit, list(symbols), list(readouts)]:
-            ansatz = Ansatz(circuit.unfreeze(), tuple(symbols), tuple(readouts))
-        case _:
-            raise ConfigError(
-                "model: cirq JSON must hold a cirq.Circuit, or [circuit, symbols, readouts]. "
-                f"Given: {type(found).__name__} in {name}"
-            )
-    return _on_ring(ansatz, name)
+            return Ansatz(circuit.unfreeze(), tuple(symbols), tuple(readouts))
+    raise ConfigError(
+        "model: cirq JSON must hold a cirq.Circuit, or [circuit, symbols, readouts]. "
+        f"Given: {type(found).__name__} in {name}"
+    )
 
 
 def _of_circuit(circuit: cirq.Circuit, name: str) -> Ansatz:
@@ -117,6 +125,6 @@ def width(ansatz: Ansatz) -> int:
 def _number(qubit: cirq.Qid) -> int | None:
     """Return the place of a qubit on the ring, None where it is not numbered."""
     match qubit:
-        case cirq.GridQubit(row=0, col=number) | cirq.LineQubit(x=number) if number >= 0:
+        case cirq.GridQubit(row=0, col=int(number)) | cirq.LineQubit(x=int(number)) if number >= 0:
             return int(number)
     return None

@@ -15,7 +15,7 @@ from trainer.errors import ConfigError, one_line
 from trainer.quantum.ansatz import Ansatz, ring
 
 if TYPE_CHECKING:
-    from openqasm3.ast import Program
+    from openqasm3.ast import Program, QASMNode
     from qiskit.circuit import Clbit, QuantumCircuit
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -28,7 +28,11 @@ _MOST_STEPS = 100_000
 # How a line begins that says what a gate is.
 _DEFINING = ("gate ", "opaque ")
 # Where Qiskit's parsers say that something is: line and column.
-_PLACE = re.compile(r"^(?:<input>:)?(\d+),(\d+): ")
+_PLACE = re.compile(r"^(?:(?:<input>:)?(\d+),\d+|L(\d+):C\d+): ")
+# The registers of OpenQASM 2, with their sizes.
+_REGISTER = re.compile(r"\b[qc]reg\s+\w+\s*\[\s*(\d[\d_]*)\s*\]")
+# Bits of all registers: qubits, and as many classical bits.
+_MOST_BITS = 2 * MAX_QUBITS
 
 
 def read(text: str, name: str) -> Ansatz:
@@ -56,18 +60,23 @@ def read(text: str, name: str) -> Ansatz:
     with warnings.catch_warnings():
         # Of Qiskit's about its own future, such as how a gate will be controlled.
         warnings.simplefilter("ignore")
-        circuit, inputs = _parsed2(text, name) if version[1] == "2" else _parsed3(text, name)
+        circuit, inputs = _parsed2(text, code, name) if version[1] == "2" else _parsed3(text, name)
         return _ansatz(circuit, inputs, code, name)
 
 
-def _parsed2(text: str, name: str) -> "tuple[QuantumCircuit, list[str]]":
+def _parsed2(text: str, code: str, name: str) -> "tuple[QuantumCircuit, list[str]]":
     try:
         from qiskit import qasm2
+        from qiskit.circuit.library import IGate
     except ImportError:
         raise _missing("Qiskit", name) from None
+    _check_bits(sum(int(size[1].replace("_", "")) for size in _REGISTER.finditer(code)), name)
+    # Waiting is nothing here; Qiskit's own u0 holds as many gates as its argument says.
+    waiting = qasm2.CustomInstruction("u0", 1, 1, lambda _: IGate(), builtin=True)
+    known = [each for each in qasm2.LEGACY_CUSTOM_INSTRUCTIONS if each.name != waiting.name]
     try:
         # No other files are read: a path of this machine means nothing elsewhere.
-        return qasm2.loads(text, include_path=(), custom_instructions=qasm2.LEGACY_CUSTOM_INSTRUCTIONS), []
+        return qasm2.loads(text, include_path=(), custom_instructions=[*known, waiting]), []
     except Exception as error:  # The parser's own, and whatever Qiskit's gates raise.
         raise _refused(error, name) from None
 
@@ -96,7 +105,7 @@ def _parsed3(text: str, name: str) -> "tuple[QuantumCircuit, list[str]]":
 
 
 def _check_statements(program: "Program", name: str) -> None:
-    """Refuse classical control, which the importer calls otherwise, and registers whose size nobody can see.
+    """Refuse classical control, which the importer calls otherwise, and sizes and controls that nobody can count.
 
     Raises:
         ConfigError: there is such a statement.
@@ -109,6 +118,7 @@ def _check_statements(program: "Program", name: str) -> None:
         ast.WhileLoop: "while",
         ast.SwitchStatement: "switch",
     }
+    bits = 0
     for statement in program.statements:
         line = f"line {statement.span.start_line}: " if statement.span else ""
         if word := control.get(type(statement)):
@@ -121,6 +131,38 @@ def _check_statements(program: "Program", name: str) -> None:
             raise ConfigError(
                 f"model: {line}a size must be a whole number, at most {MAX_QUBITS}. Given: another in {name}"
             )
+        if size is not None and not isinstance(statement, ast.IODeclaration):
+            bits += size.value
+        if any(not _are_counted(part) for part in (statement, *getattr(statement, "body", ()))):
+            raise ConfigError(
+                f"model: {line}ctrl must have a whole number of controls, 1 to {MAX_QUBITS}. Given: another in {name}"
+            )
+    _check_bits(bits, name)
+
+
+def _are_counted(part: "QASMNode") -> bool:
+    """Whether there are few enough controls; the importer would believe any number, and computes 2 to its power."""
+    from openqasm3.ast import GateModifierName, IntegerLiteral
+
+    controls = 0
+    for modifier in getattr(part, "modifiers", ()):
+        argument = modifier.argument
+        if argument is None or modifier.modifier not in (GateModifierName.ctrl, GateModifierName.negctrl):
+            continue
+        if not isinstance(argument, IntegerLiteral) or argument.value < 1:
+            return False
+        controls += argument.value
+    return controls <= MAX_QUBITS
+
+
+def _check_bits(bits: int, name: str) -> None:
+    """Refuse more bits than any circuit has, many registers of them too.
+
+    Raises:
+        ConfigError: there are more.
+    """
+    if bits > _MOST_BITS:
+        raise ConfigError(f"model: registers must have at most {_MOST_BITS} bits together. Given: {bits} in {name}")
 
 
 def _in_order(program: "Program") -> "Program":
@@ -182,6 +224,12 @@ def _ansatz(circuit: "QuantumCircuit", inputs: list[str], code: str, name: str) 
         except ConfigError as error:
             where = _only_line(code, word_of(operation))
             raise ConfigError(f"{str(error).replace('model: ', f'model: {where}', 1)} in {name}") from None
+        except Exception as error:  # What Qiskit raises of numbers that a definition makes of its arguments.
+            word = word_of(operation)
+            raise ConfigError(
+                f"model: {_only_line(code, word)}a gate's definition must make numbers of its arguments "
+                f"({_said(error)}). Given: {word} in {name}"
+            ) from None
     held = {str(symbol) for symbol in cirq.parameter_symbols(cirq.Circuit(made))}
     if unused := [symbol for symbol in inputs if symbol not in held]:
         where = _only_line(code, unused[0])
@@ -214,11 +262,19 @@ def _refused(error: Exception, name: str) -> ConfigError:
     token = getattr(cause, "offendingToken", None)
     if token is not None:
         return ConfigError(f"model: line {token.line}: no OpenQASM 3 at {one_line(token.text)}. Given: {name}")
-    said = one_line(getattr(error, "message", error)).strip("'\"")
+    said = _said(error)
     if "unbound parameters" in said:
         return ConfigError(
             f"model: pow @ takes gates whose angles are numbers. Given: one with an input or argument in {name}"
         )
-    reason = _PLACE.sub(lambda place: f"line {place[1]}: ", said) if said else type(error).__name__
+    reason = _PLACE.sub(lambda place: f"line {place[1] or place[2]}: ", said)
     where, colon, what = reason.partition(": ") if reason.startswith("line ") else ("", "", reason)
     return ConfigError(f"model: {where}{colon}cannot be read as OpenQASM ({what}). Given: {name}")
+
+
+def _said(error: Exception) -> str:
+    """Return what an error says, its class if it says nothing."""
+    said = one_line(getattr(error, "message", error))
+    # Python writes the message of a KeyError within quotes.
+    quoted = len(said) > 1 and said[0] in "'\"" and said[0] == said[-1]
+    return (said[1:-1] if quoted else said) or type(error).__name__

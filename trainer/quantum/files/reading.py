@@ -59,7 +59,12 @@ def embedded(model: str) -> str:
     from trainer.quantum.files import canonical, openqasm
 
     ansatz = openqasm.read(content, model) if model.endswith(QASM) else canonical.read(content, model)
-    return hold(model, canonical.written(ansatz))
+    try:
+        return hold(model, canonical.written(ansatz))
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"model: the file's circuit must be one that cirq can write as JSON ({one_line(error)}). Given: {model}"
+        ) from None
 
 
 @contextlib.contextmanager

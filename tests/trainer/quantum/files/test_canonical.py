@@ -51,8 +51,15 @@ def test_a_circuit_alone_takes_its_place_on_the_ring(qubits: list[cirq.Qid], pla
     assert canonical.read(cirq.to_json(measured), "a.json").readouts == (second, first)
 
 
+@pytest.mark.parametrize("gate", [cirq.cphase(A), cirq.givens(2 * A - B), cirq.ZZ ** ((A + B) / sympy.pi)])
+def test_angles_over_pi_come_back(gate: cirq.Gate) -> None:
+    circuit = cirq.Circuit(gate(*ring(2)))
+    assert canonical.read(cirq.to_json(circuit), "a.json").circuit == circuit
+
+
 LINE = cirq.LineQubit.range(2)
 LINEAR = "the file's circuit must consist of gates with exponents linear in the symbols. Given: "
+FLIPS = cirq.to_json(cirq.Circuit(cirq.X.on_each(*LINE)))
 INNER = cirq.CircuitOperation(cirq.FrozenCircuit(cirq.X(LINE[0])), use_repetition_ids=False)
 
 
@@ -84,6 +91,11 @@ INNER = cirq.CircuitOperation(cirq.FrozenCircuit(cirq.X(LINE[0])), use_repetitio
             "a measurement must be as it is read, without invert_mask and confusion_map. Given: cirq.MeasurementGate",
         ),
         (cirq.to_json([cirq.Circuit(cirq.X(LINE[0])), [], [LINE[0]] * 2]), "readouts must name each qubit once. "),
+        (FLIPS.replace('"x": 0', '"x": "a"'), "the file is no cirq JSON that can be read (TypeError: "),
+        (
+            '{"cirq_type": "IdentityGate", "num_qubits": 1000000000}',
+            "num_qubits of a gate must be at most 32768. Given: 1000000000 in ",
+        ),
         (
             cirq.to_json(cirq.Circuit(cirq.measure(LINE[0]), cirq.X(LINE[0]))),
             "a qubit may be measured at the circuit's end alone. Given: q(0), on which X(q(0)) follows, in ",
@@ -96,6 +108,12 @@ def test_what_is_no_circuit_is_refused_in_one_line(content: str, line: str) -> N
     message = str(error.value)
     assert message.startswith(f"model: {line}")
     assert "\n" not in message
+
+
+@pytest.mark.parametrize("number", ['"a"', "null", "1e400", "1.5"])
+def test_a_qubit_whose_number_is_none_takes_its_place_in_the_order(number: str) -> None:
+    content = cirq.to_json(cirq.Circuit(cirq.X(LINE[1]))).replace('"x": 1', f'"x": {number}')
+    assert canonical.read(content, "a.json").readouts == (ring(1)[0],)
 
 
 def test_it_is_on_the_qubits_of_the_ring() -> None:

@@ -201,6 +201,25 @@ BOMB = "".join(f"gate g{n} a {{ {'x a; x a;' if n == 0 else f'g{n - 1} a; g{n - 
         ),
         (HEAD3 + "input float a;\nx q[0];", "line 6: every input must be used by a gate. Given: a in "),
         ("OPENQASM 3;\nbit[2] c;", "the circuit must have qubits. Given: none in "),
+        (
+            HEAD2 + "gate g(a) b { ry(ln(a)) b; }\ng(-1) q[0];",
+            "line 7: a gate's definition must make numbers of its arguments ('ln' is undefined for non-positive -1). ",
+        ),
+        (
+            HEAD3 + "ctrl(1000000000000) @ x q[0];",
+            "line 6: ctrl must have a whole number of controls, 1 to 32768. Given: another in ",
+        ),
+        (
+            HEAD3 + "gate g a { ctrl(20000) @ negctrl(20000) @ x a; }",
+            "line 6: ctrl must have a whole number of controls, 1 to 32768. Given: another in ",
+        ),
+        (HEAD3 + "ctrl(9*9) @ x q[0];", "line 6: ctrl must have a whole number of controls, 1 to 32768. "),
+        ("OPENQASM 3;" + "qubit[0x8000] q;" * 3, "registers must have at most 65536 bits together. Given: 98304 in "),
+        (
+            "OPENQASM 2.0;qreg q[32768];creg c[32768];qreg r [ 1 ];",
+            "registers must have at most 65536 bits together. Given: 65537 in ",
+        ),
+        (HEAD3 + "rx(1 ? 1 : 2) q[0];", "line 6: cannot be read as OpenQASM (token recognition error at: '?'). "),
     ],
 )
 def test_what_cannot_be_trained_is_refused_in_one_line(text: str, line: str) -> None:
@@ -211,6 +230,11 @@ def test_what_cannot_be_trained_is_refused_in_one_line(text: str, line: str) -> 
     assert message.endswith("a.qasm")
     assert "Given: " in message
     assert "\n" not in message
+
+
+def test_waiting_is_nothing_however_long() -> None:
+    """Qiskit would make a gate for each unit of it."""
+    assert openqasm.read(HEAD2 + "u0(1e9) q[0];", "a.qasm") == openqasm.read(HEAD2, "a.qasm")
 
 
 def test_more_qubits_than_the_ring_has_are_refused() -> None:

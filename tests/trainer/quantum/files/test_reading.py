@@ -22,6 +22,10 @@ from trainer.quantum.fingerprint import fingerprint
 __all__ = ["s3_server"]
 
 QASM = 'OPENQASM 3.0;\ninclude "stdgates.inc";\ninput float a;\nqubit[2] q;\nrx(a) q[0];\ncx q[0], q[1];\n'
+# A half is written as a whole number over 0.
+NO_NUMBER = cirq.to_json(cirq.Circuit(cirq.X(cirq.LineQubit(0)) ** 0.5)).replace(
+    "0.5", '{"cirq_type": "sympy.Rational", "p": 1, "q": 0}'
+)
 
 
 @pytest.fixture
@@ -72,6 +76,7 @@ def test_a_file_may_be_in_a_bucket(s3_server: str, monkeypatch: pytest.MonkeyPat
         (None, "no such file. "),
         (b"\xff\xff", "the file cannot be read ('utf-8' codec can't decode "),
         (b" " * 20_000_001, "the file must have at most 20000000 bytes. "),
+        (NO_NUMBER.encode(), "the file's circuit must be one that cirq can write as JSON (Object of type Complex"),
     ],
 )
 def test_what_is_no_file_of_a_circuit_is_refused_in_one_line(tmp_path: Path, content: bytes | None, line: str) -> None:
