@@ -43,7 +43,8 @@ def draw(ansatz: Ansatz) -> Drawing:
     Up to 16 qubits are drawn whole; of more, what the first readout depends on, cut to 16 qubits. The
     image ends after 64 columns.
     """
-    total = len(ansatz.circuit.all_qubits())
+    # Qubits that no gate acts on may be read out.
+    total = len(ansatz.circuit.all_qubits().union(ansatz.readouts))
     title = f"{total} qubits, {len(ansatz.symbols)} parameters, {len(ansatz.readouts)} readouts"
     if total <= MAX_QUBITS:
         # Every gate as early as possible: pairs that act at the same time share their columns.

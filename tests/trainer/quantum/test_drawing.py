@@ -1,6 +1,8 @@
+import cirq
 import pytest
 
 from trainer.quantum import circuits
+from trainer.quantum.ansatz import Ansatz, ring
 from trainer.quantum.drawing import MAX_QUBITS, draw
 
 
@@ -13,6 +15,14 @@ def test_a_small_circuit_is_drawn_whole() -> None:
     assert drawing.text.count("ZZ^s6") == 5
     assert drawing.image.shape[2] == 3
     assert drawing.image.min() < 100 < drawing.image.max()
+
+
+@pytest.mark.parametrize("qubits", [3, MAX_QUBITS + 1])
+def test_qubits_that_are_only_read_out_count(qubits: int) -> None:
+    first, *others = ring(qubits)
+    drawing = draw(Ansatz(cirq.Circuit(cirq.X.on_each(*others)), (), (first,)))
+    assert drawing.title.startswith(f"{qubits} qubits, 0 parameters, 1 readouts")
+    assert drawing.image.shape[2] == 3
 
 
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
