@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -14,11 +15,12 @@ import click
 from cli.options.experiment import check_model
 from cli.options.form import form_option
 from cli.plan import cones_line, simulators_table
-from components.run_folders import model_in
+from components.run_folders import model_in, of_run
 from trainer.config import EXPERIMENT_FIELDS, ExperimentConfig, from_mapping
 from trainer.errors import ConfigError
 from trainer.quantum.files.held import holds, is_file, shown
 from trainer.quantum.files.reading import embedded
+from trainer.results.description import FILE
 from trainer.storage.address import in_bucket
 from trainer.storage.copies import local_copy
 
@@ -87,6 +89,8 @@ def circuit(
     """
     if sample is not None and target is None:
         raise ConfigError(f"circuit: takes --sample with --export alone. Given: --sample {sample}")
+    if target:
+        _check_target(model, target)
     subject = _subject(model, qubits, encoding)
     from trainer.limits import limits
     from trainer.planning.anatomy import anatomy
@@ -108,6 +112,16 @@ def circuit(
         click.echo(line)
     for path in filter(None, (image, target)):
         click.echo(f"written: {path}")
+
+
+def _check_target(model: str, target: Path) -> None:
+    """Refuse to write over the file of a circuit or of a trained model that is read."""
+    folder = Path(model)
+    for read in (folder, folder / FILE, of_run(folder).exported / FILE):
+        # An address in a bucket is the name of no file here.
+        with contextlib.suppress(OSError):
+            if target.samefile(read):
+                raise ConfigError(f"export: must be another file than the one that is read. Given: {target}")
 
 
 def _subject(model: str, qubits: int | None, encoding: str | None) -> _Subject:

@@ -107,6 +107,21 @@ def test_a_file_that_was_exported_is_a_model_again(typed: Typed, tmp_path: Path)
         assert "parameters: s0, s1, s2, s3, s4, ... s20 (21)" in text
 
 
+def test_what_is_read_is_never_written_over(typed: Typed, trained: str, tmp_path: Path) -> None:
+    (mine := tmp_path / "mine.qasm").write_bytes(Path(FILE).read_bytes())
+    (tmp_path / "link.qasm").symlink_to(mine)
+    run = tmp_path / "run"
+    (run / "export-weights").mkdir(parents=True)
+    (run / "export-weights" / "model").symlink_to(trained)
+    description = Path(trained) / "model.json"
+    before = mine.read_bytes(), description.read_bytes()
+    for model, target in ((mine, mine), (tmp_path / "link.qasm", mine), (trained, description), (run, description)):
+        code, out, error = typed("circuit", str(model), "--export", str(target))
+        assert (code, out) == (2, "")
+        assert error == f"error: export: must be another file than the one that is read. Given: {target}\n"
+    assert (mine.read_bytes(), description.read_bytes()) == before
+
+
 def test_the_folder_of_a_run_is_its_model(typed: Typed, trained: str, tmp_path: Path) -> None:
     run = tmp_path / "run" / "export-weights"
     run.mkdir(parents=True)
