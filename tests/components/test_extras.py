@@ -1,10 +1,15 @@
 """What is said of a library that is not installed, beside what pyproject.toml installs."""
 
+import re
+from pathlib import Path
+
 import pytest
+from packaging.requirements import Requirement
 
 from components.extras import LIBRARIES, missing
 from tests.base_only import distributions, modules
 
+ROOT = Path(__file__).parents[2]
 EXTRAS = ("kubeflow", "vertex", "serve", "run")
 
 
@@ -35,3 +40,12 @@ def test_the_extra_of_a_target_is_named_where_it_has_the_library() -> None:
 def test_of_a_module_that_is_no_library_of_an_extra_nothing_is_said() -> None:
     assert missing(ModuleNotFoundError(name="my_circuits"), "qcnn run") is None
     assert missing(ModuleNotFoundError("no name"), "qcnn run") is None
+
+
+def test_the_client_of_kubernetes_is_installed_in_no_release_with_another_interface() -> None:
+    """Extras hold it back, so where none is installed pip alone would take the newest."""
+    dependencies = (ROOT / "pyproject.toml").read_text().partition("dependencies = [")[2].partition("\n]")[0]
+    (allowed,) = (Requirement(each) for each in re.findall(r'"(.*)"', dependencies) if each.startswith("kubernetes"))
+    assert {"30.1.0", "36.0.3"} == {
+        release for release in ("30.1.0", "36.0.3", "37.0.0") if release in allowed.specifier
+    }
