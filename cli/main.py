@@ -1,6 +1,7 @@
 """Entry point of the qcnn command: every fault the user can act on is one line and a non-zero exit."""
 
 import contextlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -13,6 +14,8 @@ from components.extras import missing
 from trainer.errors import QcnnError, one_line
 from trainer.startup import drop_output, open_standard_streams
 
+# What a shell sets that asks how words go on.
+_COMPLETION = "_QCNN_COMPLETE"
 # In the order in which they are shown. What no target has is the command of the module of its name.
 _COMMANDS = {
     "run": "Run the whole pipeline on this machine.",
@@ -95,6 +98,9 @@ def run(command: click.Command) -> None:
         message = missing(error, *_asker(sys.argv[1:]))
         if message is None:
             raise
+        if _COMPLETION in os.environ:
+            # It has no place for a line in the middle of what is typed.
+            sys.exit(REFUSED)
         _stop(f"error: {message}", REFUSED)
     except (click.Abort, KeyboardInterrupt):
         _stop("interrupted", INTERRUPTED)

@@ -55,6 +55,8 @@ LIBRARIES = {
     "boto3": _AMAZON,
     "botocore": _AMAZON,
 }
+# The folder that all of Google's libraries share; it is what Python misses where none of them is installed.
+_SHARED = {"google": _Library("Google's libraries", ("run", "vertex", "kubeflow"))}
 
 
 def missing(error: ModuleNotFoundError, asker: str, extra: str = "") -> str | None:
@@ -63,12 +65,12 @@ def missing(error: ModuleNotFoundError, asker: str, extra: str = "") -> str | No
     >>> missing(ModuleNotFoundError(name="kfp.dsl"), "qcnn run", "run")
     'qcnn run needs Kubeflow\'s SDK: pip install "qcnn[run]". Given: kfp is not installed'
     """
-    name = error.name or ""
-    while name and name not in LIBRARIES:
+    name, known = error.name or "", {**_SHARED, **LIBRARIES}
+    while name and name not in known:
         name = name.rpartition(".")[0]
     if not name:
         return None
-    library = LIBRARIES[name]
+    library = known[name]
     wanted = extra if extra in library.extras else library.extras[0]
     return f'{asker} needs {library.title}: pip install "qcnn[{wanted}]". Given: {name} is not installed'
 

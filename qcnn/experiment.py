@@ -39,9 +39,9 @@ class Experiment:
     def __init__(self, **words: Any) -> None:
         values = {name: plain(value) for name, value in words.items()}
         flat = {name: value for name, value in values.items() if name in OPTION_FIELDS}
-        self._given = with_circuit(merge({name: value for name, value in values.items() if name not in flat}, flat))
-        config = from_mapping(self._given)
         with explained("qcnn.Experiment", "run"):
+            self._given = with_circuit(merge({name: value for name, value in values.items() if name not in flat}, flat))
+            config = from_mapping(self._given)
             self._config = data.files_read([config])[0] if config.is_open else config
 
     @classmethod

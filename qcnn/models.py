@@ -53,6 +53,7 @@ class Model:
         """What a sample has."""
         return self._layout.columns
 
+    @explained("Model.predict", "serve")
     def predict(self, samples: Any = None, **columns: Any) -> npt.NDArray[np.float64]:
         """Return the prediction for every sample, float64 (samples,): its sign is the class, or it is the value itself.
 

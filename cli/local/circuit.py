@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
 
+from cli.options.completion import complete_word
 from cli.options.experiment import check_model
 from cli.options.form import form_option
 from cli.plan import cones_line, simulators_table
@@ -48,7 +49,7 @@ class _Subject:
 
 
 @click.command()
-@click.argument("model")
+@click.argument("model", shell_complete=complete_word("model", EXPERIMENT_FIELDS["model"]))
 @click.option("--qubits", type=int, metavar="N", help="Qubits on the ring.  [default: a file's own, else 8]")
 @click.option(
     "--encoding",

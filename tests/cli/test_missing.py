@@ -40,6 +40,7 @@ CALLED = {
     "generate": "qcnn.generate(qcnn.Experiment(qubits=4, data='cluster_ising'))",
     "Experiment": "qcnn.Experiment(data='rows.csv')",
     "load": "qcnn.load('model')",
+    "circuit": "qcnn.Experiment(model='circuit.qasm')",
 }
 PROGRAM = """
 import json, os, sys
@@ -63,6 +64,12 @@ for called in {called!r}:
     except qcnn.MissingLibraryError as error:
         print(error)
 print(len(qcnn.generate(experiment).train))
+if os.fork() == 0:
+    os.dup2(1, 2)
+    os.environ.update(_QCNN_COMPLETE="bash_complete", COMP_WORDS="qcnn predict ", COMP_CWORD="2")
+    sys.argv = ["qcnn"]
+    main()
+print("code", os.waitstatus_to_exitcode(os.wait()[1]))
 """
 
 
@@ -74,6 +81,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     (folder / "run" / "log.txt").touch()
     (folder / "run" / "train" / "logs").mkdir(parents=True)
     (folder / "rows.csv").write_text("qubit,angle,label\n0,0,1\n")
+    (folder / "circuit.qasm").write_text("OPENQASM 3.0;\nqubit[4] q;\n")
     (folder / "model" / "saved_model").mkdir(parents=True)
     described = {"dataset_digest": "", "weights_sha256": "", "circuit": "", "training": {}}
     save_description({"experiment": from_mapping({}).model_dump(), **described}, folder / "model" / "model.json")
@@ -101,11 +109,17 @@ def test_a_command_says_in_one_line_which_extra_is_missing(said: list[str]) -> N
 
 
 def test_so_does_a_function_and_data_are_made_without_any(said: list[str]) -> None:
-    *_, train, study, plan, generate, experiment, load, samples = said
+    *_, train, study, plan, generate, experiment, load, circuit, samples, _ = said
     assert train == 'qcnn.train needs Kubeflow\'s SDK: pip install "qcnn[run]". Given: kfp is not installed'
     assert study == 'qcnn.study needs Kubeflow\'s SDK: pip install "qcnn[run]". Given: kfp is not installed'
     assert plan == 'qcnn.plan needs cirq: pip install "qcnn[run]". Given: cirq is not installed'
     assert generate == 'qcnn.generate needs SciPy: pip install "qcnn[run]". Given: scipy is not installed'
     assert experiment == 'qcnn.Experiment needs pyarrow: pip install "qcnn[run]". Given: pyarrow is not installed'
     assert load == 'qcnn.load needs TensorFlow: pip install "qcnn[serve]". Given: tensorflow is not installed'
+    assert circuit == 'qcnn.Experiment needs cirq: pip install "qcnn[run]". Given: cirq is not installed'
     assert int(samples) > 0
+
+
+def test_a_shell_that_asks_how_words_go_on_is_told_nothing(said: list[str]) -> None:
+    assert said[-1] == "code 2"
+    assert "needs" not in said[-2]

@@ -42,6 +42,17 @@ def test_of_a_module_that_is_no_library_of_an_extra_nothing_is_said() -> None:
     assert missing(ModuleNotFoundError("no name"), "qcnn run") is None
 
 
+def test_where_nothing_of_google_is_installed_the_extra_is_named_too() -> None:
+    """Python then misses the folder that its libraries share, whichever of them is imported."""
+    error, given = ModuleNotFoundError(name="google"), "Given: google is not installed"
+    for command, extra in (("status --target vertex", "vertex"), ("run", "run")):
+        expected = f'qcnn {command} needs Google\'s libraries: pip install "qcnn[{extra}]". {given}'
+        assert missing(error, f"qcnn {command}", extra) == expected
+    assert missing(error, "qcnn.load", "serve") == (
+        f'qcnn.load needs Google\'s libraries: pip install "qcnn[run]". {given}'
+    )
+
+
 def test_the_client_of_kubernetes_is_installed_in_no_release_with_another_interface() -> None:
     """Extras hold it back, so where none is installed pip alone would take the newest."""
     dependencies = (ROOT / "pyproject.toml").read_text().partition("dependencies = [")[2].partition("\n]")[0]

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,16 @@ def test_so_does_it_refuse_what_is_damaged(training: qcnn.Training, tmp_path: Pa
     shutil.rmtree(folder / "saved_model")
     with pytest.raises(qcnn.ArtifactError, match=r"^model: saved_model is missing"):
         qcnn.load(folder)
+
+
+def test_where_what_reads_tables_is_missing_the_extra_is_named(
+    model: qcnn.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where TensorFlow is there without this package's extra."""
+    monkeypatch.delitem(sys.modules, "trainer.tables.pieces")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(qcnn.MissingLibraryError, match=r'^Model.predict needs pyarrow: pip install "qcnn\[serve\]"'):
+        model.predict(qubit=[0], angle=[0.1])
 
 
 def test_features_of_a_file_are_predicted_as_they_stand_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

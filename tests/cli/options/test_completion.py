@@ -42,6 +42,8 @@ def offered(line: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFix
         ("qcnn run --qubits ", []),
         ("qcnn run --config ex", ["file,ex"]),
         ("qcnn run --resume ", ["plain,runs/first", "plain,runs/second"]),
+        ("qcnn circuit ", ["plain,hybrid", "plain,deep"]),
+        ("qcnn circuit circuits/", ["file,circuits/"]),
         ("qcnn compare s", ["plain,second"]),
         ("qcnn compare elsewhere/", ["dir,elsewhere/"]),
         ("qcnn submit --target ku", ["plain,kubeflow"]),
