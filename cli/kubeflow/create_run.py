@@ -15,7 +15,7 @@ from cli.kubeflow.follow import Asking, check_succeeded, follow
 from cli.kubeflow.refusals import explained
 from cli.messages import quiet
 from cli.options.cost import Cost, check_package_cost
-from cli.options.form import Sending, show_rows
+from cli.options.form import Sending, alone_on_stdout, show_rows
 from cli.options.group import options_as
 from cli.packages import Compile, Source, check_imports, compiled, read_package, steps_of
 from trainer.config import ExperimentConfig
@@ -101,7 +101,8 @@ def create_run(
             ).run_info
     show_rows(sending.form, {"run": run.run_id, "look at it": backend.page(f"runs/details/{run.run_id}")})
     if wait:
-        ended = follow(Asking(client, backend, run.run_id), steps, click.echo)
+        with alone_on_stdout(sending.form):
+            ended = follow(Asking(client, backend, run.run_id), steps, click.echo)
         check_succeeded(ended, steps)
 
 

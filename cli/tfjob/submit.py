@@ -1,10 +1,10 @@
 """qcnn submit --target tfjob: training as a TFJob, without Kubeflow Pipelines."""
 
 import click
-from tabulate import tabulate
 
 from cli.options.cost import Cost, check_cost, cost_options
 from cli.options.experiment import Words, experiment_options
+from cli.options.form import show_rows
 from cli.options.pod import PodFlags, pod_options
 from cli.tfjob.connection import cluster, follow, namespace_option
 from cli.tfjob.printing import FORMS, as_text
@@ -46,7 +46,11 @@ _TASK = "train"
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be created, for kubectl apply -f -, and send nothing.")
 @click.option(
-    "-o", "--format", "form", type=click.Choice(FORMS), help=f"Form of what --dry-run prints. [default: {FORMS[0]}]"
+    "-o",
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    help="Form of what is printed, for programs; yaml only with --dry-run, whose default it is.",
 )
 @cost_options
 @experiment_options
@@ -68,8 +72,8 @@ def submit(
     An experiment that is submitted again is not trained twice: a TFJob that runs or has succeeded is found again, one
     that failed is replaced and goes on from its last checkpoint.
     """
-    if form and not dry_run:
-        raise ConfigError(f"format: only of what --dry-run prints. Given: {form}")
+    if form == FORMS[0] and not dry_run:
+        raise ConfigError(f"format: {form} is only of what --dry-run prints. Given: {form}")
     if dry_run and is_followed:
         raise ConfigError("dry_run: creates nothing that could be followed. Given: --dry-run --follow")
     experiment, settings = words.experiment(), pod.settings()
@@ -86,8 +90,12 @@ def submit(
     with cluster(namespace) as api:
         found, how = tfjobs.submit(api, manifest)
         commands = _commands(found["metadata"]["name"], f" --namespace {namespace}" if namespace else "")
-        click.echo(f"TFJob {found['metadata']['name']} {_SAID[how]} in namespace {api.namespace}")
-        click.echo(tabulate([*read.outputs(found).items(), *commands.items()], tablefmt="plain", disable_numparse=True))
+        rows = {**read.outputs(found), **commands}
+        if form:
+            show_rows(form, {"job": found["metadata"]["name"], **rows})
+        else:
+            click.echo(f"TFJob {found['metadata']['name']} {_SAID[how]} in namespace {api.namespace}")
+            show_rows("text", rows)
         if is_followed and how is not How.SUCCEEDED:
             follow(api, found, experiment.options.restarts, f"Again: {commands['follow it']}")
 

@@ -7,7 +7,7 @@ import click
 from cli.messages import shown
 from cli.options.cost import Cost, check_cost, cost_options
 from cli.options.experiment import Words, experiment_options
-from cli.options.form import Sending, sending_options, show_rows
+from cli.options.form import Sending, alone_on_stdout, sending_options, show_rows
 from cli.options.pod import PodFlags, pod_options
 from cli.vertex.service.buckets import check_bucket
 from cli.vertex.service.connection import Vertex, place_options
@@ -81,4 +81,5 @@ def submit(
     }
     show_rows(sending.form, {"job": found.id, **rows} if sending.form == "json" else rows)
     if is_followed and how is not How.SUCCEEDED:
-        follow(Vertex(place), found.id, f"Again: {rows['follow it']}")
+        with alone_on_stdout(sending.form):
+            follow(Vertex(place), found.id, f"Again: {rows['follow it']}")

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from cli.options.cost import Cost, check_package_cost
-from cli.options.form import Sending, show_rows
+from cli.options.form import Sending, alone_on_stdout, show_rows
 from cli.packages import Compile, Source, check_imports, compiled, read_package
 from cli.vertex.follow import check_succeeded, follow
 from cli.vertex.service.buckets import check_bucket
@@ -64,4 +64,5 @@ def create_run(
     if reason := add_to_experiment(vertex, submission.experiment, id_of(run)):
         click.echo(f"not in the console's experiment {submission.experiment}: {reason}", err=True)
     if wait:
-        check_succeeded(follow(vertex, id_of(run), click.echo))
+        with alone_on_stdout(sending.form):
+            check_succeeded(follow(vertex, id_of(run), click.echo))

@@ -1,5 +1,6 @@
 """qcnn submit --target kubeflow as a user types it, to a backend that checks the published types."""
 
+import json
 import re
 from pathlib import Path
 
@@ -135,6 +136,14 @@ def test_waiting_shows_each_change_of_the_steps_alone(backend: FakeBackend, type
         "train: succeeded",
         "run: succeeded",
     ]
+
+
+def test_programs_read_json_alone_while_people_wait(backend: FakeBackend, typed: Typed) -> None:
+    backend.on_get = lambda run: run.update(state="SUCCEEDED")  # type: ignore[method-assign]
+    where = ("--host", backend.host, "--wait", "--format", "json")
+    code, out, err = typed("submit", "--target", "kubeflow", *where)
+    assert (code, err) == (0, "run: succeeded\n")
+    assert json.loads(out).keys() == {"run", "look at it"}
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,19 @@ def test_what_is_printed_is_what_is_sent(typed: Typed, api_server: ApiServer, po
     assert printed == sent
 
 
+def test_what_was_sent_is_told_to_programs_too(typed: Typed, api_server: ApiServer) -> None:
+    told = [typed(*SUBMIT, "--format", "json") for _ in range(2)]
+    assert [(code, err) for code, _, err in told] == [(0, "")] * 2
+    first, again = (json.loads(out) for _, out, _ in told)
+    (job,) = api_server.all("tfjobs")
+    assert first == again
+    assert first["job"] == job["metadata"]["name"]
+    assert first["model"] == f"gs://bucket/runs/{first['job']}/model"
+    # The same rows as for people.
+    _, out, _ = typed(*SUBMIT)
+    assert [line.rpartition("  ")[2] for line in out.splitlines()[1:]] == list(first.values())[1:]
+
+
 def test_a_circuits_file_reaches_the_pods_within_the_job(typed: Typed, api_server: ApiServer) -> None:
     """They have neither the file nor a place where it could lie."""
     words = ("--model", str(ROOT / "examples" / "stabilizers.qasm"), "--qubits", "8")
@@ -133,7 +146,7 @@ def test_text_stays_text_for_every_reader_of_yaml(typed: Typed, pod: str) -> Non
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("-o", "json"), "format: only of what --dry-run prints. Given: json"),
+        (("-o", "yaml"), "format: yaml is only of what --dry-run prints. Given: yaml"),
         (("--dry-run", "--follow"), "dry_run: creates nothing that could be followed. Given: --dry-run --follow"),
         (("--dry-run", "-o", "table"), "Invalid value for '-o' / '--format': 'table' is not one of 'yaml', 'json'."),
         (("--dry-run", "--queue", "Team A"), "pod.queue: must be the name of a LocalQueue of Kueue, "),
