@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 
 from components.extras import explained
-from qcnn.experiment import Experiment
+from qcnn.experiment import Experiment, checked
 from trainer import data
 from trainer.data import Dataset
 
@@ -17,6 +17,7 @@ def generate(experiment: Experiment, folder: str | PathLike[str] | None = None) 
 
     Raises:
         ArtifactError: the folder has content, or cannot be written.
+        ConfigError: it is no experiment.
 
     >>> import qcnn
     >>> dataset = qcnn.generate(qcnn.Experiment(qubits=4, rounds=10, seed=7))
@@ -25,7 +26,7 @@ def generate(experiment: Experiment, folder: str | PathLike[str] | None = None) 
     >>> dataset.train.qubit[:3].tolist(), dataset.train.label[:3].tolist()
     ([2, 3, 2], [-1, 1, -1])
     """
-    dataset = data.generate(experiment.config)
+    dataset = data.generate(checked(experiment).config)
     if folder is not None:
         data.save(dataset, Path(folder))
     return dataset

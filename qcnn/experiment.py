@@ -13,6 +13,7 @@ import numpy as np
 from components.extras import explained
 from trainer import data
 from trainer.config import OPTION_FIELDS, WORDS, ExperimentConfig, as_shown, from_mapping, merge, read_file
+from trainer.errors import ConfigError, given
 from trainer.quantum.files.reading import with_circuit
 
 
@@ -97,10 +98,25 @@ class Experiment:
 
 
 def plain(value: Any) -> Any:
-    """Return a word's value as a file has it."""
+    """Return a word's value, or a mapping of options, as a file has it."""
+    return {name: _one(each) for name, each in value.items()} if isinstance(value, Mapping) else _one(value)
+
+
+def _one(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def checked(experiment: Experiment) -> Experiment:
+    """Return an experiment; of something else say so, such as of the name of a file.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if not isinstance(experiment, Experiment):
+        raise ConfigError(f"experiment: must be a qcnn.Experiment. Given: {given(experiment)}")
+    return experiment
 
 
 def of(config: ExperimentConfig) -> Experiment:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from components.extras import explained
-from qcnn.experiment import Experiment
+from qcnn.experiment import Experiment, checked
 from trainer import data
 from trainer.training.history import epochs_left
 
@@ -46,7 +46,7 @@ def plan(experiment: Experiment) -> Plan:
     from trainer.planning import kept_machine
     from trainer.planning.plan import count, predict
 
-    config = experiment.config
+    config = checked(experiment).config
     if config.is_open:
         config = data.completed(config, data.generate(config))
     counts = count(config)

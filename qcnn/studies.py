@@ -18,7 +18,7 @@ from components.train.local.step import LOADED
 from launchers.local.fork_request import fork_server
 from launchers.local.run import Crew
 from qcnn import steps, trainings
-from qcnn.experiment import Experiment, of, plain
+from qcnn.experiment import Experiment, checked, of, plain
 from trainer.config import ExperimentConfig
 from trainer.quantum.files.reading import with_circuits
 from trainer.startup import errors_raised
@@ -62,12 +62,12 @@ def study(
     >>> [trial["learning_rate"] for trial in study.trials], study.best.experiment.qubits
     ([0.01, 0.1], 4)
     """
-    search = {
-        name: {word: _listed(of_word) for word, of_word in (found or {}).items()}
+    search: dict[str, Any] = {
+        name: {word: _listed(of_word) for word, of_word in found.items()} if isinstance(found, Mapping) else found
         for name, found in (("grid", grid), ("range", ranges))
     }
     search["grid"] = with_circuits(search["grid"])
-    configs = plan(experiment.given, search_from_mapping({**search, "random": random}))
+    configs = plan(checked(experiment).given, search_from_mapping({**search, "random": random}))
     root = (
         Path(folder)
         if folder is not None

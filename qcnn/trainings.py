@@ -15,7 +15,7 @@ from components.train.local.step import LOADED
 from launchers.local.fork_request import fork_server
 from launchers.local.run import run_processes
 from qcnn import steps
-from qcnn.experiment import Experiment
+from qcnn.experiment import Experiment, checked
 from qcnn.models import Model, load
 from trainer.startup import errors_raised
 from trainer.training.history import HISTORY, Epoch, load_history
@@ -72,7 +72,7 @@ def train(experiment: Experiment, folder: str | PathLike[str] | None = None, *, 
     (2,)
     """
     made = Path(folder) if folder is not None else RUNS / f"qcnn-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
-    folders, config = of_run(made.absolute()), experiment.config
+    folders, config = of_run(made.absolute()), checked(experiment).config
     if not steps.has_ended(folders.run, config):
         check("run")
         with fork_server(LOADED), errors_raised(), Recorder(config.model_dump()) as recorder:

@@ -22,7 +22,9 @@ def test_words_are_arguments_and_options_stand_among_them() -> None:
 
 
 def test_all_words_make_an_equal_experiment() -> None:
-    experiment = qcnn.Experiment(qubits=np.int64(4), learning_rate=np.float64(0.5), model="deep")
+    numbers = {"qubits": np.int64(4), "learning_rate": np.float64(0.5), "options": {"shots": np.int64(3)}}
+    experiment = qcnn.Experiment(**numbers, model="deep")
+    assert experiment.shots == 3
     others = (qcnn.Experiment(**experiment.words), copy.deepcopy(experiment), pickle.loads(pickle.dumps(experiment)))
     assert set(others) == {experiment}
     assert qcnn.Experiment(**{**experiment.words, "seed": 1}) != experiment
@@ -76,6 +78,8 @@ def test_a_path_is_a_word_as_its_text_is(tmp_path: Path) -> None:
     ("search", "said"),
     [
         ({"grid": {"qubits": 4}}, "grid: must be a mapping of words to lists of values. Given: {'qubits': 4}"),
+        ({"grid": ["seed"]}, "grid: must be a mapping of words to lists of values. Given: ['seed']"),
+        ({"ranges": 3, "random": 2}, "range: must be a mapping of words to [low, high] or "),
         ({"grid": {"model": "deep"}}, "grid: must be a mapping of words to lists of values. Given: {'model': 'deep'}"),
         ({"ranges": {"learning_rate": 1}, "random": 2}, "learning_rate: a range must be [low, high]"),
         ({"grid": {"qubits": np.array([4, 3])}}, "qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
@@ -85,6 +89,14 @@ def test_a_search_that_is_none_is_one_line(search: dict[str, Any], said: str) ->
     with pytest.raises(qcnn.ConfigError) as caught:
         qcnn.study(qcnn.Experiment(qubits=4, rounds=10), **search)
     assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("name", ["generate", "train", "plan", "study"])
+def test_what_is_no_experiment_is_one_line(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(qcnn.ConfigError, match=r"^experiment: must be a qcnn.Experiment. Given: 'first.yaml'$"):
+        getattr(qcnn, name)("first.yaml", **({"grid": {"seed": [1]}} if name == "study" else {}))
+    assert not [*tmp_path.iterdir()]
 
 
 def test_what_is_no_word_is_no_attribute() -> None:
