@@ -120,6 +120,7 @@ def evaluate(model: Model | str | PathLike[str], dataset: Dataset | None = None)
 
     Raises:
         ArtifactError: the model is damaged, or was trained on another dataset.
+        ConfigError: the dataset is none.
 
     After the example of `qcnn.train`:
 
@@ -128,6 +129,8 @@ def evaluate(model: Model | str | PathLike[str], dataset: Dataset | None = None)
     >>> len(evaluation.samples), len(evaluation.predictions)
     (6, 6)
     """
+    if not isinstance(dataset, Dataset | None):
+        raise ConfigError(f"dataset: must be what qcnn.generate returns. Given: {given(dataset)}")
     address = model.address if isinstance(model, Model) else model
     with local_copy(str(address)) as copy:
         folder = model_in(copy, address)
@@ -211,6 +214,9 @@ def _numbers(names: Sequence[str], samples: Any, columns: Mapping[str, Any]) -> 
 
 def _column(name: str, column: Any) -> npt.NDArray[np.float64]:
     with contextlib.suppress(TypeError, ValueError):
+        if np.ma.is_masked(column):  # type: ignore[no-untyped-call]
+            # What is masked is missing.
+            column = column.astype(np.float64).filled(np.nan)
         array = np.asarray(column)
         if array.dtype.kind in "iuf" or array.size == 0:
             numbers = array.astype(np.float64)

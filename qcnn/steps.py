@@ -21,6 +21,7 @@ from qcnn.progress import bar
 from trainer import data
 from trainer.config import ExperimentConfig
 from trainer.errors import ArtifactError
+from trainer.folders import readable
 from trainer.startup import load_tensorflow
 from trainer.untrusted import text_of
 
@@ -122,5 +123,10 @@ def _quiet() -> Iterator[None]:
 
 
 def read_metrics(folders: RunFolders) -> dict[str, float]:
-    """Return the metrics that were measured."""
-    return {name: float(value) for name, value in json.loads(text_of(folders.metrics)).items()}
+    """Return the metrics that were measured.
+
+    Raises:
+        ArtifactError: their file is missing or damaged.
+    """
+    with readable("run", folders.metrics):
+        return {name: float(value) for name, value in json.loads(text_of(folders.metrics)).items()}

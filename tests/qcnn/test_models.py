@@ -68,6 +68,10 @@ def test_one_array_has_the_columns_in_their_order(model: qcnn.Model) -> None:
         ({"qubit": [0.5], "angle": [0.1]}, "data: row 1, column qubit: must be a whole number, 0 to 3. Given: 0.5"),
         ({"qubit": [0], "angle": [7]}, "data: row 1, column angle: must be at least -pi and less than pi. Given: 7"),
         ({"qubit": [0], "angle": [float("nan")]}, "angle: row 1 must be a finite number. Given: nan"),
+        (
+            {"qubit": np.ma.masked_equal([0, 1], 1), "angle": [0.0, 0.0]},  # type: ignore[no-untyped-call]
+            "qubit: row 2 must be a finite number. Given: nan",
+        ),
         ({"qubit": [0, 1], "angle": [0.0, float("inf")]}, "angle: row 2 must be a finite number. Given: inf"),
         ({"qubit": ["a"], "angle": [0.1]}, "qubit: must be an array of numbers. Given: ['a']"),
         ({"qubit": [0], "angle": [0.1 + 1j]}, "angle: must be an array of numbers. Given: "),
@@ -88,6 +92,11 @@ def test_one_array_has_the_columns_in_their_order(model: qcnn.Model) -> None:
 def test_arrays_that_are_none_are_one_line(model: qcnn.Model, columns: dict[str, Any], said: str) -> None:
     with pytest.raises(qcnn.QcnnError, match=f"^{re.escape(said)}"):
         model.predict(**columns)
+
+
+def test_what_is_no_dataset_is_one_line(model: qcnn.Model) -> None:
+    with pytest.raises(qcnn.ConfigError, match=r"^dataset: must be what qcnn.generate returns. Given: 'test'$"):
+        qcnn.evaluate(model, "test")  # type: ignore[arg-type]
 
 
 def test_a_folder_that_is_no_model_is_one_line(training: qcnn.Training, tmp_path: Path) -> None:

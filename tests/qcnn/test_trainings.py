@@ -46,6 +46,18 @@ def test_a_run_that_has_ended_is_read_again(training: qcnn.Training) -> None:
     assert training.report.stat().st_mtime_ns == before
 
 
+def test_a_run_whose_files_are_damaged_is_one_line(training: qcnn.Training, tmp_path: Path) -> None:
+    folder = shutil.copytree(training.folder, tmp_path / "run")
+    metrics = folder / "evaluate" / "metrics"
+    for content in ("{", "[]", '{"mse": "low"}', '{"mse": null}'):
+        metrics.write_text(content)
+        with pytest.raises(qcnn.ArtifactError, match=rf"^run: metrics is damaged .*Given: {metrics}$"):
+            qcnn.train(training.experiment, folder)
+    metrics.unlink()
+    with pytest.raises(qcnn.ArtifactError, match=rf"^run: metrics is missing. Given: {metrics.parent}$"):
+        qcnn.train(training.experiment, folder)
+
+
 def test_a_folder_with_other_content_is_left_alone(training: qcnn.Training, tmp_path: Path) -> None:
     with pytest.raises(qcnn.ArtifactError, match=r"^folder: holds a run of another experiment. Given: "):
         qcnn.train(qcnn.Experiment(**{**SMALL, "seed": 1}), training.folder)
