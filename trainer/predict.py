@@ -7,7 +7,7 @@ from pathlib import Path
 from trainer import data
 from trainer.results.description import describe
 from trainer.results.prediction_files import Files, files_of
-from trainer.results.streaming import Watch, predict_files, unwatched
+from trainer.results.streaming import Predicted, Watch, predict_files, unwatched
 from trainer.startup import load_tensorflow, one_line_errors, open_standard_streams
 from trainer.storage.copies import local_copy
 
@@ -36,21 +36,24 @@ def main() -> None:
                 predict_held_out(model, asked.dataset)
 
 
-def predict_new(model: Path, files: Files, watch: Watch = unwatched) -> None:
-    """Predict the rows of a file, and log how many there were, and their error where they have labels."""
+def predict_new(model: Path, files: Files, watch: Watch = unwatched) -> Predicted:
+    """Predict the rows of a file; log and return how many there were, and their error where they have labels."""
     predicted = predict_files(model, files, watch)
     logger.info("rows %d", predicted.rows)
     for name, value in predicted.metrics.items():
         logger.info("%s %.6f", name, value)
+    return predicted
 
 
-def predict_held_out(model: Path, dataset: str | None) -> None:
-    """Log predictions of the test split beside their labels, and their error."""
+def predict_held_out(model: Path, dataset: str | None) -> Predicted:
+    """Log predictions of the test split beside their labels; log and return their error, and that of the training."""
     load_tensorflow()
     from trainer.results import evaluate
 
     _, experiment = describe(model)
-    evaluate.report(evaluate.evaluate(model, data.obtain(dataset, experiment)))
+    found = evaluate.evaluate(model, data.obtain(dataset, experiment))
+    evaluate.report(found)
+    return Predicted(len(found.samples), found.metrics)
 
 
 if __name__ == "__main__":

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
 from cli.errors import UNREAD
 from cli.local.rows_progress import rows_progress
+from cli.options.form import alone_on_stdout, form_option, show_rows
 from components.run_folders import model_in, of_run
 from trainer.predict import predict_held_out, predict_new
-from trainer.results.prediction_files import files_of
+from trainer.results.prediction_files import Files, files_of
+from trainer.results.streaming import Predicted
 from trainer.startup import RETRYABLE, one_line_errors, terminated_as_interrupt
 from trainer.storage.copies import local_copy
 
@@ -31,7 +34,8 @@ from trainer.storage.copies import local_copy
     type=click.Path(),
     help="Where a page about their error goes; for data with labels.",
 )
-def predict(model: str, data: str | None, output: str | None, report: str | None) -> None:
+@form_option
+def predict(model: str, data: str | None, output: str | None, report: str | None, form: str) -> None:
     """Predict the rows of a file; without --data the test split of the model.
 
     MODEL is the folder of a model or of a run, or a model in a bucket such as gs://BUCKET/model; FILE may be in a
@@ -39,12 +43,17 @@ def predict(model: str, data: str | None, output: str | None, report: str | None
     """
     files = files_of(data, output, report)
     with _own_exit_code(), one_line_errors(), terminated_as_interrupt(), local_copy(model) as copy:
-        folder = model_in(copy, model)
-        if files:
-            predict_new(folder, files, rows_progress)
-            return
-        dataset = of_run(copy).dataset
-        predict_held_out(folder, str(dataset) if dataset.is_dir() else None)
+        with alone_on_stdout(form):
+            predicted = _predicted(copy, model_in(copy, model), files)
+        if form == "json":
+            show_rows(form, {"rows": predicted.rows, **predicted.metrics})
+
+
+def _predicted(copy: Path, folder: Path, files: Files | None) -> Predicted:
+    if files:
+        return predict_new(folder, files, rows_progress)
+    dataset = of_run(copy).dataset
+    return predict_held_out(folder, str(dataset) if dataset.is_dir() else None)
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ DRY = {
 }
 # Where a table is printed.
 FORMS = {
-    "local": ("run", "study"),
+    "local": ("run", "study", "predict"),
     "kubeflow": ("submit", "study", "compare", "schedule create", "schedule list"),
     "tfjob": ("submit", "status"),
     "vertex": ("submit", "study", "compare", "schedule create", "schedule list", "status"),

@@ -1,6 +1,7 @@
 """qcnn predict as a user types it, on this machine."""
 
 import io
+import json
 import re
 import signal
 import subprocess
@@ -57,6 +58,22 @@ def test_predicts_a_file_with_the_model_of_a_run(run: Path, here: Path, typed: T
     assert float(mse) == pytest.approx(np.mean((found["prediction"] - frame["label"]) ** 2), abs=1e-6)
     assert re.search(r"^rows 3$", out, re.MULTILINE)
     assert "Prediction against angle" in Path("page.html").read_text()
+
+
+def test_rows_and_error_are_json_for_programs(run: Path, here: Path, typed: Typed) -> None:
+    pd.DataFrame({"qubit": [0, 3], "angle": [0.5, -3], "label": [1, -1]}).to_csv("data.csv", index=False)
+    code, out, _ = typed("predict", str(run), "--data", "data.csv", "--output", "out.csv", "--format", "json")
+    found = pd.read_csv("out.csv")
+    expected = {
+        "rows": 2,
+        "mse": pytest.approx(np.mean((found["prediction"] - found["label"]) ** 2), abs=1e-12),
+        "accuracy": np.mean((found["prediction"] >= 0) == (found["label"] > 0)),
+    }
+    assert (code, json.loads(out)) == (0, expected)
+    code, out, _ = typed("predict", str(run), "--format", "json")
+    _, config = describe(run / "export-weights" / "model")
+    evaluation = evaluate.evaluate(run / "export-weights" / "model", data.generate(config))
+    assert (code, json.loads(out)) == (0, {"rows": len(evaluation.samples), **evaluation.metrics})
 
 
 def test_without_a_file_the_test_split_is_predicted(run: Path, here: Path, typed: Typed) -> None:
