@@ -71,7 +71,7 @@ class _Commands(click.Group):
         "token_normalize_func": lambda token: token.replace("_", "-"),
     },
 )
-@click.version_option(package_name="qcnn", message="%(prog)s %(version)s")
+@click.version_option(package_name="qcnn", message="%(package)s %(version)s")
 def qcnn() -> None:
     """Train quantum convolutional networks, here or as a Kubeflow pipeline."""
 
