@@ -27,8 +27,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder that all run in, with a module that the server loads."""
     folder = tmp_path_factory.mktemp("user")
     (folder / "chunk_of_the_user.py").write_text("import sys; print('greetings', file=sys.stderr)")
-    with contextlib.chdir(folder):
-        yield folder
+    before = Path.cwd()
+    os.chdir(folder)
+    yield folder
+    os.chdir(before)
 
 
 @pytest.fixture(scope="module")
