@@ -15,10 +15,10 @@ from cli.options.form import dry_run_option
 from cli.vertex.service.connection import Vertex, place_options
 from cli.vertex.serving import batch
 from cli.vertex.serving.endpoint import MACHINE, Machines, get_endpoint
-from cli.vertex.serving.samples import LABEL, Samples, read_samples
+from cli.vertex.serving.samples import Samples, read_samples
 from launchers.vertex.place import Place
+from trainer.data.layout import LABEL, PREDICTION
 from trainer.errors import ConfigError
-from trainer.results.streaming import PREDICTION
 from trainer.storage.address import in_bucket
 from trainer.tables.endings import check_ending
 from trainer.tables.writer import new_table

@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from trainer.quantum.preparation import EXCITATION, Preparation
 
+# What stands in tables beside the columns of samples.
+LABEL, PREDICTION, NOISE_ERROR = "label", "prediction", "noise_error"
 # Angles of excitations are in [-pi, pi).
 PI = np.float32(np.pi)
 # NumPy rounds to powers of ten that are numbers.

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.config import ExperimentConfig, SplitCounts, from_mapping, merge
-from trainer.data.layout import Column, Labels, Layout, Source
+from trainer.data.layout import LABEL, NOISE_ERROR, PREDICTION, Column, Labels, Layout, Source
 from trainer.data.samples import SPLITS, Dataset, Samples
 from trainer.data.splitting import parts
 from trainer.data.values import check, check_real
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("qcnn")
 
-LABEL, SPLIT = "label", "split"
+SPLIT = "split"
 # Columns that are written beside the features.
-_PREDICTED = ("prediction", "noise_error")
+_PREDICTED = (PREDICTION, NOISE_ERROR)
 # Beyond, what an angle is made of is too close to the largest number that there is.
 _MOST_APART = 1e300
 # Words by which rows are counted, checked and scaled; of which splits they are, the seed decides too.

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pydantic import TypeAdapter, ValidationError
 
 from trainer.config import ExperimentConfig
-from trainer.data.layout import EXCITATIONS, PI, Layout, Source
+from trainer.data.layout import EXCITATIONS, LABEL, PI, Layout, Source
 from trainer.data.samples import SPLITS, Dataset, Samples
 from trainer.descriptions import load_description, save_description
 from trainer.errors import ArtifactError, given
@@ -21,7 +21,6 @@ from trainer.untrusted import open_arrays
 
 _ARRAYS = "dataset.npz"
 _DESCRIPTION = "dataset.json"
-_LABEL = "label"
 # The most excitations have 90 MB; features and states half a GiB, and their labels.
 _MOST_BYTES, _MOST_BYTES_OF_OTHERS = 2**27, 2**30
 _LAYOUT, _SOURCE = TypeAdapter(Layout), TypeAdapter(Source | None)
@@ -32,7 +31,7 @@ def save(dataset: Dataset, folder: Path) -> None:
     arrays = {
         f"{name}_{field}": values
         for name, samples in dataset.splits()
-        for field, values in {**samples.inputs, _LABEL: samples.label, **samples.known}.items()
+        for field, values in {**samples.inputs, LABEL: samples.label, **samples.known}.items()
     }
     description = {
         "qubits": dataset.qubits,
@@ -131,7 +130,7 @@ def _columns(
     label = real if layout.is_regression else Input((), "int8")
     return (
         {name: _column(path, arrays, f"{split}_{name}", given) for name, given in inputs.items()},
-        _column(path, arrays, f"{split}_{_LABEL}", label),
+        _column(path, arrays, f"{split}_{LABEL}", label),
         {name: _column(path, arrays, f"{split}_{name}", real) for name in layout.known},
     )
 
@@ -173,4 +172,4 @@ def _faults(samples: Samples, qubits: int) -> Iterator[tuple[str, npt.NDArray[An
     label = samples.label
     is_class = label.dtype == np.int8
     bad = np.abs(label) != 1 if is_class else ~np.isfinite(label)
-    yield _LABEL, label, bad, "-1 or +1" if is_class else "finite"
+    yield LABEL, label, bad, "-1 or +1" if is_class else "finite"

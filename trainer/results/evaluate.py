@@ -17,6 +17,7 @@ from tabulate import tabulate
 from trainer import data
 from trainer.config import from_saved
 from trainer.data import Samples
+from trainer.data.layout import LABEL, NOISE_ERROR, PREDICTION
 from trainer.errors import ArtifactError, TrainingError
 from trainer.folders import new_folder
 from trainer.results import export
@@ -55,9 +56,9 @@ class Evaluation:
         columns = {
             **self.layout.shown(self.samples.inputs),
             **self.samples.known,
-            "label": self.samples.label,
-            "prediction": self.predictions,
-            **({} if self.errors is None else {"noise_error": self.errors}),
+            LABEL: self.samples.label,
+            PREDICTION: self.predictions,
+            **({} if self.errors is None else {NOISE_ERROR: self.errors}),
         }
         return {name: column.tolist() for name, column in columns.items()}
 

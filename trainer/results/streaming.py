@@ -13,7 +13,7 @@ import numpy as np
 
 from trainer.config import ExperimentConfig
 from trainer.data import described
-from trainer.data.layout import Column, Layout
+from trainer.data.layout import LABEL, PREDICTION, Column, Layout
 from trainer.data.values import check, check_real
 from trainer.errors import ArtifactError
 from trainer.results.description import describe
@@ -27,8 +27,6 @@ from trainer.tables.writer import write_table
 
 if TYPE_CHECKING:
     from trainer.results.predicting import Predictor
-
-LABEL, PREDICTION = "label", "prediction"
 
 # Is told the number of rows, None where nobody knows; what it yields, how many more have been predicted.
 Watch: TypeAlias = "Callable[[int | None], AbstractContextManager[Callable[[int], None]]]"

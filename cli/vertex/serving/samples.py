@@ -10,12 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.config import MAX_QUBITS
-from trainer.data.layout import EXCITATIONS, Column
+from trainer.data.layout import EXCITATIONS, LABEL, Column
 from trainer.data.values import check, check_real
 from trainer.tables.pieces import Piece
 from trainer.tables.reader import open_table
-
-LABEL = "label"
 
 
 @dataclasses.dataclass(frozen=True)
