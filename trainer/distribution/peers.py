@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
@@ -30,6 +30,20 @@ def lost_peers(cluster: Cluster | None) -> Iterator[None]:
         leader = "chief 0" if "chief" in cluster.addresses else "worker 0"
         name = " ".join(others[0]) if others else leader
         raise RetryableError(f"lost {name}: {_reason(error.message)}") from None
+
+
+def leave_together(meet: Callable[[], object], cluster: Cluster) -> None:
+    """Return once all processes of the training have come so far; `meet` waits until all of them call it.
+
+    Raises:
+        RetryableError: another was lost before it had come so far.
+    """
+    with lost_peers(cluster):
+        meet()
+    # Whoever ends takes along what it has sent and others have yet to fetch: they would take it for lost. Now that all
+    # have met, nobody needs them.
+    with contextlib.suppress(RetryableError), lost_peers(cluster):
+        meet()
 
 
 @contextlib.contextmanager

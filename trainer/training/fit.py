@@ -13,7 +13,7 @@ from trainer import data
 from trainer.config import DENSITY_MAX_QUBITS, ExperimentConfig
 from trainer.distribution.creation import create_strategy
 from trainer.distribution.needs import STRATEGIES
-from trainer.distribution.peers import lost_peers, taken_address
+from trainer.distribution.peers import leave_together, lost_peers, taken_address
 from trainer.distribution.roles import Cluster, check_roles
 from trainer.errors import RetryableError
 from trainer.folders import only_writer
@@ -88,10 +88,9 @@ def train(
         _run(training, workdir, logs or workdir / "logs", cluster, listener, observer)
         if is_chief:
             publish()
-        with lost_peers(cluster):
-            if cluster and STRATEGIES[config.strategy].in_step:
-                # A process that ended now could not rejoin if the chief were lost before everything is published.
-                same_everywhere(strategy, len(training.history))
+        if cluster and STRATEGIES[config.strategy].in_step:
+            # A process that ended now could not rejoin if the chief were lost before everything is published.
+            leave_together(lambda: same_everywhere(strategy, len(training.history)), cluster)
         listener("state", state="done")
     return tuple(training.history)
 

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from trainer.distribution.peers import lost_peers, taken_address
+from trainer.distribution.peers import leave_together, lost_peers, taken_address
 from trainer.distribution.roles import Cluster
 from trainer.errors import RetryableError
 
@@ -29,6 +29,19 @@ def test_a_lost_process_is_named(cluster: Cluster, message: str, line: str) -> N
     with pytest.raises(RetryableError) as error, lost_peers(cluster):
         raise tf.errors.UnavailableError(None, None, message)
     assert str(error.value) == line
+
+
+def test_who_ends_before_all_have_met_is_lost_and_who_ends_after_that_is_not() -> None:
+    def meet() -> None:
+        if not ended.pop(0):
+            raise tf.errors.UnavailableError(None, None, "/job:worker/replica:0/task:2: Socket closed")
+
+    ended = [False]
+    with pytest.raises(RetryableError, match=r"^lost worker 2: .*Socket closed$"):
+        leave_together(meet, CLUSTER)
+    ended = [True, False]
+    leave_together(meet, CLUSTER)
+    assert not ended
 
 
 def test_a_process_that_trains_alone_has_lost_nobody() -> None:
