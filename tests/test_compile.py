@@ -174,6 +174,22 @@ def test_a_file_is_imported_and_read_anew_by_the_step_that_makes_data_of_it(comp
     assert generate.retry_policy.max_retry_count == 1
 
 
+@pytest.mark.parametrize("target", ["kubeflow", "vertex"])
+@pytest.mark.parametrize("pipeline", ["qcnn-own-data", "study"])
+def test_importer_is_named_as_its_key(tmp_path: Path, pipeline: str, target: str) -> None:
+    """Kubeflow 2.17 records an importer under its name, and resolves its output by its key."""
+    (config := tmp_path / "experiment.yaml").write_text("data: gs://bucket/rows.csv\n")
+    path = _compile(tmp_path / "build", "--config", str(config)).with_name(f"{pipeline}-{target}.yaml")
+    spec = json_format.ParseDict(next(yaml.safe_load_all(path.read_text())), PipelineSpec())
+    executors = json_format.MessageToDict(spec.deployment_spec)["executors"]
+    importers = {
+        name: task.task_info.name
+        for name, task in _tasks(spec).items()
+        if "importer" in executors.get(spec.components[task.component_ref.name].executor_label, {})
+    }
+    assert importers == {"importer": "importer"}
+
+
 def test_what_imports_a_file_is_no_pod(compiled: Path) -> None:
     _, configs = _parsed(compiled.with_name("qcnn-own-data-kubeflow.yaml"))
     assert "exec-importer" not in configs
