@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 ENDED = ("SUCCEEDED", "SKIPPED", "FAILED", "CANCELED")
 _FAILED = ("FAILED", "ERROR")
+# The backend adds to each step and loop a task that resolves its inputs before it starts (backend/src/v2/driver).
+_DRIVER = "-driver"
 
 
 class Asking:
@@ -66,12 +68,11 @@ def follow(
 def states(run: kfp_server_api.V2beta1Run, steps: Collection[str]) -> dict[str, str]:
     """Return the state of each task that is one of `steps`, in the order of their start.
 
-    Where a loop runs a task several times, a number stands behind its name.
+    Where a loop runs a task several times, a number stands behind its name. A driver that failed is a task of its own:
+    its step has none.
     """
-    details = (run.run_details.task_details or []) if run.run_details else []
-    tasks = [task for task in details if task.display_name in steps and task.state]
-    tasks.sort(key=lambda task: (task.start_time is None, task.start_time, task.task_id or ""))
-    return numbered((task.display_name, task.state) for task in tasks)
+    shown = [task for task in _tasks(run) if task.display_name in steps or (_is_driver(task) and task.state in _FAILED)]
+    return numbered((task.display_name, task.state) for task in shown)
 
 
 def check_succeeded(run: kfp_server_api.V2beta1Run, steps: Collection[str]) -> None:
@@ -85,3 +86,14 @@ def check_succeeded(run: kfp_server_api.V2beta1Run, steps: Collection[str]) -> N
     failed = [name for name, state in states(run, steps).items() if state in _FAILED]
     what = f"step {', '.join(failed)} failed, see its log" if failed else f"it ended {run.state.lower()}"
     raise StepError(f"run: {what}. Given: {run.run_id}")
+
+
+def _tasks(run: kfp_server_api.V2beta1Run) -> list[kfp_server_api.V2beta1PipelineTaskDetail]:
+    """Return the tasks of a run that have a state, in the order of their start."""
+    details = (run.run_details.task_details or []) if run.run_details else []
+    found = [task for task in details if task.display_name and task.state]
+    return sorted(found, key=lambda task: (task.start_time is None, task.start_time, task.task_id or ""))
+
+
+def _is_driver(task: kfp_server_api.V2beta1PipelineTaskDetail) -> bool:
+    return str(task.display_name).endswith(_DRIVER)

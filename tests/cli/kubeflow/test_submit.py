@@ -150,6 +150,13 @@ def test_programs_read_json_alone_while_people_wait(backend: FakeBackend, typed:
     ("state", "details", "words"),
     [
         ("FAILED", [_task("train", "FAILED"), _task("root", "FAILED")], "step train failed"),
+        # A step whose driver failed has no task of its own; a driver that succeeded is not mentioned.
+        (
+            "FAILED",
+            [_task("root-driver", "SUCCEEDED"), _task("generate-data-driver", "FAILED"), _task("root", "FAILED")],
+            "step generate-data-driver failed",
+        ),
+        ("FAILED", [_task("root-driver", "FAILED")], "step root-driver failed"),
         ("FAILED", [], "it ended failed"),
         ("CANCELED", [], "it ended canceled"),
     ],
