@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 
+from trainer.errors import as_clause
 from trainer.monitoring import log_lines
 from trainer.startup import ERROR
 
 
 def last_words(lines: Sequence[str]) -> str:
-    """Return the line that says why a process ended: that of its error, else the last one.
+    """Return the line that says why a process ended, as a part of another message: its error, else the last line.
 
     stdout and stderr of a container are collected side by side, so a line of the log may stand behind an error that was
     printed after it. Where the log is JSON, what its lines say counts.
     """
     said = log_lines.texts(lines)
-    errors = [line for line in said if line.startswith(ERROR)]
+    errors = [as_clause(line.removeprefix(ERROR)) for line in said if line.startswith(ERROR)]
     return next(reversed(errors or said), "it printed nothing")

@@ -47,6 +47,16 @@ def bounded(message: str) -> str:
     return _shortened(what, _MOST) + mark + _shortened(value)
 
 
+def as_clause(message: object) -> str:
+    """Return an error's message as a part of another one, which ends with a given value of its own.
+
+    >>> as_clause("qubits: must be at least 4. Given: 3")
+    'qubits: must be at least 4 (given: 3)'
+    """
+    what, mark, value = str(message).partition(f". {_GIVEN}")
+    return f"{what} (given: {value})" if mark else what
+
+
 def hidden(text: str) -> str:
     """Return text without names and passwords in addresses, which belong into no message.
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from launchers.vertex.attempts import Attempt
-from trainer.errors import ConfigError, QcnnError
+from trainer.errors import ConfigError, QcnnError, as_clause
 
 # The states of a job whose processes have not started.
 _WAITING = ("QUEUED", "PENDING")
@@ -41,7 +41,7 @@ class Room:
         Raises:
             ConfigError: that has lasted too long.
         """
-        self._wait(f"{self._word}: no machines for {self._seconds:g} s ({error})", given)
+        self._wait(f"{self._word}: no machines for {self._seconds:g} s ({as_clause(error)})", given)
 
     def _wait(self, what: str, given: str) -> None:
         now = self._clock()

@@ -6,13 +6,13 @@ from launchers.last_words import last_words
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        (["a", "error: no room. Given: /", "a line of the log"], "error: no room. Given: /"),
-        (["error: an earlier one", "error: the last one"], "error: the last one"),
+        (["a", "error: no room. Given: /", "a line of the log"], "no room (given: /)"),
+        (["error: an earlier one", "error: the last one"], "the last one"),
         (["Traceback (most recent call last):", "ValueError: 3"], "ValueError: 3"),
         ([], "it printed nothing"),
         (
             ['{"severity": "ERROR", "message": "error: no room. Given: /"}', '{"severity": "INFO", "message": "a"}'],
-            "error: no room. Given: /",
+            "no room (given: /)",
         ),
         (
             ['{"severity": "CRITICAL", "message": "ValueError: 3", "exception": "Traceback:\\nValueError: 3\\n"}'],

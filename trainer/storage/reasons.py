@@ -1,5 +1,7 @@
 """The reasons that object stores and their libraries give, in one line that a person can read."""
 
+import contextlib
+import json
 import re
 import textwrap
 
@@ -9,6 +11,8 @@ from trainer.errors import MOST_QUOTED
 _OBJECT = re.compile(r"^(?:<[^>]*>|\w+\([^)]*\)): ")
 # As in "503 GET https://...: ...".
 _REQUEST = re.compile(r"^(?:\d{3} )?(?:GET|POST|PUT|PATCH|DELETE|HEAD) https?://\S+: ")
+# What google-cloud-storage puts behind the body of an answer to an upload (blob._raise_from_invalid_response).
+_STATUS = re.compile(r"(?:: )?\('Request failed with status code', (\d+), .*\)$")
 
 
 def reason_of(error: BaseException) -> str:
@@ -17,7 +21,21 @@ def reason_of(error: BaseException) -> str:
     while inner is not None:
         error, inner = inner, _cause(inner)
     text = " ".join(str(error).split()) or type(error).__name__
-    return textwrap.shorten(_REQUEST.sub("", _OBJECT.sub("", text)), MOST_QUOTED, placeholder=" ...")
+    text = _REQUEST.sub("", _OBJECT.sub("", text))
+    status = _STATUS.search(text)
+    text = _message(_STATUS.sub("", text)) or (f"status {status[1]}" if status else text)
+    return textwrap.shorten(text, MOST_QUOTED, placeholder=" ...")
+
+
+def _message(body: str) -> str:
+    """Return the message in the body of an answer, which is JSON where it comes from Google; other text as it is."""
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        return body
+    with contextlib.suppress(LookupError, TypeError):
+        return " ".join(str(content["error"]["message"]).split())
+    return body
 
 
 def _cause(error: BaseException) -> BaseException | None:

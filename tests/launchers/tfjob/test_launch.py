@@ -302,7 +302,7 @@ def test_the_lines_of_workers_that_log_json_are_read_as_text(
     error = {"timestamp": "2026-11-24T00:00:00+00:00", "severity": "ERROR", "message": "error: no room. Given: /"}
     after = {**error, "severity": "INFO", "message": "a line of the log"}
     server.logs = {f"{NAME}-worker-1": [json.dumps(error), json.dumps(after)]}
-    with pytest.raises(TrainingError, match=r"^worker 1 ended with exit code 2: error: no room\. Given: /\. Given: "):
+    with pytest.raises(TrainingError, match=r"^worker 1 ended with exit code 2: no room \(given: /\)\. Given: "):
         launch(_manifest(), "a")
     assert "[worker 1] a line of the log\n" in capfd.readouterr().out
     assert "    error: no room. Given: /" in caplog.messages

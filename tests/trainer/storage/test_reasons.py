@@ -1,5 +1,7 @@
 """Why object stores fail, in the words of the libraries for them."""
 
+import json
+
 import pytest
 import requests
 import urllib3
@@ -13,6 +15,15 @@ REFUSED = urllib3.exceptions.NewConnectionError(
     urllib3.connection.HTTPConnection("10.244.0.1", 4443),
     "Failed to establish a new connection: [Errno 111] Connection refused",
 )
+# As Cloud Storage answers an upload, and what its library says of that.
+BODY = {
+    "error": {
+        "code": 403,
+        "message": "me@project does not have storage.objects.create access",
+        "errors": [{"message": "me@project does not have storage.objects.create access", "domain": "global"}] * 9,
+    }
+}
+FAILED = "('Request failed with status code', 403, 'Expected one of', <HTTPStatus.OK: 200>)"
 GONE = requests.ConnectionError(
     urllib3.exceptions.MaxRetryError(urllib3.HTTPConnectionPool("10.244.0.1", 4443), URL, REFUSED)
 )
@@ -29,6 +40,12 @@ GONE = requests.ConnectionError(
             exceptions.ServiceUnavailable(f"GET {URL}: We encountered an internal error."),
             "We encountered an internal error.",
         ),
+        (
+            exceptions.Forbidden(f"POST {URL}: {json.dumps(BODY, indent=2)}: {FAILED}"),
+            "me@project does not have storage.objects.create access",
+        ),
+        (exceptions.from_http_status(507, f"POST {URL}: {FAILED}"), "status 403"),
+        (exceptions.from_http_status(507, f'PUT {URL}: {{"error": "full"}}: {FAILED}'), '{"error": "full"}'),
         (exceptions.Forbidden(f"POST {URL}: me@project has no\naccess"), "me@project has no access"),
         (EndpointConnectionError(endpoint_url="http://a/b"), 'Could not connect to the endpoint URL: "http://a/b"'),
         (
