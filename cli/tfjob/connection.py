@@ -11,14 +11,16 @@ from cli.errors import StepError
 from cli.messages import shown
 from launchers.kubernetes.access import own_namespace
 from launchers.kubernetes.api import Api
-from launchers.kubernetes.follow import Following
+from launchers.kubernetes.follow import Following, LostError
 from launchers.kubernetes.identity import OWN, RUN_LABEL, run_of
 from launchers.naming import run_label
 from launchers.tfjob.kind import TFJOB, TFJOBS
 from launchers.tfjob.read import processes
-from trainer.errors import ArtifactError, RetryableError, TrainingError
+from trainer.errors import ArtifactError, QcnnError, RetryableError, TrainingError
 from trainer.startup import terminated_as_interrupt
 
+# For how long a failed job's namespace is asked for, which only makes the message more precise.
+_SECONDS = 10.0
 # What an object of Kubernetes can be called; a run may have any name.
 _IS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
@@ -37,6 +39,11 @@ def cluster(namespace: str | None) -> Iterator[Api]:
         yield api
 
 
+def flag_of(namespace: str | None) -> str:
+    """Return how a command is given the namespace that this one was given, beginning with a space."""
+    return f" --namespace {namespace}" if namespace else ""
+
+
 def find_job(api: Api, name: str) -> dict[str, Any]:
     """Return a TFJob of ours, by its own name or that of its run, of whose TFJobs it is the last.
 
@@ -51,6 +58,14 @@ def find_job(api: Api, name: str) -> dict[str, Any]:
     if not of_run:
         raise ArtifactError(f"TFJob: qcnn made none of this name in namespace {api.namespace}. Given: {name}")
     return max(of_run, key=lambda job: str(job["metadata"]["creationTimestamp"]))
+
+
+def _is_ending(api: Api) -> bool:
+    """Return whether the namespace is being deleted, False where that cannot be found out soon."""
+    try:
+        return api.limited_to(_SECONDS).namespace_is_ending()
+    except QcnnError:
+        return False
 
 
 def follow(api: Api, job: dict[str, Any], restarts: int | None, hint: str) -> None:
@@ -69,4 +84,12 @@ def follow(api: Api, job: dict[str, Any], restarts: int | None, hint: str) -> No
         click.echo(f"\nnot followed any more; the training goes on. {hint}", err=True)
         raise
     except (TrainingError, RetryableError) as error:
+        # The pods of a namespace that is being deleted may go before the TFJob does, which then looks lost.
+        if _is_ending(api):
+            raise StepError(f"namespace: is being deleted, with the TFJob. Given: {api.namespace}") from None
+        if isinstance(error, LostError):
+            name = job["metadata"]["name"]
+            raise StepError(
+                f"{error.reason}; submit it again to continue from its last checkpoint. Given: {name}"
+            ) from None
         raise StepError(str(error)) from None

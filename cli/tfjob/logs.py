@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import click
 
-from cli.tfjob.connection import cluster, find_job, follow, namespace_option
+from cli.tfjob.connection import cluster, find_job, flag_of, follow, namespace_option
 from launchers.kubernetes import pods
 from launchers.kubernetes.api import PODS, Api
 from launchers.kubernetes.pod_template import CONTAINER
@@ -25,7 +25,7 @@ def logs(name: str, is_followed: bool, namespace: str | None) -> None:
     with cluster(namespace) as api:
         job = find_job(api, name)
         if is_followed:
-            follow(api, job, None, f"Again: qcnn logs -f {name}")
+            follow(api, job, None, f"Again: qcnn logs -f {name}{flag_of(namespace)}")
             return
         found = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={job['metadata']['name']}")
         processes = [process for process in pods.of_job(found, job, TFJOB) if process.started]

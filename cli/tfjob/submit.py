@@ -6,7 +6,7 @@ from cli.options.cost import Cost, check_cost, cost_options
 from cli.options.experiment import Words, experiment_options
 from cli.options.form import show_rows
 from cli.options.pod import PodFlags, pod_options
-from cli.tfjob.connection import cluster, follow, namespace_option
+from cli.tfjob.connection import cluster, flag_of, follow, namespace_option
 from cli.tfjob.printing import FORMS, as_text
 from components.train.description import check_data, cluster_job
 from launchers.kubernetes.create_or_adopt import How
@@ -89,7 +89,7 @@ def submit(
     check_cost(cost, "tfjob", settings, [experiment])
     with cluster(namespace) as api:
         found, how = tfjobs.submit(api, manifest)
-        commands = _commands(found["metadata"]["name"], f" --namespace {namespace}" if namespace else "")
+        commands = _commands(found["metadata"]["name"], flag_of(namespace))
         rows = {**read.outputs(found), **commands}
         if form:
             show_rows(form, {"job": found["metadata"]["name"], **rows})

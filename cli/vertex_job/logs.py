@@ -2,7 +2,7 @@
 
 import click
 
-from cli.vertex.service.connection import Vertex, place_options
+from cli.vertex.service.connection import Vertex, flags_of, place_options
 from cli.vertex.service.log_lines import Reader, show
 from cli.vertex.service.messages import id_of
 from cli.vertex.service.trainings import find_job
@@ -21,6 +21,6 @@ def logs(name: str, is_followed: bool, place: Place) -> None:
     vertex = Vertex(place)
     job = find_job(vertex, name)
     if is_followed:
-        follow(vertex, id_of(job), f"Again: qcnn logs -f {name} --target vertex-job")
+        follow(vertex, id_of(job), f"Again: qcnn logs -f {name} --target vertex-job {flags_of(place)}")
     else:
         show(Reader(vertex), lambda: (lines_of(job), False), click.echo, follow=False)

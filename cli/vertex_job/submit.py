@@ -10,7 +10,7 @@ from cli.options.experiment import Words, experiment_options
 from cli.options.form import Sending, alone_on_stdout, sending_options, show_rows
 from cli.options.pod import PodFlags, pod_options
 from cli.vertex.service.buckets import check_bucket
-from cli.vertex.service.connection import Vertex, place_options
+from cli.vertex.service.connection import Vertex, flags_of, place_options
 from cli.vertex.service.messages import as_json
 from cli.vertex.service.trainings import ALONE
 from cli.vertex_job.follow import follow
@@ -70,7 +70,7 @@ def submit(
     said = {How.CREATED: "is created", How.ADOPTED: "runs already", How.SUCCEEDED: "has already succeeded"}
     if sending.form == "text":
         click.echo(f"custom job {found.id} {said[how]} in {place.project} in {place.location}")
-    where = f"--target vertex-job --project {place.project} --location {place.location}"
+    where = f"--target vertex-job {flags_of(place)}"
     tensorboard = made.job_spec.tensorboard
     rows = {
         **outputs(job, made),

@@ -10,6 +10,7 @@ import logging
 import math
 import random
 import re
+import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
@@ -43,6 +44,8 @@ class Resource:
     plural: str
 
 
+# The namespace itself.
+_NAMESPACE = Resource("/api/v1", "")
 PODS = Resource("/api/v1", "pods")
 EVENTS = Resource("/api/v1", "events")
 SERVICES = Resource("/api/v1", "services")
@@ -54,11 +57,26 @@ REVIEWS = Resource("/apis/authorization.k8s.io/v1", "localsubjectaccessreviews")
 
 @dataclasses.dataclass
 class _Server:
-    """What is known of the API server: whether it has answered, what it has allowed, how far its clock is ahead."""
+    """State of the API server as seen by all connections to it.
+
+    Attributes:
+        answered: Whether it has answered anything.
+        allowed: Verbs and resources that it has allowed.
+        clock_difference: Seconds by which its clock is ahead.
+        outage: Whether an outage was reported and no request has succeeded since.
+    """
 
     answered: bool = False
     allowed: set[tuple[str, Resource]] = dataclasses.field(default_factory=set)
     clock_difference: float = 0.0
+    outage: bool = False
+    _lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+
+    def report_outage(self) -> bool:
+        """Record an outage and return whether it is a new one."""
+        with self._lock:
+            is_new, self.outage = not self.outage, True
+            return is_new
 
 
 class Api:
@@ -106,6 +124,11 @@ class Api:
     def find(self, resource: Resource, **selectors: str) -> list[Object]:
         """Return the objects that match `labelSelector` and `fieldSelector`."""
         return list(self._json("GET", "list", resource, query=selectors)["items"])
+
+    def namespace_is_ending(self) -> bool:
+        """Return whether the namespace is being deleted or no longer exists."""
+        found = self._found("GET", "get", _NAMESPACE, "")
+        return found is None or "deletionTimestamp" in found["metadata"]
 
     def create(self, resource: Resource, manifest: Mapping[str, Any]) -> Object | None:
         """Create an object and return it, None if there is one of that name."""
@@ -264,9 +287,12 @@ class Api:
             except kubernetes.client.ApiException as error:
                 if error.status:
                     self._note_answer(error.headers or {})
+                if not is_broken(error):
+                    self._server.outage = False
                 raise
             self._note_answer(response.headers)
             self._server.allowed.add((verb, resource))
+            self._server.outage = False
             if not streamed:
                 # Read here, so that the request is tried again where its connection breaks in the middle.
                 assert isinstance(response.data, bytes)
@@ -275,7 +301,11 @@ class Api:
         action = f"{verb} {resource.plural}{'/' * bool(subresource)}{subresource}"
         was_allowed = (verb, resource) in self._server.allowed
         patience = Patience(
-            f"{action} in namespace {self.namespace}", lambda: self._server.answered, was_allowed, self._longest
+            f"{action} in namespace {self.namespace}",
+            lambda: self._server.answered,
+            was_allowed,
+            self._server.report_outage,
+            self._longest,
         )
         try:
             return patience.tries()(once)

@@ -81,9 +81,10 @@ def next_step(kind: Kind, manifest: dict[str, Any], found: dict[str, Any] | None
         return Step.RETURN
     if annotation(found["metadata"], HASH_ANNOTATION) == annotation(manifest["metadata"], HASH_ANNOTATION):
         return Step.ADOPT
+    delete = f"qcnn delete {name} --namespace {found['metadata']['namespace']}"
     raise ConfigError(
         f"{kind.name}: the same runs already, with other settings; wait for its end, or delete it and go on "
-        f"from its last checkpoint: qcnn delete {name}. Given: {name}"
+        f"from its last checkpoint: {delete}. Given: {name}"
     )
 
 

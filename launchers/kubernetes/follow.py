@@ -42,11 +42,23 @@ def ignore(job: dict[str, Any], restarts: int) -> None:
     """Observe nothing."""
 
 
-class GivenUpError(RetryableError):
+class LostError(RetryableError):
+    """A job failed because processes were lost; a new one continues from the last checkpoint.
+
+    Attributes:
+        reason: What happened, without the job's name.
+    """
+
+    def __init__(self, reason: str, name: str) -> None:
+        super().__init__(f"{reason}. Given: {name}")
+        self.reason = reason
+
+
+class GivenUpError(LostError):
     """A job was given up though its processes may be started again; it is to be replaced."""
 
-    def __init__(self, message: str, lives: Lives) -> None:
-        super().__init__(message)
+    def __init__(self, reason: str, name: str, lives: Lives) -> None:
+        super().__init__(reason, name)
         # All losses so far, this one included.
         self.lives = lives
 
@@ -222,8 +234,12 @@ class Following:
                 logger.info("last lines of %s:", process.name)
                 for line in log_lines.texts(lines):
                     logger.info("    %s", line)
-            reason = f"{verdict.reason}: {last_words(lines)}."
-        message = f"{reason} Given: {self._name}"
+            reason = f"{verdict.reason}: {last_words(lines)}"
+        reason = reason.removesuffix(".")
         if verdict.action is Action.START_AGAIN and verdict.lives:
-            return GivenUpError(message, verdict.lives)
-        return TrainingError(message) if verdict.is_final else RetryableError(message)
+            return GivenUpError(reason, self._name, verdict.lives)
+        if verdict.is_final:
+            return TrainingError(f"{reason}. Given: {self._name}")
+        if verdict.action is Action.DELETED:
+            return RetryableError(f"{reason}. Given: {self._name}")
+        return LostError(reason, self._name)

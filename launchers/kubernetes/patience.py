@@ -27,12 +27,14 @@ class Patience:
     """Decides after each try of the request `action` whether it is tried again, and when.
 
     `has_answered` tells whether the server has answered anything yet, `was_allowed` whether it has allowed the same
-    before. No request is tried for longer than `longest` seconds.
+    before. `report_outage` records that the server is not answering, and returns whether that was unknown. No request
+    is tried for longer than `longest` seconds.
     """
 
     action: str
     has_answered: Callable[[], bool]
     was_allowed: bool
+    report_outage: Callable[[], bool] = lambda: True
     longest: float = math.inf
     clock: Callable[[], float] = time.monotonic
 
@@ -67,14 +69,14 @@ class Patience:
         return next_try - since >= seconds or next_try - self._began >= self.longest
 
     def _warn(self, state: tenacity.RetryCallState) -> None:
-        """Warn once for each request that it is tried again, if it has failed more than twice."""
+        """Log a warning when a request has failed three times: for a refusal of each, for an outage of the first."""
         error = _error(state)
         if error is None or state.attempt_number != _TRIES_BEFORE_WARNING:
             return
         if self._may_pass(error):
             what = f"{self.action} is refused, though it was allowed before"
             logger.warning("%s (%s); trying again for %g s", what, why(error), REFUSAL_SECONDS)
-        else:
+        elif self.report_outage():
             logger.warning("%s (%s); trying again", NO_ANSWER, why(error))
 
 

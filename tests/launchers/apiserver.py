@@ -31,6 +31,7 @@ class ApiServer:
         # Plural and verb of what is refused, and whether pods may read their Lease.
         self.refused: set[tuple[str, str]] = set()
         self.allows_pods = True
+        self.namespace_is_ending = False
         self.requests: list[tuple[str, str]] = []
         self._objects: dict[str, dict[str, Object]] = collections.defaultdict(dict)
         self._changes: list[tuple[str, str, Object]] = []
@@ -72,7 +73,7 @@ class ApiServer:
     def put(self, plural: str, given: Object) -> Object:
         """Create an object, or write it anew."""
         with self._changed:
-            metadata = {"labels": {}, **given["metadata"]}
+            metadata = {"namespace": "a", "labels": {}, **given["metadata"]}
             known = self._objects[plural].get(metadata["name"])
             metadata["uid"] = known["metadata"]["uid"] if known else f"uid-{next(self._uids)}"
             metadata["creationTimestamp"] = _TIME
@@ -183,8 +184,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             # From a whole second on, as the kubelet does.
             since = query.get("sinceTime", "").partition(".")[0]
             self._stream(line for line in lines if line >= since)
-        elif self._is_refused("watch" if "watch" in query else "get", plural):
+        elif self._is_refused("watch" if "watch" in query else "get", plural or "namespaces"):
             return
+        elif not plural:
+            deletion = {"deletionTimestamp": _TIME} if self.api.namespace_is_ending else {}
+            self._answer(200, {"metadata": {"name": "a", **deletion}})
         elif "watch" in query:
             self._stream(f"{json.dumps(change)}\n" for change in self.api.changes(plural, query))
         elif not name:
@@ -228,7 +232,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _asked(self) -> tuple[str, str, str, dict[str, str]]:
         """Return plural, name, subresource and query of a request."""
         url = urllib.parse.urlsplit(self.path)
-        plural, name, rest, *_ = [*url.path.partition("/namespaces/")[2].split("/")[1:], "", ""]
+        plural, name, rest, *_ = [*url.path.partition("/namespaces/")[2].split("/")[1:], "", "", ""]
         return plural, name, rest, dict(urllib.parse.parse_qsl(url.query))
 
     def _body(self) -> Object:

@@ -39,7 +39,7 @@ def pod(tmp_path: Path) -> str:
 
 def _without_place(found: dict[str, Any]) -> dict[str, Any]:
     """Return an object of the cluster without what only the cluster can know of it."""
-    known = ("uid", "resourceVersion", "creationTimestamp", "generation", "ownerReferences")
+    known = ("namespace", "uid", "resourceVersion", "creationTimestamp", "generation", "ownerReferences")
     metadata = {key: value for key, value in found["metadata"].items() if key not in known}
     return {**found, "metadata": metadata}
 

@@ -15,7 +15,7 @@ def _job(state: str = "Running", training: str = "1", spec: str = "1", *, delete
     annotations = {TRAINING_ANNOTATION: training, HASH_ANNOTATION: spec}
     deletion = {"deletionTimestamp": "2026-01-31T12:00:00Z"} if deleted else {}
     return {
-        "metadata": {"name": "a", "annotations": annotations, **deletion},
+        "metadata": {"name": "a", "namespace": "b", "annotations": annotations, **deletion},
         "status": {"conditions": [{"type": "Created", "status": "True"}, {"type": state, "status": "True"}]},
     }
 
@@ -59,5 +59,6 @@ def test_a_name_that_something_else_has_is_refused(state: str) -> None:
 
 
 def test_the_same_with_other_settings_is_refused_while_it_runs() -> None:
-    with pytest.raises(ConfigError, match=r"^TFJob: the same runs already, with other settings; .* Given: a$"):
+    said = r"^TFJob: the same runs already, with other settings; .*: qcnn delete a --namespace b\. Given: a$"
+    with pytest.raises(ConfigError, match=said):
         next_step(TFJOB, _job(), _job(spec="2"))

@@ -214,3 +214,27 @@ def test_that_a_right_is_missing_is_said_while_it_is_waited_for(
     assert api.create(TFJOBS, {})
     said = f"create tfjobs in namespace a is refused, though it was allowed before ({FORBIDDEN}); trying again for 15 s"
     assert caplog.messages == [said]
+
+
+def test_outage_is_logged_once_however_many_requests_meet_it(
+    server: _Server, api: Api, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patience, "SECONDS", 0.1)
+    server.answers = {"GET": [(500, WEBHOOK)], "POST": [(500, WEBHOOK)], "DELETE": [(404, "")]}
+    with contextlib.closing(api.with_own_connections()) as apart:
+        api.delete(TFJOBS, "a")
+        for request in (
+            lambda: api.get(TFJOBS, "a"),
+            lambda: apart.get(TFJOBS, "a"),
+            lambda: api.create(TFJOBS, {}),
+        ):
+            with pytest.raises(RetryableError):
+                request()
+        outage = f"the API server does not answer as it should ({WEBHOOK}); trying again"
+        assert caplog.messages == [outage]
+        # The next outage is another one.
+        server.answers["GET"] = [(404, ""), (500, WEBHOOK)]
+        assert apart.get(TFJOBS, "a") is None
+        with pytest.raises(RetryableError):
+            api.get(TFJOBS, "a")
+    assert caplog.messages == [outage, outage]
