@@ -14,19 +14,23 @@ INTERVAL = 2.0
 _PATIENCE = 600.0
 # A service may store the last states of steps a little after that of the run: how often it is asked once more.
 _LATE = 5
-_UNFINISHED = {"PENDING", "RUNNING"}
+UNFINISHED = frozenset({"PENDING", "RUNNING"})
 
 R = TypeVar("R")
 
 
 @dataclasses.dataclass(frozen=True)
 class Seen(Generic[R]):
-    """A run as it was seen once: its state, whether it has ended, and the states of its steps by their names."""
+    """A run as it was seen once: its state, whether it has ended, and the states of its steps by their names.
+
+    `is_late`: whether the service has yet to store the last state of something else that belongs to the run.
+    """
 
     run: R
     state: str
     has_ended: bool
     steps: Mapping[str, str]
+    is_late: bool = False
 
 
 def follow(look: Callable[[], Seen[R] | None], say: Callable[[str], None], seconds: float = float("inf")) -> Seen[R]:
@@ -57,7 +61,7 @@ def follow(look: Callable[[], Seen[R] | None], say: Callable[[str], None], secon
             shown = current
             if seen.has_ended:
                 late += 1
-                if late > _LATE or not _UNFINISHED.intersection(current.values()):
+                if late > _LATE or not (seen.is_late or UNFINISHED.intersection(current.values())):
                     return seen
             elif time.monotonic() >= end:
                 return seen

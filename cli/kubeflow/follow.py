@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cli import following
 from cli.errors import CredentialsError, StepError
-from cli.following import Seen, numbered
+from cli.following import UNFINISHED, Seen, numbered
 from cli.kubeflow.backend import Backend, connect
 from cli.kubeflow.refusals import explained
 
@@ -59,7 +59,8 @@ def follow(
 
     def look() -> Seen[kfp_server_api.V2beta1Run] | None:
         if run := ask():
-            return Seen(run, run.state or "PENDING", run.state in ENDED, states(run, steps))
+            is_late = any(task.state in UNFINISHED for task in _tasks(run))
+            return Seen(run, run.state or "PENDING", run.state in ENDED, states(run, steps), is_late)
         return None
 
     return following.follow(look, say, seconds).run

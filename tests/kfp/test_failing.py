@@ -8,6 +8,8 @@ import yaml
 
 from cli.kubeflow.backend import connect
 from cli.kubeflow.follow import Asking, follow
+from pipelines.compilation import compile_qcnn
+from pipelines.kubeflow.target import KUBEFLOW
 from tests.kfp.cluster import steps_log, tfjobs
 from tests.kfp.conftest import SMALL, Ended, Kubeflow, until
 
@@ -49,3 +51,18 @@ def test_a_training_that_fails_is_replaced_when_its_run_is_retried_and_deleted_w
 
     client.delete_run(failed.run)
     until(lambda: tfjobs(failed.run), lambda there: not there)
+
+
+def test_waiting_names_the_step_whose_driver_failed(kubeflow: Kubeflow, tmp_path: Path) -> None:
+    package = tmp_path / "qcnn.yaml"
+    compile_qcnn(KUBEFLOW, package, kubeflow.image, own_data=True)
+    pipeline, *platform = yaml.safe_load_all(package.read_text())
+    # Kubeflow 2.17 does not find the output of an importer whose name differs from its key.
+    pipeline["root"]["dag"]["tasks"]["importer"]["taskInfo"]["name"] = "Own data"
+    package.write_text(yaml.safe_dump_all([pipeline, *platform]))
+    flags = ("--package", str(package), "--data", "gs://bucket/rows.csv", "--encoding", "ry")
+    run, done = kubeflow.submit("--qubits", "4", *flags, "--wait", "--run-name", "driver")
+    assert done.returncode == 1
+    assert "generate-data-driver: failed" in done.stdout.splitlines()
+    said = f"error: run: step generate-data-driver failed, see its log. Given: {run}"
+    assert done.stderr.splitlines()[-1] == said

@@ -176,17 +176,20 @@ def test_waiting_for_a_run_that_does_not_succeed_ends_with_the_failed_step(
     assert err.count("\n") == 1
 
 
-def test_a_failed_step_is_named_though_its_state_comes_after_the_runs(backend: FakeBackend, typed: Typed) -> None:
+@pytest.mark.parametrize("name", ["train", "train-driver"])
+def test_a_failed_step_is_named_though_its_state_comes_after_the_runs(
+    backend: FakeBackend, typed: Typed, name: str
+) -> None:
     story = iter(["RUNNING", "RUNNING", "FAILED"])
 
     def end(run: Object) -> None:
-        run.update(state="FAILED", run_details={"task_details": [_task("train", next(story))]})
+        run.update(state="FAILED", run_details={"task_details": [_task(name, next(story))]})
 
     backend.on_get = end  # type: ignore[method-assign]
     code, out, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")
     assert code == 1
-    assert out.splitlines()[2:] == ["train: running", "run: failed", "train: failed"]
-    assert "step train failed" in err
+    assert [line for line in out.splitlines()[2:] if line != "train: running"] == ["run: failed", f"{name}: failed"]
+    assert f"step {name} failed" in err
 
 
 def test_a_backend_that_fails_for_a_while_is_waited_for(backend: FakeBackend, typed: Typed) -> None:
