@@ -17,7 +17,7 @@ from components.train.local.step import train
 from launchers.job import Job
 from launchers.pod import Pod
 from tests.cluster.launchers import Launchers
-from tests.cluster.programs import Program
+from tests.cluster.programs import Program, Qcnn
 from trainer.config import from_mapping
 from trainer.storage.copies import local_copy
 from trainer.training import checkpoints
@@ -98,3 +98,23 @@ def test_training_does_not_notice_that_the_api_server_does_not_answer(
     assert launcher.ends() == 0, launcher.output
     assert "is started again" not in launcher.output
     _check(launcher, _checkpoint(f"{bucket}/{launchers.name(training)}/training"), uninterrupted)
+
+
+def test_submitting_again_continues_what_a_lost_pod_ended(launchers: Launchers, qcnn: Qcnn, bucket: str) -> None:
+    server = f"STORAGE_EMULATOR_HOST={os.environ['STORAGE_EMULATOR_HOST']}"
+    words = ("--qubits", "4", "--rounds", "12000", "--batch-size", "32", "--epochs", "12", "--env", server)
+    pods = ("--image", IMAGE, "--cpu", "500m", "--memory", "3Gi", "--output", bucket)
+    submit = ("submit", "--target", "tfjob", "--name", launchers.identity.run, *words, *pods, "--follow")
+    following = qcnn.start(*submit)
+    (job,) = re.findall(r"^TFJob (\S+) is created", following.says("^TFJob"))
+    following.says(r"\[worker 0\] epoch 2/12: ")
+    CoreV1Api().delete_namespaced_pod(f"{job}-worker-1", launchers.namespace)
+    assert following.ends() == 1
+    reason = r"(TFJob: was given up for a process that was lost|.*processes were lost.*|worker \d (was lost|ended) .*)"
+    (error,) = following.errors
+    assert re.fullmatch(f"error: {reason}; submit it again to continue from its last checkpoint. Given: {job}", error)
+    again = qcnn.start(*submit)
+    again.says(rf"^TFJob {job} is created")
+    first = again.says(r"\[worker 0\] epoch \d+/12: ")
+    assert "epoch 1/12" not in first
+    qcnn("delete", job, "--yes")

@@ -1,6 +1,9 @@
 """What launchers and pods do where a right is missing, or is taken away; what no role may do at all."""
 
+import contextlib
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ from kubernetes.client import ApiClient, ApiException, CoreV1Api, RbacAuthorizat
 from launchers.tfjob.kind import TFJOBS
 from launchers.tfjob.manifest import Policy
 from tests.cluster.launchers import Launchers, job
+from tests.cluster.programs import Qcnn
 
 WAITER = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(143)); print('up', flush=True); signal.pause()"
 OWN_FAULT, RETRYABLE = 2, 138
@@ -71,6 +75,7 @@ MAY = [
     ("qcnn-launcher", "GET", f"{OWN}/pods", GOOD),
     ("qcnn-user", "GET", TFJOBS_OF.format("{namespace}"), GOOD),
     ("qcnn-user", "DELETE", "/apis/batch/v1/namespaces/{namespace}/jobs/intruder?dryRun=All", NOT_THERE),
+    ("qcnn-user", "GET", OWN, GOOD),
 ]
 
 
@@ -159,6 +164,17 @@ def test_a_namespace_that_is_deleted_ends_its_launchers(apart: Launchers) -> Non
     assert re.match(f"error: ({namespace}|{account}|{tfjob})", error), error
 
 
+def test_following_in_a_deleted_namespace_names_the_namespace(apart: Launchers) -> None:
+    name = apart.create(job(WAITER))["metadata"]["name"]
+    # By somebody whose account stays.
+    with contextlib.closing(Qcnn(Path(os.environ["KUBECONFIG"]))) as qcnn:
+        following = qcnn.start("logs", "-f", name, "-n", apart.namespace)
+        following.says(r"\[worker 1\] up")
+        CoreV1Api().delete_namespace(apart.namespace)
+        assert following.ends() == 1
+    assert following.errors == [f"error: namespace: is being deleted, with the TFJob. Given: {apart.namespace}"]
+
+
 def test_pods_whose_account_may_not_see_their_launcher_are_not_created(apart: Launchers) -> None:
     ending = job("", service_account="default")
     launcher = apart.start(ending)
@@ -183,7 +199,7 @@ def test_where_nobody_may_ask_beforehand_pods_say_themselves_what_they_may_not(a
     launcher = apart.start(job(WAITER, service_account="default", restarts=3))
     assert launcher.ends() == OWN_FAULT
     (error,) = launcher.errors
-    assert re.match(rf"error: worker \d ended with exit code 2: error: {MISSING}", error), error
+    assert re.match(rf"error: worker \d ended with exit code 2: {MISSING}", error), error
 
 
 def test_pods_that_need_no_launcher_need_no_right(apart: Launchers) -> None:

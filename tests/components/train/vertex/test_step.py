@@ -126,7 +126,7 @@ def test_a_trial_that_fails_leaves_its_reason_and_ends_well(server: Vertex, tmp_
     assert training == f"{step.run_folder}/train_123/training"
     failure = load_failure(tmp_path / "failure")
     assert failure
-    assert "ended with exit code 2: error: " in failure.reason
+    assert "ended with exit code 2: " in failure.reason
     assert [job.state for job in server.custom_jobs()] == [FAILED]
 
 
