@@ -13,7 +13,7 @@ from cli.tfjob.connection import cluster, find_job, namespace_option
 from launchers.tfjob.status import ProcessStatus, Status, read_all, read_one
 
 _HEADERS = ("job", "state", "running", "restarts", "age", "duration")
-_PROCESS_HEADERS = ("process", "pod", "state", "exit code", "why it does not start")
+_PROCESS_HEADERS = ("process", "pod", "state", "exit code", "reason")
 
 
 @click.command()

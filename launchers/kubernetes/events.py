@@ -10,14 +10,21 @@ from trainer.errors import one_line
 
 # The kubelet reports the cause of a failed pull once, and then only the state's name, as "Error: ImagePullBackOff".
 _NAME_ALONE = re.compile(r"Error: \w+")
+# As in 'Error creating: pods "a-worker-0" is forbidden: exceeded quota'.
+_POD = re.compile(r'pods "([^"]+)"')
 
 
-def last_warning(warnings: Iterable[Mapping[str, Any]], reason: str = "") -> str | None:
+def last_warning(warnings: Iterable[Mapping[str, Any]], reason: str = "", pod: str = "") -> str | None:
     """Return in one line the last of an object's warnings whose reason begins so, None if there is none.
 
-    A warning that says why is preferred to those that only name the state.
+    A warning that says why is preferred to those that only name the state. With `pod`, those that name another pod are
+    left out.
     """
-    telling = [event for event in warnings if event["reason"].startswith(reason)]
+    telling = [
+        event
+        for event in warnings
+        if event["reason"].startswith(reason) and (not pod or set(_POD.findall(event["message"])) <= {pod})
+    ]
     if not telling:
         return None
     last = max(telling, key=lambda event: (not _NAME_ALONE.fullmatch(event["message"]), _when(event)))

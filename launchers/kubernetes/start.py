@@ -20,20 +20,27 @@ _EVENTS_SECONDS = 10.0
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """Which warnings say why a process has not started: those about the object of this uid whose reason begins so."""
+    """Which warnings say why a process has not started: those about the object of this uid whose reason begins so.
+
+    With `pod`, those that name another pod are left out.
+    """
 
     uid: str
     reason: str
+    pod: str = ""
 
     def ask(self, api: Api) -> str | None:
         """Return the last of them in one line, None if there is none."""
         warnings = api.find(EVENTS, fieldSelector=f"involvedObject.uid={self.uid},type=Warning")
-        return last_warning(warnings, self.reason)
+        return last_warning(warnings, self.reason, self.pod)
 
 
-def question(job: Mapping[str, Any], process: Process | None) -> Question:
-    """Return what to ask about a process that has not started; where it has no pod, the job's events say why."""
-    return Question(process.uid, "") if process else Question(job["metadata"]["uid"], "FailedCreate")
+def question(job: Mapping[str, Any], process: Process | None, pod: str = "") -> Question:
+    """Return what to ask about a process that has not started; where it has no pod, the job's events say why.
+
+    Those are events of all processes that have no pod, but for what they say of others than `pod` if that is given.
+    """
+    return Question(process.uid, "") if process else Question(job["metadata"]["uid"], "FailedCreate", pod)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """TFJobs as the training operator (v1.9.4) knows them: their resource, their roles, the labels of their pods."""
 
+from typing import Any
+
 from launchers.kubernetes.api import Resource
 from launchers.kubernetes.kinds import Kind
 
@@ -10,3 +12,8 @@ _ROLE_LABEL = "training.kubeflow.org/replica-type"
 _INDEX_LABEL = "training.kubeflow.org/replica-index"
 TFJOB = Kind("TFJob", TFJOBS, "Succeeded", JOB_NAME_LABEL, _ROLE_LABEL, _INDEX_LABEL, many=True)
 REPLICA_TYPES = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": "Evaluator"}
+
+
+def pod_name(job: dict[str, Any], role: str, index: int) -> str:
+    """Return the name that the operator gives the pod of a process (pkg/core GenGeneralName)."""
+    return f"{job['metadata']['name']}-{role}-{index}"

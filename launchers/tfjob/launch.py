@@ -14,7 +14,7 @@ from launchers.tfjob.eviction import OwnPod
 from launchers.tfjob.kind import TFJOB, TFJOBS
 from launchers.tfjob.lease_renewal import Renewal
 from launchers.tfjob.lease_review import check_lease_right
-from launchers.tfjob.manifest import Manifest, profiler_service
+from launchers.tfjob.manifest import Manifest, profiler_service, restarted
 from launchers.tfjob.termination import GRACE, Termination
 from trainer.errors import ConfigError, RetryableError, TrainingError
 from trainer.startup import ABANDONED
@@ -64,11 +64,14 @@ def launch(
 
         observer = _observer(stack, manifest)
         lives: Lives | None = None
+        # What earlier launchers of the training have counted.
+        before: int | None = None
         while True:
             running, how = create_or_adopt(api, TFJOB, manifest, creating)
             logger.info("TFJob %s %s", name, how.value)
             if how is How.SUCCEEDED:
                 return
+            before = read.restarts_before(running) if before is None else before
             processes = read.processes(manifest)
             following = Following(api, TFJOB, running, processes, restarts, pending_seconds, lives, observer)
             try:
@@ -76,6 +79,7 @@ def launch(
                 return
             except GivenUpError as error:
                 lives = error.lives
+                manifest = restarted(manifest, before + lives.restarts)
                 logger.warning("%s; it is started again (%d of %d)", error, lives.restarts, restarts)
 
 

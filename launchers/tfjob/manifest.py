@@ -35,6 +35,8 @@ PROFILER_PORT = 2223
 METRICS_PORT = "metrics"
 # The seconds without a renewal of its Lease after which a TFJob ends; one without it needs no launcher.
 LEASE_ANNOTATION = "qcnn/lease-seconds"
+# How often the processes of a training were started again before this TFJob, by its launcher.
+RESTARTS_ANNOTATION = "qcnn/restarts"
 _TAKEN = (CLUSTER_PORT, PROFILER_PORT)
 _LEASE_WATCH = ("python", "-m", "launchers.tfjob.lease_watch")
 
@@ -85,6 +87,13 @@ def tfjob(job: Job, identity: Identity, policy: Policy, owner: Mapping[str, str]
     if owner:
         metadata["ownerReferences"] = [dict(owner)]
     return manifest
+
+
+def restarted(manifest: Manifest, restarts: int) -> Manifest:
+    """Return the manifest of a TFJob that replaces another one, after so many restarts; it is the same training."""
+    metadata = manifest["metadata"]
+    annotations = {**metadata["annotations"], RESTARTS_ANNOTATION: str(restarts)}
+    return {**manifest, "metadata": {**metadata, "annotations": annotations}}
 
 
 def output_annotation(output: str) -> str:

@@ -7,7 +7,7 @@ from launchers.kubernetes.identity import annotation
 from launchers.kubernetes.kinds import condition
 from launchers.kubernetes.pod_template import CONTAINER
 from launchers.tfjob.kind import REPLICA_TYPES
-from launchers.tfjob.manifest import LEASE_ANNOTATION, METRICS_PORT, output_annotation
+from launchers.tfjob.manifest import LEASE_ANNOTATION, METRICS_PORT, RESTARTS_ANNOTATION, output_annotation
 
 # A TFJob may be in several of these; the first in this order is its state.
 _STATES = ("Failed", "Succeeded", "Suspended", "Restarting", "Running", "Created")
@@ -43,6 +43,12 @@ def leading_template(job: dict[str, Any]) -> dict[str, Any]:
 def restarts(job: dict[str, Any]) -> int:
     """Return how often its processes are started again, at most, when one is lost."""
     return int(job["spec"]["runPolicy"]["backoffLimit"])
+
+
+def restarts_before(job: dict[str, Any]) -> int:
+    """Return how often its processes were started again before it replaced another TFJob."""
+    count = annotation(job["metadata"], RESTARTS_ANNOTATION)
+    return int(count) if count and count.isdecimal() else 0
 
 
 def service_account(job: dict[str, Any]) -> str:

@@ -12,8 +12,9 @@ from launchers.kubernetes.kinds import condition
 from launchers.kubernetes.pods import Process
 from launchers.kubernetes.start import question
 from launchers.tfjob import read
-from launchers.tfjob.kind import JOB_NAME_LABEL, TFJOB, TFJOBS
+from launchers.tfjob.kind import JOB_NAME_LABEL, TFJOB, TFJOBS, pod_name
 from launchers.tfjob.times import parse_time
+from trainer.startup import ABANDONED
 
 OWN_SELECTOR = ",".join(f"{label}={value}" for label, value in OWN.items())
 _SCHEDULED = "involvedObject.kind=Pod,reason=Scheduled"
@@ -37,7 +38,11 @@ class Status:
 
 @dataclasses.dataclass(frozen=True)
 class ProcessStatus:
-    """One process: waiting, running, ending, finished, failed or lost; `trouble` is why it does not start."""
+    """One process; `trouble` is why it does not start, or why it ended, where its exit code does not say that.
+
+    `state` is waiting, running, ending, finished, failed or lost; of a job that has ended also "not started", or
+    "removed" where it has no pod.
+    """
 
     name: str
     pod: str | None
@@ -60,7 +65,7 @@ def read_one(api: Api, job: dict[str, Any]) -> tuple[Status, list[ProcessStatus]
     found = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={job['metadata']['name']}")
     processes = pods.of_job(found, job, TFJOB)
     status = status_of(job, processes, api.find(EVENTS, fieldSelector=_SCHEDULED), api.now())
-    return status, process_statuses(job, processes, lambda process: question(job, process).ask(api))
+    return status, process_statuses(job, processes, lambda process, pod: question(job, process, pod).ask(api))
 
 
 def status_of(
@@ -79,7 +84,7 @@ def status_of(
         state=state,
         processes=len(read.processes(job)),
         running=sum(process_state(process) == "running" for process in processes),
-        restarts=events.restarts(job, scheduled, processes),
+        restarts=read.restarts_before(job) + events.restarts(job, scheduled, processes),
         age=(now - parse_time(metadata["creationTimestamp"])).total_seconds(),
         duration=((parse_time(ended) if ended else now) - parse_time(began)).total_seconds() if began else None,
         message=condition(job, state) or "",
@@ -88,36 +93,52 @@ def status_of(
 
 
 def process_statuses(
-    job: dict[str, Any], processes: Sequence[Process], ask: Callable[[Process | None], str | None]
+    job: dict[str, Any], processes: Sequence[Process], ask: Callable[[Process | None, str], str | None]
 ) -> list[ProcessStatus]:
     """Return the status of each process of a TFJob.
 
-    `ask` looks into the events for why a process does not start, where its pod does not say it.
+    `ask` looks into the events for why a process does not start, where its pod, of which it is given the name, does not
+    say it.
     """
     by_name = {process.name: process for process in processes}
+    job_has_ended = read.has_ended(job)
     found = []
     for role, index in read.processes(job):
         name = f"{role} {index}"
         process = by_name.get(name)
-        is_waiting = process_state(process) == "waiting" and not read.has_ended(job)
+        state = process_state(process, job_has_ended=job_has_ended)
+        trouble = process and (process.trouble or _why_ended(process))
+        if state == "waiting" and not trouble:
+            trouble = ask(process, pod_name(job, role, index))
         found.append(
             ProcessStatus(
                 name=name,
                 pod=process.pod if process else None,
-                state=process_state(process),
+                state=state,
                 exit_code=process.exit_code if process else None,
-                trouble=((process and process.trouble) or ask(process)) if is_waiting else None,
+                trouble=trouble,
             )
         )
     return found
 
 
-def process_state(process: Process | None) -> str:
-    """Return the state of a process, None where it has no pod."""
-    if process is None or not process.started:
-        return "waiting"
+def process_state(process: Process | None, *, job_has_ended: bool = False) -> str:
+    """Return the state of a process, None where it has no pod; nothing of a job that has ended is waited for."""
+    if process is None:
+        return "removed" if job_has_ended else "waiting"
+    if not process.started:
+        return "not started" if job_has_ended else "waiting"
     if process.exit_code is None:
         return "ending" if process.told_to_end else "running"
     if process.exit_code == 0:
         return "finished"
     return "failed" if process.own_fault or process.out_of_memory else "lost"
+
+
+def _why_ended(process: Process) -> str | None:
+    """Return why a process ended where its exit code alone does not say it."""
+    if process.out_of_memory:
+        return "used more memory than its limit"
+    if process.exit_code == ABANDONED:
+        return "its launcher did not renew the Lease; submitted again, the training continues from its last checkpoint"
+    return None

@@ -62,3 +62,19 @@ def test_of_warnings_the_one_that_says_why_is_shown() -> None:
         for second, message in enumerate(messages)
     ]
     assert events.last_warning(warnings) == 'cannot start, Failed: Failed to pull image "a/b:1": not found'
+
+
+def test_warning_that_names_another_pod_is_left_out() -> None:
+    def warning(message: str, second: int) -> dict[str, Any]:
+        return {"reason": "FailedCreatePod", "message": message, "lastTimestamp": f"2026-01-31T12:00:0{second}Z"}
+
+    quota = 'Error creating: pods "a-worker-0" is forbidden: exceeded quota: few, requested: pods=1'
+    assert events.last_warning([warning(quota, 2)], "FailedCreate", "a-worker-1") is None
+    assert events.last_warning([warning(quota, 2)], "FailedCreate", "a-worker-0") == (
+        f"cannot start, FailedCreatePod: {quota}"
+    )
+    general = warning("the server is busy", 1)
+    said = "cannot start, FailedCreatePod: the server is busy"
+    assert events.last_warning([general, warning(quota, 2)], "FailedCreate", "a-worker-1") == said
+    # A name that begins alike is another one.
+    assert events.last_warning([warning(quota.replace("worker-0", "worker-10"), 2)], pod="a-worker-1") is None

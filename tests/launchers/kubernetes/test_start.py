@@ -63,7 +63,8 @@ def test_who_is_started_again_is_waited_for_from_then_on() -> None:
 
 def test_without_a_pod_the_events_of_the_job_tell_why() -> None:
     assert question(JOB, None) == Question("1-2-3", "FailedCreate")
-    assert question(JOB, process("0a")) == Question("0-0a", "")
+    assert question(JOB, None, "a-worker-1") == Question("1-2-3", "FailedCreate", "a-worker-1")
+    assert question(JOB, process("0a"), "a-worker-0") == Question("0-0a", "")
 
 
 class _Events:

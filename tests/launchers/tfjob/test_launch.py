@@ -17,6 +17,7 @@ from launchers.naming import Identity
 from launchers.pod import Pod
 from launchers.tfjob.launch import launch
 from launchers.tfjob.manifest import Manifest, Policy, profiler_service, tfjob
+from launchers.tfjob.status import read_all
 from launchers.tfjob.submit import applied, submit
 from tests.launchers.apiserver import ApiServer, Object
 from tests.launchers.training_operator import DONE, RUNNING, Operator, ended
@@ -166,6 +167,10 @@ def test_what_the_operator_gives_up_for_a_lost_process_is_started_again(server: 
     Operator(server, [[RUNNING, RUNNING], [ended(138), None], f"Failed: {PODS_FAILED}"], DONE)
     launch(_manifest(restarts=1), "a")
     assert server.requests.count(("create", "tfjobs")) == 2
+    # What is shown of it counts on.
+    with contextlib.closing(Api("a")) as api:
+        (status,) = read_all(api)
+    assert (status.state, status.restarts) == ("Succeeded", 1)
 
 
 def test_a_job_that_somebody_deletes_is_not_waited_for(server: ApiServer) -> None:

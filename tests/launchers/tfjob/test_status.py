@@ -10,9 +10,10 @@ from launchers.kubernetes.pods import Process, read
 from launchers.naming import Identity
 from launchers.pod import Pod
 from launchers.tfjob.kind import TFJOB
-from launchers.tfjob.manifest import Policy, tfjob
+from launchers.tfjob.manifest import Policy, restarted, tfjob
 from launchers.tfjob.status import process_state, process_statuses, status_of
 from tests.launchers.kubernetes.processes import process
+from trainer.startup import ABANDONED
 
 NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.timezone.utc)
 OUTPUTS = {"training": "gs://a/$(QCNN_JOB)/training"}
@@ -35,6 +36,7 @@ def _pod(index: int, **state: Any) -> dict[str, Any]:
 
 
 RUNNING: dict[str, Any] = {"running": {}}
+ENDED = [{"type": "Failed", "status": "True"}]
 WAITING = {"waiting": {"reason": "ContainerCreating"}}
 
 
@@ -82,8 +84,9 @@ def test_the_state_of_a_process_follows_from_its_pod(seen: Process | None, state
 def test_why_a_process_does_not_start_is_asked_of_events_where_its_pod_does_not_say() -> None:
     asked: list[str | None] = []
 
-    def ask(process: Process | None) -> str:
+    def ask(process: Process | None, pod: str) -> str:
         asked.append(process.name if process else None)
+        assert process is None or process.pod == pod
         return "by events"
 
     def troubles(*pods: dict[str, Any], **status: Any) -> list[str | None]:
@@ -98,14 +101,13 @@ def test_why_a_process_does_not_start_is_asked_of_events_where_its_pod_does_not_
     assert asked == []
     assert troubles(_pod(0, **WAITING), _pod(2, **RUNNING)) == ["by events", "by events", None]
     assert asked == ["worker 0", None]
-    ended = [{"type": "Failed", "status": "True"}]
-    assert troubles(_pod(0, **WAITING), conditions=ended) == [None, None, None]
+    assert troubles(_pod(0, **WAITING), conditions=ENDED) == [None, None, None]
     assert asked == ["worker 0", None]
 
 
 def test_processes_are_told_in_order_those_without_a_pod_included() -> None:
     pods = [_pod(1, terminated={"exitCode": 3, "reason": "Error"})]
-    first, second, _ = process_statuses(_job(), [read(pod, TFJOB) for pod in pods], lambda _: None)
+    first, second, _ = process_statuses(_job(), [read(pod, TFJOB) for pod in pods], lambda *_: None)
     assert (first.name, first.pod, first.state, first.exit_code) == ("worker 0", None, "waiting", None)
     assert (second.name, second.pod, second.state, second.exit_code) == (
         "worker 1",
@@ -113,3 +115,29 @@ def test_processes_are_told_in_order_those_without_a_pod_included() -> None:
         "failed",
         3,
     )
+
+
+def test_nothing_of_a_job_that_has_ended_is_waiting() -> None:
+    pods = [read(_pod(0, **WAITING), TFJOB), read(_pod(1, terminated={"exitCode": 0}), TFJOB)]
+    found = process_statuses(_job(conditions=ENDED), pods, lambda *_: "by events")
+    assert [each.state for each in found] == ["not started", "finished", "removed"]
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ({"exitCode": ABANDONED, "reason": "Error"}, "its launcher did not renew the Lease"),
+        ({"exitCode": 137, "reason": "OOMKilled"}, "used more memory than its limit"),
+        ({"exitCode": 1, "reason": "Error"}, None),
+    ],
+)
+def test_a_process_says_why_it_ended_where_its_exit_code_does_not(state: dict[str, Any], reason: str | None) -> None:
+    pods = [read(_pod(0, terminated=state), TFJOB)]
+    first, *_ = process_statuses(_job(conditions=ENDED), pods, lambda *_: None)
+    assert (first.trouble or "").startswith(reason or "")
+    assert bool(first.trouble) is bool(reason)
+
+
+def test_restarts_of_the_jobs_that_it_replaces_are_counted() -> None:
+    replacing = restarted(_job(), 2)
+    assert status_of(replacing, [], [], NOON).restarts == 2
