@@ -60,7 +60,7 @@ def test_status_tells_what_runs(launchers: Launchers, qcnn: Qcnn) -> None:
 
 def test_status_tells_how_processes_ended_and_how_often_they_were_lost(launchers: Launchers, qcnn: Qcnn) -> None:
     lost = _name(launchers.create(job("raise SystemExit(138)", restarts=9, replicas={"worker": 1})))
-    failed = _name(launchers.create(job(f"{INDEX}\ntime.sleep(60 * (1 - index))\nraise SystemExit(3)", restarts=3)))
+    failed = _name(launchers.create(job(f"{INDEX}\ntime.sleep(60 * (1 - index))\nraise SystemExit(4)", restarts=3)))
     while _status(qcnn, lost)["restarts"] < 2:
         pass
     while _status(qcnn, failed)["state"] != "Failed":
@@ -70,7 +70,7 @@ def test_status_tells_how_processes_ended_and_how_often_they_were_lost(launchers
         "name": "worker 1",
         "pod": "",
         "state": "failed",
-        "exit_code": 3,
+        "exit_code": 4,
         "trouble": None,
     }
     assert re.search(r"fail\w+ because .*Worker.* replica\(s\) failed\.", described["message"])
@@ -91,6 +91,19 @@ def test_status_tells_why_a_process_does_not_start(
     while (trouble := _status(qcnn, name)["workers"][0]["trouble"]) is None:
         pass
     assert re.search(said, trouble)
+
+
+def test_status_shows_a_quota_at_the_process_that_it_keeps_from_starting(launchers: Launchers, qcnn: Qcnn) -> None:
+    core, quota = CoreV1Api(), {"metadata": {"name": "few"}, "spec": {"hard": {"requests.cpu": "1m"}}}
+    core.create_namespaced_resource_quota(launchers.namespace, quota)
+    try:
+        name = _name(launchers.create(job("")))
+        while not any(troubles := [each["trouble"] for each in _status(qcnn, name)["workers"]]):
+            pass
+    finally:
+        core.delete_namespaced_resource_quota("few", launchers.namespace)
+    for index, trouble in enumerate(troubles):
+        assert trouble is None or re.search(rf'pods "{name}-worker-{index}" is forbidden: .*quota', trouble), troubles
 
 
 def test_logs_stand_in_the_order_of_time(launchers: Launchers, qcnn: Qcnn) -> None:

@@ -1,5 +1,6 @@
 """Real training in a bucket, and what clusters do to it."""
 
+import json
 import os
 import re
 import signal
@@ -70,7 +71,7 @@ def _check(launcher: Program, found: Checkpoint, expected: Checkpoint) -> None:
 
 @pytest.mark.parametrize("index", [0, 1])
 def test_training_goes_on_after_a_pod_was_deleted(
-    launchers: Launchers, training: Job, bucket: str, uninterrupted: Checkpoint, index: int
+    launchers: Launchers, qcnn: Qcnn, training: Job, bucket: str, uninterrupted: Checkpoint, index: int
 ) -> None:
     launcher = launchers.start(training)
     launcher.says(r"\[worker 0\] epoch 4/")
@@ -78,6 +79,8 @@ def test_training_goes_on_after_a_pod_was_deleted(
     CoreV1Api().delete_namespaced_pod(f"{name}-worker-{index}", launchers.namespace)
     launcher.says(r"lost.* is started again \(1 of 3\)$")
     launcher.says(r"\[worker 0\] continuing after epoch \d+$")
+    # Where the operator gave the TFJob up, another one has taken its place.
+    assert json.loads(qcnn("status", name, "--format", "json"))["restarts"] == 1
     assert launcher.ends() == 0, launcher.output
     _check(launcher, _checkpoint(f"{bucket}/{name}/training"), uninterrupted)
 

@@ -1,5 +1,6 @@
 """Launchers and the jobs they start, with processes that only pretend to train."""
 
+import json
 import signal
 import threading
 from collections.abc import Iterator
@@ -15,9 +16,10 @@ from launchers.tfjob.kind import TFJOBS
 from launchers.tfjob.launch import launch
 from launchers.tfjob.manifest import Policy
 from tests.cluster.launchers import Launchers, job
-from tests.cluster.programs import Program
+from tests.cluster.programs import Program, Qcnn
 from tests.cluster.proxy import Proxy
 from trainer.errors import RetryableError
+from trainer.startup import ABANDONED
 
 # Trains for ever.
 WAITER = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(143)); print('up', flush=True); signal.pause()"
@@ -230,7 +232,7 @@ def test_a_launcher_that_is_told_to_end_while_it_creates_leaves_nothing(launcher
     launchers.until_nothing_is_left()
 
 
-def test_without_a_launcher_a_job_ends_for_good(launchers: Launchers) -> None:
+def test_without_a_launcher_a_job_ends_for_good(launchers: Launchers, qcnn: Qcnn) -> None:
     policy = Policy(lease_seconds=10)
     launcher = launchers.start(job(WAITER, restarts=3), policy)
     launcher.says("up")
@@ -240,6 +242,11 @@ def test_without_a_launcher_a_job_ends_for_good(launchers: Launchers) -> None:
     name = launchers.name(job(WAITER, restarts=3), policy)
     said = f"error: the launcher has not renewed its lease for 10 s; the last checkpoint counts. Given: lease {name}"
     assert any(lines[-1] == said for lines in logs), logs
+    workers = json.loads(qcnn("status", name, "--format", "json"))["workers"]
+    reasons = [each["trouble"] for each in workers if each["exit_code"] == ABANDONED]
+    assert reasons
+    assert all(reason.startswith("its launcher did not renew the Lease") for reason in reasons)
+    assert "waiting" not in {each["state"] for each in workers}
 
 
 def test_a_job_goes_on_while_any_launcher_renews_its_lease(launchers: Launchers) -> None:
