@@ -36,15 +36,22 @@ from trainer.errors import ConfigError
 @click.option(
     "--tensorboard-button", "button", is_flag=True, help="Let the interface of a backend with several users start one."
 )
+@click.option(
+    "--seed-per-run",
+    is_flag=True,
+    help="Derive each run's seed from its ID and the experiment's seed, for recurring runs made in the interface.",
+)
 @click.option("--output", type=click.Path(path_type=Path), default=Path("build"), show_default=True, help="Folder.")
-def main(image: str, pod: Path | None, config: Path | None, address: str, button: bool, output: Path) -> None:
+def main(
+    image: str, pod: Path | None, config: Path | None, address: str, button: bool, seed_per_run: bool, output: Path
+) -> None:
     """Write each compiled pipeline, one file per target."""
     try:
         settings = read_file(pod, "pod") if pod else {}
         words = as_parameters(read_file(config)) if config else {}
         check_data(words.get("data", EXCITATIONS))
         output.mkdir(parents=True, exist_ok=True)
-        with_viewer = functools.partial(compile_qcnn, viewer=Viewer(address, button))
+        with_viewer = functools.partial(compile_qcnn, viewer=Viewer(address, button), seeded_by_run=seed_per_run)
         refusals: dict[str, ConfigError] = {}
         for target_name, target in TARGETS.items():
             pipelines: dict[str, Callable[..., PipelineSpec]] = {

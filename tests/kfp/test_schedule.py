@@ -1,11 +1,19 @@
 """Schedules: what they start, and how they are changed."""
 
+import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
+from cli.artifacts import Artifact
 from cli.kubeflow.backend import connect
 from cli.kubeflow.follow import ENDED
 from cli.kubeflow.runs import find_experiment, find_schedule, pages
 from tests.kfp.conftest import SMALL, Kubeflow, until
+
+COMPILE = Path(__file__).parents[2] / "compile.py"
+SMALL_WORDS = {"qubits": 4, "rounds": 12, "batch_size": 8, "epochs": 3, "workers": 1, "strategy": "none"}
 
 
 def test_a_schedule_fires_again_and_again_with_other_names_seeds_and_outputs(kubeflow: Kubeflow) -> None:
@@ -41,6 +49,34 @@ def test_a_schedule_fires_again_and_again_with_other_names_seeds_and_outputs(kub
     assert name not in kubeflow.type("schedule", "list").stdout
     left = [run for run in pages(client.list_runs, "runs", experiment_id=identity) if _is_of(run, schedule)]
     assert {run.state for run in left} <= set(ENDED)
+
+
+def test_runs_of_a_package_compiled_with_a_seed_per_run_do_not_come_from_the_cache(
+    kubeflow: Kubeflow, tmp_path: Path
+) -> None:
+    command = (sys.executable, "-W", "ignore", str(COMPILE), "--seed-per-run", "--image", kubeflow.image)
+    subprocess.run([*command, "--output", str(tmp_path)], check=True)
+    client, words = connect(kubeflow.backend), {**SMALL_WORDS, "seed": kubeflow.seed}
+    # As the web interface does, with the same parameters each time.
+    runs = [
+        client.create_run_from_pipeline_package(
+            str(tmp_path / "qcnn-kubeflow.yaml"),
+            arguments=words,
+            run_name=f"seeded-{number}",
+            experiment_name=kubeflow.experiment,
+        ).run_id
+        for number in range(2)
+    ]
+
+    def made(run: str) -> list[Artifact]:
+        return [artifact for artifact in kubeflow.artifacts(run) if artifact.type == "system.Dataset"]
+
+    first, second = (until(lambda run=run: made(run), bool)[0] for run in runs)  # type: ignore[misc]
+    for run in runs:
+        assert kubeflow.type("terminate", run).returncode == 0
+    assert first.uri != second.uri
+    seeds = {json.loads(artifact.metadata["experiment"])["seed"] for artifact in (first, second)}
+    assert len(seeds - {kubeflow.seed}) == 2
 
 
 def _is_of(run: Any, schedule: Any) -> bool:

@@ -4,10 +4,13 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+from click.testing import CliRunner
 from google.protobuf import json_format
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
+import compile as compile_command
 from pipelines.compilation import compile_qcnn
 from pipelines.kubeflow.target import KUBEFLOW
 from pipelines.scheduled import seeded_by_run
@@ -33,3 +36,14 @@ def test_a_file_that_was_compiled_before_becomes_what_is_compiled_for_a_schedule
     before = copy.deepcopy(document)
     assert seeded_by_run(document) == _compiled(tmp_path / "now.yaml", seeded=True)
     assert document == before
+
+
+@pytest.mark.parametrize("pipeline", ["qcnn", "qcnn-own-data"])
+@pytest.mark.parametrize("target", ["kubeflow", "vertex"])
+def test_compile_with_seed_per_run_gives_the_first_step_the_run(tmp_path: Path, pipeline: str, target: str) -> None:
+    for folder, flags in (("once", ()), ("each", ("--seed-per-run",))):
+        result = CliRunner().invoke(compile_command.main, ["--output", str(tmp_path / folder), *flags])
+        assert result.exit_code == 0, result.output
+    name = f"{pipeline}-{target}.yaml"
+    once, each = (next(yaml.safe_load_all((tmp_path / folder / name).read_text())) for folder in ("once", "each"))
+    assert each == seeded_by_run(once) != once
