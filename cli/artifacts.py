@@ -7,12 +7,14 @@ from typing import Any
 
 from cli.local.tensorboard import Logs
 from components.tensorboard.step import BACKENDS_OWN
-from trainer.config import from_mapping, from_saved
+from trainer.config import WORDS, from_mapping, from_saved
 from trainer.errors import ConfigError
 
 _METRICS, _MODEL = "system.Metrics", "system.Model"
 _LOGS = "logs"
 _FIRST = ("mse", "accuracy")
+# The parameters of a study's pipeline with what its trials share, and with what they differ in.
+_SHARED, _SEARCHED = "experiment", ("grid", "ranges")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +45,9 @@ def models_of(artifacts: Sequence[Artifact]) -> list[str]:
 def words_of(artifacts: Sequence[Artifact], submitted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the words of the experiment that was run, which may differ from those that were submitted.
 
-    A schedule gives each run a seed of its own, a study each trial its words; the artifacts record them.
+    A schedule gives each run a seed of its own, a study each trial its words; the artifacts record them. Of a study
+    that has made none, these are the words that its trials share. Parameters that are no words, as those of another
+    pipeline, are left out.
     """
     tagged = [
         (artifact.type, artifact.metadata["experiment"]) for artifact in artifacts if "experiment" in artifact.metadata
@@ -51,14 +55,19 @@ def words_of(artifacts: Sequence[Artifact], submitted: Mapping[str, Any]) -> dic
     of_models = {experiment for kind, experiment in tagged if kind == _MODEL}
     known = of_models or {experiment for _, experiment in tagged}
     recorded = json.loads(known.pop()) if len(known) == 1 else None
-    words = recorded or dict(submitted)
+    shared = submitted.get(_SHARED)
+    words = recorded or dict(shared if isinstance(shared, Mapping) else submitted)
     try:
         words = (from_saved if recorded else from_mapping)(words).model_dump()
     except ConfigError:
         # The run's first step refuses it too; what was submitted is still worth a row.
         words = dict(words)
     options = words.pop("options", {})
-    return {**words, **(options if isinstance(options, dict) else {})}
+    words = {**words, **(options if isinstance(options, dict) else {})}
+    if recorded:
+        return words
+    searched = {name for kind in _SEARCHED for name in submitted.get(kind) or ()}
+    return {name: value for name, value in words.items() if name in WORDS and name not in searched}
 
 
 def logs_of(name: str, run: str, artifacts: Sequence[Artifact], *, ended: bool) -> list[Logs]:

@@ -56,7 +56,7 @@ backend_options = options_as(
         help="Where the backend is.  [default: by KUBECONFIG; in a pod, its cluster]",
     ),
     click.option(
-        "--namespace", envvar="KFP_NAMESPACE", metavar="NAME", help="Yours, where the backend has several users."
+        "--namespace", "-n", envvar="KFP_NAMESPACE", metavar="NAME", help="Yours, where the backend has several users."
     ),
     click.option(
         "--ui-host",

@@ -73,7 +73,9 @@ def _chosen(
 ) -> list[Found]:
     """Return the objects with these names, those of a run and of a kind, or all."""
     if missing := sorted(set(names) - {found.name for found in own}):
-        raise ArtifactError(f"job: qcnn made none of this name in namespace {namespace}. Given: {missing[0]}")
+        is_run = any(found.run == missing[0] for found in own)
+        hint = f"; all that belongs to the run of this name: --run {missing[0]}" if is_run else ""
+        raise ArtifactError(f"job: qcnn made none of this name in namespace {namespace}{hint}. Given: {missing[0]}")
     if run is not None:
         return [found for found in deletion.belonging_to(run, own) if kind in (None, found.kind)]
     return [found for found in own if not names or found.name in names]

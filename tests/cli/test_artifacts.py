@@ -27,6 +27,17 @@ def test_the_words_are_those_that_were_run() -> None:
     assert words_of(made, {})["qubits"] == 8
 
 
+def test_words_of_a_study_without_artifacts_are_those_that_its_trials_share() -> None:
+    shared = from_mapping({"qubits": 6, "options": {"shots": 10}}).model_dump()
+    study = {"experiment": shared, "grid": {"learning_rate": [0.01, 0.02]}, "ranges": {"hang_seconds": [60, 90]}}
+    words = words_of([], {**study, "random": 3})
+    assert (words["qubits"], words["shots"]) == (6, 10)
+    assert not words.keys() & {"experiment", "grid", "ranges", "random", "learning_rate", "hang_seconds"}
+    # What its first step refuses.
+    assert words_of([], {**study, "experiment": {"qubits": 3}}) == {"qubits": 3}
+    assert words_of([], {"experiment": "text", "grid": None, "pages": {"a": 1}}) == {}
+
+
 def test_logs_are_artifacts_or_while_it_runs_the_folder_of_the_run() -> None:
     made = [_artifact(display_name="logs"), _artifact(uri="gs://b/r/1/run/data/dataset", display_name="dataset")]
     assert logs_of("mine", "run", made, ended=True) == [Logs("mine", "gs://b/r/1/run/train/logs")]

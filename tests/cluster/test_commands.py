@@ -170,6 +170,8 @@ def test_delete_leaves_nothing_of_a_job_and_all_of_another(launchers: Launchers,
 
 def test_a_run_is_deleted_by_its_name(launchers: Launchers, qcnn: Qcnn) -> None:
     names = [_name(launchers.create(job(program, restarts=3))) for program in (WAITER, f"{WAITER} ")]
+    error = qcnn("delete", launchers.identity.run, "--yes", code=INVALID)
+    assert f"; all that belongs to the run of this name: --run {launchers.identity.run}. Given: " in error
     shown = qcnn("delete", "--run", launchers.identity.run, "--yes")
     assert all(name in shown for name in names)
     launchers.until_nothing_is_left()
