@@ -41,12 +41,14 @@ def product(kind: Kind, qubits: Sequence[cirq.Qid], features: Sequence[float]) -
 def _followed(operations: Iterable[cirq.Operation], noise: Noise) -> Iterator[cirq.Operation]:
     """Yield operations, each followed by the noise of its class; a circuit as an operation is what is in it."""
     for operation in operations:
+        if not operation.qubits:
+            # A global phase, at which cirq's simulator of density matrices fails.
+            continue
         if isinstance(operation.untagged, cirq.CircuitOperation):
             yield from _followed(cirq.decompose_once(operation), noise)
             continue
         yield operation
-        channel = noise.channel(len(operation.qubits)) if operation.qubits else None
-        if channel:
+        if channel := noise.channel(len(operation.qubits)):
             yield from _operations(channel, operation.qubits)
 
 

@@ -47,7 +47,7 @@ class TensorFlowQuantum:
         else:
             angles = [_unlike(names, f"{_FEATURE}{number}") for number in range(network.preparation.features)]
             prepared = [_product(network, angles)]
-        self._circuits = tfq.convert_to_tensor([preparation + network.ansatz.circuit for preparation in prepared])
+        self._circuits = tfq.convert_to_tensor([preparation + network.circuit for preparation in prepared])
         self._names = tf.constant([*(angle.name for angle in angles), *names])
         self._readouts = tfq.convert_to_tensor([[1.0 * cirq.Z(qubit) for qubit in network.ansatz.readouts]])
         # Without the library's layers, which rebuild the circuits of every batch.

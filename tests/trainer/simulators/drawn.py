@@ -40,6 +40,12 @@ GATES: list[tuple[int, int, Build]] = [
     (2, 0, lambda q, r: cirq.MatrixGate(cirq.testing.random_unitary(4, random_state=1))(q, r)),
     (3, 1, lambda q, r, u, s: (cirq.XX(q, r) ** s).controlled_by(u)),
     (3, 1, lambda q, r, u, s: cirq.CCX(q, r, u) ** s),
+    (0, 0, lambda: cirq.global_phase_operation(1j**0.6)),
+    (1, 1, lambda q, s: cirq.PhasedXZGate(x_exponent=s, z_exponent=0.3, axis_phase_exponent=-0.2)(q)),
+    (3, 0, lambda q, r, u: cirq.DensePauliString("XYZ", coefficient=1j)(q, r, u)),
+    # Too wide to be taken as it is; what it decomposes into leaves a phase.
+    (5, 0, lambda *qubits: cirq.DiagonalGate(np.linspace(-1.0, 2.0, 32).tolist())(*qubits)),
+    (5, 0, lambda *qubits: cirq.DensePauliString("XYZZY", coefficient=-1)(*qubits)),
 ]
 
 # Equal on every machine and at every time.
@@ -63,7 +69,7 @@ def ansatzes(draw: st.DrawFn, least: int = 4, most: int = 7, gates: int = 14) ->
     qubits = draw(st.integers(least, most))
     operations = []
     for _ in range(draw(st.integers(1, gates))):
-        width, count, build = draw(st.sampled_from(GATES))
+        width, count, build = draw(st.sampled_from([gate for gate in GATES if gate[0] <= qubits]))
         where = draw(st.permutations(ring(qubits)))[:width]
         operations.append(build(*where, *(draw(exponents()) for _ in range(count))))
     circuit = cirq.Circuit(operations)

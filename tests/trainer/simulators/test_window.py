@@ -91,6 +91,41 @@ def test_a_circuit_without_parameters_is_one_too(name: str) -> None:
     np.testing.assert_allclose(readouts, expected, atol=1e-5)
 
 
+SYMBOL = sympy.Symbol("t")
+TURNED = cirq.X(cirq.GridQubit(0, 1)) ** SYMBOL
+PHASE = cirq.global_phase_operation(1j**0.7)
+
+
+@pytest.mark.parametrize("name", ["window", "statevector", "density", "tfq", "auto"])
+@pytest.mark.parametrize(
+    ("operations", "run_by_tfq"),
+    [
+        pytest.param([PHASE, TURNED, PHASE], True, id="first and last"),
+        pytest.param([PHASE], True, id="nothing else"),
+        pytest.param([PHASE.with_tags("mine"), TURNED], True, id="tagged"),
+        pytest.param([cirq.GlobalPhaseGate(sympy.exp(sympy.I * SYMBOL))(), TURNED], True, id="of a parameter"),
+        pytest.param(
+            [PHASE.controlled_by(cirq.GridQubit(0, 1)), cirq.H(cirq.GridQubit(0, 1)), TURNED], True, id="ctrl"
+        ),
+        pytest.param(
+            [cirq.CircuitOperation(cirq.FrozenCircuit(PHASE, TURNED), use_repetition_ids=False)], False, id="circuit"
+        ),
+        pytest.param(
+            [cirq.DiagonalGate(np.linspace(0, 3, 32).tolist())(*circuits.ring(5)), TURNED], False, id="decomposed"
+        ),
+    ],
+)
+def test_global_phase_changes_no_readout_of_any_simulator(
+    name: str, operations: list[cirq.Operation], run_by_tfq: bool
+) -> None:
+    if name == "tfq" and not run_by_tfq:
+        pytest.skip("TensorFlow Quantum has no such gate")
+    ring = circuits.ring(5)
+    circuit = cirq.Circuit(operations)
+    ansatz = Ansatz(circuit, (SYMBOL,) if cirq.is_parameterized(circuit) else (), (ring[1], ring[4]))
+    assert_equals_cirq(name, ansatz, 5)
+
+
 def operations(qubits: int) -> int:
     """Return how many operations the readouts and their gradient are made of."""
     network = read_network(circuits.build("hybrid", qubits), circuits.ring(qubits))

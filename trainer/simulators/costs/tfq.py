@@ -54,8 +54,8 @@ def check(network: Network, _: Limits) -> None:
             return False
         return len(taken) == len(gates) and all(map(_nearly_equal, taken, gates))
 
-    if not runs(ansatz.circuit, network.gates):
-        for operation in ansatz.circuit.all_operations():
+    if not runs(network.circuit, network.gates):
+        for operation in network.circuit.all_operations():
             if not runs(cirq.Circuit(operation), read_gates([operation], ansatz.symbols, qubits)):
                 raise ConfigError(
                     "model: TensorFlow Quantum has no such gate, or not with such an exponent; the other simulators "

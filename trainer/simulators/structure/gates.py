@@ -106,6 +106,14 @@ class Network:
         """Number of quantum parameters."""
         return len(self.ansatz.symbols)
 
+    @functools.cached_property
+    def circuit(self) -> cirq.Circuit:
+        """The circuit of the ansatz without operations on no qubits, which `gates` leave out, too."""
+        circuit = self.ansatz.circuit
+        if all(operation.qubits for operation in circuit.all_operations()):
+            return circuit
+        return cirq.Circuit(cirq.Moment(operation for operation in moment if operation.qubits) for moment in circuit)
+
 
 def read_model(
     model: str, qubits: int, preparation: Preparation = EXCITATION, noise: Noise = NOISELESS
@@ -140,7 +148,7 @@ def read_network(
     used = {index for exponent in exponents.values() for index, _ in exponent.coefficients}
     unused = [symbol.name for number, symbol in enumerate(ansatz.symbols) if number not in used]
     if unused:
-        raise ConfigError(f"model: symbols must not list what the circuit does not hold. Given: {', '.join(unused)}")
+        raise ConfigError(f"model: symbols must not list what no gate depends on. Given: {', '.join(unused)}")
     readouts = tuple(position[readout] for readout in ansatz.readouts)
     return Network(ansatz, tuple(qubits), gates, readouts, preparation, noise)
 
@@ -166,7 +174,10 @@ class _Reader:
         self._spectra: dict[tuple[bytes, bytes], Spectrum] = {}
 
     def read(self, operations: Iterable[cirq.Operation], depth: int = 0) -> Iterator[Gate]:
+        """Yield the gates of operations; a global phase changes no expectation value and is left out."""
         for operation in operations:
+            if isinstance(operation.gate, cirq.GlobalPhaseGate):
+                continue
             try:
                 known = self._lookup(operation)
                 parts = _decomposed(operation) if known is None else ()
@@ -180,7 +191,7 @@ class _Reader:
                 raise _unknown(operation, f"cannot be read ({type(error).__name__}: {one_line(error)})") from None
             if known is None:
                 yield from self.read(parts, depth + 1)
-            else:
+            elif operation.qubits:
                 yield Gate(self._places(operation), *known)
 
     def read_noisy(self, operations: Iterable[cirq.Operation], noise: Noise) -> Iterator[Gate]:

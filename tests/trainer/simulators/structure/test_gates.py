@@ -254,7 +254,7 @@ def test_a_parameter_is_known_by_its_name() -> None:
 @pytest.mark.parametrize(
     ("symbols", "readouts", "message"),
     [
-        ((A, C), (Q[0],), "symbols must not list what the circuit does not hold. Given: c"),
+        ((A, C), (Q[0],), "symbols must not list what no gate depends on. Given: c"),
         ((), (Q[0],), "an operation has the parameter a, which symbols do not list.* Given: X"),
         ((A,), (Q[0], cirq.GridQubit(5, 5)), r"a readout is not on the ring of 5 qubits. Given: q\(5, 5\)"),
     ],
