@@ -92,7 +92,8 @@ def test_a_circuit_without_parameters_is_one_too(name: str) -> None:
 
 
 SYMBOL = sympy.Symbol("t")
-TURNED = cirq.X(cirq.GridQubit(0, 1)) ** SYMBOL
+PLACE = cirq.GridQubit(0, 1)
+TURNED = cirq.X(PLACE) ** SYMBOL
 PHASE = cirq.global_phase_operation(1j**0.7)
 
 

@@ -68,13 +68,23 @@ _GATES: dict[type[Gate], Callable[..., list[cirq.Gate]]] = {
 }
 
 
+# Before the name of a gate that an OpenQASM 3 file defines: Qiskit takes some gates for its own by their names, such as
+# where it controls them.
+OWN = "·"
 # What Qiskit calls statements, and how they are written.
 _WRITTEN = {"if_else": "if", "while_loop": "while", "for_loop": "for", "switch_case": "switch"}
 
 
 def word_of(instruction: Instruction) -> str:
     """Return how an instruction is written in OpenQASM."""
-    return _WRITTEN.get(instruction.name, str(instruction.name))
+    return _WRITTEN.get(instruction.name, str(instruction.name)).replace(OWN, "")
+
+
+def said(error: Exception) -> str:
+    """Return the message of an error of Qiskit's on one line, or its class if it has none."""
+    # Qiskit's errors quote their message, and Python that of a KeyError.
+    message = error.args[0] if isinstance(error, KeyError) and error.args else getattr(error, "message", error)
+    return one_line(message).replace(OWN, "") or type(error).__name__
 
 
 def operations(
@@ -111,7 +121,7 @@ def operations(
     elif instruction.definition is not None:
         yield from _of_definition(instruction.definition, qubits, symbols, depth + 1)
     else:
-        raise ConfigError(f"model: a gate must be known or defined. Given: {instruction.name}")
+        raise ConfigError(f"model: a gate must be known or defined. Given: {word_of(instruction)}")
 
 
 def _is_controlled(gate: Gate) -> bool:
@@ -157,7 +167,7 @@ def _turns(angle: object, gate: Gate, symbols: Mapping[str, sympy.Symbol]) -> Tu
     used = sorted(form.free_symbols, key=lambda symbol: str(symbol.name))
     slopes = [form.diff(symbol) for symbol in used]
     if any(slope.free_symbols for slope in slopes):
-        raise ConfigError(f"model: an angle must be linear in the inputs. Given: {gate.name}({one_line(form)})")
+        raise ConfigError(f"model: an angle must be linear in the inputs. Given: {word_of(gate)}({one_line(form)})")
     turns: Turns = sum(
         _plain(_finite(slope, gate)) * symbols[str(symbol.name)] for symbol, slope in zip(used, slopes, strict=True)
     )
@@ -176,5 +186,5 @@ def _finite(value: Any, gate: Gate) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise ConfigError(f"model: an angle must be a finite number. Given: {gate.name}({one_line(value)})")
+        raise ConfigError(f"model: an angle must be a finite number. Given: {word_of(gate)}({one_line(value)})")
     return number

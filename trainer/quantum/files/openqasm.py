@@ -1,9 +1,10 @@
 """OpenQASM 2 and 3, read by Qiskit's own parsers."""
 
 import contextlib
+import dataclasses
 import io
-import itertools
 import re
+import traceback
 import warnings
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,12 @@ from trainer.quantum.ansatz import Ansatz, ring
 
 if TYPE_CHECKING:
     from openqasm3.ast import Program, QASMNode
-    from qiskit.circuit import Clbit, QuantumCircuit
+    from qiskit.circuit import Clbit, Instruction, QuantumCircuit
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _VERSION = re.compile(r"\s*OPENQASM\s+(\d+)(?:\.\d+)?\s*;")
-_SIZE = re.compile(r"\[\s*(\d[\d_]*)\s*\]")
+# Sizes and places of registers, and OpenQASM 3's qubits without a register.
+_SIZE = re.compile(r"(?:\[\s*(?=\d[\d_]*\s*\])|\$)(\d[\d_]*)")
 # Qiskit's parser of OpenQASM 3 reads a thousand in a second.
 _MOST_STATEMENTS = 25_000
 # Parts of definitions and gates that do nothing, seconds of looking at them.
@@ -29,6 +31,18 @@ _MOST_STEPS = 100_000
 _DEFINING = ("gate ", "opaque ")
 # Where Qiskit's parsers say that something is: line and column.
 _PLACE = re.compile(r"^(?:(?:<input>:)?(\d+),\d+|L(\d+):C\d+): ")
+# What a file of OpenQASM 2 calls its own: gates, and registers.
+_OWN_GATE = re.compile(r"\b(?:gate|opaque)\s+(\w+)")
+_OWN_REGISTER = re.compile(r"\b[qc]reg\s+(\w+)")
+_QELIB1 = re.compile(r'\binclude\s*"qelib1\.inc"\s*;')
+# Gates of Qiskit's that the published qelib1.inc (arXiv:1707.03429) does not have are known with it, too, but for:
+# waiting, which is nothing here and which Qiskit makes as many gates of as its argument says, and what is no gate.
+_OTHERWISE = ("u0", "delay")
+# Words that begin a statement of OpenQASM 3 which is no part of a circuit of gates, wherever it stands.
+_UNREAD = re.compile(
+    r"(?:^|[;{}])\s*(?P<word>if|else|for|while|switch|break|continue|end|return|def|extern|cal|defcal|defcalgrammar"
+    r"|const|output|bool|int|uint|float|angle|complex|array|duration|stretch|box|reset|delay|#?pragma)\b"
+)
 # The registers of OpenQASM 2, with their sizes.
 _REGISTER = re.compile(r"\b[qc]reg\s+\w+\s*\[\s*(\d[\d_]*)\s*\]")
 # Bits of all registers: qubits, and as many classical bits.
@@ -60,44 +74,69 @@ def read(text: str, name: str) -> Ansatz:
     with warnings.catch_warnings():
         # Of Qiskit's about its own future, such as how a gate will be controlled.
         warnings.simplefilter("ignore")
-        circuit, inputs = _parsed2(text, code, name) if version[1] == "2" else _parsed3(text, name)
-        return _ansatz(circuit, inputs, code, name)
+        if version[1] == "2":
+            return _ansatz(_parsed2(text, code, name), {}, [], code, name)
+        return _ansatz(*_parsed3(text, code, name), code, name)
 
 
-def _parsed2(text: str, code: str, name: str) -> "tuple[QuantumCircuit, list[str]]":
+def _parsed2(text: str, code: str, name: str) -> "QuantumCircuit":
+    """Return the circuit of OpenQASM 2. What the file defines or declares counts, whatever Qiskit knows by its name."""
     try:
         from qiskit import qasm2
         from qiskit.circuit.library import IGate
     except ImportError:
         raise _missing("Qiskit", name) from None
     _check_bits(sum(int(size[1].replace("_", "")) for size in _REGISTER.finditer(code)), name)
-    # Waiting is nothing here; Qiskit's own u0 holds as many gates as its argument says.
+    gates = set(_OWN_GATE.findall(code))
+    if included := _QELIB1.search(code):
+        # Qiskit's gates take its place, so that the file may define gates of the same names.
+        start, end = included.span()
+        text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+    own = gates | set(_OWN_REGISTER.findall(code))
+    known = [
+        dataclasses.replace(each, builtin=True)
+        for each in qasm2.LEGACY_CUSTOM_INSTRUCTIONS
+        # Of the published file, which are not built in, a register cannot have the name.
+        if each.name not in (*_OTHERWISE, *(own if each.builtin else gates)) and (included or each.builtin)
+    ]
     waiting = qasm2.CustomInstruction("u0", 1, 1, lambda _: IGate(), builtin=True)
-    known = [each for each in qasm2.LEGACY_CUSTOM_INSTRUCTIONS if each.name != waiting.name]
+    if waiting.name not in own:
+        known.append(waiting)
     try:
         # No other files are read: a path of this machine means nothing elsewhere.
-        return qasm2.loads(text, include_path=(), custom_instructions=[*known, waiting]), []
+        return qasm2.loads(text, include_path=(), custom_instructions=known)
     except Exception as error:  # The parser's own, and whatever Qiskit's gates raise.
         raise _refused(error, name) from None
 
 
-def _parsed3(text: str, name: str) -> "tuple[QuantumCircuit, list[str]]":
+def _parsed3(text: str, code: str, name: str) -> "tuple[QuantumCircuit, dict[str, int], list[int]]":
+    """Return the circuit of OpenQASM 3, the lines of its inputs, and the line of each of its instructions."""
     try:
         import openqasm3
-        import qiskit_qasm3_import
+
+        from trainer.quantum.files.conversion import convert, line_of
     except ImportError:
         raise _missing("Qiskit's reader of OpenQASM 3", name) from None
+    if unread := _UNREAD.search(code):
+        word, line = unread["word"], _line(code, unread.start("word"))
+        allowed = (
+            "constants must be written as numbers where they are used"
+            if word == "const"
+            else "the circuit must consist of gates, and of measurements at its end"
+        )
+        raise ConfigError(f"model: {line}{allowed}. Given: {word} in {name}")
     try:
         # The parser prints what it finds.
         with contextlib.redirect_stderr(io.StringIO()):
             program = openqasm3.parse(text)
         _check_statements(program, name)
-        inputs = [
-            statement.identifier.name
+        inputs = {
+            statement.identifier.name: line_of(statement)
             for statement in program.statements
             if isinstance(statement, openqasm3.ast.IODeclaration)
-        ]
-        return qiskit_qasm3_import.convert(_in_order(program)), inputs
+        }
+        circuit, lines = convert(program)
+        return circuit, inputs, lines
     except ConfigError:
         raise
     except Exception as error:  # The parser's own, and whatever Qiskit's gates raise.
@@ -105,27 +144,18 @@ def _parsed3(text: str, name: str) -> "tuple[QuantumCircuit, list[str]]":
 
 
 def _check_statements(program: "Program", name: str) -> None:
-    """Refuse classical control, which the importer calls otherwise, and sizes and controls that nobody can count.
+    """Refuse sizes and controls that nobody can count.
 
     Raises:
         ConfigError: there is such a statement.
     """
     from openqasm3 import ast
 
-    control = {
-        ast.BranchingStatement: "if",
-        ast.ForInLoop: "for",
-        ast.WhileLoop: "while",
-        ast.SwitchStatement: "switch",
-    }
+    from trainer.quantum.files.conversion import line_of
+
     bits = 0
     for statement in program.statements:
-        line = f"line {statement.span.start_line}: " if statement.span else ""
-        if word := control.get(type(statement)):
-            raise ConfigError(
-                f"model: {line}the circuit must consist of gates, and of measurements at its end. "
-                f"Given: {word} in {name}"
-            )
+        line = f"line {line_of(statement)}: "
         size = getattr(statement, "size", None) or getattr(getattr(statement, "type", None), "size", None)
         if size is not None and not (isinstance(size, ast.IntegerLiteral) and size.value <= MAX_QUBITS):
             raise ConfigError(
@@ -165,31 +195,11 @@ def _check_bits(bits: int, name: str) -> None:
         raise ConfigError(f"model: registers must have at most {_MOST_BITS} bits together. Given: {bits} in {name}")
 
 
-def _in_order(program: "Program") -> "Program":
-    """Return a program whose gates' arguments are named in the order of their names.
-
-    Qiskit's importer (0.6) passes arguments in that order, not in the one in which a gate declares them.
-    """
-    from openqasm3 import ast
-    from openqasm3.visitor import QASMVisitor
-
-    class Renaming(QASMVisitor[dict[str, str]]):
-        def visit_Identifier(self, node: ast.Identifier, context: dict[str, str]) -> None:  # noqa: N802 - its name
-            node.name = context.get(node.name, node.name)
-
-    for statement in program.statements:
-        if isinstance(statement, ast.QuantumGateDefinition):
-            # A context that is empty counts as none.
-            names = {"": "", **{argument.name: f"argument_{n:04}" for n, argument in enumerate(statement.arguments)}}
-            for part in itertools.chain(statement.arguments, statement.body):
-                Renaming().visit(part, names)
-    return program
-
-
-def _ansatz(circuit: "QuantumCircuit", inputs: list[str], code: str, name: str) -> Ansatz:
+def _ansatz(circuit: "QuantumCircuit", inputs: dict[str, int], lines: list[int], code: str, name: str) -> Ansatz:
+    """Return what is trained of a circuit; without the lines of its instructions they are looked for in the file."""
     from qiskit.circuit import Measure
 
-    from trainer.quantum.files.instructions import MOST_OPERATIONS, operations, word_of
+    from trainer.quantum.files.instructions import MOST_OPERATIONS, operations, said, word_of
 
     if not circuit.num_qubits:
         raise ConfigError(f"model: the circuit must have qubits. Given: none in {name}")
@@ -198,20 +208,25 @@ def _ansatz(circuit: "QuantumCircuit", inputs: list[str], code: str, name: str) 
     measured: dict[cirq.Qid, Clbit] = {}
     made: list[cirq.Operation] = []
     steps = 0
-    for instruction in circuit.data:
+    for number, instruction in enumerate(circuit.data):
         operation = instruction.operation
+
+        def refused(message: str, number: int = number, operation: "Instruction" = operation) -> ConfigError:
+            where = f"line {lines[number]}: " if lines else _only_line(code, word_of(operation))
+            return ConfigError(f"model: {where}{message} in {name}")
+
         qubits = [at[circuit.find_bit(qubit).index] for qubit in instruction.qubits]
         if operation.name == "barrier":
             continue
         if ended := [qubit for qubit in qubits if qubit in measured]:
-            raise ConfigError(
-                f"model: a qubit may be measured at the circuit's end alone. "
-                f"Given: {word_of(operation)} on qubit {ended[0].col} after its measurement, in {name}"
+            raise refused(
+                "a qubit may be measured at the circuit's end alone. "
+                f"Given: {word_of(operation)} on qubit {ended[0].col} after its measurement,"
             )
         if isinstance(operation, Measure):
             (bit,) = instruction.clbits
             if bit in measured.values():
-                raise ConfigError(f"model: each bit may take one measurement. Given: two of one bit in {name}")
+                raise refused("each bit may take one measurement. Given: two of one bit")
             measured[qubits[0]] = bit
             continue
         try:
@@ -222,18 +237,16 @@ def _ansatz(circuit: "QuantumCircuit", inputs: list[str], code: str, name: str) 
                 if len(made) > MOST_OPERATIONS or steps > _MOST_STEPS:
                     raise ConfigError(f"model: must have at most {MOST_OPERATIONS} gates. Given: more")
         except ConfigError as error:
-            where = _only_line(code, word_of(operation))
-            raise ConfigError(f"{str(error).replace('model: ', f'model: {where}', 1)} in {name}") from None
+            raise refused(str(error).removeprefix("model: ")) from None
         except Exception as error:  # What Qiskit raises of numbers that a definition makes of its arguments.
-            word = word_of(operation)
-            raise ConfigError(
-                f"model: {_only_line(code, word)}a gate's definition must make numbers of its arguments "
-                f"({_said(error)}). Given: {word} in {name}"
+            raise refused(
+                f"a gate's definition must make numbers of its arguments ({said(error)}). Given: {word_of(operation)}"
             ) from None
     held = {str(symbol) for symbol in cirq.parameter_symbols(cirq.Circuit(made))}
     if unused := [symbol for symbol in inputs if symbol not in held]:
-        where = _only_line(code, unused[0])
-        raise ConfigError(f"model: {where}every input must be used by a gate. Given: {unused[0]} in {name}")
+        raise ConfigError(
+            f"model: line {inputs[unused[0]]}: every input must be used by a gate. Given: {unused[0]} in {name}"
+        )
     order = {bit: number for number, bit in enumerate(circuit.clbits)}
     readouts = sorted(measured, key=lambda qubit: order[measured[qubit]]) or at
     return Ansatz(cirq.Circuit(made), tuple(symbols.values()), tuple(readouts))
@@ -262,19 +275,23 @@ def _refused(error: Exception, name: str) -> ConfigError:
     token = getattr(cause, "offendingToken", None)
     if token is not None:
         return ConfigError(f"model: line {token.line}: no OpenQASM 3 at {one_line(token.text)}. Given: {name}")
-    said = _said(error)
-    if "unbound parameters" in said:
+    from trainer.quantum.files.instructions import said
+
+    message = said(error)
+    place = _PLACE.match(message)
+    where = f"line {place[1] or place[2]}: " if place else _line_of_parser(error)
+    what = message[place.end() :] if place else message
+    if "unbound parameters" in what:
         return ConfigError(
-            f"model: pow @ takes gates whose angles are numbers. Given: one with an input or argument in {name}"
+            f"model: {where}pow @ takes gates whose angles are numbers, but for rotations and phases. "
+            f"Given: one with an input or argument in {name}"
         )
-    reason = _PLACE.sub(lambda place: f"line {place[1] or place[2]}: ", said)
-    where, colon, what = reason.partition(": ") if reason.startswith("line ") else ("", "", reason)
-    return ConfigError(f"model: {where}{colon}cannot be read as OpenQASM ({what}). Given: {name}")
+    return ConfigError(f"model: {where}cannot be read as OpenQASM ({what}). Given: {name}")
 
 
-def _said(error: Exception) -> str:
-    """Return what an error says, its class if it says nothing."""
-    said = one_line(getattr(error, "message", error))
-    # Python writes the message of a KeyError within quotes.
-    quoted = len(said) > 1 and said[0] in "'\"" and said[0] == said[-1]
-    return (said[1:-1] if quoted else said) or type(error).__name__
+def _line_of_parser(error: Exception) -> str:
+    """Return which line Qiskit's parser was at when it failed by its own fault; nothing where none is known."""
+    for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
+        if line := getattr(getattr(frame.f_locals.get("ctx"), "start", None), "line", None):
+            return f"line {line}: "
+    return ""
