@@ -1,5 +1,6 @@
 """What docs/circuits.md says that is done in Python, as it stands there."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -7,10 +8,11 @@ import pytest
 
 from tests.docs.documents import ROOT, blocks
 from tests.trainer.simulators.drawn import expectations
+from trainer.errors import ConfigError
 from trainer.quantum import circuits
 from trainer.quantum.ansatz import Ansatz, ring
 from trainer.quantum.data_states import data_state
-from trainer.quantum.files import writing
+from trainer.quantum.files import openqasm, writing
 from trainer.quantum.files.reading import embedded
 from trainer.quantum.preparation import EXCITATION
 
@@ -26,3 +28,20 @@ def test_readouts_of_an_exported_network_in_qiskit(tmp_path: Path, monkeypatch: 
     names: dict[str, list[float]] = {}
     exec(compile(shown.text, shown.title, "exec"), names)
     np.testing.assert_allclose(names["readouts"], expectations(ansatz, 8, values, *sample), atol=1e-6)
+
+
+def not_read() -> list[tuple[str, str]]:
+    """Return the rows of the table of what is not read of OpenQASM 3, each with its examples."""
+    section = (ROOT / "docs" / "circuits.md").read_text(encoding="utf-8").split("OpenQASM 3 only:")[1].split("\n\n")[1]
+    rows = [row.split("|")[1:3] for row in section.splitlines()[2:]]
+    return [(name.strip(), examples) for name, examples in rows]
+
+
+@pytest.mark.parametrize(("name", "examples"), not_read())
+def test_what_is_listed_as_not_read_is_refused_with_its_line(name: str, examples: str) -> None:
+    found = re.findall("`([^`]+)`", examples)
+    assert found, name
+    for example in found:
+        text = f'OPENQASM 3.0;\ninclude "stdgates.inc";\nqubit[4] q;\nbit[4] c;\n{example}'
+        with pytest.raises(ConfigError, match=r"^model: line 5: .* Given: .*a\.qasm$"):
+            openqasm.read(text, "a.qasm")

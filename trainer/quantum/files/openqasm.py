@@ -283,8 +283,8 @@ def _refused(error: Exception, name: str) -> ConfigError:
     what = message[place.end() :] if place else message
     if "unbound parameters" in what:
         return ConfigError(
-            f"model: {where}pow @ takes gates whose angles are numbers, but for rotations and phases. "
-            f"Given: one with an input or argument in {name}"
+            f"model: {where}pow @ of a gate with inputs or arguments must be of rx, ry, rz, p or cp. "
+            f"Given: another in {name}"
         )
     return ConfigError(f"model: {where}cannot be read as OpenQASM ({what}). Given: {name}")
 

@@ -335,7 +335,7 @@ BOMB = "".join(f"gate g{n} a {{ {'x a; x a;' if n == 0 else f'g{n - 1} a; g{n - 
         ),
         (
             HEAD3 + "input float a;\npow(2) @ rx(a) q[0];\npow(2) @ U(a,0.1,0.2) q[0];",
-            "line 8: pow @ takes gates whose angles are numbers, but for rotations and phases. ",
+            "line 8: pow @ of a gate with inputs or arguments must be of rx, ry, rz, p or cp. Given: ",
         ),
         (HEAD3 + "input float a;\nx q[0];", "line 6: every input must be used by a gate. Given: a in "),
         ("OPENQASM 3;\nbit[2] c;", "the circuit must have qubits. Given: none in "),
