@@ -14,14 +14,15 @@ from components.extras import explained
 from trainer import data
 from trainer.config import OPTION_FIELDS, WORDS, ExperimentConfig, as_shown, from_mapping, merge, read_file
 from trainer.errors import ConfigError, given
+from trainer.frozen import Frozen, FrozenDict, frozen
 from trainer.quantum.files.reading import with_circuit
 
 
-class Experiment:
+class Experiment(Frozen):
     """An experiment: every word of docs/experiment.md with its value, options among the others.
 
     What is not given has its default, and what rules choose is chosen: `words` holds them all. Of a model that is a
-    file, `model` is a text that holds its circuit; of data that are a file, it is read.
+    file, `model` is a text that holds its circuit; of data that are a file, it is read. Experiments do not change.
 
     Raises:
         ArtifactError: the file cannot be used; one line with the row that is wrong.
@@ -37,13 +38,18 @@ class Experiment:
     trainer.errors.ConfigError: qubits: must be an integer, at least 4 and at most 32768. Given: 3
     """
 
+    _instead = 'make another by qcnn.Experiment(**{**experiment.words, "WORD": VALUE})'
+    _given: Mapping[str, Any]
+    _config: ExperimentConfig
+
     def __init__(self, **words: Any) -> None:
         values = {name: plain(value) for name, value in words.items()}
         flat = {name: value for name, value in values.items() if name in OPTION_FIELDS}
         with explained("qcnn.Experiment", "run"):
-            self._given = with_circuit(merge({name: value for name, value in values.items() if name not in flat}, flat))
-            config = from_mapping(self._given)
-            self._config = data.files_read([config])[0] if config.is_open else config
+            given = with_circuit(merge({name: value for name, value in values.items() if name not in flat}, flat))
+            config = from_mapping(given)
+            config = data.files_read([config])[0] if config.is_open else config
+        vars(self).update(_given=frozen(given), _config=config)
 
     @classmethod
     def from_file(cls, path: str | PathLike[str], **words: Any) -> Experiment:
@@ -72,10 +78,10 @@ class Experiment:
         return self._given
 
     @property
-    def words(self) -> dict[str, Any]:
+    def words(self) -> Mapping[str, Any]:
         """All words with their values, as arguments that make an equal experiment."""
         words = self._config.model_dump()
-        return {**words.pop("options"), **words}
+        return FrozenDict({**words.pop("options"), **words})
 
     def __getattr__(self, word: str) -> Any:
         if word in WORDS:

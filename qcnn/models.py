@@ -20,6 +20,7 @@ from trainer import data
 from trainer.data import Dataset, Layout, Samples, values
 from trainer.errors import ConfigError, given
 from trainer.folders import readable
+from trainer.frozen import Frozen, frozen, frozen_array
 from trainer.results.description import FILE, SAVED_MODEL, describe
 from trainer.startup import load_tensorflow
 from trainer.storage.copies import local_copy
@@ -30,12 +31,19 @@ _BATCH = 2**16
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
 
-class Model:
+class Model(Frozen):
     """A trained network: `experiment` and `metrics` of its training, and predictions for new samples.
 
     `columns` are the names of what it takes of a sample: qubit and angle, or the features of the file that it was
     trained on.
     """
+
+    _instead = "qcnn.load returns another"
+    address: str
+    experiment: Experiment
+    metrics: Mapping[str, float]
+    _layout: Layout
+    _predictions: Callable[[Arrays], npt.NDArray[np.float64]]
 
     def __init__(
         self,
@@ -45,8 +53,8 @@ class Model:
         layout: Layout,
         predictions: Callable[[Arrays], npt.NDArray[np.float64]],
     ) -> None:
-        self.address, self.experiment, self.metrics = address, experiment, metrics
-        self._layout, self._predictions = layout, predictions
+        vars(self).update(address=address, experiment=experiment, metrics=frozen(metrics))
+        vars(self).update(_layout=layout, _predictions=predictions)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -139,7 +147,7 @@ def evaluate(model: Model | str | PathLike[str], dataset: Dataset | None = None)
         from trainer.results import evaluate as evaluation
 
         found = evaluation.evaluate(folder, dataset or data.generate(config))
-    return Evaluation(found.samples, found.predictions, found.metrics)
+    return Evaluation(found.samples, frozen_array(found.predictions), frozen(found.metrics))
 
 
 def _rebuilt(folder: Path, layout: Layout) -> Callable[[Arrays], npt.NDArray[np.float64]]:

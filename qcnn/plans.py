@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from components.extras import explained
 from qcnn.experiment import Experiment, checked
 from trainer import data
+from trainer.frozen import frozen
 from trainer.training.history import epochs_left
 
 
@@ -60,5 +61,5 @@ def plan(experiment: Experiment) -> Plan:
         memory_bytes=counts.chosen.cost.memory,
         epoch_seconds=predicted.chosen,
         seconds=predicted.chosen * epochs_left(config),
-        epoch_seconds_by_workers=predicted.by_workers,
+        epoch_seconds_by_workers=frozen(predicted.by_workers),
     )

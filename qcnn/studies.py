@@ -20,6 +20,7 @@ from launchers.local.run import Crew
 from qcnn import steps, trainings
 from qcnn.experiment import Experiment, checked, of, plain
 from trainer.config import ExperimentConfig
+from trainer.frozen import frozen
 from trainer.quantum.files.reading import with_circuits
 from trainer.startup import errors_raised
 from trainer.study.search import search_from_mapping
@@ -85,7 +86,8 @@ def study(
         steps.make_export(chosen)
         steps.make_evaluation(chosen)
     header, rows = table([read_trial(place.training) for place in places])
-    return Study(root, [dict(zip(header, row, strict=True)) for row in rows], trainings.read(of(configs[best]), chosen))
+    trials = frozen([dict(zip(header, row, strict=True)) for row in rows])
+    return Study(root, trials, trainings.read(of(configs[best]), chosen))
 
 
 def _listed(values: Any) -> Any:

@@ -17,6 +17,7 @@ from launchers.local.run import run_processes
 from qcnn import steps
 from qcnn.experiment import Experiment, checked
 from qcnn.models import Model, load
+from trainer.frozen import frozen
 from trainer.startup import errors_raised
 from trainer.training.history import HISTORY, Epoch, load_history
 
@@ -98,5 +99,5 @@ def read(experiment: Experiment, folders: RunFolders) -> Training:
         exported=folders.exported,
         report=folders.report,
         history=load_history(folders.training / HISTORY),
-        metrics=steps.read_metrics(folders),
+        metrics=frozen(steps.read_metrics(folders)),
     )

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.data.layout import EXCITATIONS, Layout, Source
+from trainer.frozen import frozen, frozen_array
 
 SPLITS = ("train", "validation", "test")
 
@@ -19,12 +20,15 @@ class Samples:
     """Samples: what the model takes of them, by the names of its inputs, each (samples, ...), and their labels.
 
     Labels are int8, -1 or +1, of a classification, float64 of a regression. What else is `known` of them, float64
-    (samples,) by name, no model is given.
+    (samples,) by name, no model is given. Mappings and arrays are read-only: a digest and metrics belong to them.
     """
 
     inputs: Mapping[str, npt.NDArray[Any]]
     label: npt.NDArray[Any]
     known: Mapping[str, npt.NDArray[np.float64]] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        vars(self).update(inputs=frozen(self.inputs), label=frozen_array(self.label), known=frozen(self.known))
 
     def __len__(self) -> int:
         return len(self.label)

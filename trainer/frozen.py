@@ -1,0 +1,61 @@
+"""Values that refuse to change: mappings, sequences and arrays that others are given to read."""
+
+from collections.abc import Mapping
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+_Array = TypeVar("_Array", bound="np.ndarray[Any, Any]")
+
+
+class FrozenDict(dict[str, Any]):
+    """A dict that refuses changes. `dict(...)` and `copy()` return a copy that takes them.
+
+    It is a dict, so that json, copy, pickle and dataclasses.asdict accept it.
+
+    >>> values = FrozenDict(a=1)
+    >>> values["a"] = 2
+    Traceback (most recent call last):
+    TypeError: this mapping does not change; change a copy of it, dict(...)
+    """
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("this mapping does not change; change a copy of it, dict(...)")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
+    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[type["FrozenDict"], tuple[dict[str, Any]]]:
+        return type(self), (dict(self),)
+
+
+def frozen(value: Any) -> Any:
+    """Return a value whose mappings, lists and arrays refuse changes, at every level."""
+    if isinstance(value, Mapping):
+        return FrozenDict({name: frozen(each) for name, each in value.items()})
+    if isinstance(value, list | tuple):
+        return tuple(map(frozen, value))
+    return frozen_array(value) if isinstance(value, np.ndarray) else value
+
+
+def frozen_array(array: _Array) -> _Array:
+    """Return a read-only view of an array."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+class Frozen:
+    """Base class whose instances refuse assignments and deletions; `__init__` sets attributes by `vars(self)`."""
+
+    # What to do instead, for the message.
+    _instead = "make another"
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        self._refuse(name)
+
+    def __delattr__(self, name: str) -> NoReturn:
+        self._refuse(name)
+
+    def _refuse(self, name: str) -> NoReturn:
+        raise AttributeError(f"{name}: a qcnn.{type(self).__name__} does not change; {self._instead}")
