@@ -14,7 +14,7 @@ from cli.local.artifact_metadata import read_experiment as experiment_of
 from cli.local.artifact_metadata import read_metadata
 from cli.local.pipeline import run_pipeline
 from cli.options.completion import complete_run
-from cli.options.experiment import Words, experiment_options, prepared
+from cli.options.experiment import Words, experiment_options, prepared, unwarned
 from cli.options.form import alone_on_stdout, form_option, show
 from cli.options.runs import runs_option
 from components.tensorboard.step import command as tensorboard_command
@@ -70,7 +70,7 @@ def run(runs: Path, resume: Path | None, repeat: Path | None, form: str, words: 
         experiment = experiment_of(repeat, "export-weights", "model")
     else:
         experiment = words.experiment()
-    (experiment,) = prepared([experiment])
+    (experiment,) = prepared([experiment], warn=unwarned)
     with alone_on_stdout(form):
         outputs = run_pipeline(experiment, runs)
     show(form, described(outputs), summary(outputs, str(Path(outputs["logs"].path).parents[1])))

@@ -16,7 +16,7 @@ from cli.errors import StepError
 from cli.local.pipeline import execute, loaded_once
 from cli.local.run import described, summary
 from cli.local.study_record import TRAINING, finished_trials, load_trials, save_trials
-from cli.options.experiment import Words, experiment_options, prepared
+from cli.options.experiment import Words, experiment_options, prepared, unwarned
 from cli.options.form import alone_on_stdout, form_option, show
 from cli.options.runs import runs_option
 from cli.options.search import STUDY_HELP, SearchFlags, read_study, search_options
@@ -67,7 +67,7 @@ def run_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, dic
     Raises:
         StepError: no trial succeeded, or the best one could not be evaluated; the log says why.
     """
-    trials = prepared(trials)
+    trials = prepared(trials, warn=unwarned)
     folder = runs / f"qcnn-study-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
     save_trials(trials, folder)
     return folder, _train_and_select(trials, {}, folder)
@@ -83,7 +83,7 @@ def resumed(folder: Path) -> tuple[Path, dict[str, dsl.Artifact]]:
     trials = load_trials(folder)
     if (folder / _SELECTED / "metrics").exists():
         raise ArtifactError(f"study: has ended well, nothing is left to do. Given: {folder}")
-    trials = prepared(trials)
+    trials = prepared(trials, warn=unwarned)
     shutil.rmtree(folder / _SELECTED, ignore_errors=True)
     return folder, _train_and_select(trials, finished_trials(folder), folder)
 

@@ -103,7 +103,13 @@ experiment_options = options_as(
 )
 
 
-def prepared(experiments: Sequence[ExperimentConfig]) -> list[ExperimentConfig]:
+def unwarned(line: str) -> None:
+    """Leave a line about a file out, which the step that makes the dataset prints."""
+
+
+def prepared(
+    experiments: Sequence[ExperimentConfig], warn: Callable[[str], None] = data.warn_once
+) -> list[ExperimentConfig]:
     """Return experiments as they will run here: circuits are checked and files are read, and nothing has begun.
 
     Raises:
@@ -112,7 +118,7 @@ def prepared(experiments: Sequence[ExperimentConfig]) -> list[ExperimentConfig]:
     """
     for experiment in experiments:
         check_model(experiment)
-    return data.files_read(experiments)
+    return data.files_read(experiments, warn)
 
 
 def check_model(experiment: ExperimentConfig) -> None:

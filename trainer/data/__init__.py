@@ -6,7 +6,7 @@ Excited cluster states are drawn from the seed, bit-identical on every machine; 
 from trainer.data.cluster_states import FRESH_SAMPLES, draw, fresh, label_of
 from trainer.data.layout import EXCITATIONS, Layout, Source
 from trainer.data.obtaining import generate, obtain
-from trainer.data.own import completed, files_read, read
+from trainer.data.own import completed, files_read, read, warn_once
 from trainer.data.randomness import order, shot_seeds, start_seed, study_units, trajectory_units
 from trainer.data.samples import SPLITS, Dataset, Samples, excited
 from trainer.data.saving import check_fits, describe, described, load, save
@@ -38,4 +38,5 @@ __all__ = [
     "start_seed",
     "study_units",
     "trajectory_units",
+    "warn_once",
 ]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import logging
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ from trainer.data.layout import LABEL, NOISE_ERROR, PREDICTION, Column, Labels, 
 from trainer.data.samples import SPLITS, Dataset, Samples
 from trainer.data.splitting import parts
 from trainer.data.values import check, check_real
-from trainer.errors import ArtifactError
+from trainer.errors import ArtifactError, given
 from trainer.folders import sha256_of
 from trainer.storage.address import in_bucket
 
@@ -31,6 +33,8 @@ logger = logging.getLogger("qcnn")
 SPLIT = "split"
 # Columns that are written beside the features.
 _PREDICTED = (PREDICTION, NOISE_ERROR)
+# What pandas calls a column without a name, such as the index of a table that it wrote and read again.
+_INDEX = re.compile(r"Unnamed: \d+.*|__index_level_\d+__")
 # Beyond, what an angle is made of is too close to the largest number that there is.
 _MOST_APART = 1e300
 # Words by which rows are counted, checked and scaled; of which splits they are, the seed decides too.
@@ -42,8 +46,14 @@ _SAID = {
 }
 
 
-def read(config: ExperimentConfig) -> Dataset:
-    """Read the dataset of an experiment from its file.
+@functools.lru_cache(maxsize=2**10)
+def warn_once(line: str) -> None:
+    """Log a line about a file, once in a process: a file is read wherever its samples are needed."""
+    logger.warning("%s", line)
+
+
+def read(config: ExperimentConfig, warn: Callable[[str], None] = warn_once) -> Dataset:
+    """Read the dataset of an experiment from its file; `warn` is called with a line about what may not be meant.
 
     Raises:
         ArtifactError: the file cannot be read or used; one line, which names the row that is wrong.
@@ -53,7 +63,9 @@ def read(config: ExperimentConfig) -> Dataset:
     from trainer.tables.reader import open_table
 
     with open_table(config.data) as table:
-        features = _features(table.names, config)
+        features = _features(table, config)
+        if unused := table.unused_index((*features, LABEL, SPLIT)):
+            warn(unused)
         rows = _rows(table, features, config)
         split = _given_split(rows) if SPLIT in rows.columns else _made_split(len(rows), config)
         layout = _layout(rows, features, split[0], config)
@@ -83,7 +95,7 @@ def completed(config: ExperimentConfig, dataset: Dataset) -> ExperimentConfig:
     return from_mapping(merge(config.model_dump(), words))
 
 
-def files_read(configs: Sequence[ExperimentConfig]) -> list[ExperimentConfig]:
+def files_read(configs: Sequence[ExperimentConfig], warn: Callable[[str], None] = warn_once) -> list[ExperimentConfig]:
     """Return experiments as their files complete them, each file's path as it is found from everywhere.
 
     Experiments that differ in nothing that a file is read by have it read once.
@@ -102,7 +114,7 @@ def files_read(configs: Sequence[ExperimentConfig]) -> list[ExperimentConfig]:
         words, options = config.model_dump(include=_READ_BY), config.options.model_dump(include=_OPTIONS_READ_BY)
         key = repr((words, options))
         if key not in known:
-            known[key] = read(config)
+            known[key] = read(config, warn)
         return completed(config, known[key])
 
     return [complete(config) for config in configs]
@@ -112,11 +124,11 @@ def _counted(config: ExperimentConfig, samples: int) -> ExperimentConfig:
     return config.model_copy(update={"options": config.options.model_copy(update={"samples": samples})})
 
 
-def _features(names: Sequence[str], config: ExperimentConfig) -> tuple[str, ...]:
+def _features(table: Table, config: ExperimentConfig) -> tuple[str, ...]:
     """Return the columns that samples are made of."""
     if config.encoding == "excitation":
         return ("qubit", "angle")
-    features = tuple(name for name in names if name not in (LABEL, SPLIT))
+    features = features_of(table)
     if not 1 <= len(features) <= config.qubits:
         raise ArtifactError(
             f"data: must have at least 1 and at most {config.qubits} columns beside {LABEL} and {SPLIT}, a feature for "
@@ -127,6 +139,28 @@ def _features(names: Sequence[str], config: ExperimentConfig) -> tuple[str, ...]
             raise ArtifactError(
                 f"data: no feature may be called {' or '.join(_PREDICTED)}, as what is written beside them. Given: "
                 f"{name} in {config.data}"
+            )
+    return features
+
+
+def features_of(table: Table) -> tuple[str, ...]:
+    """Return the columns that are features: all but label, split, and the index of a table that pandas wrote.
+
+    Raises:
+        ArtifactError: one is most likely the number of a row, which pandas writes without a name.
+    """
+    features = tuple(name for name in table.names if name not in (LABEL, SPLIT, *table.index))
+    for name in features:
+        if not name.strip():
+            place, shown = f"column {table.names.index(name) + 1}", given(list(table.names))
+            raise ArtifactError(
+                f"data: {place} must have a name, or be dropped if it is an index: to_csv(..., index=False). "
+                f"Given: {shown} in {table.address}"
+            )
+        if _INDEX.fullmatch(name):
+            raise ArtifactError(
+                f"data: column {name} must be dropped if it is an index, or be renamed to be a feature. "
+                f"Given: {name} in {table.address}"
             )
     return features
 

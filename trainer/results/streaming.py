@@ -14,6 +14,7 @@ import numpy as np
 from trainer.config import ExperimentConfig
 from trainer.data import described
 from trainer.data.layout import LABEL, PREDICTION, Column, Layout
+from trainer.data.own import warn_once
 from trainer.data.values import check, check_real
 from trainer.errors import ArtifactError
 from trainer.results.description import describe
@@ -61,6 +62,8 @@ def predict_files(model: Path, files: Files, watch: Watch = unwatched) -> Predic
     with open_table(files.data) as table:
         # Before TensorFlow is loaded, which takes seconds.
         _check_columns(table, layout, files)
+        if unused := table.unused_index((*layout.columns, LABEL)):
+            warn_once(unused)
         load_tensorflow()
         from trainer.results.predicting import load_predictor
 

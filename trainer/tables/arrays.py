@@ -55,6 +55,8 @@ class _Array:
 class ArraysFile:
     """An archive whose arrays (rows,) are columns; an array NAME of (rows, k) is the columns NAME_0 to NAME_k-1."""
 
+    index = ()
+
     def __init__(self, path: Path) -> None:
         """Read the names of the columns and the number of rows.
 

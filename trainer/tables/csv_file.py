@@ -28,6 +28,7 @@ class CsvFile:
     """A CSV file. A row may take several lines where a text has line breaks; empty lines are none."""
 
     rows = None
+    index = ()
 
     def __init__(self, path: Path) -> None:
         """Read the names of the columns.

@@ -28,6 +28,7 @@ class JsonLines:
     """A JSONL file. Empty lines are none; keys that the first object does not have are left out."""
 
     rows = None
+    index = ()
 
     def __init__(self, path: Path) -> None:
         """Read the names of the columns.

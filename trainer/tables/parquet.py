@@ -1,6 +1,7 @@
 """Tables in Parquet files."""
 
 import contextlib
+import json
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ class ParquetFile:
     """A Parquet file with columns of numbers and text."""
 
     def __init__(self, path: Path) -> None:
-        """Read the names of the columns and the number of rows.
+        """Read the names of the columns, which of them are the index of a pandas table, and the number of rows.
 
         Raises:
             pa.ArrowException: it is damaged; pyarrow raises OSError for some damage.
@@ -37,6 +38,7 @@ class ParquetFile:
         with ArrowFile(path) as file:
             self.names: Sequence[str] = file.schema_arrow.names
             self.rows = file.metadata.num_rows
+            self.index: Sequence[str] = _index(file.schema_arrow)
 
     def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]:
         """Yield pieces of some columns.
@@ -90,6 +92,16 @@ def write_parquet(path: Path) -> Iterator[Write]:
             writers[0].write_batch(batch)
 
         yield write
+
+
+def _index(schema: pa.Schema) -> list[str]:
+    """Return the columns that pandas' metadata call the index of its table; a range is no column."""
+    try:
+        columns = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+        return [name for name in columns if isinstance(name, str) and name in schema.names]
+    # Of a file without such metadata, or with others.
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return []
 
 
 def _chunks(file: ArrowFile, name: str) -> Iterator[ColumnChunkMetaData]:

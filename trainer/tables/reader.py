@@ -29,6 +29,10 @@ class _File(Protocol):
     def rows(self) -> int | None:
         """Return how many rows there are, None where only reading them would tell."""
 
+    @property
+    def index(self) -> Sequence[str]:
+        """Return the columns that are no data but the index of a table that pandas wrote."""
+
     def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]: ...
 
     def place(self, row: int) -> str: ...
@@ -46,6 +50,8 @@ _FORMATS: dict[str, Callable[[Path], _File]] = {
 class Table:
     """An open table: address, file here, columns, and the number of its rows, None where only reading it tells.
 
+    `index` are those columns that pandas wrote as the index of its table.
+
     Raises (by `pieces`):
         ArtifactError: a column is missing or has no name of its own, a value is missing, no number or not finite, or
             there is no row.
@@ -54,6 +60,7 @@ class Table:
     address: str
     path: Path
     names: tuple[str, ...]
+    index: tuple[str, ...]
     rows: int | None
     _file: _File
 
@@ -71,6 +78,11 @@ class Table:
                 first += count
         if first == 1:
             raise ArtifactError(f"data: must hold at least one row. Given: {self.address}")
+
+    def unused_index(self, used: Collection[str]) -> str | None:
+        """Return the line that names the index columns which are left out, None if there are none."""
+        names = [name for name in self.index if name not in used]
+        return f"data: left out as the index of a pandas table: {', '.join(names)} in {self.address}" if names else None
 
     def _check_names(self, wanted: Sequence[str]) -> None:
         """Refuse columns that are missing or cannot be told from others; what the others are called is theirs."""
@@ -110,7 +122,7 @@ def open_table(address: str) -> Iterator[Table]:
             file = _FORMATS[ending](path)
             for position, name in enumerate(file.names, 1):
                 check_utf8(name, f"column {position}")
-        yield Table(address, path, tuple(file.names), file.rows, file)
+        yield Table(address, path, tuple(file.names), tuple(file.index), file.rows, file)
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from trainer.config import MAX_QUBITS
 from trainer.data.layout import EXCITATIONS, LABEL, Column
+from trainer.data.own import features_of, warn_once
 from trainer.data.values import check, check_real
 from trainer.tables.pieces import Piece
 from trainer.tables.reader import open_table
@@ -36,7 +37,7 @@ class Samples:
 
 
 def read_samples(data: str) -> Samples:
-    """Return the samples of a file, a path or an address: of columns qubit and angle, or of all but the label.
+    """Return the samples of a file, a path or an address: of columns qubit and angle, or its features.
 
     Raises:
         ArtifactError: it cannot be read, holds none, or a row is wrong; the message names the row.
@@ -44,7 +45,9 @@ def read_samples(data: str) -> Samples:
     """
     with open_table(data) as table:
         excited = set(EXCITATIONS.columns) <= set(table.names)
-        names = EXCITATIONS.columns if excited else tuple(name for name in table.names if name != LABEL)
+        names = EXCITATIONS.columns if excited else features_of(table)
+        if unused := table.unused_index((*names, LABEL)):
+            warn_once(unused)
         labels = (LABEL,) if LABEL in table.names else ()
         pieces = [_checked(piece, excited) for piece in table.pieces((*names, *labels))]
     columns = {name: np.concatenate([piece.columns[name] for piece in pieces]) for name in (*names, *labels)}

@@ -1,18 +1,24 @@
 """A person's own samples: what is made of a file's rows, and what is said of those that are wrong."""
 
 import hashlib
+import logging
 import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
+from tests.trainer.tables.test_reader import write
 from trainer import data
 from trainer.config import ExperimentConfig, from_mapping
 from trainer.data import own
 from trainer.errors import QcnnError
+from trainer.tables.endings import ENDINGS
 
 # Twenty rows with labels of both kinds in every split.
 EXCITED = [(number % 4, round(math.sin(5 * number) * 3, 4), (-1) ** number) for number in range(20)]
@@ -304,9 +310,9 @@ def test_files_are_found_from_everywhere_and_read_once_for_experiments_that_read
     monkeypatch.chdir(excited.parent)
     read, seen = own.read, []
 
-    def counted(config: ExperimentConfig) -> data.Dataset:
+    def counted(config: ExperimentConfig, warn: Callable[[str], None]) -> data.Dataset:
         seen.append(config.seed)
-        return read(config)
+        return read(config, warn)
 
     monkeypatch.setattr(own, "read", counted)
     asked = [
@@ -317,3 +323,78 @@ def test_files_are_found_from_everywhere_and_read_once_for_experiments_that_read
     assert [config.options.samples for config in found] == [20, 10, 20, 10, 0]
     assert [config.seed for config in found] == [0, 0, 1, 1, 0]
     assert seen == [0, 0]
+
+
+def _sorted_by_label(**more: Any) -> pd.DataFrame:
+    """Return features that say nothing of the label, of which the number of a row says all."""
+    x = np.sin(5.0 * np.arange(40))
+    return pd.DataFrame({"x": x, "y": x**2, "label": np.repeat([0, 1], 20), **more})
+
+
+@pytest.mark.parametrize(
+    ("frame", "index"),
+    [
+        # A filter leaves numbers that are no range.
+        (_sorted_by_label().drop(index=[3]), ["__index_level_0__"]),
+        (_sorted_by_label(hour=range(40)).set_index("hour"), ["hour"]),
+        (_sorted_by_label(day=range(40), hour=1).set_index(["day", "hour"]), ["day", "hour"]),
+        (_sorted_by_label(), []),
+        # What is asked for by its name is no more than that.
+        (_sorted_by_label().set_index("label"), []),
+    ],
+)
+def test_the_index_of_a_pandas_table_is_no_feature(tmp_path: Path, frame: pd.DataFrame, index: list[str]) -> None:
+    path, said = tmp_path / "rows.parquet", list[str]()
+    frame.to_parquet(path)
+    dataset = data.read(_config(path, encoding="ry"), said.append)
+    assert dataset.layout.features == ("x", "y")
+    expected = [f"data: left out as the index of a pandas table: {', '.join(index)} in {path}"] if index else []
+    assert said == expected
+    # The same rows without an index are the same samples.
+    frame.reset_index()[["x", "y", "label"]].to_csv(tmp_path / "rows.csv", index=False)
+    assert data.read(_config(tmp_path / "rows.csv", encoding="ry")).digest == dataset.digest
+
+
+def test_an_index_is_named_once_in_a_process(tmp_path: Path) -> None:
+    """However often its file is read: for the experiment, for the dataset, and for predictions."""
+    path, said = tmp_path / "rows.parquet", list[str]()
+    _sorted_by_label().drop(index=[3]).to_parquet(path)
+
+    class Heard(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+
+    handler = Heard(logging.WARNING)
+    own.logger.addHandler(handler)
+    try:
+        (config,) = data.files_read([_config(path, encoding="ry")])
+        data.generate(config)
+    finally:
+        own.logger.removeHandler(handler)
+    assert said == [f"data: left out as the index of a pandas table: __index_level_0__ in {path}"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("name", ["", "Unnamed: 0", "Unnamed: 0.1", "__index_level_0__"])
+def test_a_column_that_is_a_row_number_is_asked_about_in_every_format(tmp_path: Path, ending: str, name: str) -> None:
+    path, frame = tmp_path / f"rows{ending}", _sorted_by_label()
+    frame.insert(0, name, np.arange(40.0))
+    write(path, frame)
+    with pytest.raises(QcnnError) as refused:
+        data.read(_config(path, encoding="ry"))
+    which = f"{name} must be dropped if it is an index, or be renamed" if name else "1 must have a name, or be dropped"
+    assert str(refused.value).startswith(f"data: column {which}")
+    # Of what is no feature the name does not matter.
+    frame = frame.assign(qubit=1, angle=frame["x"])
+    write(path, frame)
+    assert data.read(_config(path)).layout == data.Layout(labels="zero_one")
+
+
+@pytest.mark.parametrize(
+    "metadata", [b"{", b"[]", b"{}", b'{"index_columns": 3}', b'{"index_columns": [3, "z", {}]}', b"[" * 100_000]
+)
+def test_metadata_that_are_not_those_of_pandas_name_no_index(tmp_path: Path, metadata: bytes) -> None:
+    path = tmp_path / "rows.parquet"
+    table = pa.Table.from_pandas(_sorted_by_label()).replace_schema_metadata({b"pandas": metadata})
+    parquet.write_table(table, path)
+    assert data.read(_config(path, encoding="ry")).layout.features == ("x", "y")

@@ -59,3 +59,13 @@ def test_a_row_that_is_wrong_is_named(tmp_path: Path, name: str, content: str, s
     (tmp_path / name).write_text(content)
     with pytest.raises(QcnnError, match=rf"^{said}"):
         read_samples(str(tmp_path / name))
+
+
+def test_an_index_of_pandas_and_a_split_are_no_features(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [0.5, 1.5, 2.5], "b": [1.0, 2.0, 3.0], "label": [1, -1, 1], "split": "test"})
+    frame.drop(index=[1]).to_parquet(tmp_path / "rows.parquet")
+    found = read_samples(str(tmp_path / "rows.parquet"))
+    assert [*found.instances()] == [{"features": [0.5, 1.0]}, {"features": [2.5, 3.0]}]
+    frame.to_csv(tmp_path / "rows.csv")
+    with pytest.raises(QcnnError, match=r"^data: column 1 must have a name, or be dropped if it is an index"):
+        read_samples(str(tmp_path / "rows.csv"))
