@@ -12,7 +12,7 @@ import numpy as np
 
 from components.extras import explained
 from trainer import data
-from trainer.config import OPTION_FIELDS, WORDS, ExperimentConfig, as_shown, from_mapping, merge, read_file
+from trainer.config import WORDS, ExperimentConfig, as_shown, from_mapping, read_file, with_options
 from trainer.errors import ConfigError, given
 from trainer.frozen import Frozen, FrozenDict, frozen
 from trainer.quantum.files.reading import with_circuit
@@ -44,9 +44,8 @@ class Experiment(Frozen):
 
     def __init__(self, **words: Any) -> None:
         values = {name: plain(value) for name, value in words.items()}
-        flat = {name: value for name, value in values.items() if name in OPTION_FIELDS}
         with explained("qcnn.Experiment", "run"):
-            given = with_circuit(merge({name: value for name, value in values.items() if name not in flat}, flat))
+            given = with_circuit(with_options(values))
             config = from_mapping(given)
             config = data.files_read([config])[0] if config.is_open else config
         vars(self).update(_given=frozen(given), _config=config)
@@ -65,7 +64,10 @@ class Experiment(Frozen):
         >>> experiment.model, experiment.seed
         ('deep', 3)
         """
-        return cls(**{**read_file(Path(path)), **words})
+        found, over = with_options(read_file(Path(path))), with_options(words)
+        if isinstance(found.get("options"), Mapping) and isinstance(over.get("options"), Mapping):
+            over["options"] = {**found["options"], **over["options"]}
+        return cls(**{**found, **over})
 
     @property
     def config(self) -> ExperimentConfig:

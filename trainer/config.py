@@ -68,12 +68,28 @@ _BATCH_RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 _TARGET = re.compile(r"(floor\+)?((?:[0-9]{1,9}\.?|[0-9]{0,9}\.[0-9]{1,20})(?:e-?[0-9]{1,2})?)")
 _GPUS = re.compile(r"[0-9]{1,2}(,[0-9]{1,2})*")
 _MEMORY = re.compile(r"growth|(?:[0-9]{1,4}(?:\.[0-9]{1,6})?)")
+# The most in size that a number may be whose text is taken.
+_MOST_AS_TEXT = 1e9
 _RULE = "0 takes a number with which the size trains"
 
 
 def _whole(value: object) -> object:
     """Return 8 for 8.0: pipeline structs carry every number as a double."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _number_as_text(value: object) -> object:
+    """Return the text of a number: a file and Python have 0.2 where a flag has "0.2". Nothing is the empty text."""
+    value = _whole(value)
+    if value is None:
+        return ""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MOST_AS_TEXT
+    return repr(value) if is_number else value
+
+
+def _whole_as_text(value: object) -> object:
+    """Return the text of a whole number; of another one the text is not known: 1.10 is 1.1."""
+    return value if isinstance(value, float) else _number_as_text(value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +127,8 @@ def _memory(value: str) -> str:
 def _noise(value: object) -> object:
     """Return noise in its one form; what is none stays as it is, to be refused."""
     try:
+        if value is None:
+            return ""
         if isinstance(value, Mapping):
             return noises.from_mapping(value).text
         return noises.parse(value).text if isinstance(value, str) else value
@@ -172,22 +190,38 @@ Data = Annotated[
 ]
 Folder = Annotated[
     str,
+    BeforeValidator(_whole_as_text),
     AfterValidator(_without_credentials),
-    Allowed("a path or an address in a bucket without a name or password in it, or empty for none"),
+    Allowed(
+        "a path (in quotation marks where it reads as a number) or an address in a bucket without a name or password "
+        "in it, or empty for none"
+    ),
 ]
 BatchRange = Annotated[
-    str, AfterValidator(_batch_range), Allowed("first-last with 1 <= first <= last, such as 10-20, or empty for none")
+    str,
+    BeforeValidator(_number_as_text),
+    AfterValidator(_batch_range),
+    Allowed("first-last with 1 <= first <= last, such as 10-20, or empty for none"),
 ]
 
 Target = Annotated[
     str,
+    BeforeValidator(_number_as_text),
     AfterValidator(_target),
     Allowed("a loss such as 0.2, a distance from the model's floor such as floor+0.01, or empty for never"),
 ]
 
-Gpus = Annotated[str, AfterValidator(_gpus), Allowed("numbers such as 0 or 0,1, or empty for all")]
+Gpus = Annotated[
+    str,
+    BeforeValidator(_number_as_text),
+    AfterValidator(_gpus),
+    Allowed("numbers such as 0 or 0,1, or empty for all"),
+]
 GpuMemory = Annotated[
-    str, AfterValidator(_memory), Allowed("growth, a number of GiB greater than 0, or empty for all of it")
+    str,
+    BeforeValidator(_number_as_text),
+    AfterValidator(_memory),
+    Allowed("growth, a number of GiB greater than 0, or empty for all of it"),
 ]
 # A mapping in a file, text everywhere else.
 NoiseText = Annotated[str, BeforeValidator(_noise), AfterValidator(_known_noise), Allowed(noises.ALLOWED)]
@@ -696,6 +730,8 @@ def from_mapping(values: Mapping[str, Any]) -> ExperimentConfig:
     Raises:
         ConfigError: one line with the first field that is wrong, its value and what is allowed.
 
+    The fields of `options` may stand beside the others.
+
     >>> config = from_mapping({"qubits": 4, "rounds": 10})
     >>> config.split_counts
     SplitCounts(train=28, validation=6, test=6)
@@ -704,9 +740,33 @@ def from_mapping(values: Mapping[str, Any]) -> ExperimentConfig:
     trainer.errors.ConfigError: qubits: must be an integer, at least 4 and at most 32768. Given: 3
     """
     try:
-        return ExperimentConfig.model_validate(dict(values))
+        return ExperimentConfig.model_validate(with_options(values))
     except ValidationError as error:
         raise ConfigError(_explain(error)) from None
+
+
+def with_options(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an experiment's values with the fields of `options` in there, not beside the others.
+
+    Raises:
+        ConfigError: a field stands in both places with different values.
+
+    >>> with_options({"qubits": 4, "shots": 100, "options": {"warmup": 0.1}})
+    {'qubits': 4, 'options': {'warmup': 0.1, 'shots': 100}}
+    """
+    others = {name: value for name, value in values.items() if name not in OPTION_FIELDS}
+    beside = {name: value for name, value in values.items() if name in OPTION_FIELDS}
+    options = others.get("options", {})
+    # What is no mapping is refused as it is.
+    if not beside or not isinstance(options, Mapping):
+        return others
+    for name, value in beside.items():
+        if name in options and options[name] != value:
+            raise ConfigError(
+                f"{name}: must have the same value under options and beside it, or stand in one place only. Given: "
+                f"{given(options[name])} and {given(value)}"
+            )
+    return {**others, "options": {**options, **beside}}
 
 
 def as_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -715,6 +775,7 @@ def as_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: as `from_mapping`.
     """
+    values = with_options(values)
     words = from_mapping(values).model_dump()
     given = values.get("options") or {}
     options = {**words["options"], "starts": given.get("starts", 0)}
@@ -727,6 +788,7 @@ def from_saved(values: Mapping[str, Any]) -> ExperimentConfig:
     Raises:
         ConfigError: as `from_mapping`.
     """
+    values = with_options(values)
     options = values.get("options", {})
     return from_mapping({**values, "options": {**_EARLIER, **options}} if isinstance(options, Mapping) else values)
 
@@ -752,6 +814,8 @@ def _explain(error: ValidationError) -> str:
     known = OPTION_FIELDS if path[0] == "options" and len(path) > 1 else ExperimentConfig.model_fields
     name, value = path[-1], given(first["input"])
     if first["type"] == "extra_forbidden":
+        if known is OPTION_FIELDS and name in EXPERIMENT_FIELDS:
+            return f"{name}: must stand beside options, not under it. Given: {name}={value}"
         return f"{one_line(name)}: unknown key; the keys are {', '.join(known)}. Given: {name}={value}"
     if name == "options":
         return f"options: must be a mapping with any of {', '.join(OPTION_FIELDS)}. Given: {value}"
@@ -823,8 +887,12 @@ def as_yaml(values: Mapping[str, Any]) -> str:
 
 
 def merge(base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay flags over a config file's values; option flags go into the options struct."""
-    merged = dict(base)
+    """Lay flags over a config file's values; option flags go into the options struct.
+
+    Raises:
+        ConfigError: as `with_options`, of the file's values.
+    """
+    merged = with_options(base)
     for name, value in flags.items():
         if name in OPTION_FIELDS:
             options = merged.get("options", {})

@@ -48,6 +48,15 @@ def test_a_file_has_words_laid_over_it(tmp_path: Path) -> None:
     assert experiment == qcnn.Experiment(qubits=4, shots=7, warmup=0.1, seed=2)
 
 
+def test_options_of_a_file_and_of_python_are_laid_over_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text("qubits: 4\nshots: 5\nstop_at: 0.25\noptions: {warmup: 0.1}\n")
+    expected = qcnn.Experiment(qubits=4, shots=7, stop_at="0.25", warmup=0.1, patience=2)
+    assert qcnn.Experiment.from_file(path, shots=7, options={"patience": 2}) == expected
+    with pytest.raises(qcnn.ConfigError, match=r"^shots: must have the same value under options .* Given: 1 and 2$"):
+        qcnn.Experiment(shots=2, options={"shots": 1})
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -1,3 +1,6 @@
+import json
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -5,12 +8,14 @@ import pytest
 
 from trainer.config import (
     MODELS,
+    OPTION_FIELDS,
     ExperimentConfig,
     as_parameters,
     from_json,
     from_mapping,
     from_saved,
     merge,
+    parse_flag,
     read_file,
 )
 from trainer.errors import ConfigError
@@ -51,6 +56,57 @@ def test_a_floor_to_stop_at_must_be_known() -> None:
     assert from_mapping({}).options.target is None
     with pytest.raises(ConfigError, match=r"^stop_at: no floor is known of model hybrid .*relu.* Given: floor\+0.01$"):
         from_mapping({"hidden_activation": "relu", "options": {"stop_at": "floor+0.01"}})
+
+
+@pytest.mark.parametrize(
+    ("word", "value", "text"),
+    [
+        ("stop_at", 0.2, "0.2"),
+        ("stop_at", 1, "1"),
+        ("stop_at", 2.5e-7, "2.5e-07"),
+        ("visible_gpus", 1, "1"),
+        # Pipeline structs carry every number as a double.
+        ("visible_gpus", 3.0, "3"),
+        ("gpu_memory", 1.5, "1.5"),
+        ("continue_from", 2031, "2031"),
+        # What a file has for a key without a value.
+        ("stop_at", None, ""),
+        ("profile_batches", None, ""),
+        ("noise", None, ""),
+        ("continue_from", None, ""),
+    ],
+)
+def test_a_number_is_taken_for_its_text_as_a_flag_would_be(word: str, value: object, text: str) -> None:
+    found = from_mapping({"options": {word: value}})
+    assert getattr(found.options, word) == text
+    assert found == from_mapping({"options": {word: parse_flag(OPTION_FIELDS[word], text)}})
+
+
+@pytest.mark.parametrize("value", [True, -0.5, math.nan, math.inf, pytest.param(10**5000, id="large")])
+def test_what_is_no_loss_is_no_text_either(value: object) -> None:
+    with pytest.raises(ConfigError, match=r"^stop_at: must be a loss such as 0.2, .* Given: "):
+        from_mapping({"options": {"stop_at": value}})
+
+
+def test_options_may_stand_beside_the_other_words() -> None:
+    expected = from_mapping({"qubits": 5, "options": {"shots": 64, "warmup": 0.2, "starts": 3}})
+    beside = {"qubits": 5, "shots": 64, "options": {"warmup": 0.2}, "starts": 3}
+    assert from_mapping(beside) == from_json(json.dumps(beside)) == expected
+    assert from_mapping({"shots": 64, **expected.model_dump()}) == expected
+    assert as_parameters(beside)["options"]["starts"] == 3
+    assert from_mapping(merge(beside, {"shots": 7})).options.shots == 7
+    assert from_saved({"schedule": "cosine"}).options.schedule == "cosine"
+
+
+@pytest.mark.parametrize("read", [from_mapping, as_parameters, from_saved, lambda words: merge(words, {"seed": 1})])
+def test_a_word_with_two_values_is_one_line(read: Callable[[dict[str, Any]], object]) -> None:
+    with pytest.raises(ConfigError, match=r"^shots: must have the same value under options .* Given: 6 and 'five'$"):
+        read({"shots": "five", "options": {"shots": 6}})
+
+
+def test_a_word_that_is_no_option_is_named_where_it_stands_among_them() -> None:
+    with pytest.raises(ConfigError, match=r"^epochs: must stand beside options, not under it. Given: epochs=3$"):
+        from_mapping({"options": {"epochs": 3}})
 
 
 def test_models_of_the_config_are_those_that_can_be_built() -> None:
