@@ -226,7 +226,8 @@ def _column(name: str, column: Any) -> npt.NDArray[np.float64]:
             # What is masked is missing.
             column = column.astype(np.float64).filled(np.nan)
         array = np.asarray(column)
-        if array.dtype.kind in "iuf" or array.size == 0:
+        # Numbers, and True and False, which are 1 and 0 in tables too.
+        if array.dtype.kind in "iufb" or array.size == 0:
             numbers = array.astype(np.float64)
             if numbers.ndim != 1:
                 raise ConfigError(f"{name}: must be an array (samples,). Given: shape {numbers.shape}")

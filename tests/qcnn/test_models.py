@@ -42,6 +42,12 @@ def test_columns_may_stand_in_a_frame_or_a_mapping_in_any_kind_of_array(model: q
     assert np.allclose(model.predict(frame[["qubit"]], angle=frame["angle"]), expected)
 
 
+def test_true_and_false_are_1_and_0_as_in_tables(model: qcnn.Model) -> None:
+    expected = model.predict(qubit=[1, 0], angle=[1.0, 0.0])
+    for values in ([True, False], np.array([True, False]), pd.Series([True, False], dtype="boolean")):
+        assert np.allclose(model.predict(pd.DataFrame({"qubit": values, "angle": values})), expected)
+
+
 def test_no_samples_have_no_predictions(model: qcnn.Model) -> None:
     assert model.predict(qubit=[], angle=[]).shape == (0,)
 
@@ -76,7 +82,7 @@ def test_one_array_has_the_columns_in_their_order(model: qcnn.Model) -> None:
         ({"qubit": ["a"], "angle": [0.1]}, "qubit: must be an array of numbers. Given: ['a']"),
         ({"qubit": [0], "angle": [0.1 + 1j]}, "angle: must be an array of numbers. Given: "),
         ({"qubit": [0], "angle": [None]}, "angle: must be an array of numbers. Given: "),
-        ({"qubit": [0], "angle": [True]}, "angle: must be an array of numbers. Given: "),
+        ({"qubit": [0], "angle": ["True"]}, "angle: must be an array of numbers. Given: "),
         ({"qubit": [0], "angle": 0.1}, "angle: must be an array (samples,). Given: shape ()"),
         ({"qubit": [0], "angle": [[0.1]]}, "angle: must be an array (samples,). Given: shape (1, 1)"),
         ({"qubit": [[0], [1, 2]], "angle": [0.1]}, "qubit: must be an array of numbers. Given: "),

@@ -152,7 +152,8 @@ def _value(values: Mapping[str, Any], place: str, name: str, text: Collection[st
         if not isinstance(value, str):
             raise fault(place, name, "must be text", NOTHING if value is None else given(value))
         return value
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    # True and false are 1 and 0, as in the other formats.
+    if not isinstance(value, int | float):
         raise fault(place, name, FINITE, NOTHING if value is None else given(value))
     try:
         number = float(value)

@@ -20,6 +20,9 @@ FINITE = "must be a finite number"
 # What stands in a message for a value that is not there.
 NOTHING = "nothing"
 
+# As Parquet and npz have them: what pandas and R write into CSV, in whatever case.
+_TRUTH = {"true": 1.0, "false": 0.0}
+
 Columns = Mapping[str, npt.NDArray[Any]]
 # Takes the next rows of a file.
 Write = Callable[[Columns], None]
@@ -67,7 +70,12 @@ def piece_rows(columns: int) -> int:
 
 
 def finite(text: str) -> float | None:
-    """Return the number that a text is, None if it is none or not finite; Python would take 1_0 for one too."""
+    """Return the number that a text is, None if it is none or not finite; True is 1 and False 0.
+
+    Python would take 1_0 for a number too.
+    """
+    if (truth := _TRUTH.get(text.strip().lower())) is not None:
+        return truth
     try:
         number = float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:

@@ -398,3 +398,16 @@ def test_metadata_that_are_not_those_of_pandas_name_no_index(tmp_path: Path, met
     table = pa.Table.from_pandas(_sorted_by_label()).replace_schema_metadata({b"pandas": metadata})
     parquet.write_table(table, path)
     assert data.read(_config(path, encoding="ry")).layout.features == ("x", "y")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_true_and_false_are_features_and_labels_in_every_format(tmp_path: Path, ending: str) -> None:
+    path, even = tmp_path / f"rows{ending}", np.arange(40) % 2 == 0
+    write(path, pd.DataFrame({"x": np.round(np.sin(np.arange(40)), 3), "even": even, "label": ~even}))
+    dataset = data.read(_config(path, encoding="ry"))
+    assert (dataset.layout.features, dataset.layout.labels) == (("x", "even"), "zero_one")
+    for _, samples in dataset.splits():
+        # 0 and pi, beside -1 and +1.
+        np.testing.assert_array_equal(
+            samples.inputs["features"][:, 1], np.where(samples.label < 0, np.float32(np.pi), 0)
+        )

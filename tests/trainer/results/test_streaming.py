@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
 
-from tests.trainer.tables.test_reader import read
+from tests.trainer.tables.test_reader import read, write
 from trainer import data
 from trainer.config import ExperimentConfig
 from trainer.data.layout import EXCITATIONS, Layout
@@ -192,6 +193,18 @@ def test_features_are_scaled_as_the_training_split_was(tmp_path: Path, small_con
     assert found.metrics == pytest.approx({"mse": (0.25**2 + 0.5**2) / 2, "r2": 1 - (0.25**2 + 0.5**2) / 2})
     page = (tmp_path / "page.html").read_text()
     assert _drawings(page) == ["Prediction against label"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_true_and_false_are_predicted_alike_in_every_format(
+    tmp_path: Path, ending: str, small_config: ExperimentConfig
+) -> None:
+    layout = Layout(Preparation("rx", 3), ("a", "b"), (0.0, 0.0), (1.0, -2.0), labels="zero_one")
+    write(tmp_path / f"data{ending}", pd.DataFrame({"a": [0.5, 0.5], "b": [True, False], "label": [False, True]}))
+    files = Files(f"{tmp_path}/data{ending}", f"{tmp_path}/out.csv")
+    # 0.5 - 2 and 0.5 beside labels -1 and +1.
+    assert predicted(Sum(layout, small_config), files).metrics == {"mse": (0.5**2 + 0.5**2) / 2, "accuracy": 1}
+    assert read(tmp_path / "out.csv") == {"a": [0.5, 0.5], "b": [1, 0], "label": [0, 1], "prediction": [-1.5, 0.5]}
 
 
 def test_a_feature_whose_angle_is_no_number_is_refused_by_its_row(

@@ -80,6 +80,21 @@ def test_reads_what_pandas_and_numpy_write(tmp_path: Path, ending: str) -> None:
     assert read(path, ["split"], ["split"]) == {"split": ["train", "test", "train"]}
 
 
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_true_and_false_are_1_and_0_in_every_format(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"data{ending}"
+    write(path, pd.DataFrame({"x": [0.5, 1.5, 2.5], "sure": [True, False, True]}))
+    assert read(path) == {"x": [0.5, 1.5, 2.5], "sure": [1, 0, 1]}
+
+
+def test_true_and_false_are_read_as_any_program_writes_them(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text("x,sure\n1,TRUE\n2, false\n3,1\n4,False\ntrue,0\n")
+    assert read(path) == {"x": [1, 2, 3, 4, 1], "sure": [1, 0, 1, 0, 0]}
+    path.write_text("x,sure\n1,yes\n")
+    assert refusal(path) == "data: line 2, column sure: must be a finite number. Given: yes"
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(NUMBERS, st.integers(-(2**40), 2**40)), min_size=1, max_size=20))
 def test_every_number_arrives_as_it_was(
@@ -170,7 +185,7 @@ def test_bad_csv_is_refused_by_its_line(tmp_path: Path, content: str, message: s
         ('{"a": 1, "b": "2"}\n', "line 1, column b: must be a finite number. Given: '2'"),
         ('{"a": 1, "b": {"c": [2]}}\n', "line 1, column b: must be a finite number. Given: {'c': [2]}"),
         ('{"a": 1, "b": NaN}\n', "line 1, column b: must be a finite number. Given: nan"),
-        ('{"a": 1, "b": true}\n', "line 1, column b: must be a finite number. Given: True"),
+        ('{"a": 1, "b": "true"}\n', "line 1, column b: must be a finite number. Given: 'true'"),
         ('{"a": 1, "b": 1e999}\n', "line 1, column b: must be a finite number. Given: inf"),
         ('{"a": 1, "b": 1%s}\n' % ("0" * 400), "line 1, column b: must be a finite number. Given: an integer of"),
         ('{"a": 1, "b\\ud800": 2}\n', r"column 2: must be text in UTF-8. Given: b\ud800"),
