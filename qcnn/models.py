@@ -18,7 +18,7 @@ from components.run_folders import model_in
 from qcnn.experiment import Experiment, of
 from trainer import data
 from trainer.data import Dataset, Layout, Samples, values
-from trainer.errors import ConfigError, given
+from trainer.errors import ArtifactError, ConfigError, given
 from trainer.folders import readable
 from trainer.frozen import Frozen, frozen, frozen_array
 from trainer.results.description import FILE, SAVED_MODEL, describe
@@ -171,12 +171,16 @@ def _served(folder: Path, layout: Layout) -> Callable[[Arrays], npt.NDArray[np.f
         # The function alone would lose its weights.
         loaded = tf.saved_model.load(str(path))
         function = loaded.signatures["serving_default"]
+        types = {name: spec.dtype.name for name, spec in function.structured_input_signature[1].items()}
+    if layout.features and layout.row_type not in types.values():
+        what = "must take float64, as its features are not told apart in float32; export it again"
+        raise ArtifactError(f"model: {SAVED_MODEL} {what}. Given: {', '.join(types.values())} in {path}")
 
     def predictions(columns: Arrays, of_whole: Any = loaded) -> npt.NDArray[np.float64]:
         inputs = layout.inputs(columns)
         if layout.preparation.kind != "excitation":
             # It scales what a row holds by itself.
-            inputs = dict.fromkeys(inputs, np.stack([*columns.values()], axis=1).astype(np.float32))
+            inputs = {name: np.stack([*columns.values()], axis=1).astype(types[name]) for name in inputs}
         parts = [
             function(**{name: tf.constant(array[first : first + _BATCH]) for name, array in inputs.items()})
             for first in range(0, len(next(iter(columns.values()))), _BATCH)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import tensorflow as tf
 
 import qcnn
 from tests.qcnn.conftest import SMALL
@@ -153,20 +154,36 @@ def test_where_what_reads_tables_is_missing_the_extra_is_named(
         model.predict(qubit=[0], angle=[0.1])
 
 
+def _save_of_float32(folder: Path) -> None:
+    module = tf.Module()
+    module.predict = tf.function(
+        lambda features: {"prediction": features[:, 0]},
+        input_signature=[tf.TensorSpec([None, 3], tf.float32, name="features")],
+    )
+    tf.saved_model.save(module, str(folder), signatures={"serving_default": module.predict})
+
+
 def test_features_of_a_file_are_predicted_as_they_stand_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a network that is rebuilt, and by what was exported for others."""
     draws = np.random.default_rng(0)
     rows = pd.DataFrame({"mass": draws.uniform(1, 3, 40), "size": draws.uniform(-5, 5, 40)})
+    # Seconds since 1970, of half a minute: float32 tells every 128th apart.
+    rows["time"] = 1.7e9 + draws.uniform(0, 30, 40)
     rows["label"] = (rows["size"] > 0).astype(int)
     rows.to_csv(tmp_path / "rows.csv", index=False)
     words = {**SMALL, "rounds": 0, "data": str(tmp_path / "rows.csv"), "encoding": "ry"}
     training = qcnn.train(qcnn.Experiment(**words), tmp_path / "run")
     model = training.model
-    assert model.columns == ("mass", "size")
+    assert model.columns == ("mass", "size", "time")
     found = model.predict(rows)
-    assert np.allclose(model.predict(rows[["mass", "size"]].to_numpy()), found)
+    assert np.allclose(model.predict(rows[["mass", "size", "time"]].to_numpy()), found)
     evaluation = qcnn.evaluate(model)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert np.allclose(qcnn.load(training.folder).predict(rows), found, atol=1e-5)
     assert len(evaluation.predictions) == 6
     assert set(np.round(evaluation.predictions, 5)) <= set(np.round(found, 5))
+    # What took these rows as float32 is not asked.
+    old = shutil.copytree(training.exported, tmp_path / "old")
+    _save_of_float32(old / "saved_model")
+    with pytest.raises(qcnn.ArtifactError, match=r"^model: saved_model must take float64, .* Given: float32 in "):
+        qcnn.load(old)

@@ -16,6 +16,8 @@ LABEL, PREDICTION, NOISE_ERROR = "label", "prediction", "noise_error"
 PI = np.float32(np.pi)
 # NumPy rounds to powers of ten that are numbers.
 _MOST_DIGITS = 300
+# How far an angle may be off, in rad, by the type of the values that it is made of.
+_LEAST_SEEN = 1e-5
 Column: TypeAlias = npt.NDArray[np.float64]
 # Of classes, -1 and +1 or 0 and 1; or real numbers.
 Labels: TypeAlias = Literal["signs", "zero_one", "real"]
@@ -51,6 +53,17 @@ class Layout:
     def is_regression(self) -> bool:
         """Whether labels are real numbers, of which there is no accuracy."""
         return self.labels == "real"
+
+    @property
+    def row_type(self) -> Literal["float32", "float64"]:
+        """The type of rows from which angles follow: float64 where the spacing of float32 is seen in an angle."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            for offset, factor in zip(self.offsets, self.factors, strict=True):
+                largest = np.float32(max(abs(offset), abs(offset + math.pi / factor)))
+                # Of what is beyond float32 the spacing is no number.
+                if not np.spacing(largest) * factor <= _LEAST_SEEN:
+                    return "float64"
+        return "float32"
 
     def inputs(self, columns: Mapping[str, Column]) -> dict[str, npt.NDArray[Any]]:
         """Return what the model takes of rows, by the names of its inputs, each (rows, ...).

@@ -40,6 +40,10 @@ _MOST_APART = 1e300
 # Words by which rows are counted, checked and scaled; of which splits they are, the seed decides too.
 _READ_BY = {"data", "encoding", "qubits"}
 _OPTIONS_READ_BY = {"samples", "scaling", "train_fraction", "validation_fraction"}
+# Of a feature's size, what differs in the training split: below, it may be noise; and a float64 at the end of a range
+# so narrow is off by a thousandth of a radian.
+_NEARLY_CONSTANT = 1e-6
+_ROUNDING = math.pi * 2.0**-52 / 1e-3
 _SAID = {
     "zero_one": "labels 0 and 1 are taken for -1 and +1",
     "real": "labels are real numbers: there is a mean squared error and no accuracy",
@@ -68,7 +72,7 @@ def read(config: ExperimentConfig, warn: Callable[[str], None] = warn_once) -> D
             warn(unused)
         rows = _rows(table, features, config)
         split = _given_split(rows) if SPLIT in rows.columns else _made_split(len(rows), config)
-        layout = _layout(rows, features, split[0], config)
+        layout = _layout(rows, features, split[0], config, warn)
         check(rows, layout, config.qubits)
         source = Source(config.data, sha256_of(table.path))
     label = _label(rows.columns[LABEL], layout.labels)
@@ -209,7 +213,13 @@ def _made_split(count: int, config: ExperimentConfig) -> list[npt.NDArray[np.int
     return parts(complete.split_counts, config.seed)
 
 
-def _layout(rows: Piece, features: tuple[str, ...], train: npt.NDArray[np.int64], config: ExperimentConfig) -> Layout:
+def _layout(
+    rows: Piece,
+    features: tuple[str, ...],
+    train: npt.NDArray[np.int64],
+    config: ExperimentConfig,
+    warn: Callable[[str], None],
+) -> Layout:
     """Return how rows are read, by the labels of all of them, and by the features of those that are trained on."""
     label = rows.columns[LABEL]
     labels = _kind(label)
@@ -220,6 +230,8 @@ def _layout(rows: Piece, features: tuple[str, ...], train: npt.NDArray[np.int64]
         return Layout(labels=labels)
     scales = [(0.0, 1.0)] * len(features)
     if config.options.scaling == "range":
+        for name in features:
+            _check_varies(name, rows.columns[name][train], config.data, warn)
         scales = [_scale(name, rows.columns[name][train]) for name in features]
     offsets, factors = zip(*scales, strict=True)
     return Layout(config.preparation, features, offsets, factors, labels=labels)
@@ -235,6 +247,24 @@ def _scale(name: str, values: Column) -> tuple[float, float]:
             f"1e300 apart. Given: {least:g} to {greatest:g}"
         )
     return least, factor
+
+
+def _check_varies(name: str, values: Column, address: str, warn: Callable[[str], None]) -> None:
+    """Refuse a feature of which rounding is all that differs, and name one that is constant but for noise, maybe."""
+    least, greatest = float(values.min()), float(values.max())
+    size = max(abs(least), abs(greatest))
+    with np.errstate(over="ignore"):
+        width = greatest - least
+    if 0 < width <= _ROUNDING * size:
+        raise ArtifactError(
+            f"data: column {name}: must have values in the training split that differ by more than float64 rounds "
+            f"them, to be scaled. Given: {least!r} to {greatest!r}"
+        )
+    if 0 < width <= _NEARLY_CONSTANT * size:
+        warn(
+            f"data: column {name} in {address}: the values of the training split differ by {width:.3g}, of a size of "
+            f"{size:.9g}; scaling turns by 0 to pi for this difference, even if it is noise"
+        )
 
 
 def _kind(label: Column) -> Labels:

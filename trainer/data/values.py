@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,4 +66,6 @@ def _check_length(piece: Piece, layout: Layout) -> None:
 
 def _in_range(offset: float, factor: float) -> str:
     most = MOST_RADIANS / factor
-    return f"must be from {offset - most:.6g} to {offset + most:.6g}, or its angle is not exact"
+    # Enough to tell the bounds of a feature apart that is large and differs by little.
+    digits = 6 + math.ceil(math.log10(max(1.0, abs(offset) / most)))
+    return f"must be from {offset - most:.{digits}g} to {offset + most:.{digits}g}, or its angle is not exact"

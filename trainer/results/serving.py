@@ -83,8 +83,8 @@ class ServableModel(tf.Module):
 class ServableCircuit(tf.Module):
     """A network of any other samples with fixed weights, which any TensorFlow Serving loads.
 
-    `predict` takes what a table's rows hold, float32 (batch, columns): features, which it scales, or states. It returns
-    the prediction, float32 (batch,).
+    `predict` takes what a table's rows hold, (batch, columns): states, float32, or features, which it scales, of the
+    type that their layout says, float32 or float64. It returns the prediction, float32 (batch,).
     """
 
     def __init__(self, model: tf_keras.Model, layout: data.Layout) -> None:
@@ -99,7 +99,9 @@ class ServableCircuit(tf.Module):
 
         columns = len(layout.features) or shape[0]
         self.predict = tf.function(
-            predict, input_signature=[tf.TensorSpec([None, columns], tf.float32, name=name)], autograph=False
+            predict,
+            input_signature=[tf.TensorSpec([None, columns], tf.as_dtype(layout.row_type), name=name)],
+            autograph=False,
         )
 
 

@@ -1,8 +1,10 @@
 """A person's own samples: what is made of a file's rows, and what is said of those that are wrong."""
 
 import hashlib
+import json
 import logging
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -411,3 +413,55 @@ def test_true_and_false_are_features_and_labels_in_every_format(tmp_path: Path, 
         np.testing.assert_array_equal(
             samples.inputs["features"][:, 1], np.where(samples.label < 0, np.float32(np.pi), 0)
         )
+
+
+def _nearly_constant(noise: float, size: float = 7.0) -> pd.DataFrame:
+    draws = np.random.default_rng(3)
+    columns = {"x": draws.normal(size=60), "y": size * (1 + noise * draws.uniform(-1, 1, 60))}
+    return pd.DataFrame({**columns, "label": draws.integers(0, 2, 60)})
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("size", [7.0, -1.7e9])
+def test_a_column_that_is_constant_but_for_noise_is_named_in_every_format(
+    tmp_path: Path, ending: str, size: float
+) -> None:
+    path, said = tmp_path / f"rows{ending}", list[str]()
+    frame = _nearly_constant(1e-9, size)
+    if ending == ".jsonl":
+        # pandas rounds what it writes so.
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in frame.to_dict("records")))
+    else:
+        write(path, frame)
+    layout = data.read(_config(path, encoding="rx"), said.append).layout
+    (line,) = said
+    assert re.fullmatch(rf"data: column y in {path}: the values of the training split differ by \S+, .*", line)
+    # None of it is lost: angles are those of a formula on the column as it was.
+    angles = layout.inputs(frame)["features"][:, 1]
+    expected = (frame["y"] - layout.offsets[1]) / (frame["y"] - layout.offsets[1]).max() * angles.max()
+    np.testing.assert_allclose(angles, expected, atol=1e-5)
+
+
+def test_a_column_of_which_rounding_is_all_that_differs_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "rows.csv", _nearly_constant(1e-15))
+    message = r"^data: column y: must have values .* by more than float64 rounds .* Given: 6\.9+\d* to 7\.0+\d*$"
+    with pytest.raises(QcnnError, match=message):
+        data.read(_config(tmp_path / "rows.csv", encoding="rx"))
+
+
+def test_a_column_that_varies_is_not_named(tmp_path: Path) -> None:
+    said = list[str]()
+    write(tmp_path / "rows.csv", _nearly_constant(1e-5))
+    assert data.read(_config(tmp_path / "rows.csv", encoding="rx"), said.append).layout.features == ("x", "y")
+    assert not said
+
+
+def test_the_bounds_of_a_large_feature_are_told_apart(tmp_path: Path) -> None:
+    rows = [(1.7e9 + number, number % 2) for number in range(20)]
+    splits = ["train"] * 10 + ["validation"] * 5 + ["test"] * 5
+    with_split = [(*row, split) for row, split in zip(rows, splits, strict=True)]
+    with_split[-1] = (1.8e9, 1, "test")
+    path = _csv(tmp_path / "a.csv", "t,label,split", with_split)
+    # 9 seconds are pi, so 10,000 rad are 28,648 seconds.
+    with pytest.raises(QcnnError, match=r"must be from 1699971352\.\d+ to 1700028647\.\d+, .* Given: 1800000000$"):
+        data.read(_config(path, encoding="rx"))
