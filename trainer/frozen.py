@@ -22,8 +22,8 @@ class FrozenDict(dict[str, Any]):
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("this mapping does not change; change a copy of it, dict(...)")
 
-    __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
-    clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
 
     def __reduce__(self) -> tuple[type["FrozenDict"], tuple[dict[str, Any]]]:
         return type(self), (dict(self),)

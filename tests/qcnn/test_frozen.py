@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import BaseModel, ValidationError
 
 import qcnn
 from tests.qcnn.conftest import SMALL
@@ -45,10 +46,15 @@ def _inside(value: Any) -> Iterator[Any]:
                 # Not the network of a training, which would be loaded once more.
                 yield getattr(value, name) if name != "model" or isinstance(value, qcnn.Experiment) else None
         _refuses(value, "new")
+    elif isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            with pytest.raises(ValidationError, match="frozen"):
+                setattr(value, name, 50)
+            yield getattr(value, name)
     elif isinstance(value, tuple):
         yield from value
     else:
-        assert value is None or isinstance(value, str | int | float | Path) or type(value).__hash__, type(value)
+        assert value is None or isinstance(value, str | int | float | Path), type(value)
 
 
 def _assert_frozen(value: Any) -> None:
