@@ -2,14 +2,16 @@
 
 import contextlib
 import contextvars
+import ctypes
 import gc
 import logging
 import os
+import select
 import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
@@ -25,6 +27,13 @@ RETRYABLE = 138
 _LAST_PERMANENT = 127
 # How the line begins with which a process says why it ends.
 ERROR = "error: "
+
+# Signals by which a library ends its process, or the system where a library is at fault.
+FAULTS = (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV)
+
+# Seconds between two restorations of the handlers of signals, and at least the bytes of C's struct sigaction.
+_RESTORE_SECONDS = 0.1
+_SIGACTION_BYTES = 256
 
 # Where the last message goes, even while stderr is held back.
 _stderr = 2
@@ -80,28 +89,32 @@ def end_now(reason: str, code: int) -> NoReturn:
     os._exit(code)
 
 
-def end_on_signals() -> Callable[[], None]:
+def end_on_signals() -> None:
     """End this process at once on SIGTERM and Ctrl-C, with 128 + the signal's number and one line.
 
     The main thread may be inside TensorFlow for as long as a peer lets it wait, where no Python handler runs;
-    but whichever thread takes the signal, its number goes to a pipe, on which a thread of its own waits.
-    Return a function for the main thread that does the same again: TensorFlow's server takes SIGTERM for itself.
+    but whichever thread takes the signal, its number goes to a pipe, on which a thread of its own waits. That thread
+    also restores the handlers, for the server of TensorFlow replaces that of SIGTERM when it starts.
     """
     arrived, wakeup = os.pipe()
     os.set_blocking(wakeup, False)
+    signal.set_wakeup_fd(wakeup)
+    libc = ctypes.CDLL(None)
+    handlers = {}
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+        # Only the main thread may call signal.signal, and it may be inside TensorFlow.
+        handlers[number] = ctypes.create_string_buffer(_SIGACTION_BYTES)
+        libc.sigaction(number, None, handlers[number])
 
     def wait() -> None:
-        number = os.read(arrived, 1)[0]
-        end_now(f"ended by {signal.Signals(number).name}; the last checkpoint counts", 128 + number)
-
-    def take() -> None:
-        signal.set_wakeup_fd(wakeup)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: None)
+        while not select.select([arrived], [], [], _RESTORE_SECONDS)[0]:
+            for number, handler in handlers.items():
+                libc.sigaction(number, handler, None)
+        taken = os.read(arrived, 1)[0]
+        end_now(f"ended by {signal.Signals(taken).name}; the last checkpoint counts", 128 + taken)
 
     threading.Thread(target=wait, name="signals", daemon=True).start()
-    take()
-    return take
 
 
 @contextlib.contextmanager
@@ -124,11 +137,11 @@ def terminated_as_interrupt() -> Iterator[None]:
 
 @contextlib.contextmanager
 def stderr_held_back() -> Iterator[None]:
-    """Hold back what is printed on stderr in this block, from C++ too, unless it fails."""
+    """Hold back what is printed on stderr in this block, from C++ too, unless it fails or a fault kills the process."""
     global _stderr
     sys.stderr.flush()
     original = _stderr = os.dup(2)
-    with tempfile.TemporaryFile() as held:
+    with tempfile.TemporaryFile() as held, _shown_if_killed(held.fileno(), original):
         os.dup2(held.fileno(), 2)
         try:
             yield
@@ -140,6 +153,33 @@ def stderr_held_back() -> Iterator[None]:
             os.dup2(original, 2)
             _stderr = 2
             os.close(original)
+
+
+@contextlib.contextmanager
+def _shown_if_killed(held: int, original: int) -> Iterator[None]:
+    """Copy a file to another descriptor if a fault of a library kills this process in this block.
+
+    A library that ends the process by SIGABRT has printed the reason before. Python's own handlers run too late: when
+    the library returns, which it does not.
+    """
+    libc = ctypes.CDLL(None)
+
+    def show(number: int) -> None:
+        libc.signal(number, None)
+        os.write(original, os.pread(held, os.fstat(held).st_size, 0))
+        # Is delivered when this handler returns.
+        libc["raise"](number)
+
+    handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(show)
+    before = {number: ctypes.create_string_buffer(_SIGACTION_BYTES) for number in FAULTS}
+    for number, action in before.items():
+        libc.sigaction(number, None, action)
+        libc.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, action in before.items():
+            libc.sigaction(number, action, None)
 
 
 @contextlib.contextmanager

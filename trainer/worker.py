@@ -6,7 +6,6 @@ import functools
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,9 +68,9 @@ def main() -> None:
     )
     parser.add_argument("--require-profiler", action="store_true", help="end if that port is taken")
     arguments = parser.parse_args()
-    take_signals = end_on_signals()
+    end_on_signals()
     send = ignore if arguments.events is None else to_pipe(arguments.events)
-    programs = _train(arguments, take_signals, send, None)
+    programs = _train(arguments, send, None)
     while arguments.further:
         sys.stdout.flush()
         send(FINISHED)
@@ -79,12 +78,10 @@ def main() -> None:
         if not line:
             break
         arguments = parser.parse_args(json.loads(line))
-        programs = _train(arguments, take_signals, send, programs)
+        programs = _train(arguments, send, programs)
 
 
-def _train(
-    arguments: argparse.Namespace, take_signals: Callable[[], None], send: Listener, programs: "Programs | None"
-) -> "Programs | None":
+def _train(arguments: argparse.Namespace, send: Listener, programs: "Programs | None") -> "Programs | None":
     """Run one training with the programs of those before it, None for the first; return what the next can use.
 
     One that serves or evaluates lives for one training, and leaves nothing.
@@ -99,10 +96,10 @@ def _train(
             dataset = data.obtain(arguments.dataset, experiment)
             experiment = data.completed(experiment, dataset)
         if cluster and serves:
-            _serve(arguments, experiment, cluster, take_signals, send)
+            _serve(arguments, experiment, cluster, send)
             return None
         if cluster and cluster.role == needs.EVALUATOR:
-            _evaluate(arguments, experiment, dataset, take_signals, send, observer)
+            _evaluate(arguments, experiment, dataset, send, observer)
             return None
         is_chief = cluster is None or cluster.is_chief
         workdir = stack.enter_context(working_copy(arguments.workdir, filled=True, written=is_chief))
@@ -111,7 +108,6 @@ def _train(
         reports = Reports(os.environ)
 
         def listener(kind: str, **values: Any) -> None:
-            take_signals()
             workdir.check()
             logs.check()
             send(kind, **values)
@@ -172,7 +168,6 @@ def _serve(
     arguments: argparse.Namespace,
     experiment: config.ExperimentConfig,
     cluster: Cluster,
-    take_signals: Callable[[], None],
     send: Listener,
 ) -> None:
     """Serve the chief of a training as one of its workers or parameter servers."""
@@ -190,14 +185,13 @@ def _serve(
         return saved is not None and is_complete(saved.history, experiment, saved.tried)
 
     send("state", state="serving")
-    serve(cluster, is_over, take_signals)
+    serve(cluster, is_over, experiment.options.hang_seconds)
 
 
 def _evaluate(
     arguments: argparse.Namespace,
     experiment: config.ExperimentConfig,
     dataset: data.Dataset,
-    take_signals: Callable[[], None],
     send: Listener,
     observer: Listener,
 ) -> None:
@@ -215,7 +209,6 @@ def _evaluate(
         )
 
         def listener(kind: str, **values: Any) -> None:
-            take_signals()
             folder.check()
             logs.check()
             send(kind, **values)

@@ -9,7 +9,7 @@ import click
 from cli.main import run
 from cli.options.pod import PodFlags, pod_options
 from cli.tfjob.connection import namespace_option
-from examples.linear_regression.train import STRATEGY
+from examples.linear_regression.train import HANG_SECONDS, STRATEGY
 from launchers.job import Job
 from launchers.kubernetes.access import own_namespace
 from launchers.local.run import run_processes
@@ -32,7 +32,7 @@ def described(python: str, output: str, updates: int, pod: Pod | None) -> Job:
         argv=(python, "-m", "examples.linear_regression.train", *words),
         replicas=_REPLICAS,
         restarts=3,
-        hang_seconds=60.0,
+        hang_seconds=HANG_SECONDS,
         ends_with_others=needs.ends_with_others(STRATEGY),
         started_alone=needs.started_alone(STRATEGY),
         pod=pod,

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("qcnn")
 
 STRATEGY = "parameter_server"
+# Seconds without a sign of life after which a process counts as lost.
+HANG_SECONDS = 60.0
 _SAVED = "line.npz"
 _MOST_BYTES = 2**20
 # Updates that are handed out at a time; between them the chief looks at the clock.
@@ -46,7 +48,7 @@ def main() -> None:
     parser.add_argument("--save-seconds", type=float, default=2.0, help="time between two saves of the line")
     parser.add_argument("--events", type=int, help="file descriptor of the pipe that takes signs of life")
     arguments = parser.parse_args()
-    take_signals = end_on_signals()
+    end_on_signals()
     send = ignore if arguments.events is None else to_pipe(arguments.events)
     with one_line_errors():
         cluster = parse_cluster(os.environ)
@@ -56,7 +58,7 @@ def main() -> None:
         if cluster.role in serving(STRATEGY):
             from trainer.distribution.parameter_servers import serve
 
-            serve(cluster, lambda: _updates(arguments.output) >= arguments.updates, take_signals)
+            serve(cluster, lambda: _updates(arguments.output) >= arguments.updates, HANG_SECONDS)
         else:
             with working_copy(arguments.output, filled=True, written=True) as output:
                 _coordinate(cluster, output.folder, arguments.updates, arguments.save_seconds, send)
@@ -65,11 +67,16 @@ def main() -> None:
 def _updates(address: str) -> int:
     """Return after how many updates a line was saved last."""
     with local_copy(address) as folder:
-        path = folder / _SAVED
-        if not path.exists():
-            return 0
-        with readable("line", path), open_arrays(path, _MOST_BYTES) as saved:
-            return int(saved["updates"])
+        return _saved_updates(folder)
+
+
+def _saved_updates(folder: Path) -> int:
+    """Return after how many updates the line in a folder was saved, 0 if it was not."""
+    path = folder / _SAVED
+    if not path.exists():
+        return 0
+    with readable("line", path), open_arrays(path, _MOST_BYTES) as saved:
+        return int(saved["updates"])
 
 
 def _coordinate(cluster: Cluster, folder: Path, updates: int, save_seconds: float, send: Listener) -> None:
@@ -82,7 +89,10 @@ def _coordinate(cluster: Cluster, folder: Path, updates: int, save_seconds: floa
     from trainer.distribution.peers import lost_peers
 
     with only_writer(folder), lost_peers(cluster), contextlib.ExitStack() as stack:
-        strategy = parameter_servers(cluster)
+        if _saved_updates(folder) >= updates:
+            # The others see the same and end: nobody would answer.
+            return
+        strategy = parameter_servers(cluster, HANG_SECONDS)
         line = Line()
         done = _restored(line, folder)
         if done:

@@ -5,7 +5,7 @@ import enum
 import signal
 from collections.abc import Sequence
 
-from trainer.startup import is_own_fault
+from trainer.startup import FAULTS, is_own_fault
 
 
 class Action(enum.Enum):
@@ -59,7 +59,10 @@ def explain(process: Seen, last_line: str, hang_seconds: float) -> str:
     if process.exit_code is None:
         return f"{process.name} gave no sign of life for {hang_seconds:g} s"
     if process.exit_code < 0:
-        return f"{process.name} was killed by {signal.Signals(-process.exit_code).name}"
+        number = signal.Signals(-process.exit_code)
+        # What is printed before any other signal has nothing to do with it.
+        reason = f": {last_line}" if last_line and number in FAULTS else ""
+        return f"{process.name} was killed by {number.name}{reason}"
     return f"{process.name} ended with exit code {process.exit_code}: {last_line or 'it printed nothing'}"
 
 

@@ -16,6 +16,7 @@ import pytest
 from tests.watched import port_in, scrape, values
 from trainer import worker
 from trainer.config import ExperimentConfig, from_mapping
+from trainer.distribution.joining import answers
 from trainer.training.checkpoints import load_latest
 from trainer.training.history import load_history
 
@@ -73,6 +74,14 @@ class Pair:
 
 
 @pytest.fixture
+def unused_ports() -> list[int]:
+    """Ports of this machine on which nothing listens."""
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
+        return [server.getsockname()[1] for server in servers]
+
+
+@pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Pair]:
     pair = Pair(tmp_path, ENDLESS)
     try:
@@ -123,6 +132,68 @@ def test_a_worker_that_is_told_to_end_does_so_at_once(pair: Pair, number: signal
     assert pair.processes[0].wait(90) == RETRYABLE
 
 
+def _waiting(folder: Path, port: int, hang_seconds: float) -> subprocess.Popen[str]:
+    """Start worker 0 of two, of which the other never comes."""
+    cluster = {"worker": [f"127.0.0.1:{port}", "127.0.0.1:1"]}
+    config = from_mapping({"qubits": 4, "epochs": 2, "options": {"hang_seconds": hang_seconds}})
+    folders = [word for name in ("workdir", "logs") for word in (f"--{name}", str(folder / name))]
+    return subprocess.Popen(
+        [sys.executable, *WORKER, "--experiment", config.to_json(), "--profiler-port", "0", *folders],
+        env={
+            **os.environ,
+            "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}),
+            "QCNN_METRICS_PORT": "0",
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def _ended(process: subprocess.Popen[str], number: signal.Signals) -> int | None:
+    """Send a signal; return the exit code. TensorFlow's server may take a SIGTERM at the moment when it starts."""
+    for _ in range(3):
+        process.send_signal(number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(20)
+    return None
+
+
+def test_worker_waiting_for_peers_serves_signals_and_metrics(tmp_path: Path, unused_ports: list[int]) -> None:
+    """For as long as it waits, and it does not wait for ever."""
+    with contextlib.ExitStack() as stack:
+        processes = []
+        for port, hang_seconds in zip(unused_ports, (600, 600, 0.5), strict=True):
+            process = stack.enter_context(_waiting(tmp_path / str(port), port, hang_seconds))
+            stack.callback(process.kill)
+            processes.append(process)
+        *told, limited = processes
+        for process, port, number in zip(told, unused_ports, (signal.SIGTERM, signal.SIGINT), strict=False):
+            assert process.stdout
+            metrics = next(filter(None, map(port_in, process.stdout)))
+            # TensorFlow listens, and waits for the other.
+            while not answers(f"127.0.0.1:{port}"):
+                assert process.poll() is None
+            assert values(scrape(metrics))["qcnn_epochs"][1] == 2
+            assert _ended(process, number) == 128 + number
+            assert process.stdout.read() == f"ended by {number.name}; the last checkpoint counts\n"
+        output, _ = limited.communicate()
+        assert limited.returncode == RETRYABLE
+        assert output.endswith("error: lost worker 1 (no answer at 127.0.0.1:1), after 0.5 s of waiting\n")
+
+
+@pytest.mark.long
+def test_workers_join_whatever_proxy_is_set(
+    tmp_path: Path, unused_ports: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("grpc_proxy", "https_proxy", "http_proxy"):
+        monkeypatch.setenv(variable, f"http://127.0.0.1:{unused_ports[0]}")
+    for variable in ("no_proxy", "no_grpc_proxy"):
+        monkeypatch.delenv(variable, raising=False)
+    with contextlib.closing(Pair(tmp_path, SHORT)) as pair:
+        assert [process.wait(300) for process in pair.processes] == [0, 0], pair.said(0)
+
+
 @pytest.mark.long
 def test_no_worker_ends_before_the_chief_has_published_and_a_chief_alone_finishes_what_is_trained(
     tmp_path: Path,
@@ -156,7 +227,7 @@ def test_a_worker_with_a_wrong_cluster_ends_in_one_line(
     folders = [word for name in ("dataset", "workdir", "logs") for word in (f"--{name}", str(tmp_path / name))]
     monkeypatch.setattr("sys.argv", ["worker", "--experiment", "{}", *folders])
     # The signals of this process are pytest's.
-    monkeypatch.setattr(worker, "end_on_signals", lambda: lambda: None)
+    monkeypatch.setattr(worker, "end_on_signals", lambda: None)
     with pytest.raises(SystemExit) as stopped:
         worker.main()
     assert stopped.value.code == 2

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from trainer.config import ExperimentConfig
 from trainer.distribution.devices import device_names
+from trainer.distribution.joining import joining
 from trainer.distribution.loopback import keep_to_machine
 from trainer.distribution.roles import Cluster
 from trainer.errors import ConfigError, one_line
@@ -18,7 +19,7 @@ def create_strategy(config: ExperimentConfig, cluster: Cluster | None) -> tf.dis
     """Create the strategy of an experiment for this process.
 
     With several processes this starts TensorFlow's server and waits for the others, so nothing may
-    have touched a device before.
+    have touched a device before; see `joining`.
 
     Raises:
         ConfigError: the machine has not what the strategy needs.
@@ -35,7 +36,7 @@ def _multi_worker(config: ExperimentConfig, cluster: Cluster | None) -> tf.distr
         timeout_seconds=options.communication_timeout or None,
     )
     # TensorFlow's server prints a greeting whatever the level of its log.
-    with stderr_held_back():
+    with stderr_held_back(), joining(cluster, options.hang_seconds):
         strategy = tf.distribute.MultiWorkerMirroredStrategy(_resolver(cluster), how)
     keep_to_machine(cluster)
     return strategy
@@ -59,9 +60,9 @@ def _central_storage(config: ExperimentConfig, _: Cluster | None) -> tf.distribu
     return tf.distribute.experimental.CentralStorageStrategy(device_names(config), parameter_device="/cpu:0")
 
 
-def parameter_servers(cluster: Cluster | None) -> tf.distribute.ParameterServerStrategy:
-    """Return the strategy of a chief that has workers and parameter servers, once they are there."""
-    with stderr_held_back():
+def parameter_servers(cluster: Cluster | None, hang_seconds: float) -> tf.distribute.ParameterServerStrategy:
+    """Return the strategy of a chief that has workers and parameter servers, once they are there; see `joining`."""
+    with stderr_held_back(), joining(cluster, hang_seconds):
         strategy = tf.distribute.ParameterServerStrategy(_resolver(cluster))
     keep_to_machine(cluster)
     return strategy
@@ -90,7 +91,7 @@ STRATEGIES: dict[str, Callable[[ExperimentConfig, Cluster | None], tf.distribute
     "multi_worker": _multi_worker,
     "mirrored": _mirrored,
     "central_storage": _central_storage,
-    "parameter_server": lambda _, cluster: parameter_servers(cluster),
+    "parameter_server": lambda config, cluster: parameter_servers(cluster, config.options.hang_seconds),
     "tpu": _tpu,
     "none": _none,
 }

@@ -5,9 +5,8 @@ which survives the loss of workers. A worker reads the weights, computes a gradi
 for others: by then others may have applied theirs (Dean et al., "Large Scale Distributed Deep Networks", 2012).
 """
 
-import contextlib
 import functools
-import socket
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -17,9 +16,11 @@ import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
 
+from trainer.distribution.joining import answers, limit
 from trainer.distribution.loopback import keep_to_machine
 from trainer.distribution.needs import CHIEF
 from trainer.distribution.peers import taken_address
+from trainer.distribution.proxies import connect_directly
 from trainer.distribution.roles import Cluster
 from trainer.errors import RetryableError
 from trainer.startup import start_compiler, stderr_held_back
@@ -35,43 +36,42 @@ _UNANSWERED = 3
 _CAUTION, _FORGOTTEN = 4.0, 0.05
 
 
-def serve(cluster: Cluster, is_over: Callable[[], bool], started: Callable[[], None] = lambda: None) -> None:
-    """Serve as a worker or parameter server until the chief has come and gone; call `started` once this one serves.
+def serve(cluster: Cluster, is_over: Callable[[], bool], hang_seconds: float) -> None:
+    """Serve as a worker or parameter server until the chief has come and gone.
 
     One that comes when the training `is_over` has nothing to do.
 
     Raises:
-        RetryableError: the chief was lost before the training `is_over`, or this process' address is taken.
+        RetryableError: the chief did not come within `limit`, or was lost before the training `is_over`, or this
+            process' address is taken.
     """
     start_compiler()
+    connect_directly(cluster, os.environ)
     addresses = {role: list(hosts) for role, hosts in cluster.training_addresses.items()}
-    host, _, port = addresses[CHIEF][0].rpartition(":")
+    chief = addresses[CHIEF][0]
+    most = limit(cluster, hang_seconds)
     # Server and chief greet each other, whatever the level of TensorFlow's log.
     with taken_address(cluster), stderr_held_back():
         server = tf.distribute.Server(
             tf.train.ClusterSpec(addresses), job_name=cluster.role, task_index=cluster.index, protocol="grpc"
         )
         keep_to_machine(cluster)
-        started()
-        while not _answers(host, int(port)):
+        end = time.monotonic() + most
+        while not answers(chief):
             if is_over():
                 return
+            if time.monotonic() > end:
+                raise RetryableError(f"lost {CHIEF} 0 (no answer at {chief}), after {most:g} s of waiting")
             time.sleep(_LOOK_SECONDS)
         time.sleep(_LOOK_SECONDS)
     unanswered = 0
     while unanswered < _UNANSWERED:
-        unanswered = 0 if _answers(host, int(port)) else unanswered + 1
+        unanswered = 0 if answers(chief) else unanswered + 1
         time.sleep(_LOOK_SECONDS)
     # It cannot be stopped, and ends with this process.
     del server
     if not is_over():
-        raise RetryableError("lost chief 0")
-
-
-def _answers(host: str, port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection((host, port), timeout=_LOOK_SECONDS):
-        return True
-    return False
+        raise RetryableError(f"lost {CHIEF} 0")
 
 
 class SharedWeights:

@@ -11,7 +11,9 @@ from trainer.config import ExperimentConfig
 from trainer.distribution.needs import CHIEF, EVALUATOR, ROLES, STRATEGIES, WORKER, Chief
 from trainer.errors import ConfigError, given
 
-_ADDRESS = re.compile(r"\S+:\d{1,5}")
+# A host, or an IPv6 address in brackets, and a port.
+_ADDRESS = re.compile(r"(?:[^\s:/]+|\[[^\s/]+\]):(\d{1,5})", re.ASCII)
+_LAST_PORT = 65535
 # Vertex' worker pools by position (its "Distributed training" page); CLUSTER_SPEC speaks of pools only.
 _POOLS = {f"workerpool{position}": role for position, role in enumerate(ROLES)}
 
@@ -135,16 +137,35 @@ def _addresses(variable: str, cluster: Any) -> dict[str, tuple[str, ...]]:
     if not isinstance(cluster, dict) or not cluster:
         raise ConfigError(f"{variable}: cluster must map roles to addresses. Given: cluster={json.dumps(cluster)}")
     addresses = {}
+    seen: set[str] = set()
     for name, hosts in cluster.items():
         role = _role(variable, name)
-        if not isinstance(hosts, list) or not all(isinstance(host, str) and _ADDRESS.fullmatch(host) for host in hosts):
+        if not isinstance(hosts, list):
             # The operator's enableDynamicWorker lists only this worker, as a mapping: no synchronous training.
             raise ConfigError(f"{variable}: cluster.{name} must be a list of host:port. Given: {json.dumps(hosts)}")
+        for host in hosts:
+            _check_address(variable, name, host)
+            if host in seen:
+                raise ConfigError(
+                    f"{variable}: cluster.{name} must have an address of its own for each process. Given: {host}"
+                )
+            seen.add(host)
         if hosts:
             addresses[role] = tuple(hosts)
     if len(addresses.get(CHIEF, ())) > 1:
         raise ConfigError(f"{variable}: there must be one chief. Given: {json.dumps(addresses[CHIEF])}")
     return addresses
+
+
+def _check_address(variable: str, name: str, address: Any) -> None:
+    """Raise ConfigError if something is not the address of a process."""
+    found = _ADDRESS.fullmatch(address) if isinstance(address, str) else None
+    if found is None:
+        raise ConfigError(
+            f"{variable}: cluster.{name} must be a list of host:port, without a scheme. Given: {json.dumps(address)}"
+        )
+    if not 1 <= int(found[1]) <= _LAST_PORT:
+        raise ConfigError(f"{variable}: cluster.{name} must have ports from 1 to {_LAST_PORT}. Given: {address}")
 
 
 def _role(variable: str, name: Any) -> str:

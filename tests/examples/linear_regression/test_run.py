@@ -39,6 +39,15 @@ def test_a_chief_that_is_lost_goes_on_where_it_has_saved(tmp_path: Path) -> None
     _assert_found(tmp_path)
 
 
+@pytest.mark.long
+def test_rerun_in_a_finished_folder_ends_at_once(tmp_path: Path) -> None:
+    line = {f"variable_{number}": np.zeros(1) for number in range(2)}
+    np.savez(tmp_path / "line.npz", updates=np.array(UPDATES), **line)
+    with launched([*RUN, "--output", str(tmp_path), "--updates", str(UPDATES)]) as launcher:
+        assert launcher.finish() == 0, launcher.output
+    assert launcher.output == ""
+
+
 def _assert_found(folder: Path) -> None:
     with np.load(folder / "line.npz") as saved:
         assert saved["updates"] == UPDATES

@@ -5,7 +5,7 @@ import pytest
 from launchers.local.verdict import Action, Seen, explain, judge
 
 HANG = 60.0
-KILLED, LOST_A_PEER, OWN_FAULT = -9, 138, 1
+KILLED, ABORTED, LOST_A_PEER, OWN_FAULT = -9, -6, 138, 1
 
 
 def _seen(*exit_codes: int | None, silent_for: float = 0) -> list[Seen]:
@@ -66,6 +66,8 @@ def test_a_verdict_follows_from_how_processes_ended(processes: list[Seen], actio
     [
         (None, "still here", "worker 0 gave no sign of life for 60 s"),
         (KILLED, "still here", "worker 0 was killed by SIGKILL"),
+        (ABORTED, "unknown flag", "worker 0 was killed by SIGABRT: unknown flag"),
+        (ABORTED, "", "worker 0 was killed by SIGABRT"),
         (LOST_A_PEER, "gone", "worker 0 ended with exit code 138: gone"),
         (OWN_FAULT, "", "worker 0 ended with exit code 1: it printed nothing"),
     ],

@@ -113,13 +113,22 @@ def test_one_that_serves_ends_with_the_chief(monkeypatch: pytest.MonkeyPatch) ->
     # Not there yet, there, busy for a moment, there, gone.
     seen = [False, False, True, True, False, True, *[False] * 3]
     answers: list[bool] = []
-    monkeypatch.setattr("trainer.distribution.parameter_servers._answers", lambda *_: answers.pop(0))
+    monkeypatch.setattr("trainer.distribution.parameter_servers.answers", lambda *_: answers.pop(0))
     answers += seen
-    serve(cluster, lambda: not answers)
+    serve(cluster, lambda: not answers, 60.0)
     answers += seen
     with pytest.raises(RetryableError, match=r"^lost chief 0$"):
-        serve(cluster, lambda: False)
+        serve(cluster, lambda: False, 60.0)
     assert not answers
     # It came too late.
     answers += [False]
-    serve(cluster, lambda: True)
+    serve(cluster, lambda: True, 60.0)
+
+
+def test_one_that_serves_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster({"chief": ("127.0.0.1:1",), "worker": ("127.0.0.1:2",), "ps": ("127.0.0.1:3",)}, "ps", 0)
+    monkeypatch.setattr("trainer.distribution.parameter_servers.tf.distribute.Server", lambda *_, **__: None)
+    monkeypatch.setattr("trainer.distribution.parameter_servers._LOOK_SECONDS", 0.0)
+    message = r"^lost chief 0 \(no answer at 127\.0\.0\.1:1\), after 0\.1 s of waiting$"
+    with pytest.raises(RetryableError, match=message):
+        serve(cluster, lambda: False, 0.1)

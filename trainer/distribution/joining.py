@@ -1,0 +1,145 @@
+"""Wait for the other processes of a training: with a limit, and while the threads of this process go on."""
+
+import contextlib
+import ctypes
+import functools
+import logging
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python import pywrap_tfe
+
+from trainer.distribution.proxies import connect_directly
+from trainer.distribution.roles import Cluster
+from trainer.startup import ERROR, RETRYABLE, end_now
+
+logger = logging.getLogger("qcnn")
+
+# The longest wait for processes on other machines, whose pods may start late, in seconds: TensorFlow's own limit.
+_ELSEWHERE_SECONDS = 3600.0
+# Seconds of waiting after which the log names the processes that do not answer.
+_NOTE_SECONDS = 30.0
+# The longest wait for a TCP connection, in seconds.
+_CONNECT_SECONDS = 1.0
+
+
+def limit(cluster: Cluster, hang_seconds: float) -> float:
+    """Return how long to wait for the other processes of a training, in seconds."""
+    return hang_seconds if cluster.is_here else _ELSEWHERE_SECONDS
+
+
+@contextlib.contextmanager
+def joining(cluster: Cluster | None, hang_seconds: float) -> Iterator[None]:
+    """Context manager for a block in which TensorFlow waits for the other processes of the training.
+
+    All threads of this process go on meanwhile: signals, signs of life and metrics are served. If the block takes
+    longer than `limit`, this process ends with a line that names the processes that do not answer.
+    """
+    if cluster is None:
+        yield
+        return
+    connect_directly(cluster, os.environ)
+    joined = threading.Event()
+    arguments = (cluster, limit(cluster, hang_seconds), joined)
+    threading.Thread(target=_end_after, args=arguments, name="joining", daemon=True).start()
+    try:
+        with _unlocked():
+            yield
+    finally:
+        joined.set()
+
+
+def answers(address: str) -> bool:
+    """Return whether a process accepts TCP connections at host:port."""
+    host, _, port = address.rpartition(":")
+    with (
+        contextlib.suppress(OSError),
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS),
+    ):
+        return True
+    return False
+
+
+def _end_after(cluster: Cluster, seconds: float, joined: threading.Event) -> None:
+    """End this process if the others have not joined after so many seconds."""
+    first = min(_NOTE_SECONDS, seconds)
+    if joined.wait(first):
+        return
+    if first < seconds:
+        logger.warning("waiting for %s", _missing(cluster))
+        if joined.wait(seconds - first):
+            return
+    missing = _missing(cluster)
+    # It may have joined while the others were connected to.
+    if not joined.is_set():
+        end_now(f"{ERROR}lost {missing}, after {seconds:g} s of waiting", RETRYABLE)
+
+
+def _missing(cluster: Cluster) -> str:
+    """Return the names of the other processes that do not answer, with their addresses."""
+    missing = [
+        f"{role} {index} (no answer at {address})"
+        for role, addresses in cluster.training_addresses.items()
+        for index, address in enumerate(addresses)
+        if (role, index) != (cluster.role, cluster.index) and not answers(address)
+    ]
+    return ", ".join(missing) or "a process that answers, but does not join"
+
+
+@contextlib.contextmanager
+def _unlocked() -> Iterator[None]:
+    """Context manager in which TensorFlow does not hold Python's interpreter lock while it joins a cluster.
+
+    TensorFlow's own binding of this one function holds the lock until all processes are there.
+    """
+    original = pywrap_tfe.TFE_EnableCollectiveOps
+    pywrap_tfe.TFE_EnableCollectiveOps = _enable_collective_ops
+    try:
+        yield
+    finally:
+        pywrap_tfe.TFE_EnableCollectiveOps = original
+
+
+def _enable_collective_ops(context: object, server: bytes) -> None:
+    """Call TFE_EnableCollectiveOps of TensorFlow's C interface (tensorflow/c/eager/c_api_experimental.h).
+
+    Args:
+        context: capsule of the TFE_Context.
+        server: serialized ServerDef.
+
+    Raises:
+        tf.errors.OpError: if this process cannot listen at its address, or another is lost.
+    """
+    library = _library()
+    status = library.TF_NewStatus()
+    try:
+        library.TFE_EnableCollectiveOps(_pointer(context), server, len(server), status)
+        code, message = library.TF_GetCode(status), library.TF_Message(status).decode(errors="replace")
+    finally:
+        library.TF_DeleteStatus(status)
+    if code:
+        raise tf.compat.v1.errors.exception_type_from_error_code(code)(None, None, message)
+
+
+@functools.cache
+def _library() -> Any:
+    # A function of ctypes.CDLL releases the lock of the interpreter while it runs.
+    library = ctypes.CDLL(str(Path(tf.sysconfig.get_lib(), "libtensorflow_cc.so.2")))
+    library.TF_NewStatus.restype = ctypes.c_void_p
+    library.TF_NewStatus.argtypes = ()
+    library.TF_GetCode.argtypes = library.TF_Message.argtypes = library.TF_DeleteStatus.argtypes = (ctypes.c_void_p,)
+    library.TF_Message.restype = ctypes.c_char_p
+    library.TF_DeleteStatus.restype = library.TFE_EnableCollectiveOps.restype = None
+    library.TFE_EnableCollectiveOps.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p)
+    return library
+
+
+def _pointer(capsule: object) -> int:
+    """Return the address in a capsule without a name."""
+    prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    return int(prototype(("PyCapsule_GetPointer", ctypes.pythonapi))(capsule, None))
