@@ -267,7 +267,10 @@ class Options(_Frozen):
     )
     restarts: Integer = Field(3, ge=0, le=1000, description="How often workers that were lost are started again.")
     hang_seconds: float = Field(
-        60.0, gt=0, description="Time without a sign of life after which a worker counts as lost, in seconds."
+        60.0,
+        gt=0,
+        description="Time without a sign of life after which a worker counts as lost, and without a written file after "
+        "which the training waits for its bucket, in seconds.",
     )
     log_every: Literal["epoch", "batch"] = Field(
         "epoch", description="How often TensorBoard gets loss, accuracy and gradient norm of training."

@@ -102,8 +102,9 @@ def _train(arguments: argparse.Namespace, send: Listener, programs: "Programs | 
             _evaluate(arguments, experiment, dataset, send, observer)
             return None
         is_chief = cluster is None or cluster.is_chief
-        workdir = stack.enter_context(working_copy(arguments.workdir, filled=True, written=is_chief))
-        logs = stack.enter_context(working_copy(arguments.logs, written=is_chief))
+        patience = experiment.options.hang_seconds
+        workdir = stack.enter_context(working_copy(arguments.workdir, filled=True, written=is_chief, patience=patience))
+        logs = stack.enter_context(working_copy(arguments.logs, written=is_chief, patience=patience))
         start_from(experiment, arguments.workdir, workdir.folder)
         reports = Reports(os.environ)
 
@@ -204,7 +205,14 @@ def _evaluate(
     with contextlib.ExitStack() as stack:
         look = stack.enter_context(followed(arguments.workdir, f"{checkpoints.FOLDER}/"))
         folder, logs = (
-            stack.enter_context(working_copy(f"{at.rstrip('/')}/{FOLDER}", filled=filled, written=True))
+            stack.enter_context(
+                working_copy(
+                    f"{at.rstrip('/')}/{FOLDER}",
+                    filled=filled,
+                    written=True,
+                    patience=experiment.options.hang_seconds,
+                )
+            )
             for at, filled in ((arguments.workdir, True), (arguments.logs, False))
         )
 

@@ -21,7 +21,7 @@ from trainer.startup import (
     one_line_errors,
     open_standard_streams,
 )
-from trainer.storage.copies import local_copy, working_copy
+from trainer.storage.copies import WorkingCopy, local_copy, working_copy
 from trainer.training.messages import Listener, ignore, to_pipe
 from trainer.untrusted import open_arrays
 
@@ -60,8 +60,8 @@ def main() -> None:
 
             serve(cluster, lambda: _updates(arguments.output) >= arguments.updates, HANG_SECONDS)
         else:
-            with working_copy(arguments.output, filled=True, written=True) as output:
-                _coordinate(cluster, output.folder, arguments.updates, arguments.save_seconds, send)
+            with working_copy(arguments.output, filled=True, written=True, patience=HANG_SECONDS) as output:
+                _coordinate(cluster, output, arguments.updates, arguments.save_seconds, send)
 
 
 def _updates(address: str) -> int:
@@ -79,8 +79,9 @@ def _saved_updates(folder: Path) -> int:
         return int(saved["updates"])
 
 
-def _coordinate(cluster: Cluster, folder: Path, updates: int, save_seconds: float, send: Listener) -> None:
+def _coordinate(cluster: Cluster, output: WorkingCopy, updates: int, save_seconds: float, send: Listener) -> None:
     """Train to so many updates in a folder, from where it was saved last; the chief's part."""
+    folder = output.folder
     import tensorflow as tf
 
     from examples.linear_regression.model import Line, batches
@@ -111,6 +112,7 @@ def _coordinate(cluster: Cluster, folder: Path, updates: int, save_seconds: floa
                 for name, value in (("mse", error), ("w", slope), ("b", intercept)):
                     tf.summary.scalar(name, value)
             if time.monotonic() - saved_at >= save_seconds or done == updates:
+                output.check()
                 _save(line, done, folder)
                 saved_at = time.monotonic()
                 logger.info("update %d/%d: w %.4f, b %.4f, mse %.4f", done, updates, slope, intercept, error)

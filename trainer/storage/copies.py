@@ -26,16 +26,17 @@ class WorkingCopy:
 
         Raises:
             ConfigError: the bucket refuses.
-            UnreachableError: it does not answer, and has been waited for.
+            UnreachableError: it does not answer, or is full, and has been waited for.
         """
         if self._mirror:
             self._mirror.flush()
 
     def check(self) -> None:
-        """Raise the error that ended the copying, if one did.
+        """Raise the error that ended the copying, if one did; wait if the bucket is behind for too long.
 
         Raises:
             ConfigError: the bucket refuses.
+            UnreachableError: it does not answer, or is full, and has been waited for.
         """
         if self._mirror:
             self._mirror.check()
@@ -132,11 +133,14 @@ def is_whole(address: str, last: str) -> bool:
 
 
 @contextlib.contextmanager
-def working_copy(address: str, *, filled: bool = False, written: bool = False) -> Iterator[WorkingCopy]:
+def working_copy(
+    address: str, *, filled: bool = False, written: bool = False, patience: float = 60.0
+) -> Iterator[WorkingCopy]:
     """Yield a local folder that stands for an address while it is worked in.
 
     For a folder in a bucket it holds at first what is there if `filled`, else nothing; if it is `written`, what
-    changes is copied to the bucket within seconds and at the end of the block.
+    changes is copied to the bucket within seconds and at the end of the block; a file that it has not taken for
+    `patience` seconds is waited for in `check`.
     """
     if not (place := in_bucket(address)):
         yield WorkingCopy(Path(address), None)
@@ -149,7 +153,7 @@ def working_copy(address: str, *, filled: bool = False, written: bool = False) -
         if not written:
             yield WorkingCopy(folder, None)
             return
-        mirror = stack.enter_context(contextlib.closing(Mirror(folder, store)))
+        mirror = stack.enter_context(contextlib.closing(Mirror(folder, store, patience)))
         yield WorkingCopy(folder, mirror)
         mirror.flush()
 

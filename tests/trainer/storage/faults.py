@@ -23,7 +23,7 @@ class FaultyProxy:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def next_faults(self, method: str, faults: Sequence[str]) -> None:
-        """Let the next requests of a method meet 503, slow, cut-request or cut-answer, one each, in this order."""
+        """Let the next requests of a method meet a status, slow, cut-request or cut-answer, one each, in this order."""
         self._faults[method] = list(faults)
 
     def close(self) -> None:
@@ -48,8 +48,8 @@ class FaultyProxy:
                     self.close_connection = True
                     return
                 body = self.rfile.read(length)
-                if fault == "503":
-                    self._answer(503, [], b"")
+                if fault.isdecimal():
+                    self._answer(int(fault), [], b"")
                     return
                 with contextlib.closing(http.client.HTTPConnection(address)) as connection:
                     connection.request(self.command, self.path, body, {**dict(self.headers), "Host": address})

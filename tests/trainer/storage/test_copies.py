@@ -1,6 +1,7 @@
 """Local copies of folders in buckets, as readers and writers see them."""
 
 import contextlib
+import gc
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -183,9 +184,50 @@ def test_work_goes_on_without_its_bucket_but_does_not_end_well(
 ) -> None:
     monkeypatch.setattr(s3, "_TRIES", 1)
     monkeypatch.setattr(google, "_RETRY", google._RETRY.with_timeout(0.1))
+    monkeypatch.setattr(mirror, "_LAST_SECONDS", 0.0)
     with contextlib.ExitStack() as stack:
         stack.enter_context(pytest.raises(UnreachableError, match=r"^bucket: does not answer"))
         work = stack.enter_context(working_copy(bucket, written=True))
         proxy.close()
         (work.folder / "events").write_text("first")
         work.check()
+
+
+# Google's client leaves the connection of an upload that was refused to the garbage collector.
+@pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning")
+def test_full_bucket_is_warned_of_and_then_waited_for(
+    bucket: str,
+    proxy: FaultyProxy,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(mirror, "_AGAIN_SECONDS", 0.1)
+    monkeypatch.setattr(mirror, "_LAST_SECONDS", 0.5)
+    with working_copy(bucket, written=True, patience=0.0) as work:
+        _fill(proxy)
+        (work.folder / "checkpoint").write_text("first")
+        while "it is tried again, and training waits for it after 0 s" not in caplog.text:
+            pass
+        with pytest.raises(UnreachableError, match=rf"^bucket: does not answer .*507.* Given: {bucket}$"):
+            work.check()
+        assert "the bucket has taken no file for 0 s; training waits for it" in caplog.text
+        monkeypatch.setattr(mirror, "_LAST_SECONDS", 600.0)
+        _fill(proxy, 3)
+        work.check()
+        assert _get(bucket, "checkpoint", tmp_path) == "first"
+    with working_copy(bucket, written=True, patience=3600.0) as work:
+        _fill(proxy)
+        (work.folder / "checkpoint").write_text("second")
+        while len(caplog.text.split("it is tried again")) < 3:
+            pass
+        # Until then the work goes on.
+        work.check()
+        _fill(proxy, 0)
+    gc.collect()
+
+
+def _fill(proxy: FaultyProxy, count: int = 100_000) -> None:
+    """Have a bucket take no file, in so many requests."""
+    for method in ("POST", "PUT"):
+        proxy.next_faults(method, ["507"] * count)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.trainer.storage.conftest import opened
+from tests.trainer.storage.faults import FaultyProxy
 from trainer.config import from_mapping
 from trainer.startup import is_own_fault
 from trainer.storage.copies import local_copy
@@ -44,6 +45,25 @@ def test_a_bucket_that_is_gone_for_good_ends_a_worker_for_good(
     assert is_own_fault(done.returncode), done.stderr
     (line,) = done.stderr.splitlines()
     assert re.fullmatch(r"error: bucket: does not answer as it should \(.*\)\. Given: s3://bucket/training", line)
+
+
+@pytest.mark.long
+def test_training_in_a_full_bucket_ends_in_one_line(bucket: str, proxy: FaultyProxy) -> None:
+    for method in ("POST", "PUT"):
+        proxy.next_faults(method, ["507"] * 100_000)
+    impatient = (
+        "from trainer import worker; from trainer.storage import mirror; "
+        "mirror._AGAIN_SECONDS = mirror._LAST_SECONDS = 0.1; worker.main()"
+    )
+    config = from_mapping({**_WORDS, "epochs": 100_000, "options": {"hang_seconds": 0.1}})
+    folders = ("--workdir", f"{bucket}/training", "--logs", f"{bucket}/logs", "--profiler-port", "0")
+    command = [sys.executable, "-c", impatient, "--experiment", config.to_json(), *folders]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert is_own_fault(done.returncode), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert re.fullmatch(rf"error: bucket: does not answer as it should \(.*507.*\)\. Given: {bucket}/\w+", line)
+    assert "it is tried again, and training waits for it after 0.1 s" in done.stdout
+    assert "epoch 100000/" not in done.stdout
 
 
 @pytest.mark.long
