@@ -19,7 +19,7 @@ with warnings.catch_warnings():
 from trainer.errors import ConfigError
 from trainer.storage.address import Address
 from trainer.storage.interface import UnreachableError
-from trainer.storage.reasons import reason_of
+from trainer.storage.reasons import proxy_note, reason_of
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"
 _RETRY = DEFAULT_RETRY.with_timeout(120.0)
@@ -119,4 +119,7 @@ def _one_line(address: Address) -> Iterator[None]:
         requests.RequestException,
         ConnectionError,
     ) as error:
-        raise UnreachableError(f"bucket: does not answer as it should ({reason_of(error)}). Given: {address}") from None
+        note = "" if isinstance(error, exceptions.GoogleAPICallError) else proxy_note(os.environ)
+        raise UnreachableError(
+            f"bucket: does not answer as it should ({reason_of(error)}{note}). Given: {address}"
+        ) from None

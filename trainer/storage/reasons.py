@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 import textwrap
+from collections.abc import Mapping
 
 from trainer.errors import MOST_QUOTED
 
@@ -13,6 +14,15 @@ _OBJECT = re.compile(r"^(?:<[^>]*>|\w+\([^)]*\)): ")
 _REQUEST = re.compile(r"^(?:\d{3} )?(?:GET|POST|PUT|PATCH|DELETE|HEAD) https?://\S+: ")
 # What google-cloud-storage puts behind the body of an answer to an upload (blob._raise_from_invalid_response).
 _STATUS = re.compile(r"(?:: )?\('Request failed with status code', (\d+), .*\)$")
+
+# Variables that name a proxy to the libraries of the stores, in lower or upper case.
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+
+
+def proxy_note(environment: Mapping[str, str]) -> str:
+    """Return a note for a server that cannot be reached, which names the variables of proxies; empty if none is set."""
+    found = sorted(name for name, value in environment.items() if value and name.lower() in _PROXIES)
+    return f"; {' and '.join(found)} may lead to a proxy that cannot reach it, see no_proxy" if found else ""
 
 
 def reason_of(error: BaseException) -> str:

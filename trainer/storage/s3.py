@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, 
 from trainer.errors import ConfigError
 from trainer.storage.address import Address
 from trainer.storage.interface import UnreachableError
-from trainer.storage.reasons import reason_of
+from trainer.storage.reasons import proxy_note, reason_of
 
 # Where Kubeflow Pipelines keeps artifacts in a cluster unless it is told otherwise.
 _KUBEFLOW_ENDPOINT = "http://minio-service.kubeflow:9000"
@@ -106,4 +106,7 @@ class S3Store:
             raise self._unreachable(error) from None
 
     def _unreachable(self, error: Exception) -> UnreachableError:
-        return UnreachableError(f"bucket: does not answer as it should ({reason_of(error)}). Given: {self._address}")
+        note = "" if isinstance(error, ClientError) else proxy_note(os.environ)
+        return UnreachableError(
+            f"bucket: does not answer as it should ({reason_of(error)}{note}). Given: {self._address}"
+        )

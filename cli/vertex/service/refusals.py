@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 
 from cli.errors import BackendError, CredentialsError, UnavailableError
 from launchers.vertex.place import Place
+from trainer.storage.reasons import proxy_note
 
 _LOGIN = "log in (gcloud auth application-default login), or run as a service account that has some"
 
@@ -42,7 +44,9 @@ def _refused(error: BaseException, place: Place) -> BackendError:
     if is_quota(error):
         return UnavailableError(f"quota: none is left ({why(error)}). Given: {where}")
     if is_broken(error):
-        return UnavailableError(f"Vertex AI does not answer ({why(error)}). Given: {place.endpoint}")
+        return UnavailableError(
+            f"Vertex AI does not answer ({why(error)}{proxy_note(os.environ)}). Given: {place.endpoint}"
+        )
     match error:
         case auth_exceptions.DefaultCredentialsError():
             return CredentialsError(f"credentials: none of Google's are found; {_LOGIN}. Given: none")

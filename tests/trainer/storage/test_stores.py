@@ -148,6 +148,20 @@ def test_a_server_that_is_gone_is_one_line(
         assert re.fullmatch(rf"bucket: does not answer as it should \(.*\)\. Given: {bucket}", str(raised.value))
 
 
+def test_unreachable_server_names_the_proxy_variables(
+    opens: Callable[[str], Store], bucket: str, proxy: FaultyProxy, unused_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3, "_TRIES", 1)
+    monkeypatch.setattr(google, "_RETRY", google._RETRY.with_timeout(0.1))
+    for variable in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{unused_port}")
+    with pytest.raises(UnreachableError) as raised:
+        opens(bucket).names()
+    note = "http_proxy may lead to a proxy that cannot reach it, see no_proxy"
+    assert re.fullmatch(rf"bucket: .* \(.*; {note}\)\. Given: {bucket}", str(raised.value))
+
+
 def test_missing_credentials_are_one_line(
     opens: Callable[[str], Store], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
