@@ -104,7 +104,7 @@ def test_a_store_of_ones_own_follows_a_folder(tmp_path: Path, monkeypatch: pytes
     store = made(Address("mnt", "share", "runs/1"), tmp_path / "mnt")
     folder = tmp_path / "training"
     (folder / "checkpoints").mkdir(parents=True)
-    with contextlib.closing(Mirror(folder, store)) as mirror:
+    with contextlib.closing(Mirror(folder, store, 60.0)) as mirror:
         (folder / "checkpoints" / "epoch-000001.npz").write_bytes(b"1")
         mirror.flush()
         (folder / "history.csv").write_bytes(b"2")
