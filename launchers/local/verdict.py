@@ -5,7 +5,7 @@ import enum
 import signal
 from collections.abc import Sequence
 
-from trainer.startup import FAULTS, is_own_fault
+from trainer.startup import ERROR, FAULTS, is_own_fault
 
 
 class Action(enum.Enum):
@@ -63,7 +63,8 @@ def explain(process: Seen, last_line: str, hang_seconds: float) -> str:
         # What is printed before any other signal has nothing to do with it.
         reason = f": {last_line}" if last_line and number in FAULTS else ""
         return f"{process.name} was killed by {number.name}{reason}"
-    return f"{process.name} ended with exit code {process.exit_code}: {last_line or 'it printed nothing'}"
+    reason = last_line.removeprefix(ERROR) or "it printed nothing"
+    return f"{process.name} ended with exit code {process.exit_code}: {reason}"
 
 
 def _lost(process: Seen) -> Action:

@@ -68,4 +68,4 @@ def test_a_model_that_is_not_there_is_said_with_the_code_of_who_looked(qcnn: Qcn
     server = f"STORAGE_EMULATOR_HOST={os.environ['STORAGE_EMULATOR_HOST']}"
     pods = ("--image", IMAGE, "--cpu", "500m", "--memory", "3Gi", "--env", server)
     shown = qcnn("predict", "--target", "tfjob", "--model", f"{bucket}/none", *pods, code=2)
-    assert shown.splitlines()[-1].startswith("error: predict 0 ended with exit code 2: error: ")
+    assert shown.splitlines()[-1].startswith("error: predict 0 ended with exit code 2: ")

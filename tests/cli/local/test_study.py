@@ -56,7 +56,7 @@ def test_every_trial_is_trained_and_stands_in_one_table(finished: tuple[Path, st
     chosen = min(rows[:2], key=lambda row: float(row["val_loss"]))
     assert [row["chosen"] for row in rows] == ["best" if row is chosen else "" for row in rows]
     assert [row["failure"] for row in rows[:2]] == ["", ""]
-    assert (rows[2]["val_loss"], rows[2]["failure"].startswith("worker 0 ended with exit code 2: error: ")) == (
+    assert (rows[2]["val_loss"], rows[2]["failure"].startswith("worker 0 ended with exit code 2: ")) == (
         "",
         True,
     )

@@ -69,6 +69,7 @@ def test_a_verdict_follows_from_how_processes_ended(processes: list[Seen], actio
         (ABORTED, "unknown flag", "worker 0 was killed by SIGABRT: unknown flag"),
         (ABORTED, "", "worker 0 was killed by SIGABRT"),
         (LOST_A_PEER, "gone", "worker 0 ended with exit code 138: gone"),
+        (LOST_A_PEER, "error: gone. Given: /", "worker 0 ended with exit code 138: gone. Given: /"),
         (OWN_FAULT, "", "worker 0 ended with exit code 1: it printed nothing"),
     ],
 )

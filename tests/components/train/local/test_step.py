@@ -87,7 +87,7 @@ def test_a_failing_worker_fails_the_step_with_its_reason(tmp_path: Path, capfd: 
         train(experiment, str(tmp_path / "missing"), str(tmp_path / "training"), str(tmp_path / "logs"))
     assert stopped.value.code == 2
     assert refused_line(capfd).startswith(
-        "error: worker 0 ended with exit code 2: error: dataset: dataset.json is missing. Given: "
+        "error: worker 0 ended with exit code 2: dataset: dataset.json is missing. Given: "
     )
     assert not list(tmp_path.iterdir())
 
@@ -99,4 +99,4 @@ def test_a_trial_that_is_trained_in_vain_ends_well_and_leaves_its_reason(tmp_pat
     failed = load_failure(tmp_path / "training")
     assert failed
     assert failed.experiment == experiment
-    assert failed.reason.startswith("worker 0 ended with exit code 2: error: dataset: dataset.json is missing. Given: ")
+    assert failed.reason.startswith("worker 0 ended with exit code 2: dataset: dataset.json is missing. Given: ")
