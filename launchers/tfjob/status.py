@@ -107,7 +107,7 @@ def process_statuses(
         name = f"{role} {index}"
         process = by_name.get(name)
         state = process_state(process, job_has_ended=job_has_ended)
-        trouble = process and (process.trouble or _why_ended(process))
+        trouble = (process.trouble or _why_ended(process)) if process else None
         if state == "waiting" and not trouble:
             trouble = ask(process, pod_name(job, role, index))
         found.append(
