@@ -1,4 +1,5 @@
 # One image for every step of the pipeline: docker build -t qcnn .
+# It has no CUDA libraries: TensorFlow sees no GPU in it, and processes whose job requests GPUs end at once.
 # For a release its base is named by its digest: --build-arg BASE_IMAGE=python:3.11-slim@sha256:...
 ARG BASE_IMAGE=python:3.11-slim
 

@@ -6,6 +6,10 @@ import logging
 import warnings
 from collections.abc import Iterator
 
+import click
+
+from launchers.pod import Pod
+
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
@@ -30,3 +34,13 @@ def shown() -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
+
+
+def warn_of_gpu_image(pod: Pod) -> None:
+    """Print on stderr which image can use the GPUs that a job requests; nothing if it requests none."""
+    if pod.has_gpus:
+        click.echo(
+            "pod.gpus: the image must have TensorFlow's CUDA libraries, and the image of the Dockerfile has none; a "
+            f"process that sees no GPU ends before it makes data. Given: image {pod.image}",
+            err=True,
+        )

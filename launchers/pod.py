@@ -13,7 +13,7 @@ from launchers.accelerators import ACCELERATORS
 from launchers.secrecy import secrets_in
 from launchers.validation import refusal
 from trainer.errors import ConfigError
-from trainer.monitoring.variables import FORMAT_VARIABLE
+from trainer.monitoring.variables import FORMAT_VARIABLE, GPUS_VARIABLE
 from trainer.provenance import IMAGE_VARIABLE
 
 logger = logging.getLogger("qcnn")
@@ -120,6 +120,16 @@ class Pod(BaseModel):
         told = {FORMAT_VARIABLE: self.log_format} if self.log_format != "text" else {}
         return {**self.environment, **told, IMAGE_VARIABLE: self.image}
 
+    @property
+    def process_variables(self) -> dict[str, str]:
+        """Environment of a process of the job itself, which has the GPUs: `variables`, and the number of GPUs."""
+        return self.variables | ({GPUS_VARIABLE: str(self.gpus)} if self.gpus else {})
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether processes of any role request GPUs."""
+        return any(self.of_role(role).gpus for role in ROLES)
+
     def of_role(self, role: str) -> "Pod":
         """Return the same with the resources of a role; where that leaves no GPU, no accelerator is asked for."""
         own = next((resources for name, resources in self.roles.items() if name == role), RoleResources())
@@ -146,7 +156,7 @@ def pod_settings(values: Mapping[str, Any]) -> Pod:
     except ValidationError as error:
         roles = (RoleResources, Pod.model_fields["roles"].description)
         raise refusal(error, "pod", Pod, {"roles": roles}) from None
-    if pod.accelerator and not any(pod.of_role(role).gpus for role in ROLES):
+    if pod.accelerator and not pod.has_gpus:
         raise ConfigError(f"pod.gpus: must be at least 1 with accelerator {pod.accelerator}. Given: {pod.gpus}")
     for name in secrets_in(pod.environment):
         logger.warning(

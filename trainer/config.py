@@ -648,6 +648,11 @@ class ExperimentConfig(_Frozen):
         """How many replicas share a batch."""
         return needs.shares(self._words)
 
+    @property
+    def gpu_words(self) -> dict[str, str]:
+        """The words that a process without a GPU cannot follow, with their values."""
+        return needs.gpu_words(self._words)
+
     def to_json(self) -> str:
         """Return the whole experiment as one line of JSON, as passed between steps."""
         return json.dumps(self.model_dump())

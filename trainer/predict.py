@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import os
 from pathlib import Path
 
 from trainer import data
@@ -10,6 +11,7 @@ from trainer.results.prediction_files import Files, files_of
 from trainer.results.streaming import Predicted, Watch, predict_files, unwatched
 from trainer.startup import load_tensorflow, one_line_errors, open_standard_streams
 from trainer.storage.copies import local_copy
+from trainer.surroundings import requested_gpus
 
 logger = logging.getLogger("qcnn")
 
@@ -28,6 +30,11 @@ def main() -> None:
     parser.add_argument("--report", metavar="ADDRESS", help="of a page about them, .html, for data with labels")
     asked = parser.parse_args()
     with one_line_errors():
+        if requested := requested_gpus(os.environ):
+            load_tensorflow()
+            from trainer.distribution.devices import check_gpus
+
+            check_gpus(requested, {})
         files = files_of(asked.data, asked.output, asked.report)
         with local_copy(asked.model) as model:
             if files:

@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from trainer.errors import ConfigError
+from trainer.monitoring.variables import GPUS_VARIABLE
+
 # The flags of a worker that need not be given there, by the variable that says the same.
 FOLDERS = {"workdir": "AIP_CHECKPOINT_DIR", "logs": "AIP_TENSORBOARD_LOG_DIR", "export": "AIP_MODEL_DIR"}
 # What the losses of a trial are called where they are reported.
@@ -30,6 +33,18 @@ _API_SERVER = "KUBERNETES_SERVICE_HOST"
 def in_pod(environment: Mapping[str, str]) -> bool:
     """Return whether this process is in a pod of Kubernetes, whose network is its own."""
     return _API_SERVER in environment
+
+
+def requested_gpus(environment: Mapping[str, str]) -> int:
+    """Return the number of GPUs that the job requested for this process.
+
+    Raises:
+        ConfigError: the variable holds no number.
+    """
+    value = environment.get(GPUS_VARIABLE, "0")
+    if not (value.isascii() and value.isdecimal()):
+        raise ConfigError(f"{GPUS_VARIABLE}: must be an integer, at least 0. Given: {value}")
+    return int(value)
 
 
 def address(text: str, environment: Mapping[str, str]) -> str:

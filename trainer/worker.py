@@ -25,7 +25,7 @@ from trainer.startup import (
 from trainer.storage.address import in_bucket
 from trainer.storage.copies import local_copy, working_copy
 from trainer.storage.live_copies import followed
-from trainer.surroundings import FOLDERS, Reports, address, in_pod
+from trainer.surroundings import FOLDERS, Reports, address, in_pod, requested_gpus
 from trainer.training import checkpoints
 from trainer.training.history import is_complete
 from trainer.training.messages import FINISHED, Listener, ignore, to_pipe
@@ -90,6 +90,13 @@ def _train(arguments: argparse.Namespace, send: Listener, programs: "Programs | 
         cluster = parse_cluster(os.environ)
         experiment = complete(config.from_json(arguments.experiment, _typed(arguments)))
         check_roles(experiment, cluster)
+        if (requested := requested_gpus(os.environ)) or experiment.gpu_words:
+            # Before data are made: what is paid for is not used for that either.
+            send("state", state="loading TensorFlow")
+            load_tensorflow()
+            from trainer.distribution.devices import check_gpus
+
+            check_gpus(requested, experiment.gpu_words)
         observer = _observer(experiment, cluster, stack)
         serves = cluster is not None and cluster.role in needs.serving(experiment.strategy)
         if not serves or experiment.is_open:

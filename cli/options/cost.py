@@ -12,6 +12,7 @@ import click
 
 from cli.confirmation import ask
 from cli.estimates import PLATFORMS, in_dollars, read_prices
+from cli.messages import warn_of_gpu_image
 from cli.options.group import options_as
 from cli.packages import pod_of
 from trainer.errors import ConfigError
@@ -72,6 +73,7 @@ cost_options = options_as(
 def check_package_cost(cost: Cost, target: str, spec: Mapping[str, Any], trials: Sequence[ExperimentConfig]) -> None:
     """Say and ask of a compiled pipeline that is to train these; all else as `check_cost`."""
     if pod := pod_of(spec):
+        warn_of_gpu_image(pod)
         check_cost(cost, target, pod, trials)
     else:
         click.echo("no estimate of the cost: the package does not say what its pods are given", err=True)

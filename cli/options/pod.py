@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from cli.messages import warn_of_gpu_image
 from cli.options.group import options_as
 from components.resources import KEY, step_resources
 from launchers.pod import Pod, pod_settings
@@ -58,7 +59,9 @@ class PodFlags:
             values["environment"] = {**known, **pairs} if isinstance(known, dict) else known
         if image:
             values.setdefault("image", image)
-        return pod_settings(values)
+        pod = pod_settings(values)
+        warn_of_gpu_image(pod)
+        return pod
 
 
 # Gives a command --pod, --env and a flag for what often changes, and hands it `pod`.

@@ -96,7 +96,7 @@ def _container(pod: Pod, name: str, command: Sequence[str], mounts: Sequence[str
 
 
 def _environment(pod: Pod, name: str) -> list[dict[str, Any]]:
-    plain = {**pod.variables, JOB_VARIABLE: name}
+    plain = {**pod.process_variables, JOB_VARIABLE: name}
     secret = [
         {"name": variable, "valueFrom": {"secretKeyRef": dict(zip(("name", "key"), source.split("/"), strict=True))}}
         for variable, source in pod.secrets.items()

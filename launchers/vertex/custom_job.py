@@ -123,9 +123,7 @@ def _pools(job: Job, pod: Pod, settings: Settings, identity: Identity, label: st
     # The first pool is that of the first worker where the job has no chief.
     roles = (POOLS[0] if job.replicas.get(POOLS[0]) else POOLS[1], *POOLS[1:])
     return [
-        _pool(job, pod, settings, machine_for(pod.of_role(role), settings.machine_type), identity, label, count)
-        if count
-        else aiplatform.WorkerPoolSpec()
+        _pool(job, pod.of_role(role), settings, identity, label, count) if count else aiplatform.WorkerPoolSpec()
         for role, count in zip(roles[:used], counts[:used], strict=True)
     ]
 
@@ -137,10 +135,11 @@ def _by_pool(replicas: Mapping[str, int]) -> list[int]:
 
 
 def _pool(
-    job: Job, pod: Pod, settings: Settings, machine: Machine, identity: Identity, label: str, count: int
+    job: Job, pod: Pod, settings: Settings, identity: Identity, label: str, count: int
 ) -> aiplatform.WorkerPoolSpec:
+    machine = machine_for(pod, settings.machine_type)
     environment = {
-        **pod.variables,
+        **pod.process_variables,
         JOB_VARIABLE: label,
         RUN_VARIABLE: identity.run,
     }

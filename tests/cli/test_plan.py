@@ -173,6 +173,18 @@ def test_what_is_not_known_of_gpus_is_said(plan: Callable[..., str], tmp_path: P
     assert said not in plan(*words)
 
 
+def test_plan_with_gpus_names_the_image_they_need(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--target", "kubeflow", "--format", "json", "--image", "registry/qcnn:1")
+    for gpus, is_said in ((1, True), (0, False)):
+        monkeypatch.setattr("sys.argv", ["qcnn", "plan", *WORDS, *words, "--gpus", str(gpus)])
+        main()
+        captured = capsys.readouterr()
+        assert json.loads(captured.out)["target"] == "kubeflow"
+        assert ("pod.gpus: the image must have TensorFlow's CUDA libraries" in captured.err) is is_said
+
+
 def test_says_how_often_noise_is_drawn(plan: Callable[..., str]) -> None:
     """Of the 120 samples 18 are the test split."""
     noisy = (*WORDS, "--noise", "readout=0.1", "--trajectories", "7")

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from trainer.surroundings import Reports, address, in_pod
+from trainer.errors import ConfigError
+from trainer.surroundings import Reports, address, in_pod, requested_gpus
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,10 @@ def test_what_is_no_trial_reports_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("environment", "expected"), [({}, False), ({"KUBERNETES_SERVICE_HOST": "10.96.0.1"}, True)])
 def test_kubernetes_tells_a_process_that_it_is_in_a_pod(environment: dict[str, str], expected: bool) -> None:
     assert in_pod(environment) is expected
+
+
+def test_a_process_reads_how_many_gpus_its_job_requested() -> None:
+    assert requested_gpus({}) == 0
+    assert requested_gpus({"QCNN_GPUS": "4"}) == 4
+    with pytest.raises(ConfigError, match=r"^QCNN_GPUS: must be an integer, at least 0\. Given: two$"):
+        requested_gpus({"QCNN_GPUS": "two"})

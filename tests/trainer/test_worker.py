@@ -258,3 +258,35 @@ def test_a_worker_on_vertex_writes_where_the_service_says_and_tells_a_tuner(tmp_
     assert found.config.learning_rate == 0.03125
     assert (tmp_path / "model" / "model.json").is_file()
     assert list((tmp_path / "logs").rglob("*tfevents*"))
+
+
+@pytest.mark.skipif(any(Path("/dev").glob("nvidia[0-9]*")), reason="this machine has a GPU")
+@pytest.mark.parametrize(
+    ("program", "environment", "options", "said"),
+    [
+        ("trainer.worker", {"QCNN_GPUS": "1"}, {}, r"error: pod\.gpus: TensorFlow sees no GPU .* Given: gpus 1"),
+        ("trainer.worker", {}, {"visible_gpus": "0"}, r"error: visible_gpus: this machine has no GPU\. Given: 0"),
+        ("trainer.predict", {"QCNN_GPUS": "2"}, {}, r"error: pod\.gpus: TensorFlow sees no GPU .* Given: gpus 2"),
+    ],
+)
+def test_missing_gpu_ends_a_process_before_it_reads_data(
+    tmp_path: Path, program: str, environment: dict[str, str], options: dict[str, str], said: str
+) -> None:
+    """The dataset and the model are missing too, which would be the error if they were read first."""
+    config = from_mapping({"qubits": 4, "epochs": 2, "workers": 1, "strategy": "none", "options": options})
+    folders = [word for name in ("dataset", "workdir", "logs") for word in (f"--{name}", str(tmp_path / name))]
+    arguments = {
+        "trainer.worker": ("--experiment", config.to_json(), *folders),
+        "trainer.predict": ("--model", str(tmp_path / "model")),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", program, *arguments[program]],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # Permanent: the same job would end so again.
+    assert done.returncode == 2, done.stderr
+    assert re.fullmatch(said, done.stderr.strip())
+    assert list(tmp_path.iterdir()) == []

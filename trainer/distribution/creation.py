@@ -5,7 +5,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from trainer.config import ExperimentConfig
-from trainer.distribution.devices import device_names
+from trainer.distribution.devices import check_gpus, device_names
 from trainer.distribution.joining import joining
 from trainer.distribution.loopback import keep_to_machine
 from trainer.distribution.roles import Cluster
@@ -24,13 +24,12 @@ def create_strategy(config: ExperimentConfig, cluster: Cluster | None) -> tf.dis
     Raises:
         ConfigError: the machine has not what the strategy needs.
     """
+    check_gpus(0, config.gpu_words)
     return STRATEGIES[config.strategy](config, cluster)
 
 
 def _multi_worker(config: ExperimentConfig, cluster: Cluster | None) -> tf.distribute.Strategy:
     options = config.options
-    if options.communication == "nccl" and not tf.config.list_physical_devices("GPU"):
-        raise ConfigError("communication: nccl adds up on GPUs, and this machine has none. Given: nccl")
     how = tf.distribute.experimental.CommunicationOptions(
         implementation=Implementation(options.communication.upper()),
         timeout_seconds=options.communication_timeout or None,
@@ -45,8 +44,6 @@ def _multi_worker(config: ExperimentConfig, cluster: Cluster | None) -> tf.distr
 def _mirrored(config: ExperimentConfig, _: Cluster | None) -> tf.distribute.Strategy:
     devices, reduction = device_names(config), config.options.reduction
     on_gpus = "GPU" in devices[0]
-    if reduction == "nccl" and not on_gpus:
-        raise ConfigError("reduction: nccl adds up on GPUs, and this machine has none. Given: nccl")
     if reduction == "hierarchical_copy" and len(devices) % 2:
         raise ConfigError(
             f"reduction: hierarchical_copy adds up over pairs of devices. Given: {len(devices)} devices here"

@@ -1,12 +1,35 @@
 """The devices of a process: set up once, before TensorFlow computes anything."""
 
+import os
+from collections.abc import Mapping
+
 import tensorflow as tf
 
 from trainer.config import ExperimentConfig
 from trainer.distribution.needs import STRATEGIES
 from trainer.errors import ConfigError
+from trainer.provenance import IMAGE_VARIABLE
 
 _MIB = 1024
+
+
+def check_gpus(requested: int, words: Mapping[str, str]) -> None:
+    """Check that this process sees a GPU if its job requested any, or if words of its experiment need one.
+
+    Raises:
+        ConfigError: it sees none.
+    """
+    if tf.config.list_physical_devices("GPU"):
+        return
+    if requested:
+        image = os.environ.get(IMAGE_VARIABLE)
+        raise ConfigError(
+            "pod.gpus: TensorFlow sees no GPU in this process, whose job requested some; the image must have "
+            "TensorFlow's CUDA libraries, which that of the Dockerfile has not, and the node a driver. "
+            f"Given: gpus {requested}{f', image {image}' if image else ''}"
+        )
+    for word, value in words.items():
+        raise ConfigError(f"{word}: this machine has no GPU. Given: {value}")
 
 
 def set_up(config: ExperimentConfig) -> None:
@@ -18,7 +41,8 @@ def set_up(config: ExperimentConfig) -> None:
         ConfigError: there is no such device.
     """
     options = config.options
-    gpus = _visible_gpus(options.visible_gpus, options.gpu_memory)
+    check_gpus(0, config.gpu_words)
+    gpus = _visible_gpus(options.visible_gpus)
     if gpus and options.devices > len(gpus):
         raise ConfigError(f"devices: this process sees {len(gpus)} GPUs. Given: {options.devices}")
     try:
@@ -49,12 +73,9 @@ def device_names(config: ExperimentConfig) -> list[str]:
     return [device.name for device in logical[:most]]
 
 
-def _visible_gpus(numbers: str, memory: str) -> list[tf.config.PhysicalDevice]:
+def _visible_gpus(numbers: str) -> list[tf.config.PhysicalDevice]:
     """Return the GPUs that a process is to see."""
     gpus = tf.config.list_physical_devices("GPU")
-    for word, value in (("visible_gpus", numbers), ("gpu_memory", memory)):
-        if value and not gpus:
-            raise ConfigError(f"{word}: this machine has no GPU. Given: {value}")
     if not numbers:
         return list(gpus)
     asked = [int(number) for number in numbers.split(",")]

@@ -284,3 +284,11 @@ def test_a_package_that_was_compiled_for_other_data_is_refused(
     assert err.endswith(f"Given: data {data}\n")
     assert f"compile.py calls {'qcnn' if own_data else 'qcnn-own-data'}" in err
     assert not backend.objects["runs"]
+
+
+def test_submit_with_gpus_names_the_image_they_need(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
+    (path := tmp_path / "pod.yaml").write_text("gpus: 1\n")
+    words = ("--host", backend.host, "--pod", str(path), "--image", "registry/qcnn:1")
+    code, _, err = typed("submit", "--target", "kubeflow", *words)
+    assert code == 0
+    assert err.count("pod.gpus: the image must have TensorFlow's CUDA libraries") == 1

@@ -179,3 +179,12 @@ def test_secrets_are_named_and_never_shown(typed: Typed, pod: str) -> None:
     (container,) = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
     (secret,) = [each for each in container["env"] if each["name"] == "AWS_ACCESS_KEY_ID"]
     assert secret["valueFrom"] == {"secretKeyRef": {"name": "store", "key": "id"}}
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_dry_run_with_gpus_names_the_image_they_need(typed: Typed) -> None:
+    code, out, err = typed(*SUBMIT, "--gpus", "1", "--dry-run")
+    assert code == 0
+    assert len(list(yaml.safe_load_all(out))) == 2
+    assert err.startswith("pod.gpus: the image must have TensorFlow's CUDA libraries, and the image of the Dockerfile")
+    assert err.endswith("Given: image qcnn:1\n")

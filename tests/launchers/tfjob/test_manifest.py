@@ -191,6 +191,7 @@ def test_pods_get_what_the_description_says() -> None:
         "limits": {"memory": "1Gi", "nvidia.com/gpu": "2"},
     }
     assert {"name": "A", "value": "b"} in container["env"]
+    assert {"name": "QCNN_GPUS", "value": "2"} in container["env"]
     assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/tmp", "/data"]
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
 
@@ -314,3 +315,17 @@ def test_a_job_that_nobody_could_lead_is_refused(replicas: dict[str, int]) -> No
 def test_a_job_without_an_image_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"^pod: .* Given: none$"):
         tfjob(dataclasses.replace(JOB, pod=None), RUN, POLICY)
+
+
+def test_processes_learn_how_many_gpus_their_role_requests() -> None:
+    pod = pod_settings({"image": "qcnn", "gpus": 2, "roles": {"chief": {"gpus": 0}}})
+    job = dataclasses.replace(JOB, replicas={"chief": 1, "worker": 1}, pod=pod)
+    made = tfjob(job, RUN, Policy())
+    found = {}
+    for role, spec in made["spec"]["tfReplicaSpecs"].items():
+        environment = {each["name"]: each.get("value") for each in spec["template"]["spec"]["containers"][0]["env"]}
+        found[role] = environment.get("QCNN_GPUS")
+    assert found == {"Chief": None, "Worker": "2"}
+    # No part of what is trained, so the same job without GPUs has the same name.
+    without = dataclasses.replace(job, pod=pod_settings({"image": "qcnn"}))
+    assert tfjob(without, RUN, Policy())["metadata"]["name"] == made["metadata"]["name"]

@@ -137,6 +137,9 @@ def test_machines_accelerators_and_scheduling_are_as_asked_for() -> None:
     assert pool.machine_spec.machine_type == "g2-standard-4"
     assert pool.machine_spec.accelerator_type is aiplatform.AcceleratorType.NVIDIA_L4
     assert pool.machine_spec.accelerator_count == 1
+    assert {each.name: each.value for each in pool.container_spec.env}["QCNN_GPUS"] == "1"
+    plain = custom_job(_given(), RUN, PLACE).job_spec.worker_pool_specs[1]
+    assert "QCNN_GPUS" not in {each.name for each in plain.container_spec.env}
     assert (pool.disk_spec.boot_disk_type, pool.disk_spec.boot_disk_size_gb) == ("pd-standard", 200)
     assert scheduling.strategy is aiplatform.Scheduling.Strategy.FLEX_START
     assert scheduling.max_wait_duration.total_seconds() == 7200

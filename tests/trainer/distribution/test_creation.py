@@ -38,8 +38,8 @@ def test_a_process_of_its_own_has_one_replica(name: str, kind: type[tf.distribut
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (_config("mirrored", reduction="nccl"), "reduction: nccl adds up on GPUs, and this machine has none"),
-        (_config("multi_worker", communication="nccl"), "communication: nccl adds up on GPUs, and this machine"),
+        (_config("mirrored", reduction="nccl"), "reduction: this machine has no GPU. Given: nccl"),
+        (_config("multi_worker", communication="nccl"), "communication: this machine has no GPU. Given: nccl"),
         (
             _config("mirrored", reduction="hierarchical_copy"),
             "reduction: hierarchical_copy adds up over pairs of devices. Given: 1 devices here",

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tests.trainer.conftest import ROOT
 from trainer.config import from_mapping
-from trainer.distribution.devices import device_names, set_up
+from trainer.distribution.devices import check_gpus, device_names, set_up
 from trainer.errors import ConfigError
 
 _PROGRAM = """
@@ -60,3 +60,11 @@ def test_without_words_a_process_has_one_processor() -> None:
     config = from_mapping({"strategy": "mirrored", "workers": 1})
     set_up(config)
     assert device_names(config) == ["/device:CPU:0"]
+
+
+@no_gpu
+def test_requested_gpus_without_a_gpu_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QCNN_IMAGE", "registry/qcnn:1")
+    with pytest.raises(ConfigError, match=r"^pod\.gpus: .* Given: gpus 2, image registry/qcnn:1$"):
+        check_gpus(2, {"gpu_memory": "growth"})
+    check_gpus(0, {})
