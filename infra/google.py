@@ -126,7 +126,7 @@ def accounts(settings: Settings) -> list[Resource]:
         _account(settings, NODES, nodes, "whom the machines of the cluster are"),
         _account(settings, WORKER, worker, "whom the processes of a training are, and Kubeflow's steps"),
         _account(settings, LAUNCHER, launcher, "whom the steps of a pipeline on Vertex AI are"),
-        _account(settings, VIEWER, viewer, "whom a TensorBoard on the cluster is"),
+        _account(settings, VIEWER, viewer, "whom a TensorBoard on the cluster and Kubeflow's interface are"),
         *(
             _role(settings, name, what, f"serviceAccount:{email(settings, account)}", f"roles/{role}", policy)
             for name, what, account, role, policy in (
@@ -147,7 +147,7 @@ def accounts(settings: Settings) -> list[Resource]:
                     *(launcher, "storage.objectUser", bucket),
                 ),
                 (
-                    *("bucket for viewers", "a TensorBoard reads objects, of this bucket alone"),
+                    *("bucket for viewers", "a TensorBoard and Kubeflow's interface read objects, of this bucket alone"),
                     *(viewer, "storage.objectViewer", bucket),
                 ),
                 (

@@ -6,8 +6,14 @@ from infra.settings import Settings
 
 # The manifests of both parts of Kubeflow name it, and a backend for one user runs its steps there.
 NAMESPACE = "kubeflow"
-# Whom the pods of a training are, those of a pipeline's steps, and that of a TensorBoard.
-IDENTITIES = {"qcnn-worker": WORKER, "pipeline-runner": WORKER, "qcnn-tensorboard": VIEWER}
+# Service accounts of the cluster that reach the bucket: those of trainings, of a pipeline's steps, of Kubeflow's web
+# interface (which shows reports and other artifacts), and of a TensorBoard.
+IDENTITIES = {
+    "qcnn-worker": WORKER,
+    "pipeline-runner": WORKER,
+    "ml-pipeline-ui": VIEWER,
+    "qcnn-tensorboard": VIEWER,
+}
 
 OPERATOR_VERSION = "v1.9.4"
 PIPELINES_VERSION = "2.17.0"

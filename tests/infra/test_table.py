@@ -1,14 +1,17 @@
 """The table of resources: its order, its rights, and that it names what the manifests of deploy/ make."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
 import yaml
 
-from infra.google import CLUSTER
+from infra.google import CLUSTER, email, owned
+from infra.kubernetes import IDENTITIES
 from infra.resource import Argv, Resource
 from infra.settings import Settings
+from tests.docs.documents import DOCUMENTS
 from tests.infra.conftest import ROOT
 
 Table = tuple[Resource, ...]
@@ -85,3 +88,53 @@ def test_the_lifecycle_deletes_nothing_that_a_run_would_read() -> None:
     rules = json.loads((ROOT / "infra" / "lifecycle.json").read_text())["rule"]
     for rule in rules:
         assert rule["action"]["type"] == "AbortIncompleteMultipartUpload" or rule["condition"]["isLive"] is False
+
+
+# What a name of an account begins with in the documents: words of a sentence, a setting, a flag, or an address.
+_NAMED = (
+    r"service accounts? `([a-z][a-z-]+)`",
+    r"service accounts? ([a-z]+-[a-z-]+) ",
+    r"service accounts [a-z-]+ and ([a-z-]+)",
+    r"service_account: `?([a-z][a-z-]+)",
+    r"--service-?account[ =]([a-z][a-z-]+)",
+    r"\b([a-z][a-z-]+)@[A-Za-z-]+\.iam\.gserviceaccount\.com",
+    r"service/(ml-pipeline-ui)\b",
+)
+# Accounts that a reader makes under a name of their own.
+_OWN = {"trainer"}
+
+
+def _accounts_in_manifests() -> Iterator[str]:
+    for path in (ROOT / "deploy").glob("*.yaml"):
+        for each in yaml.safe_load_all(path.read_text()):
+            subjects = each.get("subjects") or ()
+            yield from (subject["name"] for subject in subjects if subject["kind"] == "ServiceAccount")
+            if each["kind"] == "ServiceAccount":
+                yield each["metadata"]["name"]
+
+
+def test_every_account_of_the_documents_has_its_right_on_the_bucket(table: Table, settings: Settings) -> None:
+    rows = re.findall(
+        r"^\| `([a-z-]+)` \| [^|]+ \| (reads|reads and writes) \|$",
+        (ROOT / "docs" / "storage.md").read_text(),
+        re.MULTILINE,
+    )
+    rights = dict(rows)
+    assert len(rights) == len(rows)
+    files = [*DOCUMENTS, *ROOT.glob("deploy/*.yaml"), *ROOT.glob("examples/*.yaml"), *ROOT.glob("examples/*/*.yaml")]
+    named = {name for path in files for form in _NAMED for name in re.findall(form, path.read_text())}
+    named |= {*_accounts_in_manifests(), *IDENTITIES}
+    assert named - _OWN == rights.keys()
+
+    # What is made gives each account of the cluster that right, and no other.
+    roles = {"reads": "storage.objectViewer", "reads and writes": "storage.objectUser"}
+    words = {word for resource in table for word in resource.words}
+    for account, owner in IDENTITIES.items():
+        address = email(settings, owned(settings, owner))
+        given = {role for role in roles.values() if f"roles/{role}=serviceAccount:{address}" in words}
+        assert given == {roles[rights[account]]}, account
+        assert any(f"[kubeflow/{account}]" in word for word in words), account
+    # An account of Kubeflow for several users, which is not installed; one that needs a bucket on Vertex AI alone.
+    assert rights.keys() - IDENTITIES.keys() == {"default-editor", "qcnn-launcher"}
+    launcher = email(settings, settings.launcher_account_name)
+    assert f"roles/{roles[rights['qcnn-launcher']]}=serviceAccount:{launcher}" in words
