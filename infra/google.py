@@ -147,7 +147,7 @@ def accounts(settings: Settings) -> list[Resource]:
                     *(launcher, "storage.objectUser", bucket),
                 ),
                 (
-                    *("bucket for viewers", "a TensorBoard and Kubeflow's interface read objects, of this bucket alone"),
+                    *("bucket for viewers", "a TensorBoard and Kubeflow's interface read objects, of this bucket"),
                     *(viewer, "storage.objectViewer", bucket),
                 ),
                 (
