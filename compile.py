@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
-from components.image import IMAGE
+from cli.main import run
 from components.train.description import check_data
 from pipelines.compilation import compile_qcnn, compile_study, compile_tuning
 from pipelines.critical_path import critical_path
@@ -19,7 +19,9 @@ from trainer.errors import ConfigError
 
 @click.command()
 @click.option(
-    "--image", default=IMAGE, show_default=True, help="Image of every step; pin a pushed image by its digest."
+    "--image",
+    metavar="IMAGE",
+    help="Image of every step; pin a pushed image by its digest.  [default: that of --pod; in Kubeflow qcnn:latest]",
 )
 @click.option(
     "--pod", type=click.Path(path_type=Path), metavar="FILE", help="YAML file with settings of the training's pods."
@@ -43,16 +45,23 @@ from trainer.errors import ConfigError
 )
 @click.option("--output", type=click.Path(path_type=Path), default=Path("build"), show_default=True, help="Folder.")
 def main(
-    image: str, pod: Path | None, config: Path | None, address: str, button: bool, seed_per_run: bool, output: Path
+    image: str | None,
+    pod: Path | None,
+    config: Path | None,
+    address: str,
+    button: bool,
+    seed_per_run: bool,
+    output: Path,
 ) -> None:
     """Write each compiled pipeline, one file per target."""
+    settings = read_file(pod, "pod") if pod else {}
+    words = as_parameters(read_file(config)) if config else {}
+    check_data(words.get("data", EXCITATIONS))
+    with_viewer = functools.partial(compile_qcnn, viewer=Viewer(address, button), seeded_by_run=seed_per_run)
+    refusals: dict[str, ConfigError] = {}
+    stale: list[Path] = []
     try:
-        settings = read_file(pod, "pod") if pod else {}
-        words = as_parameters(read_file(config)) if config else {}
-        check_data(words.get("data", EXCITATIONS))
         output.mkdir(parents=True, exist_ok=True)
-        with_viewer = functools.partial(compile_qcnn, viewer=Viewer(address, button), seeded_by_run=seed_per_run)
-        refusals: dict[str, ConfigError] = {}
         for target_name, target in TARGETS.items():
             pipelines: dict[str, Callable[..., PipelineSpec]] = {
                 "qcnn": with_viewer,
@@ -61,25 +70,27 @@ def main(
             }
             if target.tuner:
                 pipelines["tuning"] = compile_tuning
-            for name, compile_one in pipelines.items():
-                path = output / f"{name}-{target_name}.yaml"
-                try:
-                    spec = compile_one(target, path, image, settings, words)
-                except ConfigError as error:
-                    refusals[target_name] = error
-                    break
-                click.echo(path)
+            paths = {name: output / f"{name}-{target_name}.yaml" for name in pipelines}
+            try:
+                specs = {name: each(target, paths[name], image, settings, words) for name, each in pipelines.items()}
+            except ConfigError as error:
+                refusals[target_name] = error
+                stale += paths.values()
+                continue
+            for name, spec in specs.items():
+                click.echo(paths[name])
                 click.echo(f"    critical path: {' > '.join(critical_path(spec))}")
-    except ConfigError as error:
-        raise click.ClickException(str(error)) from None
+        # Settings may be for one target alone; what no target takes is wrong.
+        if len(refusals) == len(TARGETS):
+            raise next(iter(refusals.values()))
+        # Files of an earlier call have other settings than these.
+        for path in stale:
+            path.unlink(missing_ok=True)
     except OSError as error:
-        raise click.ClickException(f"output: cannot be written ({error.strerror}). Given: {output}") from None
-    # Settings may be for one target alone; what no target takes is wrong.
-    if len(refusals) == len(TARGETS):
-        raise click.ClickException(str(next(iter(refusals.values()))))
+        raise ConfigError(f"output: cannot be written ({error.strerror}). Given: {output}") from None
     for target_name, refusal in refusals.items():
         click.echo(f"not compiled for {target_name}: {refusal}", err=True)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,13 @@ import click
 
 from cli.messages import quiet
 from cli.options.group import options_as
-from components.image import IMAGE
 from components.train.description import check_data
 from launchers.pod import Pod, pod_settings
 from trainer.config import EXCITATIONS, GENERATED, read_file
 from trainer.errors import ConfigError, one_line
 
 # Writes a pipeline to a path, every step in an image, with settings of the training's pods.
-Compile = Callable[[Path, str, Mapping[str, Any]], None]
+Compile = Callable[[Path, str | None, Mapping[str, Any]], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Source:
     """Where a compiled pipeline comes from: a file; or the compiler, given an image and the settings of pods."""
 
     package: Path | None = None
-    image: str = IMAGE
+    image: str | None = None
     pod: Path | None = None
 
 
@@ -44,7 +43,10 @@ source_options = options_as(
         help="Compiled pipeline, as compile.py writes it.  [default: compiled now]",
     ),
     click.option(
-        "--image", default=IMAGE, show_default=True, help="Image of every step, if the pipeline is compiled now."
+        "--image",
+        metavar="IMAGE",
+        help="Image of every step, if the pipeline is compiled now; pin a pushed image by its digest.  "
+        "[default: that of --pod; in Kubeflow qcnn:latest]",
     ),
     click.option(
         "--pod",
@@ -65,7 +67,7 @@ def main_pipeline(target: str, *, data: str, seeded_by_run: bool = False, board:
     """
     own_data = check_data(data)
 
-    def compile_now(path: Path, image: str, settings: Mapping[str, Any]) -> None:
+    def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
         from pipelines.compilation import compile_qcnn
         from pipelines.targets import TARGETS
         from pipelines.viewing import Viewer
@@ -88,7 +90,7 @@ def study_pipeline(target: str, parallelism: int, data: str) -> Compile:
     """
     file = data if check_data(data) else ""
 
-    def compile_now(path: Path, image: str, settings: Mapping[str, Any]) -> None:
+    def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
         from pipelines.compilation import compile_study
         from pipelines.targets import TARGETS
 
@@ -100,7 +102,7 @@ def study_pipeline(target: str, parallelism: int, data: str) -> Compile:
 def tuning_pipeline(target: str, parallelism: int, stopping: str) -> Compile:
     """Return what compiles the study of a target's own tuner."""
 
-    def compile_now(path: Path, image: str, settings: Mapping[str, Any]) -> None:
+    def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
         from pipelines.compilation import compile_tuning
         from pipelines.targets import TARGETS
 
@@ -143,7 +145,7 @@ def scheduled(source: Source, target: str, data: str) -> Iterator[Path]:
 
             from pipelines.scheduled import seeded_by_run
 
-        pipeline, *platform = read_package(package)
+        pipeline, *platform = read_package(package, target)
         try:
             documents = [seeded_by_run(pipeline), *platform]
         except LookupError:
@@ -156,22 +158,33 @@ def scheduled(source: Source, target: str, data: str) -> Iterator[Path]:
             yield path
 
 
-def read_package(package: Path) -> list[dict[str, Any]]:
-    """Return the documents of a compiled pipeline, first the pipeline, then what a platform adds.
+def read_package(package: Path, target: str) -> list[dict[str, Any]]:
+    """Return the documents of a pipeline compiled for a target, first the pipeline, then what a platform adds.
 
     Raises:
-        ConfigError: the file holds no pipeline.
+        ConfigError: the file holds no pipeline, or one that was compiled for another target.
     """
     import yaml
 
     try:
         documents = [dict(document) for document in yaml.safe_load_all(package.read_text(encoding="utf-8"))]
         if documents and "tasks" in documents[0]["root"]["dag"]:
+            _check_target(package, documents, target)
             return documents
         reason = "no pipeline in it"
     except (OSError, ValueError, TypeError, LookupError, yaml.YAMLError) as error:
         reason = one_line(error)
     raise ConfigError(f"package: must be a pipeline that compile.py wrote ({reason}). Given: {package}")
+
+
+def _check_target(package: Path, documents: Sequence[Mapping[str, Any]], target: str) -> None:
+    """Refuse a pipeline that was compiled for a target with another kind of platform document."""
+    from pipelines.targets import TARGETS
+
+    if (len(documents) > 1) != (TARGETS[target].platform is not None):
+        raise ConfigError(
+            f"package: must be compiled for {target}; compile.py calls such files NAME-{target}.yaml. Given: {package}"
+        )
 
 
 def check_imports(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
 from launchers.accelerators import ACCELERATORS
+from launchers.references import IMAGE_FORM, is_image
 from launchers.secrecy import secrets_in
 from launchers.validation import refusal
 from trainer.errors import ConfigError
@@ -46,6 +47,13 @@ def _known_accelerator(name: str) -> str:
     return name
 
 
+def _image(text: str) -> str:
+    if not is_image(text):
+        raise ValueError(text)
+    return text
+
+
+Image = Annotated[str, AfterValidator(_image)]
 Quantity = Annotated[str, StringConstraints(pattern=_QUANTITY), BeforeValidator(_number_as_text)]
 Accelerator = Annotated[str, AfterValidator(_known_accelerator)]
 SecretKey = Annotated[str, StringConstraints(pattern=r"^[^/]+/[^/]+$")]
@@ -80,7 +88,7 @@ class Pod(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    image: str = Field(description="text")
+    image: Image = Field(description=IMAGE_FORM)
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
         "IfNotPresent", description="one of Always, IfNotPresent, Never"
     )

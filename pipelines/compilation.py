@@ -39,7 +39,8 @@ def requests_and_limits(given: Resources) -> dict[str, Any]:
 class Target:
     """What tells the pipelines of one target from those of another.
 
-    `train` makes the step that trains, from the settings of the training's pods; `pod_defaults` are those settings of
+    `image` is that of every step where none is named; empty where one must be. `train` makes the step that trains, from
+    the settings of the training's pods; `pod_defaults` are those settings of
     which the target has a default of its own. `platform` makes the second document of a compiled file, from the names
     of its executors and those settings; None where the target takes no such document. `resources` says what a step is
     given in the words of a compiled pipeline, `command` how its container starts, from what the compiler wrote. `tuner`
@@ -48,6 +49,7 @@ class Target:
     """
 
     train: Callable[[Pod], TrainStep]
+    image: str = IMAGE
     pod_defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     platform: Callable[[Sequence[str], Pod], PlatformSpec] | None = None
     resources: Callable[[Resources], dict[str, Any]] = requests_and_limits
@@ -58,7 +60,7 @@ class Target:
 def compile_qcnn(
     target: Target,
     path: Path,
-    image: str = IMAGE,
+    image: str | None = None,
     settings: Mapping[str, Any] | None = None,
     defaults: Mapping[str, Any] | None = None,
     *,
@@ -67,6 +69,8 @@ def compile_qcnn(
     own_data: bool = False,
 ) -> PipelineSpec:
     """Write the main pipeline, every step in `image`, and return it.
+
+    Without an image that of the settings counts, then the target's.
 
     `settings` (see launchers.pod.Pod) are those of the training's pods. How images are pulled, on which nodes
     pods run, and their environment hold for all steps; what these need themselves is in `steps` beside them (see
@@ -86,7 +90,7 @@ def compile_qcnn(
 def compile_study(
     target: Target,
     path: Path,
-    image: str = IMAGE,
+    image: str | None = None,
     settings: Mapping[str, Any] | None = None,
     defaults: Mapping[str, Any] | None = None,
     *,
@@ -109,7 +113,7 @@ def compile_study(
 def compile_tuning(
     target: Target,
     path: Path,
-    image: str = IMAGE,
+    image: str | None = None,
     settings: Mapping[str, Any] | None = None,
     defaults: Mapping[str, Any] | None = None,
     *,
@@ -167,7 +171,11 @@ def _write(
     return spec
 
 
-def _read(target: Target, image: str, settings: Mapping[str, Any] | None) -> tuple[Pod, dict[str, Resources]]:
+def _read(target: Target, image: str | None, settings: Mapping[str, Any] | None) -> tuple[Pod, dict[str, Resources]]:
     values = dict(settings or {})
     resources = step_resources(values.pop(KEY, None))
-    return pod_settings({**target.pod_defaults, **values, "image": image}), resources
+    if image is not None:
+        values["image"] = image
+    elif target.image:
+        values.setdefault("image", target.image)
+    return pod_settings({**target.pod_defaults, **values}), resources

@@ -15,8 +15,10 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType, PipelineSpec, Pip
 
 import compile as compile_command
 from trainer.config import EXPERIMENT_FIELDS, Options, allowed, as_parameters, field_type
+from trainer.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
+IMAGE = f"registry.example/team/qcnn@sha256:{64 * '0'}"
 _RESOURCES = ("resourceCpuRequest", "resourceMemoryRequest", "resourceMemoryLimit")
 NUMBER_INTEGER, NUMBER_DOUBLE, STRING = (
     ParameterType.ParameterTypeEnum.Value(name) for name in ("NUMBER_INTEGER", "NUMBER_DOUBLE", "STRING")
@@ -30,21 +32,21 @@ def _compile(output: Path, *arguments: str) -> Path:
 
 
 def _refused(output: Path, *arguments: str) -> str:
-    """Return the one line that compile.py ends with."""
+    """Return the error that compile.py ends with, whose line is qcnn's."""
     result = CliRunner().invoke(compile_command.main, ["--output", str(output), *arguments])
-    assert result.exit_code == 1, result.output
-    (line,) = result.output.splitlines()
-    return line
+    assert isinstance(result.exception, ConfigError), result.output
+    assert result.output == ""
+    return str(result.exception)
 
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _compile(tmp_path_factory.mktemp("build"))
+    # Vertex AI takes no image without a registry.
+    (pod := tmp_path_factory.mktemp("settings") / "pod.yaml").write_text("image: registry.example/qcnn:1\n")
+    return _compile(tmp_path_factory.mktemp("build"), "--pod", str(pod))
 
 
-def test_the_chain_of_steps_that_wait_for_each_other_is_shown_and_files_are_small(
-    compiled: Path, tmp_path: Path
-) -> None:
+def test_the_chain_of_steps_that_wait_for_each_other_is_shown_and_files_are_small(tmp_path: Path) -> None:
     # A machine that only compiles and submits has neither TensorFlow nor cirq.
     program = """
 import runpy, sys
@@ -52,7 +54,7 @@ for name in ("tensorflow", "tf_keras", "tensorflow_quantum", "cirq", "sympy", "h
     sys.modules[name] = None
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-    start = f"import sys; sys.argv = {['compile.py', '--output', str(tmp_path)]!r}\n{program}"
+    start = f"import sys; sys.argv = {['compile.py', '--image', IMAGE, '--output', str(tmp_path)]!r}\n{program}"
     command = [sys.executable, "-W", "ignore", "-c", start]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     assert done.stdout.splitlines() == [
@@ -72,9 +74,10 @@ runpy.run_path(sys.argv[0], run_name="__main__")
         "    critical path: plan-tuning > trial-data > tune > export-weights > evaluate",
     ]
     # Compiled by another process, the files are the same to the byte.
-    for path in tmp_path.iterdir():
+    _compile(tmp_path / "again", "--image", IMAGE)
+    for path in tmp_path.glob("*.yaml"):
         assert path.stat().st_size <= 100_000
-        assert path.read_bytes() == compiled.with_name(path.name).read_bytes()
+        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +213,7 @@ def test_an_experiment_of_a_file_has_its_study_import_that(tmp_path: Path) -> No
 def test_a_file_of_this_machine_is_refused(tmp_path: Path) -> None:
     (config := tmp_path / "experiment.yaml").write_text("data: rows.csv\n")
     line = _refused(tmp_path / "build", "--config", str(config))
-    assert line.startswith("Error: data: a file must be in a bucket on a cluster, gs://BUCKET/FILE, ")
+    assert line.startswith("data: a file must be in a bucket on a cluster, gs://BUCKET/FILE, ")
     assert line.endswith("Given: rows.csv")
 
 
@@ -222,7 +225,7 @@ def test_steps_start_offline_from_the_baked_image(spec: PipelineSpec) -> None:
     containers = _containers(spec)
     assert len(containers) == 5
     for container in containers:
-        assert container["image"] == "qcnn:latest"
+        assert container["image"] == "registry.example/qcnn:1"
         assert "pip install" not in " ".join(container["command"])
 
 
@@ -349,13 +352,16 @@ def test_settings_of_pods_reach_the_tfjob_and_what_concerns_all_steps_these_too(
 )
 def test_a_wrong_setting_is_one_line_and_nothing_is_written(tmp_path: Path, content: str, said: str) -> None:
     (tmp_path / "pod.yaml").write_text(content)
-    assert _refused(tmp_path / "build", "--pod", str(tmp_path / "pod.yaml")).startswith(f"Error: {said}")
+    assert _refused(tmp_path / "build", "--pod", str(tmp_path / "pod.yaml")).startswith(said)
     assert not list((tmp_path / "build").glob("*"))
 
 
 def test_settings_that_one_target_does_not_know_leave_out_that_one(tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text("volumes: {/data: {emptyDir: {}}}")
-    arguments = ["--output", str(tmp_path / "build"), "--pod", str(tmp_path / "pod.yaml")]
+    # Files of an earlier call, with other settings, must not be taken for those of this one.
+    _compile(tmp_path / "build", "--image", IMAGE)
+    assert (tmp_path / "build" / "tuning-vertex.yaml").is_file()
+    arguments = ["--output", str(tmp_path / "build"), "--pod", str(tmp_path / "pod.yaml"), "--image", IMAGE]
     result = CliRunner().invoke(compile_command.main, arguments)
     assert result.exit_code == 0
     assert result.stderr.startswith("not compiled for vertex: pod.volumes: has no meaning on Vertex AI; ")
@@ -386,4 +392,45 @@ def test_an_experiments_file_gives_the_defaults_each_in_its_type(tmp_path: Path)
     assert defaults == expected
     config.write_text("qubits: 3\n")
     said = _refused(tmp_path, "--config", str(config))
-    assert said == "Error: qubits: must be an integer, at least 4 and at most 32768. Given: 3"
+    assert said == "qubits: must be an integer, at least 4 and at most 32768. Given: 3"
+
+
+def test_image_of_the_settings_counts_unless_another_is_given(tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text("image: registry.example/mine:1\n")
+    arguments = ("--pod", str(tmp_path / "pod.yaml"))
+    for more, image in (((), "registry.example/mine:1"), (("--image", IMAGE), IMAGE)):
+        spec, _ = _parsed(_compile(tmp_path, *arguments, *more))
+        assert {container["image"] for container in _containers(spec)} == {image}
+        assert _settings(spec)["image"] == image
+
+
+def test_nothing_is_compiled_for_vertex_without_an_image(tmp_path: Path) -> None:
+    result = CliRunner().invoke(compile_command.main, ["--output", str(tmp_path)])
+    assert result.exit_code == 0
+    assert result.stderr == "not compiled for vertex: pod.image: must be given. Given: none\n"
+    assert {path.name.rpartition("-")[2] for path in tmp_path.iterdir()} == {"kubeflow.yaml"}
+    spec, _ = _parsed(tmp_path / "qcnn-kubeflow.yaml")
+    assert {container["image"] for container in _containers(spec)} == {"qcnn:latest"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--image", ""), "pod.image: must be an image reference, "),
+        (("--image", "QCNN:1"), "pod.image: must be an image reference, "),
+        (("--tensorboard", "board"), "tensorboard: must be http://HOST or https://HOST. Given: board"),
+    ],
+)
+def test_wrong_flags_of_compile_are_refused_before_a_file_is_written(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    assert _refused(tmp_path / "build", *arguments).startswith(said)
+    assert not list(tmp_path.glob("build/*"))
+
+
+def test_an_error_of_compile_is_printed_as_one_of_qcnn(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "ignore", "compile.py", "--output", str(tmp_path), "--image", "a b"]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: pod.image: must be an image reference, ")
+    assert done.stderr.endswith("Given: 'a b'\n")

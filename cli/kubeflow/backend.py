@@ -10,6 +10,7 @@ import click
 from cli.kubeflow.refusals import check_is_api, explained
 from cli.messages import quiet
 from cli.options.group import options_as
+from launchers.references import check_namespace
 
 if TYPE_CHECKING:
     import kfp
@@ -21,7 +22,11 @@ SINGLE_USER = "kubeflow"
 
 @dataclasses.dataclass(frozen=True)
 class Backend:
-    """Address and credentials of a pipelines backend; what is None is left to Kubeflow's client."""
+    """Address and credentials of a pipelines backend; what is None is left to Kubeflow's client.
+
+    Raises:
+        ConfigError: the namespace is none that Kubernetes takes.
+    """
 
     host: str | None = None
     namespace: str | None = None
@@ -32,6 +37,10 @@ class Backend:
     oauth_client_id: str | None = None
     oauth_client_secret: str | None = dataclasses.field(default=None, repr=False)
     ca_cert: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.namespace is not None:
+            check_namespace(self.namespace)
 
     @property
     def address(self) -> str:

@@ -80,7 +80,7 @@ def create_run(
     """
     run_name = submission.run_name or f"{name}-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S}"
     with compiled(source, compile_now) as package:
-        documents = read_package(package)
+        documents = read_package(package, "kubeflow")
         check_imports(documents[0], arguments)
         if sending.dry_run:
             click.echo(json.dumps(request(documents, arguments, run_name, backend, submission), indent=2))

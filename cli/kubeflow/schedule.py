@@ -69,7 +69,7 @@ def create(
     experiment = words.experiment()
     name = submission.run_name or submission.experiment
     with scheduled(source, "kubeflow", experiment.data) as package:
-        documents = read_package(package)
+        documents = read_package(package, "kubeflow")
         check_imports(documents[0], experiment.model_dump())
         if sending.dry_run:
             run = request(documents, experiment.model_dump(), name, backend, submission)

@@ -14,6 +14,7 @@ from launchers.kubernetes.api import Api
 from launchers.kubernetes.follow import Following, LostError
 from launchers.kubernetes.identity import OWN, RUN_LABEL, run_of
 from launchers.naming import run_label
+from launchers.references import check_namespace
 from launchers.tfjob.kind import TFJOB, TFJOBS
 from launchers.tfjob.read import processes
 from trainer.errors import ArtifactError, QcnnError, RetryableError, TrainingError
@@ -28,8 +29,17 @@ _IS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 def namespace_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command --namespace."""
     return click.option(
-        "--namespace", "-n", metavar="NAME", help="Namespace. [default: that of the kubeconfig's context]"
+        *("--namespace", "-n"),
+        metavar="NAME",
+        callback=_checked,
+        help="Namespace. [default: that of the kubeconfig's context]",
     )(command)
+
+
+def _checked(_: click.Context, __: click.Parameter, namespace: str | None) -> str | None:
+    if namespace is not None:
+        check_namespace(namespace)
+    return namespace
 
 
 @contextlib.contextmanager

@@ -34,6 +34,7 @@ from cli.vertex.serving.endpoint import deploy as deploy_version
 from cli.vertex.serving.exported import Exported, exported, stage
 from cli.vertex.serving.registry import get_version, make_default, model_name, upload_request, version_of
 from cli.vertex.serving.traffic import shared, without
+from launchers.references import check_image
 from launchers.vertex.console import endpoint_page
 from launchers.vertex.place import Place
 from trainer.errors import ArtifactError, ConfigError
@@ -100,6 +101,8 @@ def deploy(
         raise ConfigError(f"deploy: takes one of {', '.join(given)}. Given: {' '.join(words) or 'none'}")
     if least > most:
         raise ConfigError(f"least: must not be above --most, {most}. Given: {least}")
+    if serving_image is not None:
+        check_image("serving_image", serving_image)
     vertex = Vertex(place)
     # Where JSON alone is to be on stdout, what is told besides stands on stderr.
     say = functools.partial(click.echo, err=form == "json")

@@ -65,7 +65,7 @@ def create(
     name = submission.run_name or submission.experiment
     experiment = words.experiment()
     with scheduled(source, "vertex", experiment.data) as package:
-        documents = read_package(package)
+        documents = read_package(package, "vertex")
         check_imports(documents[0], experiment.model_dump())
         run = run_request(place, documents, experiment.model_dump(), name, submission)
     mark = secrets.token_hex(8)

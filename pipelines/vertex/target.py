@@ -38,4 +38,11 @@ def _told_to_end(command: Sequence[str]) -> list[str]:
     return [word.replace(_STARTED_BY_SHELL, _IN_PLACE_OF_SHELL) for word in command]
 
 
-VERTEX = Target(train=train_as_custom_job, resources=_machine, command=_told_to_end, tuner=tuned_study)
+VERTEX = Target(
+    train=train_as_custom_job,
+    # The name that a local build gives an image is that of no registry.
+    image="",
+    resources=_machine,
+    command=_told_to_end,
+    tuner=tuned_study,
+)

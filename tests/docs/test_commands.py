@@ -87,8 +87,7 @@ def test_a_command_runs_as_it_stands(
             pass  # It runs now.
         case [".venv/bin/python", "compile.py", *arguments]:
             monkeypatch.setattr(sys, "argv", ["compile.py", *arguments])
-            with pytest.raises(SystemExit, match=r"^0$"):
-                runpy.run_path(str(ROOT / "compile.py"), run_name="__main__")
+            runpy.run_path(str(ROOT / "compile.py"), run_name="__main__")
             assert {path.name for path in Path("build").iterdir()} >= {"qcnn-kubeflow.yaml", "study-kubeflow.yaml"}
         case [".venv/bin/qcnn", "run" | "study" as kind, *arguments] if not _PRINT & set(arguments):
             with pytest.raises(StartedError) as started:

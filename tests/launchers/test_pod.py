@@ -9,6 +9,7 @@ import launchers.vertex.custom_job
 import trainer.distribution.needs
 from launchers.accelerators import ACCELERATORS
 from launchers.pod import ROLES, Pod, RoleResources, pod_settings
+from launchers.references import IMAGE_FORM
 from launchers.tfjob.kind import REPLICA_TYPES
 from trainer.errors import ConfigError
 
@@ -55,7 +56,7 @@ def test_what_a_pipeline_writes_down_is_read_again_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"image": None}, "pod.image: must be text. Given: None"),
+        ({"image": None}, f"pod.image: must be {IMAGE_FORM}. Given: None"),
         ({"cpu": "two"}, "pod.cpu: must be a quantity such as 2 or 500m. Given: 'two'"),
         ({"memory": True}, "pod.memory: must be a quantity such as 2Gi. Given: True"),
         ({"gpus": -1}, "pod.gpus: must be an integer, at least 0. Given: -1"),

@@ -16,7 +16,7 @@ STRING = ParameterType.ParameterTypeEnum.Value("STRING")
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> PipelineSpec:
     path = tmp_path_factory.mktemp("build") / "study.yaml"
-    compile_study(KUBEFLOW, path, "registry/qcnn@sha256:1", parallelism=3)
+    compile_study(KUBEFLOW, path, f"registry/qcnn@sha256:{64 * '1'}", parallelism=3)
     document, _ = yaml.safe_load_all(Path(path).read_text())
     parsed: PipelineSpec = json_format.ParseDict(document, PipelineSpec(), ignore_unknown_fields=False)
     return parsed
@@ -48,4 +48,4 @@ def test_a_trial_is_its_experiment_as_text(spec: PipelineSpec) -> None:
 
 def test_every_step_runs_in_the_image_that_is_given(spec: PipelineSpec) -> None:
     executors = json_format.MessageToDict(spec.deployment_spec)["executors"].values()
-    assert {executor["container"]["image"] for executor in executors} == {"registry/qcnn@sha256:1"}
+    assert {executor["container"]["image"] for executor in executors} == {f"registry/qcnn@sha256:{64 * '1'}"}

@@ -19,7 +19,7 @@ def test_a_new_target_is_a_line_and_takes_no_platform_document_that_it_has_none_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(TARGETS, "moon", Target(train=lambda pod: train_here))
-    result = CliRunner().invoke(compile_command.main, ["--output", str(tmp_path)])
+    result = CliRunner().invoke(compile_command.main, ["--output", str(tmp_path), "--image", "registry/qcnn:1"])
     assert result.exit_code == 0, result.output
     assert {path.name for path in tmp_path.iterdir()} == {
         *("qcnn-kubeflow.yaml", "qcnn-own-data-kubeflow.yaml", "study-kubeflow.yaml"),
@@ -35,7 +35,7 @@ def test_a_new_target_is_a_line_and_takes_no_platform_document_that_it_has_none_
 def test_a_pipeline_takes_and_leaves_the_same_on_every_target(
     compile_one: Callable[..., PipelineSpec], tmp_path: Path
 ) -> None:
-    specs = [compile_one(target, tmp_path / f"{name}.yaml") for name, target in TARGETS.items()]
+    specs = [compile_one(target, tmp_path / f"{name}.yaml", "registry/qcnn:1") for name, target in TARGETS.items()]
     roots = {json_format.MessageToJson(_interface(spec.root), sort_keys=True) for spec in specs}
     assert len(roots) == 1
     outputs = [{label: _interface(each).output_definitions for label, each in _steps(spec).items()} for spec in specs]

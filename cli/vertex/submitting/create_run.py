@@ -46,7 +46,7 @@ def create_run(
         StepError: the run that was waited for failed.
     """
     with compiled(source, compile_now) as package:
-        documents = read_package(package)
+        documents = read_package(package, "vertex")
         check_imports(documents[0], arguments)
         request = run_request(place, documents, arguments, name, submission)
     if sending.dry_run:

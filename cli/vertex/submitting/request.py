@@ -32,7 +32,7 @@ def run_request(
     sent twice makes one run.
 
     Raises:
-        ConfigError: the pipeline is not one for Vertex AI, or does not take these arguments.
+        ConfigError: the pipeline does not take these arguments.
     """
     with quiet():
         from google.cloud.aiplatform_v1 import CreatePipelineJobRequest
@@ -66,12 +66,7 @@ def run_request(
 
 
 def _checked(documents: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    spec, *others = documents
-    if others:
-        raise ConfigError(
-            "package: must be one document; a second one is Kubernetes' own, which compile.py writes for kubeflow. "
-            f"Given: {len(documents)} documents"
-        )
+    (spec,) = documents
     known = spec["root"].get("inputDefinitions", {}).get("parameters", {})
     if unknown := sorted(arguments.keys() - known.keys()):
         raise ConfigError(f"package: the pipeline takes no {', '.join(unknown)}. Given: {given(sorted(known))}")

@@ -8,6 +8,7 @@ import pytest
 
 from pipelines.compilation import compile_qcnn
 from pipelines.kubeflow.target import KUBEFLOW
+from pipelines.vertex.target import VERTEX
 from tests.backend import FakeBackend, Object, spec_of
 from tests.cli.conftest import Typed
 from trainer.config import ExperimentConfig
@@ -59,7 +60,7 @@ def test_where_and_how_it_runs_is_passed_on(backend: FakeBackend, typed: Typed) 
     arguments = (
         *("--host", backend.host, "--token", "secret", "--cookies", "session=1", "--namespace", "me"),
         *("--experiment", "papers", "--run-name", "first", "--pipeline-root", "gs://bucket/runs"),
-        *("--service-account", "trainer", "--no-caching", "--image", "registry/qcnn@sha256:1"),
+        *("--service-account", "trainer", "--no-caching", "--image", f"registry/qcnn@sha256:{64 * '1'}"),
         *("--ui-host", "https://kubeflow.example/pipeline/"),
     )
     code, out, _ = typed("submit", "--target", "kubeflow", *arguments)
@@ -72,7 +73,7 @@ def test_where_and_how_it_runs_is_passed_on(backend: FakeBackend, typed: Typed) 
     assert run["runtime_config"]["pipeline_root"] == "gs://bucket/runs"
     assert not any(task.get("cachingOptions") for task in spec_of(run)["root"]["dag"]["tasks"].values())
     executors = spec_of(run)["deploymentSpec"]["executors"].values()
-    assert {executor["container"]["image"] for executor in executors} == {"registry/qcnn@sha256:1"}
+    assert {executor["container"]["image"] for executor in executors} == {f"registry/qcnn@sha256:{64 * '1'}"}
     assert all(sent["authorization"] == "Bearer secret" for sent in backend.headers)
     assert all(sent["Cookie"] == "session=1" for sent in backend.headers)
     assert f"https://kubeflow.example/pipeline/#/runs/details/{run['run_id']}" in out
@@ -292,3 +293,15 @@ def test_submit_with_gpus_names_the_image_they_need(backend: FakeBackend, typed:
     code, _, err = typed("submit", "--target", "kubeflow", *words)
     assert code == 0
     assert err.count("pod.gpus: the image must have TensorFlow's CUDA libraries") == 1
+
+
+@pytest.mark.parametrize("command", [("submit",), ("schedule", "create", "--cron", "0 9 * * *", "--run-name", "a")])
+def test_package_compiled_for_vertex_is_refused(
+    backend: FakeBackend, typed: Typed, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    compile_qcnn(VERTEX, tmp_path / "vertex.yaml", "registry/qcnn:1")
+    words = ("--target", "kubeflow", "--host", backend.host, "--package", str(tmp_path / "vertex.yaml"))
+    code, out, err = typed(*command, *words)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: package: must be compiled for kubeflow; compile.py calls such files NAME-kubeflow")
+    assert not backend.objects["runs"]

@@ -15,7 +15,7 @@ from launchers.tfjob.manifest import Manifest, Policy, lease, profiler_service, 
 from launchers.tfjob.read import metrics_port
 from trainer.errors import ConfigError
 
-POD = Pod(image="registry/qcnn@sha256:0")
+POD = Pod(image=f"registry/qcnn@sha256:{64 * '0'}")
 JOB = Job(argv=("python", "train.py"), replicas={"worker": 2}, restarts=3, hang_seconds=60, pod=POD)
 RUN = Identity("3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7b1ce", "train")
 POLICY = Policy()
@@ -44,7 +44,7 @@ def test_one_training_has_one_name_and_every_difference_in_what_is_trained_anoth
     ("job", "policy"),
     [
         (dataclasses.replace(JOB, pod=POD.model_copy(update={"memory": "8Gi"})), POLICY),
-        (dataclasses.replace(JOB, pod=POD.model_copy(update={"image": "registry/qcnn@sha256:1"})), POLICY),
+        (dataclasses.replace(JOB, pod=POD.model_copy(update={"image": f"registry/qcnn@sha256:{64 * '1'}"})), POLICY),
         (dataclasses.replace(JOB, pod=POD.model_copy(update={"labels": {"team": "physics"}})), POLICY),
         (dataclasses.replace(JOB, pod=POD.model_copy(update={"queue": "team"})), POLICY),
         (dataclasses.replace(JOB, pod=POD.model_copy(update={"priority_class": "high"})), POLICY),
@@ -69,7 +69,7 @@ def test_a_training_is_found_in_the_folder_of_the_releases_before() -> None:
 
 def test_a_job_of_the_releases_before_is_the_same_object() -> None:
     hashed = tfjob(JOB, RUN, POLICY)["metadata"]["annotations"][HASH_ANNOTATION]
-    assert hashed == "7436cde066f328ed2c9471b5bfca0d9ba4baa2bd022e6ac96e142fb57ccbb638"
+    assert hashed == "47bf389bf9243b150a4ea21c96a55322f2f2df7285521342b93c9122aa9eeea8"
 
 
 def test_a_job_whose_pods_watch_their_lease_with_another_program_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ JOB = Job(
     replicas={"worker": 3},
     restarts=2,
     hang_seconds=60,
-    pod=Pod(image="registry/qcnn@sha256:0", environment={"A": "1"}),
+    pod=Pod(image=f"registry/qcnn@sha256:{64 * '0'}", environment={"A": "1"}),
     outputs=OUTPUTS,
 )
 
@@ -76,7 +76,7 @@ def test_processes_run_the_command_and_write_where_every_job_of_the_training_doe
     first = made.job_spec.worker_pool_specs[0].container_spec
     assert list(first.command) == ["python", "-m", "trainer.worker", "--workdir", f"gs://bucket/run/{label}/training"]
     environment = {variable.name: variable.value for variable in first.env}
-    image = "registry/qcnn@sha256:0"
+    image = f"registry/qcnn@sha256:{64 * '0'}"
     assert environment == {"A": "1", "QCNN_IMAGE": image, "QCNN_JOB": label, "QCNN_RUN": "qcnn-2026"}
     assert first.image_uri == image
     assert made.job_spec.base_output_directory.output_uri_prefix == f"gs://bucket/run/{label}"

@@ -23,7 +23,7 @@ def test_every_step_names_the_machine_that_it_needs_by_limits(
     compile_one: Callable[..., PipelineSpec], tmp_path: Path
 ) -> None:
     settings = {"steps": {"train": {"cpu": 2, "memory": "6Gi"}}}
-    spec = compile_one(VERTEX, tmp_path / "a.yaml", settings=settings)
+    spec = compile_one(VERTEX, tmp_path / "a.yaml", "registry/qcnn:1", settings)
     executors = json_format.MessageToDict(spec.deployment_spec)["executors"]
     found = {name.removeprefix("exec-"): executor["container"]["resources"] for name, executor in executors.items()}
     assert found["train"] == {
@@ -41,7 +41,7 @@ def test_every_step_names_the_machine_that_it_needs_by_limits(
 def test_a_file_is_one_document_that_vertex_knows_every_field_of(
     compile_one: Callable[..., PipelineSpec], tmp_path: Path
 ) -> None:
-    compile_one(VERTEX, tmp_path / "a.yaml")
+    compile_one(VERTEX, tmp_path / "a.yaml", "registry/qcnn:1")
     (document,) = yaml.safe_load_all((tmp_path / "a.yaml").read_text())
     assert json_format.ParseDict(document, PipelineSpec()).schema_version == "2.1.0"
 
@@ -50,7 +50,9 @@ def test_a_file_is_one_document_that_vertex_knows_every_field_of(
 def test_no_shell_stands_between_a_step_and_who_tells_it_to_end(
     compile_one: Callable[..., PipelineSpec], tmp_path: Path
 ) -> None:
-    executors = json_format.MessageToDict(compile_one(VERTEX, tmp_path / "a.yaml").deployment_spec)["executors"]
+    executors = json_format.MessageToDict(compile_one(VERTEX, tmp_path / "a.yaml", "registry/qcnn:1").deployment_spec)[
+        "executors"
+    ]
     for executor in executors.values():
         (script,) = [word for word in executor["container"]["command"] if "kfp.dsl.executor_main" in word]
         assert "_KFP_RUNTIME=true exec python3 -m kfp.dsl.executor_main " in script
@@ -67,15 +69,15 @@ def test_training_is_told_where_it_runs_and_what_its_processes_get(
     compile_one: Callable[..., PipelineSpec], tmp_path: Path
 ) -> None:
     settings = {"gpus": 1, "accelerator": "nvidia-l4", "vertex": {"timeout_seconds": 60}}
-    spec = compile_one(VERTEX, tmp_path / "a.yaml", "registry/qcnn@sha256:1", settings)
+    spec = compile_one(VERTEX, tmp_path / "a.yaml", f"registry/qcnn@sha256:{64 * '1'}", settings)
     assert _of_train(spec, "project") == "{{$.pipeline_google_cloud_project_id}}"
     assert _of_train(spec, "location") == "{{$.pipeline_google_cloud_location}}"
     given = json.loads(_of_train(spec, "pod"))
-    assert given == {**given, **settings, "image": "registry/qcnn@sha256:1"}
+    assert given == {**given, **settings, "image": f"registry/qcnn@sha256:{64 * '1'}"}
 
 
 def test_training_is_cached_where_the_image_is_pinned_and_hears_of_no_run(tmp_path: Path) -> None:
-    pinned = compile_qcnn(VERTEX, tmp_path / "a.yaml", "registry/qcnn@sha256:1")
+    pinned = compile_qcnn(VERTEX, tmp_path / "a.yaml", f"registry/qcnn@sha256:{64 * '1'}")
     assert pinned.root.dag.tasks["train"].caching_options.enable_cache
     # What differs from run to run would make every run train anew.
     assert "pipeline_job" not in str(pinned)
@@ -96,5 +98,5 @@ def test_what_vertex_could_not_train_with_is_refused_when_it_is_compiled(
     settings: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match=said):
-        compile_qcnn(VERTEX, tmp_path / "a.yaml", settings=settings)
+        compile_qcnn(VERTEX, tmp_path / "a.yaml", "registry/qcnn:1", settings)
     assert not list(tmp_path.iterdir())

@@ -15,7 +15,8 @@ from tests.cli.conftest import STUDY, Typed
 from trainer.config import from_mapping
 
 _PLACE = ("--project", "my-project", "--location", "europe-west4", "--pipeline-root", "gs://bucket/runs")
-_SUBMIT = ("submit", "--target", "vertex", *_PLACE)
+_IMAGE = ("--image", "europe/qcnn:1")
+_SUBMIT = ("submit", "--target", "vertex", *_PLACE, *_IMAGE)
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +51,7 @@ def test_every_word_is_sent_in_its_type_and_google_takes_the_request(typed: Type
 def test_where_and_how_it_runs_is_passed_on(typed: Typed) -> None:
     sent = _sent(
         typed,
-        *(*_SUBMIT, "--run-name", "First try!", "--experiment", "papers", "--image", "europe/qcnn@sha256:1"),
+        *(*_SUBMIT, "--run-name", "First try!", "--experiment", "papers", "--image", f"europe/qcnn@sha256:{64 * '1'}"),
         *("--service-account", "a@my-project.iam.gserviceaccount.com", "--network", "projects/1/global/networks/vpc"),
         *("--label", "team=q", "--label", "cost_center=", "--no-caching"),
     )
@@ -64,7 +65,7 @@ def test_where_and_how_it_runs_is_passed_on(typed: Typed) -> None:
     assert sent["pipelineJobId"].startswith("first-try-")
     spec = job["pipelineSpec"]
     assert {each["container"]["image"] for each in spec["deploymentSpec"]["executors"].values()} == {
-        "europe/qcnn@sha256:1"
+        f"europe/qcnn@sha256:{64 * '1'}"
     }
     assert {task["cachingOptions"].get("enableCache") for task in spec["root"]["dag"]["tasks"].values()} == {False}
 
@@ -76,7 +77,7 @@ def test_two_submissions_never_have_one_id(typed: Typed) -> None:
 
 def test_a_study_is_sent_with_what_it_searches(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text(STUDY)
-    sent = _sent(typed, "study", "--target", "vertex", *_PLACE, "--config", "study.yaml", "--parallelism", "3")
+    sent = _sent(typed, "study", "--target", "vertex", *_PLACE, *_IMAGE, "--config", "study.yaml", "--parallelism", "3")
     values = sent["pipelineJob"]["runtimeConfig"]["parameterValues"]
     assert values["grid"] == {"learning_rate": [0.0001, 0.02], "model": ["hybrid", "deep"]}
     assert values["experiment"]["qubits"] == 4
@@ -89,7 +90,7 @@ def test_a_study_is_sent_with_what_it_searches(typed: Typed, tmp_path: Path) -> 
 
 
 def test_a_schedule_runs_the_pipeline_with_a_seed_of_each_run(typed: Typed) -> None:
-    words = ("schedule", "create", "--target", "vertex", *_PLACE, "--cron", "TZ=Europe/Paris 0 9 * * MON-FRI")
+    words = ("schedule", "create", "--target", "vertex", *_PLACE, *_IMAGE, "--cron", "TZ=Europe/Paris 0 9 * * MON-FRI")
     schedule = _sent(typed, *words, "--run-name", "weekdays", "--max-concurrency", "2", "--qubits", "6")["schedule"]
     assert (schedule["displayName"], schedule["cron"]) == ("weekdays", "TZ=Europe/Paris 0 9 * * MON-FRI")
     assert (schedule["maxConcurrentRunCount"], schedule["maxConcurrentActiveRunCount"]) == ("2", "2")
@@ -109,10 +110,11 @@ def test_a_file_that_was_compiled_before_is_sent_as_it_is(typed: Typed, tmp_path
 
 def test_a_file_of_another_platform_or_pipeline_is_one_line(typed: Typed, tmp_path: Path) -> None:
     compile_qcnn(KUBEFLOW, tmp_path / "kubeflow.yaml")
-    compile_study(VERTEX, tmp_path / "study.yaml")
+    compile_study(VERTEX, tmp_path / "study.yaml", "qcnn:1")
     code, out, err = typed(*_SUBMIT, "--package", "kubeflow.yaml", "--dry-run")
     assert (code, out) == (2, "")
-    assert err.startswith("error: package: must be one document")
+    assert err.startswith("error: package: must be compiled for vertex; ")
+    assert err.endswith("Given: kubeflow.yaml\n")
     code, out, err = typed(*_SUBMIT, "--package", "study.yaml", "--dry-run")
     assert (code, out) == (2, "")
     assert err.startswith("error: package: the pipeline takes no batch_size, data, encoding, epochs, ")
@@ -151,7 +153,7 @@ def test_what_cannot_run_is_one_line_before_anything_is_asked(typed: Typed, word
 
 
 def test_project_and_location_may_come_from_the_environment(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ("submit", "--target", "vertex", "--pipeline-root", "gs://bucket/runs")
+    words = ("submit", "--target", "vertex", "--pipeline-root", "gs://bucket/runs", *_IMAGE)
     assert typed(*words)[2] == "error: project: must be given, by --project or the environment. Given: none\n"
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "my-project")
     monkeypatch.setenv("CLOUDSDK_AI_REGION", "us-central1")
@@ -170,3 +172,22 @@ def test_times_that_never_come_are_refused(typed: Typed, cron: str) -> None:
     code, out, err = typed("schedule", "create", "--target", "vertex", *_PLACE, "--cron", cron, "--dry-run")
     assert (code, out) == (2, "")
     assert err.startswith("error: cron: ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("submit",),
+        ("study", "--grid", "seed=1,2"),
+        ("study", "--tuner", "vizier", "--range", "learning_rate=0.001:0.1:log", "--random", "4"),
+        ("schedule", "create", "--cron", "0 9 * * *"),
+    ],
+)
+def test_commands_for_vertex_need_an_image(typed: Typed, words: tuple[str, ...]) -> None:
+    """The name that a local build gives its image is that of no registry."""
+    code, out, err = typed(*words, "--target", "vertex", *_PLACE, "--dry-run")
+    assert (code, out, err) == (2, "", "error: pod.image: must be given. Given: none\n")
+    (Path.cwd() / "pod.yaml").write_text("image: europe/qcnn:2\n")
+    code, out, err = typed(*words, "--target", "vertex", *_PLACE, "--pod", "pod.yaml", "--dry-run")
+    assert (code, err) == (0, "")
+    assert '"europe/qcnn:2"' in out
