@@ -32,6 +32,8 @@ _UNITS |= {f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", 
 _PART = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _NAME = rf"{_PART}(\.{_PART})*"
 _KEY = rf"({_NAME}/)?[A-Za-z0-9]([A-Za-z0-9._-]{{0,61}}[A-Za-z0-9])?"
+# The account of deploy/rbac.yaml for the pods of trainings; in a cloud it is the one that reaches the bucket.
+WORKER_ACCOUNT = "qcnn-worker"
 # What of a volume is gone with its pod. One that cannot be written is the training's own to say.
 _PASSING = {"emptyDir", "ephemeral"}
 

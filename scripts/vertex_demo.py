@@ -37,8 +37,9 @@ def main() -> None:
                 sys.exit(done.returncode)
 
         print(f"a Vertex AI on this machine: {server.endpoint}, project {server.project}, {server.location}")
-        root = ("--pipeline-root", f"gs://{server.bucket}/runs")
-        qcnn("submit", *root, *_EXPERIMENT, "--run-name", "first", "--wait", *_SMALL)
+        # The server runs the processes here, whatever their image.
+        sent = ("--pipeline-root", f"gs://{server.bucket}/runs", "--image", "registry.example/qcnn:demo")
+        qcnn("submit", *sent, *_EXPERIMENT, "--run-name", "first", "--wait", *_SMALL)
         qcnn("status", "first")
         qcnn("compare", *_EXPERIMENT)
         qcnn("deploy", "--run", "first", "--endpoint", "readouts")

@@ -47,6 +47,8 @@ def interruptible() -> Iterator[None]:
 def api_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ApiServer]:
     """The API server of the cluster of KUBECONFIG, which keeps its objects in memory."""
     with contextlib.closing(ApiServer()) as server:
+        # As deploy/rbac.yaml makes it.
+        server.put("serviceaccounts", {"metadata": {"name": "qcnn-worker"}})
         monkeypatch.setenv("KUBECONFIG", server.write_kubeconfig(tmp_path / "kubeconfig"))
         yield server
 

@@ -43,8 +43,8 @@ class PodFlags:
         """Whether anything was."""
         return bool(self.pod_file or self.environment or any(value is not None for value in self.flags.values()))
 
-    def settings(self, image: str | None = None) -> Pod:
-        """Return the settings of the file with the flags laid over them; `image` counts where none is named.
+    def settings(self, **defaults: str) -> Pod:
+        """Return the settings of the file with the flags laid over them; `defaults` count where nothing is given.
 
         Raises:
             ConfigError: one line with what is wrong.
@@ -57,9 +57,7 @@ class PodFlags:
             known = values.get("environment", {})
             pairs = dict(map(_pair, self.environment))
             values["environment"] = {**known, **pairs} if isinstance(known, dict) else known
-        if image:
-            values.setdefault("image", image)
-        pod = pod_settings(values)
+        pod = pod_settings({**defaults, **values})
         warn_of_gpu_image(pod)
         return pod
 

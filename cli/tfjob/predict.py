@@ -13,8 +13,10 @@ from launchers.kubernetes.api import Api
 from launchers.kubernetes.create_or_adopt import abandon, create_or_adopt
 from launchers.kubernetes.follow import Following
 from launchers.kubernetes.kinds import JOB
+from launchers.pod import WORKER_ACCOUNT
 from launchers.tfjob.launch import PENDING_SECONDS
 from launchers.tfjob.predict_job import TASK, for_model, for_training
+from launchers.tfjob.submit import check_worker_account
 from trainer.errors import ConfigError, RetryableError, TrainingError
 from trainer.results.prediction_files import Files, files_of
 from trainer.startup import terminated_as_interrupt
@@ -53,11 +55,14 @@ def predict(
         # It goes into the manifest, which others may read: what has a password in it is refused here.
         in_bucket(model)
     arguments = _arguments(files_of(data, output, report))
-    manifest = for_model(model, pod.settings(), arguments) if model else None
+    settings = pod.settings(service_account=WORKER_ACCOUNT) if model else None
+    manifest = for_model(model, settings, arguments) if settings and model else None
     if manifest and dry_run:
         click.echo(as_text([manifest], FORMS[0]), nl=False)
         return
     with cluster(namespace) as api:
+        if settings and not dry_run:
+            check_worker_account(api, settings)
         manifest = manifest or for_training(find_job(api, name or ""), arguments)
         if dry_run:
             click.echo(as_text([manifest], FORMS[0]), nl=False)

@@ -11,7 +11,7 @@ from cli.tfjob.printing import FORMS, as_text
 from components.train.description import check_data, cluster_job
 from launchers.kubernetes.create_or_adopt import How
 from launchers.naming import Identity, check_run
-from launchers.pod import Pod
+from launchers.pod import WORKER_ACCOUNT, Pod
 from launchers.secrecy import secrets_in
 from launchers.tfjob import read
 from launchers.tfjob import submit as tfjobs
@@ -76,7 +76,7 @@ def submit(
         raise ConfigError(f"format: {form} is only of what --dry-run prints. Given: {form}")
     if dry_run and is_followed:
         raise ConfigError("dry_run: creates nothing that could be followed. Given: --dry-run --follow")
-    experiment, settings = words.experiment(), pod.settings()
+    experiment, settings = words.experiment(), pod.settings(service_account=WORKER_ACCOUNT)
     check_data(experiment.data)
     (experiment,) = data.files_read([experiment])
     job, identity = cluster_job(experiment, output, settings), Identity(check_run(name), _TASK)
@@ -88,6 +88,7 @@ def submit(
         return
     check_cost(cost, "tfjob", settings, [experiment])
     with cluster(namespace) as api:
+        tfjobs.check_worker_account(api, settings)
         found, how = tfjobs.submit(api, manifest)
         commands = _commands(found["metadata"]["name"], flag_of(namespace))
         rows = {**read.outputs(found), **commands}

@@ -48,6 +48,7 @@ class Resource:
 _NAMESPACE = Resource("/api/v1", "")
 PODS = Resource("/api/v1", "pods")
 EVENTS = Resource("/api/v1", "events")
+SERVICE_ACCOUNTS = Resource("/api/v1", "serviceaccounts")
 SERVICES = Resource("/api/v1", "services")
 DEPLOYMENTS = Resource("/apis/apps/v1", "deployments")
 LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")

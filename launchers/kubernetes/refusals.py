@@ -8,7 +8,7 @@ import urllib3
 
 from trainer.errors import ConfigError, one_line
 
-NOT_FOUND = 404
+FORBIDDEN, NOT_FOUND = 403, 404
 NO_ANSWER = "the API server does not answer as it should"
 # The client library gives a connection that breaks under TLS the status 0.
 _BROKEN = (0, 429, 500, 502, 503, 504)
@@ -34,14 +34,14 @@ def refused(error: kubernetes.client.ApiException, action: str, namespace: str, 
         message = f"credentials: the API server does not accept them{no_more}; {action} was refused. Given: {where}"
     elif is_final(error):
         message = f"namespace: is being deleted; {action} was refused. Given: {namespace}"
-    elif status == 403 and "exceeded quota" in reason:
+    elif status == FORBIDDEN and "exceeded quota" in reason:
         message = f"quota: {where} has none left. Given: {reason}"
-    elif status == 403 and "forbidden: User" in reason and was_allowed:
+    elif status == FORBIDDEN and "forbidden: User" in reason and was_allowed:
         message = (
             f"permission: {action} in {where} was allowed and no longer is; was a role or its binding deleted "
             f"(deploy/rbac.yaml makes them)? Given: {reason}"
         )
-    elif status == 403 and "forbidden: User" in reason:
+    elif status == FORBIDDEN and "forbidden: User" in reason:
         message = (
             f"permission: {action} in {where} is missing (deploy/rbac.yaml grants it), or there is no such namespace. "
             f"Given: {reason}"
@@ -57,7 +57,7 @@ def refused(error: kubernetes.client.ApiException, action: str, namespace: str, 
 
 def is_final(error: kubernetes.client.ApiException) -> bool:
     """Whether the namespace is being deleted, in which nothing can be created any more."""
-    return error.status == 403 and "because it is being terminated" in _reason(error)
+    return error.status == FORBIDDEN and "because it is being terminated" in _reason(error)
 
 
 def is_broken(error: BaseException) -> bool:

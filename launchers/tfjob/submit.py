@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from launchers.kubernetes.api import SERVICES, Api
+from launchers.kubernetes.api import SERVICE_ACCOUNTS, SERVICES, Api
 from launchers.kubernetes.create_or_adopt import How, abandon, create_or_adopt
+from launchers.kubernetes.refusals import FORBIDDEN, RefusedError
+from launchers.pod import WORKER_ACCOUNT, Pod
 from launchers.tfjob.kind import TFJOB
 from launchers.tfjob.manifest import Manifest, profiler_service
 from trainer.errors import ConfigError
@@ -17,6 +19,30 @@ def applied(manifest: Manifest, namespace: str | None) -> list[Manifest]:
     place = {"namespace": namespace} if namespace else {}
     made = (manifest, profiler_service(manifest))
     return [{**each, "metadata": {**each["metadata"], **place}} for each in made]
+
+
+def check_worker_account(api: Api, pod: Pod) -> None:
+    """Check that the account is there as which pods run by default.
+
+    The role qcnn-user may not look at accounts; whoever has it has the account too, which the same file makes.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if pod.service_account != WORKER_ACCOUNT:
+        return
+    try:
+        found = api.get(SERVICE_ACCOUNTS, WORKER_ACCOUNT)
+    except RefusedError as error:
+        if error.status != FORBIDDEN:
+            raise
+        return
+    if found is None:
+        raise ConfigError(
+            f"pod.service_account: namespace {api.namespace} has no account {WORKER_ACCOUNT}; `kubectl -n "
+            f"{api.namespace} apply -f deploy/rbac.yaml` makes it, or --service-account names another one, such as "
+            f"default. Given: {WORKER_ACCOUNT}"
+        )
 
 
 def submit(api: Api, manifest: Manifest) -> tuple[dict[str, Any], How]:

@@ -1,5 +1,6 @@
 """Kubeflow Pipelines, with training as a TFJob."""
 
+from launchers.pod import WORKER_ACCOUNT
 from pipelines.compilation import Target
 from pipelines.kubeflow.platform import platform
 from pipelines.kubeflow.training import train_as_tfjob
@@ -7,6 +8,6 @@ from pipelines.kubeflow.training import train_as_tfjob
 KUBEFLOW = Target(
     train=train_as_tfjob,
     # What deploy/rbac.yaml makes for the training's pods, which have to see that their launcher is there.
-    pod_defaults={"service_account": "qcnn-worker"},
+    pod_defaults={"service_account": WORKER_ACCOUNT},
     platform=platform,
 )

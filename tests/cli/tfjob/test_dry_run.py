@@ -188,3 +188,35 @@ def test_dry_run_with_gpus_names_the_image_they_need(typed: Typed) -> None:
     assert len(list(yaml.safe_load_all(out))) == 2
     assert err.startswith("pod.gpus: the image must have TensorFlow's CUDA libraries, and the image of the Dockerfile")
     assert err.endswith("Given: image qcnn:1\n")
+
+
+def _account(job: dict[str, Any]) -> str:
+    return str(job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["serviceAccountName"])
+
+
+def test_trainings_run_as_qcnn_worker_unless_another_account_is_named(typed: Typed, api_server: ApiServer) -> None:
+    for words, account in (((), "qcnn-worker"), (("--service-account", "default"), "default")):
+        assert typed(*SUBMIT, "--name", account, *words)[0] == 0
+        assert account in {_account(job) for job in api_server.all("tfjobs")}
+        _, out, _ = typed(*SUBMIT, *words, "--dry-run", "-o", "json")
+        assert _account(_read(out, "json")[0]) == account
+
+
+@pytest.mark.parametrize(
+    "words", [SUBMIT, ("predict", "--target", "tfjob", "--model", "gs://bucket/model", "--image", "qcnn:1")]
+)
+def test_missing_account_is_one_line_and_nothing_is_created(
+    typed: Typed, api_server: ApiServer, words: tuple[str, ...]
+) -> None:
+    api_server.remove("serviceaccounts", "qcnn-worker")
+    code, out, err = typed(*words)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: pod.service_account: namespace default has no account qcnn-worker; `kubectl -n ")
+    assert err.count("\n") == 1
+    assert not api_server.all("tfjobs") + api_server.all("jobs")
+
+
+def test_account_that_the_user_may_not_look_at_is_not_missed(typed: Typed, api_server: ApiServer) -> None:
+    api_server.refused.add(("get", "serviceaccounts"))
+    assert typed(*SUBMIT)[0] == 0
+    assert len(api_server.all("tfjobs")) == 1

@@ -179,7 +179,7 @@ def test_a_bucket_that_is_not_there_is_refused_and_one_elsewhere_warned_of(
 def test_the_pipeline_trains_and_its_runs_are_compared_and_shown(
     vertex: Vertex, on_vertex: Typed, tmp_path: Path
 ) -> None:
-    words = ("--experiment", "papers", "--wait", *_SMALL)
+    words = ("--image", "registry/qcnn:1", "--experiment", "papers", "--wait", *_SMALL)
     code, out, err = _submitted(vertex, on_vertex, "--run-name", "first", *words)
     assert code == 0, out + err
     assert "train: succeeded" in out.splitlines()
@@ -206,7 +206,8 @@ def test_the_pipeline_trains_and_its_runs_are_compared_and_shown(
 
 @pytest.mark.long
 def test_a_study_trains_its_trials_and_evaluates_the_best(vertex: Vertex, on_vertex: Typed) -> None:
-    words = ("--pipeline-root", f"gs://{vertex.bucket}/runs", "--experiment", "papers", "--wait", *_SMALL)
+    sent = ("--pipeline-root", f"gs://{vertex.bucket}/runs", "--image", "registry/qcnn:1")
+    words = (*sent, "--experiment", "papers", "--wait", *_SMALL)
     grid = ("--grid", "learning_rate=0.0001,0.05", "--parallelism", "1")
     code, out, err = on_vertex("study", *_TARGET, *words, *grid)
     assert code == 0, out + err
@@ -221,7 +222,8 @@ def test_a_tuner_chooses_the_trials_and_the_best_is_evaluated(
     vertex: Vertex, on_vertex: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", vertex.environment["STORAGE_EMULATOR_HOST"])
-    words = ("--pipeline-root", f"gs://{vertex.bucket}/runs", "--experiment", "papers", "--wait", *_SMALL)
+    sent = ("--pipeline-root", f"gs://{vertex.bucket}/runs", "--image", "registry/qcnn:1")
+    words = (*sent, "--experiment", "papers", "--wait", *_SMALL)
     searched = ("--range", "learning_rate=0.0001:0.05:log", "--grid", "hidden_units=4,8", "--random", "3")
     code, out, err = on_vertex("study", *_TARGET, "--tuner", "vizier", *words, *searched)
     assert code == 0, out + err

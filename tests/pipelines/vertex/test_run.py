@@ -20,7 +20,7 @@ _ENDLESS = {"qubits": 4, "rounds": 10, "epochs": 100_000, "batch_size": 8, "work
 
 @pytest.mark.long
 def test_a_pipeline_that_is_cancelled_takes_its_training_along(vertex: Vertex, tmp_path: Path) -> None:
-    compile_qcnn(VERTEX, tmp_path / "qcnn.yaml")
+    compile_qcnn(VERTEX, tmp_path / "qcnn.yaml", "registry/qcnn:1")
     job = v1.PipelineJob(
         display_name="qcnn",
         pipeline_spec=yaml.safe_load((tmp_path / "qcnn.yaml").read_text()),
@@ -49,7 +49,7 @@ def test_a_file_of_samples_is_imported_and_the_dataset_can_be_traced_to_it(
     with new_file_copy(address) as path:
         path.write_text("x,label\n" + "".join(f"{number / 40},{number % 2}\n" for number in range(40)))
         sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    compile_qcnn(VERTEX, tmp_path / "qcnn.yaml", own_data=True)
+    compile_qcnn(VERTEX, tmp_path / "qcnn.yaml", "registry/qcnn:1", own_data=True)
     words = {**_ENDLESS, "rounds": 0, "data": address, "encoding": "ry"}
     job = v1.PipelineJob(
         display_name="qcnn",
