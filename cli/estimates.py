@@ -56,3 +56,13 @@ def in_dollars(value: float | None) -> str:
     if value is None:
         return ""
     return "below 0.01" if value < 0.01 else f"{value:,.2f}"
+
+
+def about_dollars(value: float) -> str:
+    """Return an estimate in dollars as text.
+
+    >>> about_dollars(1234.5), about_dollars(0.004)
+    ('about 1,234.50 dollars', 'below 0.01 dollars')
+    """
+    text = in_dollars(value)
+    return f"{text} dollars" if text.startswith("below") else f"about {text} dollars"

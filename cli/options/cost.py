@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cli.confirmation import ask
-from cli.estimates import PLATFORMS, in_dollars, read_prices
+from cli.estimates import PLATFORMS, about_dollars, read_prices
 from cli.messages import warn_of_gpu_image
 from cli.options.group import options_as
 from cli.packages import pod_of
@@ -100,7 +100,7 @@ def check_cost(cost: Cost, target: str, pod: Pod, trials: Sequence[ExperimentCon
     if dollars <= cost.limit or cost.yes:
         return
     refusal = (
-        f"cost_limit: this is estimated to cost about {in_dollars(dollars)} dollars; give --yes or a higher "
+        f"cost_limit: this is estimated to cost {about_dollars(dollars)}; give --yes or a higher "
         f"--cost-limit. Given: {cost.limit:g}"
     )
     ask(f"submit what may cost more than {cost.limit:g} dollars?", refusal, err=True)
@@ -142,6 +142,6 @@ def _line(trials: int, ways: Sequence[Way], share: float, dollars: float, pod: P
     short = "" if all(way.fits for way in ways) else "; its processes need more memory than they ask for"
     on = f"{bill.machines} x {bill.machine}{' (Spot)' if pod.spot else ''}"
     return (
-        f"estimate: {what} {in_time(seconds)} on {on}, {hours:.2g} machine hours, about {in_dollars(dollars)} dollars "
+        f"estimate: {what} {in_time(seconds)} on {on}, {hours:.2g} machine hours, {about_dollars(dollars)} "
         f"by the prices of {prices.region} on {prices.date}{short}"
     )

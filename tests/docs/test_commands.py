@@ -17,7 +17,7 @@ import cli.local.run
 import cli.local.study
 import infra.__main__
 from cli.main import main
-from tests.docs.documents import NOT_RUN, ROOT, Command, commands
+from tests.docs.documents import DOCUMENTS, NOT_RUN, ROOT, Command, blocks, commands
 from trainer.planning.kept_machine import keep
 from trainer.planning.machine import NOMINAL_MACHINE
 
@@ -123,3 +123,11 @@ def test_a_wrong_word_is_refused_as_shown(monkeypatch: pytest.MonkeyPatch, capsy
     ((shown, value),) = re.findall(r"^(error: qubits: .* Given: (\S+))$", page, re.MULTILINE)
     assert _type([".venv/bin/qcnn", "run", "--qubits", value], monkeypatch) != 0
     assert capsys.readouterr().err.strip() == shown
+
+
+def test_no_command_keeps_those_after_it_in_its_block_waiting() -> None:
+    for path in DOCUMENTS:
+        for block in blocks(path, "sh"):
+            lines = [re.split(r"\s+# ", line)[0].strip() for line in block.text.splitlines()]
+            for line in lines[:-1]:
+                assert "port-forward" not in line or line.endswith("&"), f"{path.name}: {line}"

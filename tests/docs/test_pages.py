@@ -6,11 +6,14 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from tests.docs.documents import DOCUMENTS, PAGES, ROOT
 from trainer.config import WORDS, describe
+from trainer.results.evaluate import Evaluation, report
 
 MOST_BYTES = 200_000
 # What stands in backticks and looks like a path of the checkout.
@@ -76,3 +79,22 @@ def test_the_site_is_built_and_no_link_leads_nowhere(tmp_path: Path) -> None:
         html = (site / page.with_suffix(".html").name).read_text()
         # Opening a page fetches nothing from elsewhere.
         assert not re.findall(r'(?:src|<link[^>]*href)="https?://', html)
+
+
+def test_first_run_shows_predictions_as_they_are_printed(caplog: pytest.LogCaptureFixture) -> None:
+    page = (ROOT / "docs" / "first-run.md").read_text()
+    found = re.search(r"== evaluate\n    simulator: .*\n((?:    .*\n)+)", page)
+    assert found
+    shown = [line.removeprefix("    ") for line in found[1].splitlines()]
+    header, *rows = (line.split() for line in shown[:-3])
+    numbers = [[float(cell) if "." in cell else int(cell) for cell in row] for row in rows]
+    (more,), (mse, accuracy, samples), (fresh, _) = (re.findall(r"[\d.]*\d", line) for line in shown[-3:])
+    assert len(rows) + int(more) == int(samples)
+    evaluation = SimpleNamespace(
+        columns=dict(zip(header, zip(*numbers, strict=True), strict=True)),
+        metrics={"mse": float(mse), "accuracy": float(accuracy), "fresh_mse": float(fresh)},
+        samples=range(int(samples)),
+    )
+    with caplog.at_level("INFO", logger="qcnn"):
+        report(cast(Evaluation, evaluation))
+    assert caplog.messages == shown

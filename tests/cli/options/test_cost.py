@@ -158,3 +158,11 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
         return int(ended.value.code or 0)
 
     return run
+
+
+def test_less_than_a_cent_is_not_said_to_be_about_that(capsys: pytest.CaptureFixture[str]) -> None:
+    cheap = trial(qubits=4, rounds=10, epochs=1)
+    check_cost(Cost(10.0, False, None), "tfjob", pod(cpu="100m", memory="100Mi"), [cheap])
+    assert ", below 0.01 dollars by the prices of " in said(capsys)
+    with pytest.raises(ConfigError, match=r"^cost_limit: this is estimated to cost below 0\.01 dollars; give --yes "):
+        check_cost(Cost(0.0, False, None), "tfjob", pod(cpu="100m", memory="100Mi"), [cheap])
