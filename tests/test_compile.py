@@ -182,7 +182,8 @@ def test_a_file_is_imported_and_read_anew_by_the_step_that_makes_data_of_it(comp
 def test_importer_is_named_as_its_key(tmp_path: Path, pipeline: str, target: str) -> None:
     """Kubeflow 2.17 records an importer under its name, and resolves its output by its key."""
     (config := tmp_path / "experiment.yaml").write_text("data: gs://bucket/rows.csv\n")
-    path = _compile(tmp_path / "build", "--config", str(config)).with_name(f"{pipeline}-{target}.yaml")
+    arguments = ("--config", str(config), "--image", "registry/qcnn:1")
+    path = _compile(tmp_path / "build", *arguments).with_name(f"{pipeline}-{target}.yaml")
     spec = json_format.ParseDict(next(yaml.safe_load_all(path.read_text())), PipelineSpec())
     executors = json_format.MessageToDict(spec.deployment_spec)["executors"]
     importers = {

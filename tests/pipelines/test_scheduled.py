@@ -42,7 +42,8 @@ def test_a_file_that_was_compiled_before_becomes_what_is_compiled_for_a_schedule
 @pytest.mark.parametrize("target", ["kubeflow", "vertex"])
 def test_compile_with_seed_per_run_gives_the_first_step_the_run(tmp_path: Path, pipeline: str, target: str) -> None:
     for folder, flags in (("once", ()), ("each", ("--seed-per-run",))):
-        result = CliRunner().invoke(compile_command.main, ["--output", str(tmp_path / folder), *flags])
+        arguments = ["--output", str(tmp_path / folder), "--image", "registry/qcnn:1", *flags]
+        result = CliRunner().invoke(compile_command.main, arguments)
         assert result.exit_code == 0, result.output
     name = f"{pipeline}-{target}.yaml"
     once, each = (next(yaml.safe_load_all((tmp_path / folder / name).read_text())) for folder in ("once", "each"))
