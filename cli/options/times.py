@@ -1,6 +1,7 @@
 """The times of a schedule, checked here: a backend accepts a time that never comes, and never runs the schedule."""
 
 import re
+import zoneinfo
 
 from trainer.errors import ConfigError
 
@@ -18,8 +19,12 @@ _FIELDS: list[tuple[str, int, int, list[str]]] = [
     ("month", 1, 12, _MONTHS),
     ("day of the week", 0, 6, _DAYS),
 ]
+# By month; the 29th of February comes in leap years.
+_LONGEST = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _ZONE = re.compile(r"(?:CRON_)?TZ=(\S+)")
-_RANGE = re.compile(r"(?:[*?]|(\w+)(?:-(\w+))?)(?:/([1-9]\d*))?")
+_RANGE = re.compile(r"(?:[*?]|(\w+)(?:-(\w+))?)(?:/([1-9]\d{0,3}))?", re.ASCII)
+# What robfig/cron reads and Unix's cron does not: a question mark, and a step from a single value on.
+_NOT_UNIX = re.compile(r"\?|(?:^|,)\w+/", re.ASCII)
 
 
 def interval_seconds(text: str) -> int:
@@ -43,20 +48,15 @@ def cron_expression(text: str) -> str:
     if text in _NAMED:
         return text
     fields = text.split()
+    if fields and _ZONE.fullmatch(fields[0]):
+        raise ConfigError(f"cron: must have no time zone; the clock of the backend counts. Given: {text}")
     if len(fields) not in (5, 6):
         raise ConfigError(
             "cron: must have five fields (minute, hour, day of the month, month, day of the week), six with a second "
             f"before them, or be one of {', '.join(_NAMED)}. Given: {text}"
         )
-    fields = ["0", *fields][-6:]
-    for field, (name, first, last, names) in zip(fields, _FIELDS, strict=True):
-        for part in field.split(","):
-            found = _RANGE.fullmatch(part)
-            values = [_value(word, first, names) for word in (found[1], found[2]) if word] if found else [None]
-            numbers = [value for value in values if value is not None]
-            if len(numbers) < len(values) or numbers != sorted(numbers) or any(not first <= n <= last for n in numbers):
-                raise ConfigError(f"cron: {name} must be in {first}..{last}, as 1, 1-3, 1,2 or */2. Given: {text}")
-    return " ".join(fields)
+    _check_fields(fields, text)
+    return " ".join(["0", *fields][-6:])
 
 
 def unix_cron(text: str) -> str:
@@ -74,8 +74,43 @@ def unix_cron(text: str) -> str:
         raise ConfigError(
             f"cron: must have five fields (minute, hour, day of the month, month, day of the week). Given: {text}"
         )
-    cron_expression(" ".join(fields))
+    if any(_NOT_UNIX.search(field) for field in fields):
+        raise ConfigError(f"cron: must hold no ?, and a step after * or a range alone, as */2 or 1-31/2. Given: {text}")
+    _check_fields(fields, text)
+    # Where no time zones are installed, the service alone can tell.
+    if zone and (known := zoneinfo.available_timezones()) and zone[1] not in known:
+        raise ConfigError(f"cron: the time zone must be one of IANA's, such as Europe/Paris. Given: {text}")
     return " ".join([first, *fields] if zone else fields)
+
+
+def _check_fields(fields: list[str], text: str) -> None:
+    """Raise ConfigError if a field is out of its bounds, or no month has one of the days; seconds may be left out."""
+    allowed = [_numbers(field, *known, text) for field, known in zip(["0", *fields][-6:], _FIELDS, strict=True)]
+    days, months = allowed[3], allowed[4]
+    # Where days of the week are named too, one of the two is enough.
+    if fields[-1][0] in "*?" and min(days) > max(_LONGEST[month - 1] for month in months):
+        raise ConfigError(f"cron: day of the month must be one that its month has. Given: {text}")
+
+
+def _numbers(field: str, name: str, first: int, last: int, names: list[str], text: str) -> set[int]:
+    """Return the values that a field lets through."""
+    allowed: set[int] = set()
+    for part in field.split(","):
+        found = _RANGE.fullmatch(part)
+        begin, end = _bounds(found, first, last, names) if found else (None, None)
+        if not found or begin is None or end is None or not first <= begin <= end <= last:
+            raise ConfigError(f"cron: {name} must be in {first}..{last}, as 1, 1-3, 1,2 or */2. Given: {text}")
+        allowed |= set(range(begin, end + 1, int(found[3] or 1)))
+    return allowed
+
+
+def _bounds(found: re.Match[str], first: int, last: int, names: list[str]) -> tuple[int | None, int | None]:
+    """Return the first and the last value of a range; a single value with a step goes on to the last that there is."""
+    low, high, step = found.groups()
+    begin = _value(low, first, names) if low else first
+    if high:
+        return begin, _value(high, first, names)
+    return begin, begin if low and not step else last
 
 
 def _value(word: str, first: int, names: list[str]) -> int | None:

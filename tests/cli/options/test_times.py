@@ -1,8 +1,13 @@
 """Times that a backend would take and never come to."""
 
+import datetime
+import re
+
 import pytest
 
 from cli.options.times import cron_expression, interval_seconds, unix_cron
+from tests.vertex.server.pipelines.cron import next_time
+from tests.vertex.server.refusal import RefusedError
 from trainer.errors import ConfigError
 
 
@@ -17,6 +22,10 @@ from trainer.errors import ConfigError
         ("0 0 1 JANUARY *", "month must be in 1..12"),
         ("*/0 * * * *", "minute must be in 0..59"),
         ("1, * * * *", "minute must be in 0..59"),
+        ("\u0663 * * * *", "minute must be in 0..59"),
+        ("0 0 30 2 *", "day of the month must be one that its month has"),
+        ("0 0 31 4,6 ?", "day of the month must be one that its month has"),
+        ("TZ=Europe/Paris 0 9 * * *", "must have no time zone"),
     ],
 )
 def test_an_expression_that_never_comes_is_refused(text: str, words: str) -> None:
@@ -34,6 +43,8 @@ def test_an_expression_that_never_comes_is_refused(text: str, words: str) -> Non
         ("*/15 8-17 1,15 jan-mar ?", "0 */15 8-17 1,15 jan-mar ?"),
         ("30 0 9 ? * 1-5", "30 0 9 ? * 1-5"),
         ("0 0 1/2 * 0,6", "0 0 0 1/2 * 0,6"),
+        ("0 0 29 2 *", "0 0 0 29 2 *"),
+        ("0 0 31 2 MON", "0 0 0 31 2 MON"),
     ],
 )
 def test_every_form_of_a_field_is_taken(given: str, sent: str) -> None:
@@ -63,7 +74,44 @@ def test_a_cron_expression_of_five_fields_may_have_a_time_zone(text: str, read: 
     assert unix_cron(text) == read
 
 
-@pytest.mark.parametrize("text", ["", "* * * *", "0 * * * * *", "@daily", "TZ=Europe/Paris", "60 * * * *"])
-def test_what_unix_cron_would_not_read_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"^cron: "):
+_NOW = datetime.datetime(2026, 11, 22, 10, 30, tzinfo=datetime.timezone.utc)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0 9 * * MON-FRI",
+        "TZ=America/New_York 15 6 1-31/2 jan,Jul sun",
+        "*/5 0-12/3 * * *",
+        "0 0 29 2 *",
+        "0 0 31 2 0",
+    ],
+)
+def test_unix_cron_and_the_service_of_the_tests_accept_alike(text: str) -> None:
+    assert next_time(unix_cron(text), _NOW) > _NOW
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "* * * *",
+        "0 * * * * *",
+        "@daily",
+        "TZ=Europe/Paris",
+        "60 * * * *",
+        "TZ=Mars/Olympus 0 9 * * *",
+        "TZ=Europe 0 9 * * *",
+        "TZ=../etc/passwd 0 9 * * *",
+        "0 9 ? * *",
+        "0 9 1/2 * *",
+        "0 9 * * 7",
+        "0 9 * * FRI-MON",
+        "0 0 31 4 *",
+    ],
+)
+def test_unix_cron_and_the_service_of_the_tests_refuse_alike(text: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^cron: .*Given: {re.escape(text)}$"):
         unix_cron(text)
+    with pytest.raises(RefusedError, match="Invalid cron schedule"):
+        next_time(text, _NOW)
