@@ -21,28 +21,34 @@ def end_run(vertex: Vertex, run: PipelineJob, say: Callable[[str], None], second
     """Cancel a run and the jobs that train for it, and wait for its end at most `seconds`; each is reported to `say`.
 
     Training costs most, so these jobs are cancelled before the wait. They are cancelled once more after it, because a
-    step that was still running may have created one. Returns one line with the state if the run has not ended, else an
-    empty text.
+    step that was still running may have created one. Jobs that cannot be cancelled do not keep the rest from being
+    ended. Returns one line with what has not ended and why, an empty text if all has.
 
     Raises:
-        BackendError: Vertex AI refuses, or does not answer.
+        BackendError: Vertex AI refuses to cancel or show the run, or does not answer.
     """
     identity = id_of(run)
     if state_of(run) in ENDED:
         say(f"run {identity} had ended before: {state_of(run).lower()}")
-        _cancel_jobs(vertex, identity, say)
-        return ""
+        return _cancel_jobs(vertex, identity, say)
     vertex.ask("PipelineService.cancel_pipeline_job", name=run.name)
+    say(f"run {identity}: cancellation requested")
     _cancel_jobs(vertex, identity, say)
     ended = follow(vertex, identity, say, seconds)
-    _cancel_jobs(vertex, identity, say)
+    left = _cancel_jobs(vertex, identity, say)
     if state_of(ended) in ENDED:
         say(f"run {identity} is terminated")
-        return ""
+        return left
     state = state_of(ended).lower()
     return f"run: it has not ended within {seconds:g} s; Vertex AI shows it as {state}. Given: {identity}"
 
 
-def _cancel_jobs(vertex: Vertex, run: str, say: Callable[[str], None]) -> None:
-    if names := trainings.cancel(vertex, trainings.with_searches(vertex, run)):
+def _cancel_jobs(vertex: Vertex, run: str, say: Callable[[str], None]) -> str:
+    """Cancel the jobs of a run; return one line with why that was refused for some, an empty text if it was not."""
+    names, refusal = trainings.cancel_all(vertex, run)
+    if names:
         say(f"{', '.join(names)} cancelled")
+    if not refusal:
+        return ""
+    reason = str(refusal).partition(". Given: ")[0]
+    return f"run: jobs of its trainings may go on, since cancelling them failed ({reason}). Given: {run}"

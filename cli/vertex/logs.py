@@ -16,6 +16,7 @@ from cli.vertex.service.log_lines import Jobs, Reader, show
 from cli.vertex.service.messages import id_of
 from cli.vertex.service.runs import ENDED, find_run, get_run, state_of, steps_in, tasks_of
 from launchers.vertex.place import Place
+from launchers.vertex.states import creation_time
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob
@@ -51,9 +52,9 @@ def _jobs(vertex: Vertex, run: PipelineJob) -> Jobs:
         of_task = task.executor_detail.container_detail
         for job in (*of_task.failed_main_jobs, of_task.main_job):
             if job:
-                found[job.rpartition("/")[2]] = (task.create_time, functools.partial(_step_name, step))
+                found[job.rpartition("/")[2]] = (creation_time(task), functools.partial(_step_name, step))
     of_training = trainings.list_jobs(vertex, id_of(run))
-    return found | {id_of(job): (job.create_time, process_name) for job in of_training}
+    return found | {id_of(job): (creation_time(job), process_name) for job in of_training}
 
 
 def _step_name(step: str, replica: str) -> str:

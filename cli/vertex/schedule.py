@@ -22,6 +22,7 @@ from cli.vertex.submitting.request import run_request
 from cli.vertex.submitting.submission import Submission, submission_options
 from launchers.vertex.console import schedule_page
 from launchers.vertex.place import Place
+from launchers.vertex.states import creation_time
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob, Schedule
@@ -177,7 +178,7 @@ def _schedules(vertex: Vertex) -> list[Schedule]:
     """Return all schedules of ours, oldest first."""
     found = vertex.pages("ScheduleService.list_schedules")
     ours = [each for each in found if EXPERIMENT_LABEL in each.create_pipeline_job_request.pipeline_job.labels]
-    return sorted(ours, key=lambda each: each.create_time)
+    return sorted(ours, key=creation_time)
 
 
 def _find(vertex: Vertex, name: str) -> Schedule:

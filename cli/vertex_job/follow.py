@@ -11,7 +11,7 @@ from cli.vertex.service.connection import Vertex
 from cli.vertex.service.log_lines import Jobs, Reader, show
 from cli.vertex.service.messages import id_of
 from cli.vertex.service.trainings import get_job
-from launchers.vertex.states import ENDED, state_of
+from launchers.vertex.states import ENDED, creation_time, state_of
 from trainer.errors import one_line
 from trainer.startup import terminated_as_interrupt
 
@@ -47,4 +47,4 @@ def lines_of(job: CustomJob) -> Jobs:
     """Return what is needed to read the lines of a job."""
     from launchers.vertex.attempts import process_name
 
-    return {id_of(job): (job.create_time, process_name)}
+    return {id_of(job): (creation_time(job), process_name)}

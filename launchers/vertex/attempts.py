@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from launchers.vertex.client.kind import VertexJob
 from launchers.vertex.custom_job import POOLS, SPEC_LABEL
-from launchers.vertex.states import ENDED, state_of
+from launchers.vertex.states import ENDED, creation_time, state_of
 from trainer.startup import is_own_fault
 
 _ENDING = "CANCELLING"
@@ -81,7 +81,7 @@ def attempt(job: VertexJob) -> Attempt:
     """Return what a job says of itself."""
     return Attempt(
         name=job.name,
-        created=job.create_time,
+        created=creation_time(job),
         state=state_of(job),
         spec=job.labels.get(SPEC_LABEL, ""),
         started=bool(job.start_time),

@@ -22,8 +22,10 @@ def id_of(resource: Any) -> str:
     return str(resource.name.rpartition("/")[2])
 
 
-def age_of(resource: PipelineJob | CustomJob) -> float:
-    """Return the seconds since a run or a job was created."""
+def age_of(resource: PipelineJob | CustomJob) -> float | None:
+    """Return the seconds since a run or a job was created; None where the service does not give that time."""
+    if not resource.create_time:
+        return None
     age = datetime.datetime.now(datetime.timezone.utc) - resource.create_time
     return max(float(age.total_seconds()), 0.0)
 

@@ -12,6 +12,7 @@ from cli.packages import steps_of
 from cli.vertex.service.connection import Vertex
 from cli.vertex.service.messages import id_of
 from cli.vertex.service.refusals import NotFoundError
+from launchers.vertex.states import creation_time
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob, PipelineTaskDetail
@@ -64,7 +65,7 @@ def list_runs(vertex: Vertex, experiment: str | None = None) -> Sequence[Pipelin
     """
     wanted = f'="{experiment}"' if experiment else ":*"
     found = vertex.pages("PipelineService.list_pipeline_jobs", filter=f"labels.{EXPERIMENT_LABEL}{wanted}")
-    return sorted(found, key=lambda run: run.create_time)
+    return sorted(found, key=creation_time)
 
 
 def is_id(text: str) -> bool:

@@ -7,13 +7,13 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cli.errors import UnavailableError
+from cli.errors import BackendError, UnavailableError
 from cli.following import INTERVAL
 from cli.vertex.service.connection import Vertex
 from cli.vertex.service.messages import id_of
 from cli.vertex.service.refusals import NotFoundError
 from launchers.naming import run_label
-from launchers.vertex.states import ENDED, state_of
+from launchers.vertex.states import ENDED, creation_time, state_of
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CustomJob, HyperparameterTuningJob
@@ -60,7 +60,7 @@ def _listed(vertex: Vertex, kind: str, run: str | None) -> list[Any]:
 
     filtered = f'labels.{RUN_LABEL}="{run_label(run)}"' if run else f"labels.{RUN_LABEL}:*"
     found = vertex.pages(f"JobService.list_{_KINDS[kind][0]}s", filter=filtered)
-    return sorted(found, key=lambda job: (job.create_time, job.name))
+    return sorted(found, key=lambda job: (creation_time(job), job.name))
 
 
 def _kind(job: TrainingJob) -> tuple[str, str, str]:
@@ -123,6 +123,25 @@ def cancel(vertex: Vertex, jobs: Sequence[TrainingJob]) -> list[str]:
         with contextlib.suppress(NotFoundError):
             vertex.ask(f"JobService.cancel_{_kind(job)[0]}", name=job.name)
     return [f"{word_of(job)} {job.display_name}" for job in alive]
+
+
+def cancel_all(vertex: Vertex, run: str) -> tuple[list[str], BackendError | None]:
+    """Cancel all jobs of a run that have not ended, also where Vertex AI refuses that for some.
+
+    Returns: what those that were cancelled are called, and the first refusal. After a request that was not answered no
+    other one is made.
+    """
+    names: list[str] = []
+    refusal: BackendError | None = None
+    for kind in reversed(_KINDS):
+        try:
+            for job in _listed(vertex, kind, run):
+                names += cancel(vertex, [job])
+        except UnavailableError as error:
+            return names, error
+        except BackendError as error:
+            refusal = refusal or error
+    return names, refusal
 
 
 def delete(vertex: Vertex, jobs: Sequence[TrainingJob]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cli.vertex.service.connection import Vertex
 from cli.vertex.service.refusals import AlreadyExistsError, NotFoundError
+from launchers.vertex.states import creation_time
 from trainer.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def rolled_back(endpoint: Endpoint) -> tuple[DeployedModel, DeployedModel]:
         ConfigError: there are no two.
     """
     shares = endpoint.traffic_split
-    in_order = sorted(endpoint.deployed_models, key=lambda each: each.create_time)
+    in_order = sorted(endpoint.deployed_models, key=creation_time)
     places = [place for place, each in enumerate(in_order) if shares.get(each.id)]
     if not places or not places[-1]:
         given = ", ".join(each.display_name for each in in_order) or "none"
@@ -135,5 +136,5 @@ def rolled_back(endpoint: Endpoint) -> tuple[DeployedModel, DeployedModel]:
 
 def table_rows(endpoint: Endpoint) -> list[tuple[str, str, str]]:
     """Return the rows below `TABLE_HEADER` of what is deployed, the oldest first."""
-    in_order = sorted(endpoint.deployed_models, key=lambda each: each.create_time)
+    in_order = sorted(endpoint.deployed_models, key=creation_time)
     return [(each.id, each.display_name, f"{endpoint.traffic_split.get(each.id, 0)} %") for each in in_order]

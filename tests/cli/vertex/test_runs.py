@@ -134,7 +134,8 @@ def test_a_run_that_is_terminated_takes_its_trainings_along(vertex: Vertex, on_v
     assert err == f"error: delete: the run has not ended; qcnn terminate ends it. Given: {identity}\n"
     code, out, err = on_vertex("terminate", identity, *_TARGET)
     assert (code, err) == (0, "")
-    assert re.match("tuning job search, custom job training(, custom job search-trial-1)? cancelled\n", out)
+    assert out.startswith(f"run {identity}: cancellation requested\n")
+    assert re.search("^tuning job search, custom job training(, custom job search-trial-1)? cancelled$", out, re.M)
     assert out.endswith(f"run {identity} is terminated\n")
     assert vertex.until_pipeline(run.name, CANCELLED).state == CANCELLED
     assert vertex.state.copy(v1.CustomJob, training.name).state == v1.JobState.JOB_STATE_CANCELLED
@@ -142,6 +143,38 @@ def test_a_run_that_is_terminated_takes_its_trainings_along(vertex: Vertex, on_v
     assert len(vertex.state.all(v1.CustomJob)) <= 4
     code, out, err = on_vertex("terminate", identity, *_TARGET)
     assert (code, out, err) == (0, f"run {identity} had ended before: cancelled\n", "")
+
+
+def test_terminate_ends_what_it_can_where_vertex_lacks_a_method(
+    vertex: Vertex, on_vertex: Typed, tmp_path: Path
+) -> None:
+    code, out, err = _submitted(vertex, on_vertex, "--package", two_steps(tmp_path, FOREVER))
+    assert (code, err) == (0, "")
+    (run,) = _runs(vertex)
+    identity = out.split()[1]
+    training = jobs(vertex).create_custom_job(
+        parent=vertex.parent,
+        custom_job=v1.CustomJob(
+            display_name="training",
+            labels={JOB_LABEL: "training", RUN_LABEL: run_label(identity), TASK_LABEL: "train"},
+            job_spec={"worker_pool_specs": [python_pool("import time\nwhile True: time.sleep(60)")]},
+        ),
+    )
+    vertex.until_pipeline(run.name, RUNNING)
+    vertex.fail("JobService/ListHyperparameterTuningJobs", 501, times=99, message="Method not found.")
+    code, out, err = on_vertex("terminate", identity, *_TARGET)
+    assert code == 1
+    first, second, *_, last = out.splitlines()
+    assert first == f"run {identity}: cancellation requested"
+    assert (second, last) == ("custom job training cancelled", f"run {identity} is terminated")
+    reason = "jobs of its trainings may go on, since cancelling them failed"
+    assert err == f"error: run: {reason} (Vertex AI refuses (Method not found.)). Given: {identity}\n"
+    assert vertex.state.copy(v1.CustomJob, training.name).state == v1.JobState.JOB_STATE_CANCELLED
+    with vertex.state.changed:
+        vertex.state.get(v1.PipelineJob, run.name).create_time = None
+    code, out, err = on_vertex("status", *_TARGET)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1].split()[:3] == [identity, "qcnn", "cancelled"]
 
 
 @pytest.mark.parametrize(

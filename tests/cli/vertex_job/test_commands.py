@@ -51,6 +51,20 @@ def test_jobs_are_listed_with_their_states_and_reasons(vertex: Vertex, on_vertex
     assert err == "error: custom job: qcnn made none of this id or name in qcnn-tests in us-central1. Given: none\n"
 
 
+def test_jobs_without_creation_time_are_listed_first_without_age(vertex: Vertex, on_vertex: Typed) -> None:
+    dated, undated = _made(vertex, "print(1)", "dated"), _made(vertex, "print(2)", "undated")
+    for name in (dated, undated):
+        vertex.until_state(name, SUCCEEDED)
+    with vertex.state.changed:
+        vertex.state.get(v1.CustomJob, undated).create_time = None
+    code, out, err = on_vertex("status", *_TARGET, "--format", "json")
+    assert (code, err) == (0, "")
+    first, second = json.loads(out)
+    assert (first["id"], first["age"], second["id"]) == (_id(undated), None, _id(dated))
+    assert on_vertex("status", *_TARGET)[0] == 0
+    assert "[chief 0] 2" in on_vertex("logs", _id(undated), *_TARGET)[1].splitlines()
+
+
 def test_lines_of_all_workers_are_printed_with_their_names(vertex: Vertex, on_vertex: Typed) -> None:
     name = _made(vertex, "print('one'); print('two')", count=2)
     vertex.until_state(name, SUCCEEDED, FAILED)

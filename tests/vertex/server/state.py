@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from google.protobuf import json_format
 
+from launchers.vertex.states import creation_time
 from tests.vertex.server import filters
 from tests.vertex.server.refusal import RefusedError
 
@@ -103,7 +104,7 @@ class State:
         of_kind: list[Any] = self.all(kind)
         found = [each for each in of_kind if each.name.startswith(parent) and passes(as_json(each))]
         ascending = getattr(request, "order_by", "") in ("create_time", "create_time asc")
-        newest = sorted(found, key=lambda each: each.create_time, reverse=not ascending)
+        newest = sorted(found, key=creation_time, reverse=not ascending)
         return cut_page(newest, request.page_size, request.page_token)
 
     def move(self, job: Any, state: Any, code: int = 0, message: str = "") -> None:
