@@ -13,7 +13,9 @@ _RETRIES_OF_TRAINING = 5
 _TRAINING = "train"
 _WAIT_SECONDS, _FACTOR = 10, 1.0
 # Counted from the start of the first try; Argo ends a later try that exceeds it (operator.go, processNodeRetries).
-# Kubeflow's SDK caps it at an hour, which would end longer trainings.
+# Kubeflow's SDK caps it at an hour, which would end longer trainings. Vertex AI documents it as the longest wait
+# between two tries ("Configure retries for a pipeline task"), pipeline_spec.proto as the time in which a task is tried
+# again: by both, a long time is right.
 _WITHIN_SECONDS = 365 * 86400
 
 
