@@ -33,7 +33,7 @@ def experiment_runs(name: str, backend: Backend, metadata_host: str | None) -> l
     experiment = find_experiment(client, backend, name)
     with explained(backend.address):
         found = list(pages(client.list_runs, "runs", experiment_id=experiment.experiment_id))
-    found = sorted((run for run in found if run.storage_state != "ARCHIVED"), key=lambda run: run.created_at)
+    found = sorted((run for run in found if run.storage_state != "ARCHIVED"), key=_created)
     store = MetadataStore(client, backend, metadata_host)
     artifacts: dict[str, list[Artifact]] = {}
     try:
@@ -45,7 +45,7 @@ def experiment_runs(name: str, backend: Backend, metadata_host: str | None) -> l
 
 def read(run: kfp_server_api.V2beta1Run, artifacts: Sequence[Artifact]) -> Run:
     """Return a run of the API with the artifacts that it has made so far."""
-    ended = run.state in ENDED and run.finished_at is not None
+    ended = run.state in ENDED and run.finished_at is not None and run.created_at is not None
     return Run(
         name=run.display_name,
         state=str(run.state).lower(),
@@ -54,6 +54,12 @@ def read(run: kfp_server_api.V2beta1Run, artifacts: Sequence[Artifact]) -> Run:
         history=(),
         duration=_seconds(run.finished_at - run.created_at) if ended else None,
     )
+
+
+def _created(run: kfp_server_api.V2beta1Run) -> datetime.datetime:
+    """Return when a run was created; 1970 if the backend does not give that time."""
+    time: datetime.datetime | None = run.created_at
+    return time or datetime.datetime.fromtimestamp(0, datetime.timezone.utc)
 
 
 def _seconds(time: datetime.timedelta) -> float:

@@ -63,6 +63,26 @@ def test_runs_stand_with_what_differs_their_metrics_duration_and_state(
     ]
 
 
+def test_failed_study_has_the_words_of_its_trials(backend: FakeBackend, typed: Typed, runs: dict[str, Object]) -> None:
+    shared = {"qubits": 6, "learning_rate": 0.25, "seed": 3}
+    searched = {"grid": {"seed": list(range(200))}, "ranges": {}, "random": 0}
+    runs["second"]["runtime_config"] = {"parameters": {"experiment": shared, **searched}}
+    arguments = ("--experiment", "qcnn", "--host", backend.host)
+    row = _rows(typed, *arguments)["second"]
+    assert (row["state"], row["qubits"], row["learning_rate"], row["seed"]) == ("failed", 6, 0.25, None)
+    assert not {"experiment", "grid", "ranges", "random"} & row.keys()
+    assert max(map(len, typed("compare", *arguments)[1].splitlines())) < 120
+
+
+def test_run_without_creation_time_is_shown_first_without_duration(
+    backend: FakeBackend, typed: Typed, runs: dict[str, Object]
+) -> None:
+    del runs["second"]["created_at"]
+    rows = _rows(typed, "--experiment", "qcnn", "--host", backend.host)
+    assert list(rows) == ["second", "first", "third"]
+    assert rows["second"]["duration"] is None
+
+
 def test_csv_and_sorting_are_those_of_local_runs(backend: FakeBackend, typed: Typed, runs: dict[str, Object]) -> None:
     arguments = ("--experiment", "qcnn", "--host", backend.host, "--format", "csv", "--sort", "learning_rate")
     code, out, _ = typed("compare", *arguments)

@@ -79,7 +79,7 @@ def test_two_runs_of_one_name_are_told_apart(backend: FakeBackend, typed: Typed,
     [
         (("--deploy", "--undeploy", "--image", "qcnn"), "tensorboard: takes one of --deploy, --undeploy. Given: both"),
         (("--name", "a"), "name: needs --deploy or --undeploy. Given: a"),
-        (("--public",), "public: needs --deploy. Given: --public"),
+        (("-n", "mine", "--public"), "public: needs --deploy. Given: --public"),
         (("--cpu", "2"), "tensorboard: takes settings of a pod with --deploy alone. Given: --pod or one of its words"),
         (("--deploy",), "pod.image: must be given. Given: none"),
         (
