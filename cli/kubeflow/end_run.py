@@ -9,7 +9,7 @@ from cli.errors import UnavailableError
 from cli.kubeflow.backend import Backend
 from cli.kubeflow.follow import ENDED, Asking, follow
 from cli.kubeflow.refusals import explained
-from trainer.errors import QcnnError
+from trainer.errors import QcnnError, as_clause
 
 if TYPE_CHECKING:
     import kfp
@@ -44,7 +44,7 @@ def end_run(
     if ended.state in ENDED:
         say(f"run {run.run_id} is terminated")
         return ""
-    reason = f"terminating it failed ({fault})" if fault else f"it has not ended within {seconds:g} s"
+    reason = f"terminating it failed ({as_clause(fault)})" if fault else f"it has not ended within {seconds:g} s"
     return f"run: {reason}; the backend shows it as {str(ended.state).lower()}. Given: {run.run_id}"
 
 

@@ -73,6 +73,7 @@ def test_a_run_with_nothing_behind_it_is_cleaned_up_after_and_said_not_to_end(
     assert code == 1
     assert "was not seen" in out
     assert re.fullmatch(rf"error: run: terminating it failed \(.*{message}.*shows it as running\. Given: .*\n", err)
+    assert err.count("Given: ") == 1
 
 
 def test_a_run_that_has_ended_is_not_terminated_again(backend: FakeBackend, typed: Typed, run: Object) -> None:
