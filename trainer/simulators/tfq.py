@@ -14,6 +14,8 @@ from trainer.simulators.structure.gates import Network
 
 _ANGLE, _FEATURE = "excitation_angle", "feature"
 _TURNS = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}
+# Rotations by an angle and by so much more are the same unitary, rad.
+_PERIOD = 4 * math.pi
 
 
 def create(network: Network, limits: Limits) -> "TensorFlowQuantum":
@@ -68,7 +70,7 @@ class TensorFlowQuantum:
             angles, circuits = batch.angle[:, None], tf.gather(self._circuits, batch.qubit)
         else:
             angles, circuits = batch[0], tf.tile(self._circuits, [size])
-        values = tf.concat([angles, repeated], axis=1)
+        values = tf.concat([_reduced(angles), repeated], axis=1)
         values = self._expectation(circuits, self._names, values, tf.tile(self._readouts, [size, 1]))
         return tf.cast(values, tf.float64)
 
@@ -89,6 +91,15 @@ def _product(network: Network, angles: Sequence[sympy.Symbol]) -> cirq.Circuit:
     begun = cirq.H.on_each(*network.ring) if kind == "rz" else []
     turns = zip([*angles, *[0.0] * (len(network.ring) - len(angles))], network.ring, strict=True)
     return cirq.Circuit(begun, (_TURNS[kind](angle)(qubit) for angle, qubit in turns))
+
+
+def _reduced(angles: tf.Tensor) -> tf.Tensor:
+    """Return angles of the same rotations in [-2 pi, 2 pi], float32, rad.
+
+    The library converts angles to other units in float32, which loses the digits of large ones.
+    """
+    exact = tf.cast(angles, tf.float64)
+    return tf.cast(exact - _PERIOD * tf.round(exact / _PERIOD), tf.float32)
 
 
 def _unlike(names: Sequence[str], name: str) -> sympy.Symbol:

@@ -92,6 +92,20 @@ def custom() -> tuple[Ansatz, Floats]:
     return Ansatz(cirq.Circuit(gates), (s, t), (ring[0], ring[3])), np.array([0.3, 0.8])
 
 
+@pytest.mark.parametrize("gradient", ["adjoint", "parameter_shift"])
+def test_a_gate_with_phases_of_many_digits_has_the_exact_slope(gradient: str) -> None:
+    ring, t = circuits.ring(2), sympy.Symbol("t")
+    # The target is an eigenstate, so the control is turned about Z by the gate's phase: <Z> = cos(pi t / 3).
+    thirds = cirq.XPowGate(exponent=t, global_shift=1 / 3)(ring[1]).controlled_by(ring[0])
+    ansatz = Ansatz(cirq.Circuit(cirq.H.on_each(*ring), thirds, cirq.H(ring[0])), (t,), (ring[0],))
+    simulator = simulators.create("density", ansatz, ring, LIMITS, Preparation("rx", 1), gradient=gradient)
+    values, batch = np.array([40.3]), Features(tf.constant([[0.0]]))
+    readouts, slope = step(simulator, values, batch, np.ones((1, 1)))
+    angle = np.pi * values / 3
+    np.testing.assert_allclose(readouts[0], np.cos(angle), atol=1e-12)
+    np.testing.assert_allclose(slope, -np.pi / 3 * np.sin(angle), atol=1e-12)
+
+
 @pytest.mark.parametrize(("kind", "features"), [("rx", 5), ("ry", 4), ("rz", 2)])
 def test_product_states_equal_cirq(kind: Kind, features: int) -> None:
     ansatz, values = custom()

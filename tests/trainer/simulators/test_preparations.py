@@ -99,6 +99,21 @@ def test_readouts_and_gradient_equal_cirq(
     assert_equals_cirq(name, case(built, qubits, kind, features), slopes=2, compiled=compiled)
 
 
+@pytest.mark.parametrize("name", ["statevector", "window", "tfq"])
+@pytest.mark.parametrize("kind", ["rx", "ry", "rz"])
+def test_angles_of_many_turns_equal_cirq(name: str, kind: Kind) -> None:
+    every = case(circuits.build("hybrid", 4), 4, kind, 4)
+    turned = np.random.default_rng(3).uniform(-1e4, 1e4, (3, 4)).astype(np.float32).astype(np.float64)
+    assert_equals_cirq(name, every._replace(samples=turned), slopes=0, compiled=kind == "ry")
+
+
+def test_many_qubits_take_angles_of_many_turns_exactly() -> None:
+    # Above 11 qubits states are complex64.
+    every = case(circuits.build("hybrid", 12), 12, "ry", 12)
+    turned = np.random.default_rng(3).uniform(-1e4, 1e4, (2, 12)).astype(np.float32).astype(np.float64)
+    assert_equals_cirq("statevector", every._replace(samples=turned), slopes=0, compiled=True)
+
+
 @pytest.mark.parametrize("name", ["statevector", "window"])
 @given(drawn=ansatzes(), kind=st.sampled_from(KINDS), missing=st.integers(0, 3))
 @settings(repeatable, max_examples=20)

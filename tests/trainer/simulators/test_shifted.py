@@ -79,16 +79,24 @@ def test_every_gate_with_a_parameter_has_its_own() -> None:
     assert simulated(network, "adjoint") is network
 
 
-def test_gates_that_no_rule_is_known_for_are_refused_in_one_line() -> None:
+@pytest.mark.parametrize(
+    ("phases", "given"),
+    [
+        ((0, 1, 1.41, 0.2), "0, 0.2, 1, 1.41"),
+        # Nearly multiples: a slope by the rule of multiples would be off by as much.
+        ((0, 1, 2.000001, 3), "0, 1, 2, 3"),
+    ],
+)
+def test_gates_that_no_rule_is_known_for_are_refused_in_one_line(phases: tuple[float, ...], given: str) -> None:
     class Odd(cirq.EigenGate):
         def _num_qubits_(self) -> int:
             return 2
 
         def _eigen_components(self) -> list[tuple[float, np.ndarray]]:  # type: ignore[type-arg]
-            return [(phase, np.diag(row)) for phase, row in zip((0, 1, 1.41, 0.2), np.eye(4), strict=True)]
+            return [(phase, np.diag(row)) for phase, row in zip(phases, np.eye(4), strict=True)]
 
     ansatz = Ansatz(cirq.Circuit(Odd(exponent=S)(*RING[:2])), (S,), (RING[0],))
-    message = r"^gradient: parameter_shift needs gates whose phases .* Given: phases 0, 0.2, 1, 1.41 in units of pi$"
+    message = rf"^gradient: parameter_shift needs gates whose phases .* Given: phases {given} in units of pi$"
     with pytest.raises(ConfigError, match=message):
         create("auto", "parameter_shift", ansatz)
     create("auto", "adjoint", ansatz)

@@ -25,6 +25,8 @@ Complex = npt.NDArray[np.complex128]
 
 # Qubits of a gate, controls included: no block is smaller than its largest gate.
 _MOST_QUBITS = 4
+# Phases of a gate, in units of pi, that differ by no more are equal: they are sums of floats.
+PHASE_ROUNDING = 1e-12
 # How often an operation may decompose into operations that decompose in turn.
 _MOST_DEPTH = 50
 _NOT_FINITE = (sympy.nan, sympy.zoo, sympy.oo, -sympy.oo)

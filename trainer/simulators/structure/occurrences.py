@@ -17,7 +17,7 @@ import numpy.typing as npt
 import sympy
 
 from trainer.errors import ConfigError
-from trainer.simulators.structure.gates import Exponent, Gate, Network, Spectrum
+from trainer.simulators.structure.gates import PHASE_ROUNDING, Exponent, Gate, Network, Spectrum
 
 # Beyond that, the factors of the rule are so many and so large that shots cannot follow.
 _MOST_FREQUENCIES = 8
@@ -89,14 +89,17 @@ def simulated(network: Network, gradient: str) -> Network:
 
 def _rule(spectrum: Spectrum) -> Iterator[tuple[float, float]]:
     """Yield the shifts of a gate's exponent, and the factor of the readouts at each."""
-    phases = np.unique(np.round(spectrum.phases, 9))
+    phases = np.unique(spectrum.phases)
+    phases = phases[np.diff(phases, prepend=-np.inf) > PHASE_ROUNDING]
     differences = [later - earlier for earlier, later in itertools.combinations(phases.tolist(), 2)]
     if not differences:
         return
     least = min(differences)
     multiples = np.array(differences) / least
     count = round(max(multiples))
-    if count > _MOST_FREQUENCIES or not np.allclose(multiples, np.round(multiples), atol=1e-6):
+    # Of the least difference, whose rounding counts once for each multiple of it.
+    rounding = count * PHASE_ROUNDING / least
+    if count > _MOST_FREQUENCIES or not np.allclose(multiples, np.round(multiples), rtol=0, atol=rounding):
         raise ConfigError(
             f"gradient: parameter_shift needs gates whose phases differ by multiples of one number, at most "
             f"{_MOST_FREQUENCIES} of it. Given: phases {', '.join(f'{phase:g}' for phase in phases)} in units of pi"

@@ -14,15 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from trainer.quantum.noise import Channel
-from trainer.simulators.structure.gates import Complex, Gate
+from trainer.simulators.structure.gates import PHASE_ROUNDING, Complex, Gate
 
 Floats = npt.NDArray[np.float64]
 
 PAULIS: Complex = np.array(
     [[[1, 0], [0, 1]], [[0, 1], [1, 0]], [[0, -1j], [1j, 0]], [[1, 0], [0, -1]]], dtype=np.complex128
 )
-# Of differences of phases, in units of pi; they come from sums of floats.
-_DIGITS = 9
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -56,7 +54,9 @@ def terms(gate: Gate) -> Terms:
         twice = 1 if first is second else 2
         mixed = twice * np.einsum("qij,jk,pkl,il->qp", products, first, products, second.conj(), optimize=True)
         sign = 1 if one >= other else -1
-        into = found.setdefault(round(abs(one - other), _DIGITS), [0 * found[0.0][0], 0 * found[0.0][0]])
+        difference = abs(one - other)
+        frequency = next((known for known in found if abs(known - difference) <= PHASE_ROUNDING), difference)
+        into = found.setdefault(frequency, [0 * found[0.0][0], 0 * found[0.0][0]])
         into[0] += mixed.real / 2**qubits
         into[1] += -sign * mixed.imag / 2**qubits
     channel = channel_matrix(gate.channel, qubits) if gate.channel else np.eye(4**qubits)
