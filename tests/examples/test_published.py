@@ -1,0 +1,85 @@
+"""The file of the published network against its construction as published, by cirq, and beside `hybrid`."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import cirq
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.trainer.simulators.drawn import Floats
+from trainer import simulators
+from trainer.quantum import circuits
+from trainer.quantum.ansatz import Ansatz
+from trainer.quantum.files.reading import embedded
+from trainer.simulators import Batch, Limits
+
+FILE = Path(__file__).parents[2] / "examples" / "published.qasm"
+QUBITS = 23
+RING = circuits.ring(QUBITS)
+VALUES = np.random.default_rng(1).uniform(0, 2, 21)
+
+
+def _turned(qubit: cirq.Qid, exponents: Sequence[float]) -> list[cirq.Operation]:
+    return [gate(qubit) ** power for gate, power in zip((cirq.X, cirq.Y, cirq.Z), exponents, strict=True)]
+
+
+def _published(s: Sequence[float]) -> Iterator[cirq.Operation]:
+    """Yield the operations, with the pairs of the convolution as the published code takes them."""
+    ring = list(RING)
+    # The shorter of two lists ends the second half, so that the closing pair is left out.
+    for a, b in [*zip(ring[0::2], ring[1::2], strict=False), *zip(ring[1::2], [*ring[2::2], ring[0]], strict=False)]:
+        yield from (*_turned(a, s[0:3]), *_turned(b, s[3:6]))
+        yield from (cirq.ZZ(a, b) ** s[6], cirq.YY(a, b) ** s[7], cirq.XX(a, b) ** s[8])
+        yield from (*_turned(a, s[9:12]), *_turned(b, s[12:15]))
+    for source, sink in zip(ring[:11], ring[11:], strict=False):
+        change = _turned(sink, s[15:18])
+        yield from (*change, *_turned(source, s[18:21]), cirq.CNOT(source, sink))
+        yield from (cirq.inverse(operation) for operation in reversed(change))
+
+
+def _readout(operations: Sequence[cirq.Operation], readout: cirq.Qid) -> float:
+    """Return Z on a qubit by cirq, from the operations that it depends on: 23 qubits at once take minutes."""
+    reached, needed = {readout}, []
+    for operation in reversed(operations):
+        if reached.intersection(operation.qubits):
+            reached.update(operation.qubits)
+            needed.append(operation)
+    simulator = cirq.Simulator(dtype=np.complex128)
+    (value,) = simulator.simulate_expectation_values(cirq.Circuit(reversed(needed)), [cirq.Z(readout)])
+    return float(np.real(value))
+
+
+@pytest.fixture(scope="module")
+def published() -> Ansatz:
+    return circuits.build(embedded(str(FILE)), QUBITS)
+
+
+def _readouts(ansatz: Ansatz, excited: Sequence[int], angles: Sequence[float]) -> Floats:
+    simulator = simulators.create("auto", ansatz, RING, Limits(memory=2**31, batch=32))
+    batch = Batch(tf.constant(excited, tf.int32), tf.constant(angles, tf.float32))
+    found: Floats = simulator.expectations(tf.constant(VALUES, tf.float64), batch).numpy()
+    return found
+
+
+def test_the_file_is_the_network_that_the_published_code_builds(published: Ansatz) -> None:
+    excited, angle = 22, 0.75
+    joined = [cirq.CZ(RING[number], RING[(number + 1) % QUBITS]) for number in range(QUBITS)]
+    # Side by side: one after another, every readout would seem to depend on all of them.
+    data = [*cirq.H.on_each(*RING), *joined[0:22:2], *joined[1::2], joined[22], cirq.rx(angle)(RING[excited])]
+    operations = [*data, *_published(VALUES.tolist())]
+    # Those that the closing pair would reach, and one that it would not.
+    chosen = [0, 1, 11]
+    expected = [_readout(operations, RING[11 + number]) for number in chosen]
+    (found,) = _readouts(published, [excited], [angle])
+    assert list(published.readouts) == list(RING[11:])
+    np.testing.assert_allclose(found[chosen], expected, atol=1e-9)
+
+
+def test_hybrid_has_one_pair_more_which_two_readouts_see(published: Ansatz) -> None:
+    samples = [0, 4, 22], [0.75, -2.0, 3.0]
+    difference = np.abs(_readouts(published, *samples) - _readouts(circuits.build("hybrid", QUBITS), *samples))
+    np.testing.assert_allclose(difference[:, 1:11], 0, atol=1e-12)
+    assert difference[:, 0].max() > 1e-3
+    assert difference[:, 11].max() > 0.1
