@@ -106,7 +106,8 @@ def _machine() -> KeptMachine:
     """Return how fast this machine is, measured if nothing is kept of it."""
     from trainer.planning.kept_machine import load, measure
 
-    if kept := load():
+    kept = load()
+    if kept and not kept.is_due:
         return kept
     click.echo("measuring this machine, which takes some seconds", err=True)
     return measure()
@@ -124,7 +125,7 @@ def _lines(
     lines = [
         _counts(counts),
         simulators_table(counts.estimates, counts.chosen, predicted.by_simulator),
-        _choice(counts, predicted, experiment.simulator, kept),
+        _choice(counts, predicted, experiment, kept),
         _whole(predicted, experiment),
     ]
     if counts.trajectories:
@@ -179,23 +180,29 @@ def simulators_table(
     return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True)
 
 
-def _choice(counts: Counts, predicted: Prediction, asked: str, kept: KeptMachine) -> str:
-    why = "the cheapest that is exact and fits in memory" if asked == "auto" else "as asked"
+def _choice(counts: Counts, predicted: Prediction, experiment: ExperimentConfig, kept: KeptMachine) -> str:
+    from trainer.planning.expectation import where_planned
+
+    why = "the cheapest that is exact and fits in memory" if experiment.simulator == "auto" else "as asked"
     where = f"; delete {kept.path} to measure it again" if kept.path else ", and could not be kept"
+    busy = ", so it was busy with other work" if kept.was_busy else ""
     return (
-        f"\nsimulator {counts.chosen.simulator}, {why}: about {predicted.chosen:.3g} seconds an epoch on this machine, "
-        f"which was measured on {kept.day}{where}"
+        f"\nsimulator {counts.chosen.simulator}, {why}: about {predicted.chosen:.3g} seconds an epoch "
+        f"{where_planned(experiment)}, which was measured on {kept.day} with a spread of {kept.spread:.0%}{busy}{where}"
     )
 
 
 def _whole(predicted: Prediction, experiment: ExperimentConfig) -> str:
-    from trainer.planning.expectation import in_time
+    from trainer.planning.expectation import in_time, where_planned
     from trainer.training.history import epochs_left
 
     starts = experiment.options.starts
     tried = f", {starts} starts tried for a tenth of them each included" if starts > 1 else ""
     seconds = in_time(predicted.chosen * epochs_left(experiment))
-    return f"{experiment.epochs} epochs of batches of {experiment.batch_size}{tried}: about {seconds} once compiled"
+    return (
+        f"{experiment.epochs} epochs of batches of {experiment.batch_size}{tried}: about {seconds} once compiled, "
+        f"{where_planned(experiment)}"
+    )
 
 
 def _workers(predicted: Prediction) -> str:
@@ -204,7 +211,7 @@ def _workers(predicted: Prediction) -> str:
     best = paying_workers(predicted.by_workers)
     times = ", ".join(f"{workers}: {seconds:.3g} s" for workers, seconds in predicted.by_workers.items())
     advice = f"up to {best} workers pay" if best == max(predicted.by_workers) > 1 else more_do_not_pay(best)
-    return f"workers, each on a machine like this, and seconds an epoch: {times}; {advice}"
+    return f"workers, each on a machine like this one, and seconds an epoch: {times}; {advice}"
 
 
 def _elsewhere(elsewhere: _Elsewhere, experiment: ExperimentConfig, counts: Counts, predicted: Prediction) -> list[str]:
@@ -274,7 +281,8 @@ def _as_json(
         "cones": [list(cone) for cone in counts.cones],
         "simulators": simulators,
         "simulator": counts.chosen.simulator,
-        "machine": {"cores": kept.machine.cores, "measured": kept.day},
+        "machine": {"cores": kept.machine.cores, "measured": kept.day, "spread": kept.spread},
+        "processes": sum(experiment.replicas.values()),
         "trajectories": counts.trajectories,
         "epoch_seconds": predicted.chosen,
         "seconds": predicted.chosen * epochs_left(experiment),

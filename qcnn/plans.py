@@ -14,10 +14,10 @@ from trainer.training.history import epochs_left
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What an experiment does, and how long that takes on this machine once everything is compiled.
+    """What an experiment does, and how long that takes once everything is compiled.
 
-    `memory_bytes` is what the chosen simulator holds; `seconds` are those of all epochs, `epoch_seconds_by_workers` of
-    one where so many workers, each on a machine like this, share it.
+    `memory_bytes` is what the chosen simulator holds; `seconds` are those of all epochs, in so many `processes`, each on
+    a machine like this one; `epoch_seconds_by_workers` of one where so many workers, each on such a machine, share it.
     """
 
     samples: int
@@ -25,6 +25,7 @@ class Plan:
     readouts: int
     simulator: str
     memory_bytes: float
+    processes: int
     epoch_seconds: float
     seconds: float
     epoch_seconds_by_workers: Mapping[int, float]
@@ -51,7 +52,9 @@ def plan(experiment: Experiment) -> Plan:
     if config.is_open:
         config = data.completed(config, data.generate(config))
     counts = count(config)
-    kept = kept_machine.load() or kept_machine.measure()
+    kept = kept_machine.load()
+    if kept is None or kept.is_due:
+        kept = kept_machine.measure()
     predicted = predict(config, counts, kept.machine)
     return Plan(
         samples=counts.samples,
@@ -59,6 +62,7 @@ def plan(experiment: Experiment) -> Plan:
         readouts=counts.readouts,
         simulator=counts.chosen.simulator,
         memory_bytes=counts.chosen.cost.memory,
+        processes=sum(config.replicas.values()),
         epoch_seconds=predicted.chosen,
         seconds=predicted.chosen * epochs_left(config),
         epoch_seconds_by_workers=frozen(predicted.by_workers),

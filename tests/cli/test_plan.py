@@ -52,7 +52,9 @@ def test_counts_what_an_epoch_runs_and_names_the_cheapest(plan: Callable[..., st
     text = plan(*WORDS)
     assert "120 samples; an epoch runs 102 circuits in 6 training and 2 validation steps" in text
     assert re.search(r"6 readouts of \d kinds; independent parts .* traced out: 6 qubits \+ 6 qubits", text)
-    assert re.search(r"simulator window, the cheapest .*: about [\d.e-]+ seconds an epoch on this machine", text)
+    assert re.search(
+        r"simulator window, the cheapest .*: about [\d.e-]+ seconds an epoch in 1 process on this machine", text
+    )
     table = _table(text)
     assert [name for name, cells in table.items() if cells[-1] == "chosen"] == ["window"]
     seconds = {name: float(cells[3]) for name, cells in table.items()}
@@ -94,6 +96,28 @@ def test_says_from_where_on_more_workers_do_not_pay(plan: Callable[..., str]) ->
     assert _table(text)["statevector"][2] == "25 MiB"
 
 
+def test_every_number_says_of_how_many_processes_and_machines_it_is(plan: Callable[..., str]) -> None:
+    many = (*WORDS[:-4], "--workers", "2", "--strategy", "multi_worker")
+    text = plan(*many)
+    assert re.search(r"seconds an epoch in 2 processes on 2 machines like this one, which was measured on", text)
+    assert re.search(r"once compiled, in 2 processes on 2 machines like this one$", text, re.M)
+    assert "this machine" not in text
+    assert json.loads(plan(*many, "--format", "json"))["processes"] == 2
+    alone = plan(*WORDS)
+    assert re.search(r"once compiled, in 1 process on this machine$", alone, re.M)
+    assert json.loads(plan(*WORDS, "--format", "json"))["processes"] == 1
+    # A chief and a parameter server have machines of their own.
+    assert "in 4 processes on 4 machines" in plan(*WORDS[:-4], "--workers", "2", "--strategy", "parameter_server")
+
+
+def test_a_measurement_says_its_spread(plan: Callable[..., str]) -> None:
+    today = datetime.date.today()
+    assert f"measured on {today} with a spread of 0%; delete" in plan(*WORDS)
+    kept_machine.keep(NOMINAL_MACHINE, 0.75)
+    assert f"measured on {today} with a spread of 75%, so it was busy with other work; delete" in plan(*WORDS)
+    assert json.loads(plan(*WORDS, "--format", "json"))["machine"]["spread"] == 0.75
+
+
 @pytest.mark.parametrize("qubits", [27, 30, 31, 64, 1024, 5001])
 def test_plans_at_any_size(plan: Callable[..., str], qubits: int) -> None:
     """What does not fit anywhere has no numbers."""
@@ -126,7 +150,8 @@ def test_the_machine_is_measured_once(cache: Path) -> None:
     assert (first.stderr, second.stderr) == ("measuring this machine, which takes some seconds\n", "")
     # To the digit: the numbers are those that were measured then.
     assert first.stdout == second.stdout
-    assert f"which was measured on {datetime.date.today()}; delete {file} to measure it again" in first.stdout
+    assert f"which was measured on {datetime.date.today()} with a spread of " in first.stdout
+    assert f"; delete {file} to measure it again" in first.stdout
 
 
 def test_a_machine_that_is_known_needs_no_tensorflow() -> None:

@@ -36,18 +36,20 @@ class Faster:
 class Expectation:
     """Seconds of an epoch on machines of two cores, the bytes of a worker's states, and what is much faster if any.
 
-    `enough_workers` is said where there are more.
+    Of so many `processes`, each on a machine of its own. `enough_workers` is said where there are more.
     """
 
     epoch_seconds: float
     memory: float
     faster: Faster | None
     enough_workers: int | None = None
+    processes: int = 1
 
     def lines(self, epochs: int) -> Iterator[str]:
         """Yield the lines to log about a training of so many epochs."""
+        each = f" for each of {self.processes} processes" if self.processes > 1 else ""
         yield (
-            f"expected on two cores: about {in_time(self.epoch_seconds)} an epoch, "
+            f"expected on two cores{each}: about {in_time(self.epoch_seconds)} an epoch, "
             f"{in_time(self.epoch_seconds * epochs)} for {epochs} once compiled; {in_words(self.memory)} for states"
         )
         if self.faster:
@@ -72,7 +74,8 @@ def expectation(config: ExperimentConfig, network: Network, simulator: str, epoc
         ),
         None,
     )
-    return Expectation(seconds, estimate.cost.memory, faster, _enough(config, network, simulator, epochs, faster))
+    enough = _enough(config, network, simulator, epochs, faster)
+    return Expectation(seconds, estimate.cost.memory, faster, enough, sum(config.replicas.values()))
 
 
 def estimate_with(config: ExperimentConfig, network: Network, simulator: str, workers: int) -> Estimate:
@@ -92,6 +95,14 @@ def strategy_does_not_pay(strategy: str, seconds: float, alone: float) -> str | 
     if strategy in ("none", "multi_worker") or seconds < alone * (1 - _PAYS):
         return None
     return f"strategy {strategy} does not pay here: none takes about {in_time(alone)} an epoch"
+
+
+def where_planned(config: ExperimentConfig) -> str:
+    """Return of how many processes and machines the seconds of a plan are, in words."""
+    processes = sum(config.replicas.values())
+    if processes == 1:
+        return "in 1 process on this machine"
+    return f"in {processes} processes on {processes} machines like this one"
 
 
 def more_do_not_pay(workers: int) -> str:

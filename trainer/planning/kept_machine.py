@@ -8,58 +8,95 @@ import importlib.metadata
 import json
 import os
 import platform
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from trainer.descriptions import load_description, save_description
 from trainer.errors import ArtifactError, one_line
 from trainer.folders import new_file
-from trainer.planning.machine import Machine, available_cores
+from trainer.planning.machine import Machine, available_cores, fastest, spread
 from trainer.startup import load_tensorflow, start_compiler
 
 # Raised with every change of what is measured, or of how an epoch's seconds follow from it.
-_MEASUREMENT = 2
+_MEASUREMENT = 3
+# Rates of two moments that differ by a larger share are not those of an idle machine.
+_ALIKE = 0.2
+# A machine is measured at so many moments, and at more until two are alike.
+_LEAST_MOMENTS, _MOST_MOMENTS = 2, 3
 
 
 @dataclasses.dataclass(frozen=True)
 class KeptMachine:
-    """What was measured, on which day, and the file that holds it; None where it could not be kept."""
+    """What was measured, on which day, and the file that holds it; None where it could not be kept.
+
+    `spread` is as `trainer.planning.machine` has it, of the moments of that day.
+    """
 
     machine: Machine
     day: str
     path: Path | None
+    spread: float
+
+    @property
+    def was_busy(self) -> bool:
+        """Whether the moments differ by more than those of an idle machine."""
+        return self.spread > _ALIKE
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it should be measured again: it was busy, on another day than today."""
+        return self.was_busy and self.day != _today()
 
 
 def load() -> KeptMachine | None:
     """Return what was kept of this machine, None where nothing was, or what was is damaged."""
-    with contextlib.suppress(ArtifactError, KeyError, ValidationError):
+    with contextlib.suppress(ArtifactError, KeyError, TypeError, ValueError):
         path = _path()
         content = load_description("machine", path)
         if content["key"] == _key():
-            return KeptMachine(TypeAdapter(Machine).validate_python(content["machine"]), str(content["day"]), path)
+            machine = TypeAdapter(Machine).validate_python(content["machine"])
+            return KeptMachine(machine, str(content["day"]), path, float(content["spread"]))
     return None
 
 
 def measure() -> KeptMachine:
-    """Measure this machine, which takes some seconds, and keep that."""
+    """Measure this machine at several moments, which takes some seconds, and keep the fastest.
+
+    What was kept before counts as one more moment: it was as fast once.
+    """
     load_tensorflow()
     start_compiler()
     from trainer.planning.probe import probe
 
-    return keep(probe())
+    before = load()
+    return keep_fastest(probe, [before.machine] if before else [])
 
 
-def keep(machine: Machine) -> KeptMachine:
+def keep_fastest(probe: Callable[[], Machine], before: Sequence[Machine] = ()) -> KeptMachine:
+    """Probe a machine at least twice, until two moments are alike or at most so often, and keep the fastest."""
+    moments = [*before, *(probe() for _ in range(_LEAST_MOMENTS))]
+    while spread(moments) > _ALIKE and len(moments) < len(before) + _MOST_MOMENTS:
+        moments.append(probe())
+    return keep(fastest(moments), spread(moments))
+
+
+def keep(machine: Machine, differing: float = 0.0) -> KeptMachine:
     """Keep what was measured of this machine today, if its file can be written."""
-    day = datetime.date.today().isoformat()
+    day = _today()
+    content = {"key": _key(), "day": day, "machine": dataclasses.asdict(machine), "spread": differing}
     try:
         path = _path()
         with new_file(path) as unfinished:
-            save_description({"key": _key(), "day": day, "machine": dataclasses.asdict(machine)}, unfinished)
+            save_description(content, unfinished)
     except ArtifactError:
-        return KeptMachine(machine, day, None)
-    return KeptMachine(machine, day, path)
+        return KeptMachine(machine, day, None, differing)
+    return KeptMachine(machine, day, path, differing)
+
+
+def _today() -> str:
+    return datetime.date.today().isoformat()
 
 
 def _path() -> Path:

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import os
+from collections.abc import Sequence
 
 from trainer.config import ExperimentConfig
 from trainer.distribution.needs import STRATEGIES
@@ -54,6 +55,34 @@ class Machine:
 
 # Two cores of a present-day machine.
 NOMINAL_MACHINE = Machine(NOMINAL, call_seconds=5e-4, sample_seconds=1e-7, cores=2)
+
+
+def fastest(moments: Sequence[Machine]) -> Machine:
+    """Return the highest of each rate that a machine had at several moments: other work can only lower it."""
+    speeds = [moment.speed for moment in moments]
+    speed = Speed(
+        flops=max(each.flops for each in speeds),
+        traffic=max(each.traffic for each in speeds),
+        few_flops=max(each.few_flops for each in speeds),
+        kernel_seconds=min(each.kernel_seconds for each in speeds),
+    )
+    call_seconds = min(moment.call_seconds for moment in moments)
+    sample_seconds = min(moment.sample_seconds for moment in moments)
+    return Machine(speed, call_seconds, sample_seconds, moments[0].cores)
+
+
+def spread(moments: Sequence[Machine]) -> float:
+    """Return how much longer the second fastest of at least two moments took than the fastest, as a share.
+
+    Of the rate that differs most. `call_seconds` is left out: it is a small difference of two times, so it scatters on
+    an idle machine too.
+    """
+    seconds = [
+        (1 / moment.speed.flops, 1 / moment.speed.few_flops, moment.speed.kernel_seconds, moment.sample_seconds)
+        for moment in moments
+    ]
+    least, second, *_ = zip(*(sorted(rate) for rate in zip(*seconds, strict=True)), strict=True)
+    return max(later / first - 1 for first, later in zip(least, second, strict=True))
 
 
 def available_cores() -> int:

@@ -66,6 +66,12 @@ def test_what_is_said_is_seconds_and_memory() -> None:
     ]
 
 
+def test_what_is_said_is_said_of_all_processes() -> None:
+    words = {"qubits": 12, "strategy": "multi_worker", "workers": 2}
+    (line, *_) = expected("window", **words).lines(50)
+    assert line.startswith("expected on two cores for each of 2 processes: about ")
+
+
 @pytest.mark.parametrize("batch", [32, 256])
 def test_workers_that_share_the_qubits_need_less_time_and_memory(batch: int) -> None:
     words = {"qubits": 16, "model": "deep", "rounds": 500, "batch_size": batch, "strategy": "multi_worker"}

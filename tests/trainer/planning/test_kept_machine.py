@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from trainer.planning import kept_machine
-from trainer.planning.kept_machine import keep, load
+from trainer.planning.kept_machine import keep, keep_fastest, load
 from trainer.planning.machine import Machine
 from trainer.simulators.costs.cost import Speed
 
@@ -75,6 +75,47 @@ def test_another_machine_is_measured_for_itself(what: str, value: object, monkey
         assert keep(MACHINE).path != here.path
     # Machines that share a home do not take each other's place.
     assert load() == here
+
+
+def _slower(times: float) -> Machine:
+    speed = MACHINE.speed
+    slow = Speed(speed.flops / times, speed.traffic / times, speed.few_flops / times, speed.kernel_seconds * times)
+    return Machine(slow, MACHINE.call_seconds * times, MACHINE.sample_seconds * times, MACHINE.cores)
+
+
+@pytest.mark.parametrize(
+    ("slower", "before", "probes", "found", "spread", "busy"),
+    [
+        # Two moments that are alike are enough, and the faster one counts.
+        ([1.1, 1.0], [], 2, 1.0, 0.1, False),
+        # Busy at first: measured until two moments are alike.
+        ([3.0, 1.0, 1.1], [], 3, 1.0, 0.1, False),
+        # Never alike.
+        ([3.0, 1.0, 1.5], [], 3, 1.0, 0.5, True),
+        # As fast as it was once.
+        ([2.0, 1.1], [1.0], 2, 1.0, 0.1, False),
+        ([2.0, 2.0, 2.0], [1.0], 3, 1.0, 1.0, True),
+    ],
+)
+def test_a_busy_machine_is_measured_again_and_the_fastest_is_kept(
+    slower: list[float], before: list[float], probes: int, found: float, spread: float, busy: bool
+) -> None:
+    moments = iter(slower)
+    kept = keep_fastest(lambda: _slower(next(moments)), [_slower(times) for times in before])
+    assert len(list(moments)) == len(slower) - probes
+    assert kept.machine.speed.flops == pytest.approx(_slower(found).speed.flops)
+    assert kept.machine.sample_seconds == pytest.approx(_slower(found).sample_seconds)
+    assert kept.spread == pytest.approx(spread)
+    assert load() == kept
+    assert kept.was_busy == busy
+
+
+def test_what_was_measured_on_a_busy_day_is_due_on_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy, idle = keep(MACHINE, 0.5), keep(MACHINE, 0.1)
+    assert not busy.is_due
+    monkeypatch.setattr(kept_machine, "_today", lambda: "2031-05-06")
+    assert busy.is_due
+    assert not idle.is_due
 
 
 def test_other_cores_are_another_machine() -> None:
