@@ -44,8 +44,6 @@ class Resource:
     plural: str
 
 
-# The namespace itself.
-_NAMESPACE = Resource("/api/v1", "")
 PODS = Resource("/api/v1", "pods")
 EVENTS = Resource("/api/v1", "events")
 SERVICE_ACCOUNTS = Resource("/api/v1", "serviceaccounts")
@@ -53,6 +51,13 @@ SERVICES = Resource("/api/v1", "services")
 DEPLOYMENTS = Resource("/apis/apps/v1", "deployments")
 LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
 JOBS = Resource("/apis/batch/v1", "jobs")
+# A Service that is never created.
+_PROBE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"generateName": "qcnn-probe-"},
+    "spec": {"ports": [{"port": 1}]},
+}
 REVIEWS = Resource("/apis/authorization.k8s.io/v1", "localsubjectaccessreviews")
 
 
@@ -127,9 +132,13 @@ class Api:
         return list(self._json("GET", "list", resource, query=selectors)["items"])
 
     def namespace_is_ending(self) -> bool:
-        """Return whether the namespace is being deleted or no longer exists."""
-        found = self._found("GET", "get", _NAMESPACE, "")
-        return found is None or "deletionTimestamp" in found["metadata"]
+        """Return whether the namespace is being deleted or no longer exists, in which nothing can be created."""
+        # To read a namespace is a right of its own, which qcnn-user has not; it may create Services.
+        try:
+            self._json("POST", "create", SERVICES, query={"dryRun": "All"}, body=_PROBE)
+        except RefusedError as error:
+            return error.is_final or error.status == NOT_FOUND
+        return False
 
     def create(self, resource: Resource, manifest: Mapping[str, Any]) -> Object | None:
         """Create an object and return it, None if there is one of that name."""

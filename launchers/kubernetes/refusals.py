@@ -15,11 +15,15 @@ _BROKEN = (0, 429, 500, 502, 503, 504)
 
 
 class RefusedError(ConfigError):
-    """The server refuses a request; `status` is that of its answer."""
+    """The server refuses a request; `status` is that of its answer.
 
-    def __init__(self, message: str, status: int) -> None:
+    `is_final`: whether it does so because the namespace is being deleted.
+    """
+
+    def __init__(self, message: str, status: int, *, is_final: bool = False) -> None:
         super().__init__(message)
         self.status = status
+        self.is_final = is_final
 
 
 def refused(error: kubernetes.client.ApiException, action: str, namespace: str, *, was_allowed: bool) -> RefusedError:
@@ -52,7 +56,7 @@ def refused(error: kubernetes.client.ApiException, action: str, namespace: str, 
         message = f"cluster: it does not know TFJobs; is the training operator installed? Given: {action} in {where}"
     else:
         message = f"{action} in {where}: the API server refuses. Given: {reason}"
-    return RefusedError(message, status)
+    return RefusedError(message, status, is_final=is_final(error))
 
 
 def is_final(error: kubernetes.client.ApiException) -> bool:

@@ -75,7 +75,6 @@ MAY = [
     ("qcnn-launcher", "GET", f"{OWN}/pods", GOOD),
     ("qcnn-user", "GET", TFJOBS_OF.format("{namespace}"), GOOD),
     ("qcnn-user", "DELETE", "/apis/batch/v1/namespaces/{namespace}/jobs/intruder?dryRun=All", NOT_THERE),
-    ("qcnn-user", "GET", OWN, GOOD),
 ]
 
 

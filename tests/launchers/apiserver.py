@@ -184,11 +184,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             # From a whole second on, as the kubelet does.
             since = query.get("sinceTime", "").partition(".")[0]
             self._stream(line for line in lines if line >= since)
-        elif self._is_refused("watch" if "watch" in query else "get", plural or "namespaces"):
+        elif self._is_refused("watch" if "watch" in query else "get", plural):
             return
-        elif not plural:
-            deletion = {"deletionTimestamp": _TIME} if self.api.namespace_is_ending else {}
-            self._answer(200, {"metadata": {"name": "a", **deletion}})
         elif "watch" in query:
             self._stream(f"{json.dumps(change)}\n" for change in self.api.changes(plural, query))
         elif not name:
@@ -197,11 +194,16 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._answer_found(self.api.get(plural, name))
 
     def do_POST(self) -> None:
-        plural, _, _, _ = self._asked()
+        plural, _, _, query = self._asked()
         given = self._body()
         if self._is_refused("create", plural):
             return
-        if plural == "localsubjectaccessreviews":
+        if self.api.namespace_is_ending:
+            message = "unable to create new content in namespace a because it is being terminated"
+            self._answer(403, {"message": message})
+        elif "dryRun" in query:
+            self._answer(201, given)
+        elif plural == "localsubjectaccessreviews":
             self._answer(201, {"status": {"allowed": self.api.allows_pods}})
         elif self.api.get(plural, given["metadata"]["name"]):
             self._answer(409, {"message": "already exists"})
@@ -232,7 +234,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _asked(self) -> tuple[str, str, str, dict[str, str]]:
         """Return plural, name, subresource and query of a request."""
         url = urllib.parse.urlsplit(self.path)
-        plural, name, rest, *_ = [*url.path.partition("/namespaces/")[2].split("/")[1:], "", "", ""]
+        plural, name, rest, *_ = [*url.path.partition("/namespaces/")[2].split("/")[1:], "", ""]
         return plural, name, rest, dict(urllib.parse.parse_qsl(url.query))
 
     def _body(self) -> Object:

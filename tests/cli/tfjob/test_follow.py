@@ -9,7 +9,7 @@ from launchers.naming import Identity
 from launchers.pod import Pod
 from launchers.tfjob.manifest import Policy, tfjob
 from tests.cli.conftest import Typed
-from tests.launchers.apiserver import ApiServer
+from tests.launchers.apiserver import ApiServer, Object
 from tests.launchers.training_operator import RUNNING, Operator, ended
 
 PODS_FAILED = "TFJob a is failed because 1 Worker replica(s) failed."
@@ -43,13 +43,20 @@ def test_follow_after_lost_process_says_to_submit_again(
 
 
 def test_follow_in_deleted_namespace_names_the_namespace(api_server: ApiServer, typed: Typed) -> None:
-    api_server.namespace_is_ending = True
-    err = _submit(api_server, typed, [ended(138), None], f"Failed: {PODS_FAILED}")
-    assert err.splitlines()[-1] == "error: namespace: is being deleted, with the TFJob. Given: a"
+    Operator(api_server, [[RUNNING, RUNNING], [ended(138), None], f"Failed: {PODS_FAILED}"])
+    operator = api_server.operator
+
+    def end_namespace(job: Object) -> None:
+        api_server.namespace_is_ending = True
+        operator(job)
+
+    api_server.operator = end_namespace
+    code, _, err = typed(*SUBMIT)
+    assert (code, err.splitlines()[-1]) == (1, "error: namespace: is being deleted, with the TFJob. Given: a")
 
 
-def test_follow_by_user_who_may_not_read_the_namespace_still_says_why(api_server: ApiServer, typed: Typed) -> None:
-    api_server.refused.add(("get", "namespaces"))
+def test_follow_by_user_who_may_create_nothing_still_says_why(api_server: ApiServer, typed: Typed) -> None:
+    api_server.refused.add(("create", "services"))
     err = _submit(api_server, typed, [ended(138), None], f"Failed: {PODS_FAILED}")
     assert "was given up for a process that was lost; submit it again" in err.splitlines()[-1]
 
