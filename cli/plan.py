@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _HERE = "local"
 _SECONDS = "seconds an epoch"
-_SIMULATORS = ("simulator", "flops a step", "traffic a step", "memory", _SECONDS, "")
+_SIMULATORS = ("simulator", "flops a step", "traffic a step", "memory of states", _SECONDS, "")
 # Those of a simulator, of a step and of an epoch, as JSON names them.
 _NUMBERS = ("flops", "traffic_bytes", "memory_bytes", "epoch_seconds")
 _WAYS = ("workers", "seconds an epoch", "training", "machines", "machine hours", "dollars", "on Spot", "")
@@ -127,6 +127,7 @@ def _lines(
         simulators_table(counts.estimates, counts.chosen, predicted.by_simulator),
         _choice(counts, predicted, experiment, kept),
         _whole(predicted, experiment),
+        _memory(counts),
     ]
     if counts.trajectories:
         lines.append(
@@ -205,6 +206,17 @@ def _whole(predicted: Prediction, experiment: ExperimentConfig) -> str:
     )
 
 
+def _memory(counts: Counts) -> str:
+    from trainer.planning.plan import PROCESS_BYTES, process_bytes
+    from trainer.simulators.costs.cost import in_words
+
+    states = counts.chosen.cost.memory
+    return (
+        f"a process takes about {in_words(process_bytes(states))} of memory: {in_words(states)} for states, "
+        f"{in_words(PROCESS_BYTES)} for TensorFlow, modules and compiled programs"
+    )
+
+
 def _workers(predicted: Prediction) -> str:
     from trainer.planning.expectation import more_do_not_pay, paying_workers
 
@@ -263,6 +275,7 @@ def _as_json(
     elsewhere: _Elsewhere | None,
 ) -> dict[str, Any]:
     """Return all numbers of a plan; null for those that are more than any machine has."""
+    from trainer.planning.plan import process_bytes
     from trainer.training.history import epochs_left
 
     simulators = {
@@ -283,6 +296,7 @@ def _as_json(
         "simulator": counts.chosen.simulator,
         "machine": {"cores": kept.machine.cores, "measured": kept.day, "spread": kept.spread},
         "processes": sum(experiment.replicas.values()),
+        "process_memory_bytes": process_bytes(counts.chosen.cost.memory),
         "trajectories": counts.trajectories,
         "epoch_seconds": predicted.chosen,
         "seconds": predicted.chosen * epochs_left(experiment),

@@ -16,8 +16,9 @@ from trainer.training.history import epochs_left
 class Plan:
     """What an experiment does, and how long that takes once everything is compiled.
 
-    `memory_bytes` is what the chosen simulator holds; `seconds` are those of all epochs, in so many `processes`, each on
-    a machine like this one; `epoch_seconds_by_workers` of one where so many workers, each on such a machine, share it.
+    `memory_bytes` is what the chosen simulator holds, `process_bytes` what a process takes. `seconds` are those of all
+    epochs, in so many `processes`, each on a machine like this one; `epoch_seconds_by_workers` of one where so many
+    workers, each on such a machine, share it.
     """
 
     samples: int
@@ -25,6 +26,7 @@ class Plan:
     readouts: int
     simulator: str
     memory_bytes: float
+    process_bytes: float
     processes: int
     epoch_seconds: float
     seconds: float
@@ -46,7 +48,7 @@ def plan(experiment: Experiment) -> Plan:
     """
     # These load cirq.
     from trainer.planning import kept_machine
-    from trainer.planning.plan import count, predict
+    from trainer.planning.plan import count, predict, process_bytes
 
     config = checked(experiment).config
     if config.is_open:
@@ -62,6 +64,7 @@ def plan(experiment: Experiment) -> Plan:
         readouts=counts.readouts,
         simulator=counts.chosen.simulator,
         memory_bytes=counts.chosen.cost.memory,
+        process_bytes=process_bytes(counts.chosen.cost.memory),
         processes=sum(config.replicas.values()),
         epoch_seconds=predicted.chosen,
         seconds=predicted.chosen * epochs_left(config),

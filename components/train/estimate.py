@@ -17,14 +17,12 @@ from trainer.distribution.needs import ROLES, STRATEGIES
 from trainer.errors import ConfigError
 from trainer.planning.expectation import WRITING_SECONDS, paying_workers
 from trainer.planning.machine import Machine
-from trainer.planning.plan import Counts, in_step, predict
+from trainer.planning.plan import Counts, in_step, predict, process_bytes
 from trainer.training.history import epochs_left
 
 # From the start of a process to its first step, and from its last step to its end: imports, tracing, compiling, the
 # last checkpoint. Of `make run` (python -m benchmarks.wait), rounded up.
 START_SECONDS = 15.0
-# What a process takes beside its states, TensorFlow and its programs: 0.6 to 0.9 GiB were seen, see docs/simulators.md.
-_PROCESS_BYTES = 2.0**30
 # Nobody needs another machine for a training that takes no longer than this.
 _SHORT_SECONDS = 900.0
 
@@ -152,7 +150,7 @@ def enough_here(seconds: float, memory: float, ways: Ways) -> bool:
 
     One whose states take so many bytes, and for which this machine has the memory.
     """
-    has_room = memory + _PROCESS_BYTES <= psutil.virtual_memory().total
+    has_room = process_bytes(memory) <= psutil.virtual_memory().total
     return has_room and seconds <= max(_SHORT_SECONDS, ways.fastest.seconds)
 
 
@@ -168,5 +166,5 @@ def _alike(pod: Pod, replicas: Mapping[str, int]) -> list[tuple[Pod, int]]:
 
 def _way(config: ExperimentConfig, epoch_seconds: float, memory: float, platform: Platform) -> Way:
     seconds = seconds_of_all(config, epoch_seconds)
-    fits = memory + _PROCESS_BYTES <= platform.memory
+    fits = process_bytes(memory) <= platform.memory
     return Way(config.workers, epoch_seconds, seconds, platform.bill(config.replicas, seconds), fits)

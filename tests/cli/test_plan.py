@@ -110,6 +110,19 @@ def test_every_number_says_of_how_many_processes_and_machines_it_is(plan: Callab
     assert "in 4 processes on 4 machines" in plan(*WORDS[:-4], "--workers", "2", "--strategy", "parameter_server")
 
 
+@pytest.mark.parametrize(("qubits", "measured"), [("12", 954e6), ("17", 1254e6), ("20", 2333e6)])
+def test_the_memory_of_a_process_is_at_least_what_was_measured(
+    plan: Callable[..., str], qubits: str, measured: float
+) -> None:
+    """The peak of a training of `deep` in one process, as docs/simulators.md has it."""
+    words = ("--model", "deep", "--qubits", qubits, "--rounds", "4", "--batch-size", "32", "--workers", "1")
+    found = json.loads(plan(*words, "--strategy", "none", "--format", "json"))
+    assert measured <= found["process_memory_bytes"] < 1.3 * measured
+    states = found["simulators"]["statevector"]["memory_bytes"]
+    assert found["process_memory_bytes"] == 2**30 + states
+    assert "for TensorFlow, modules and compiled programs" in plan(*words, "--strategy", "none")
+
+
 def test_a_measurement_says_its_spread(plan: Callable[..., str]) -> None:
     today = datetime.date.today()
     assert f"measured on {today} with a spread of 0%; delete" in plan(*WORDS)

@@ -13,6 +13,9 @@ from trainer.simulators.structure.gates import Network, read_model
 from trainer.simulators.structure.occurrences import simulated
 from trainer.simulators.structure.readouts import find_kinds
 
+# What a process takes beside its states: TensorFlow, modules and compiled programs. Measured, see docs/simulators.md.
+PROCESS_BYTES = 2.0**30
+
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
@@ -84,6 +87,11 @@ def count(config: ExperimentConfig) -> Counts:
         },
         trajectories=splits.test * config.options.trajectories if config.noise_by_trajectories else 0,
     )
+
+
+def process_bytes(states: float) -> float:
+    """Return the bytes of memory that a worker process takes in all, of those of its states."""
+    return PROCESS_BYTES + states
 
 
 def predict(config: ExperimentConfig, counts: Counts, machine: Machine) -> Prediction:
