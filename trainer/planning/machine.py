@@ -82,7 +82,8 @@ def spread(moments: Sequence[Machine]) -> float:
         for moment in moments
     ]
     least, second, *_ = zip(*(sorted(rate) for rate in zip(*seconds, strict=True)), strict=True)
-    return max(later / first - 1 for first, later in zip(least, second, strict=True))
+    differing: float = max(later / first - 1 for first, later in zip(least, second, strict=True))
+    return differing
 
 
 def available_cores() -> int:
