@@ -81,7 +81,7 @@ def test_experiments_and_datasets_refuse_changes() -> None:
 
 
 def test_a_plan_refuses_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_machine, "load", lambda: kept_machine.KeptMachine(NOMINAL_MACHINE, "", None))
+    monkeypatch.setattr(kept_machine, "load", lambda: kept_machine.KeptMachine(NOMINAL_MACHINE, "", None, 0.0))
     _assert_frozen(qcnn.plan(EXPERIMENT))
 
 
