@@ -44,7 +44,7 @@ def _here(folder: Path) -> list[list[float]]:
     "target", [Target(train=lambda pod: train_here), VERTEX], ids=["within the step", "as a custom job"]
 )
 def test_the_pipeline_ends_with_the_losses_of_a_run_here(vertex: Vertex, target: Target, tmp_path: Path) -> None:
-    compile_qcnn(target, tmp_path / "qcnn.yaml")
+    compile_qcnn(target, tmp_path / "qcnn.yaml", "registry/qcnn:1")
     job = v1.PipelineJob(
         display_name="qcnn",
         pipeline_spec=yaml.safe_load((tmp_path / "qcnn.yaml").read_text()),

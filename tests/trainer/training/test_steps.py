@@ -8,7 +8,7 @@ import pytest
 
 # Devices can be made of a processor only before TensorFlow has used it.
 _PROGRAM = """
-import json, sys
+import dataclasses, json, sys
 import numpy as np
 import tensorflow as tf
 from pathlib import Path
@@ -22,8 +22,14 @@ devices = [tf.config.LogicalDeviceConfiguration()] * replicas
 tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
 config = from_mapping({**words, "workers": 1, "strategy": "none", "simulator": "statevector"})
 dataset = data.generate(config)
-for split in (dataset.train, dataset.validation):
-    split.qubit[split.qubit == 1] = 0
+
+
+def moved(samples):
+    return data.Samples({**samples.inputs, "qubit": np.where(samples.qubit == 1, 0, samples.qubit)}, samples.label)
+
+
+# No sample is on qubit 1.
+dataset = dataclasses.replace(dataset, train=moved(dataset.train), validation=moved(dataset.validation))
 
 
 def trained(strategy):
