@@ -198,7 +198,7 @@ def test_the_same_training_with_other_settings_is_refused_while_it_runs(launcher
     name = launchers.name(waiting)
     assert again.errors == [
         f"error: TFJob: the same runs already, with other settings; wait for its end, or delete it and go on from its "
-        f"last checkpoint: qcnn delete {name}. Given: {name}"
+        f"last checkpoint: qcnn delete {name} --namespace {launchers.namespace}. Given: {name}"
     ]
     assert len(launchers.until(TFJOBS, bool)) == 1
 
