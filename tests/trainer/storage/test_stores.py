@@ -153,11 +153,13 @@ def test_unreachable_server_names_the_proxy_variables(
 ) -> None:
     monkeypatch.setattr(s3, "_TRIES", 1)
     monkeypatch.setattr(google, "_RETRY", google._RETRY.with_timeout(0.1))
-    for variable in ("no_proxy", "NO_PROXY"):
-        monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{unused_port}")
-    with pytest.raises(UnreachableError) as raised:
-        opens(bucket).names()
+    # Only here: the bucket is deleted at the test's end by the same server, without the proxy.
+    with monkeypatch.context() as proxied:
+        for variable in ("no_proxy", "NO_PROXY"):
+            proxied.delenv(variable, raising=False)
+        proxied.setenv("http_proxy", f"http://127.0.0.1:{unused_port}")
+        with pytest.raises(UnreachableError) as raised:
+            opens(bucket).names()
     note = "http_proxy may lead to a proxy that cannot reach it, see no_proxy"
     assert re.fullmatch(rf"bucket: .* \(.*; {note}\)\. Given: {bucket}", str(raised.value))
 
