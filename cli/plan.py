@@ -104,13 +104,9 @@ def _check_target(target: str, prices: Path | None, machine_type: str | None, po
 
 def _machine() -> KeptMachine:
     """Return how fast this machine is, measured if nothing is kept of it."""
-    from trainer.planning.kept_machine import load, measure
+    from trainer.planning.kept_machine import load_or_measure
 
-    kept = load()
-    if kept and not kept.is_due:
-        return kept
-    click.echo("measuring this machine, which takes some seconds", err=True)
-    return measure()
+    return load_or_measure(lambda: click.echo("measuring this machine, which takes some seconds", err=True))
 
 
 def _lines(

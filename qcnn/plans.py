@@ -54,9 +54,7 @@ def plan(experiment: Experiment) -> Plan:
     if config.is_open:
         config = data.completed(config, data.generate(config))
     counts = count(config)
-    kept = kept_machine.load()
-    if kept is None or kept.is_due:
-        kept = kept_machine.measure()
+    kept = kept_machine.load_or_measure()
     predicted = predict(config, counts, kept.machine)
     return Plan(
         samples=counts.samples,

@@ -61,6 +61,15 @@ def load() -> KeptMachine | None:
     return None
 
 
+def load_or_measure(announce: Callable[[], None] = lambda: None) -> KeptMachine:
+    """Return what was kept of this machine; call `announce` and measure where nothing was, or where that is due."""
+    kept = load()
+    if kept and not kept.is_due:
+        return kept
+    announce()
+    return measure()
+
+
 def measure() -> KeptMachine:
     """Measure this machine at several moments, which takes some seconds, and keep the fastest.
 
