@@ -38,7 +38,7 @@ RUN pip install --no-cache-dir --root-user-action ignore hatchling
 WORKDIR /build
 COPY . .
 RUN pip install --no-cache-dir --root-user-action ignore --no-deps --no-build-isolation --target /opt/qcnn . \
- && cp uv.lock /opt/qcnn/
+ && cp -r uv.lock examples /opt/qcnn/
 
 FROM ${BASE_IMAGE}
 # Nothing here makes anybody another user.

@@ -7,14 +7,14 @@ from pathlib import Path
 import click
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
-from cli.main import run
-from components.train.description import check_data
-from pipelines.compilation import compile_qcnn, compile_study, compile_tuning
-from pipelines.critical_path import critical_path
-from pipelines.targets import TARGETS
-from pipelines.viewing import Viewer
-from trainer.config import EXCITATIONS, as_parameters, read_file
-from trainer.errors import ConfigError
+from qcnn.cli.main import run
+from qcnn.components.train.description import check_data
+from qcnn.pipelines.compilation import compile_qcnn, compile_study, compile_tuning
+from qcnn.pipelines.critical_path import critical_path
+from qcnn.pipelines.targets import TARGETS
+from qcnn.pipelines.viewing import Viewer
+from qcnn.trainer.config import EXCITATIONS, as_parameters, read_file
+from qcnn.trainer.errors import ConfigError
 
 
 @click.command()

@@ -1,7 +1,7 @@
 """Seconds of a training step on some of this machine's cores, and what the rule says: python -m benchmarks.cores.
 
-The rule is `Machine.with_cores` of trainer.planning.machine. Each number is a process of its own that may run on the
-first cores only: the median of a step of at least 5 epochs at batch 32, beside what a nominal machine with as many
+The rule is `Machine.with_cores` of qcnn.trainer.planning.machine. Each number is a process of its own that may run on
+the first cores only: the median of a step of at least 5 epochs at batch 32, beside what a nominal machine with as many
 cores would take for it. Only the ratios to all cores are compared.
 """
 
@@ -11,9 +11,9 @@ import sys
 from tabulate import tabulate
 
 from benchmarks.simulators import Measured, measure
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.planning.machine import NOMINAL_MACHINE, available_cores
-from trainer.planning.plan import count, predict
+from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.trainer.planning.machine import NOMINAL_MACHINE, available_cores
+from qcnn.trainer.planning.plan import count, predict
 
 _BATCH = 32
 _NETWORKS = (("hybrid", 8), ("hybrid", 16), ("deep", 12), ("deep", 14), ("deep", 16))

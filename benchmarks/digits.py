@@ -15,8 +15,8 @@ from tabulate import tabulate
 
 from benchmarks.held_out import evaluated
 from examples.digits import COMPONENTS, columns, write
-from trainer.config import read_file
-from trainer.startup import load_tensorflow
+from qcnn.trainer.config import read_file
+from qcnn.trainer.startup import load_tensorflow
 
 _EXAMPLE = Path(__file__).parents[1] / "examples" / "digits.yaml"
 SEEDS = range(3)

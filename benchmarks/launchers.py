@@ -20,17 +20,17 @@ from typing import Any
 import kubernetes.client
 from tabulate import tabulate
 
-from components.image import IMAGE
-from launchers.job import Job
-from launchers.kubernetes.access import own_namespace
-from launchers.kubernetes.api import PODS, Api
-from launchers.kubernetes.identity import RUN_LABEL
-from launchers.naming import Identity, run_label
-from launchers.pod import Pod
-from launchers.tfjob.kind import TFJOBS
-from launchers.tfjob.launch import launch
-from launchers.tfjob.manifest import Policy, tfjob
-from trainer.errors import QcnnError
+from qcnn.components.image import IMAGE
+from qcnn.jobs.job import Job
+from qcnn.jobs.kubernetes.access import own_namespace
+from qcnn.jobs.kubernetes.api import PODS, Api
+from qcnn.jobs.kubernetes.identity import RUN_LABEL
+from qcnn.jobs.naming import Identity, run_label
+from qcnn.jobs.pod import Pod
+from qcnn.jobs.tfjob.kind import TFJOBS
+from qcnn.jobs.tfjob.launch import launch
+from qcnn.jobs.tfjob.manifest import Policy, tfjob
+from qcnn.trainer.errors import QcnnError
 
 ROUNDS = 5
 # Seconds over which requests are counted, after those in which the jobs start.
@@ -43,7 +43,7 @@ _WORKERS = 2
 _LATE = 10
 _PROGRAM = """
 from benchmarks.launchers import follow
-from trainer.startup import one_line_errors
+from qcnn.trainer.startup import one_line_errors
 with one_line_errors():
     follow("{run}", 0, "import time; print(time.time())", cpu="10m")
 """

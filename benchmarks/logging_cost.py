@@ -9,13 +9,13 @@ import numpy as np
 import tensorflow as tf
 from tabulate import tabulate
 
-from trainer import data
-from trainer.config import from_mapping
-from trainer.training import checkpoints
-from trainer.training.fit import train
-from trainer.training.history import epoch_seconds, save_history
-from trainer.training.state import Training, load_saved
-from trainer.training.tensorboard import event_log
+from qcnn.trainer import data
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.fit import train
+from qcnn.trainer.training.history import epoch_seconds, save_history
+from qcnn.trainer.training.state import Training, load_saved
+from qcnn.trainer.training.tensorboard import event_log
 
 # On one process an epoch of these takes about a second on two cores.
 EXPERIMENT = {

@@ -14,17 +14,17 @@ import numpy as np
 import tensorflow as tf
 from tabulate import tabulate
 
-from trainer import data, simulators
-from trainer.config import from_mapping
-from trainer.limits import limits
-from trainer.model import assemble, build_model
-from trainer.quantum import circuits
-from trainer.quantum.noise import parse
-from trainer.quantum.noisy import excitation, noisy_circuit
-from trainer.results import estimated, evaluate
-from trainer.simulators import Batch, Limits, Simulator
-from trainer.simulators.noise.trajectories import Trajectories
-from trainer.simulators.structure.gates import read_model
+from qcnn.trainer import data, simulators
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.limits import limits
+from qcnn.trainer.model import assemble, build_model
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.quantum.noise import parse
+from qcnn.trainer.quantum.noisy import excitation, noisy_circuit
+from qcnn.trainer.results import estimated, evaluate
+from qcnn.trainer.simulators import Batch, Limits, Simulator
+from qcnn.trainer.simulators.noise.trajectories import Trajectories
+from qcnn.trainer.simulators.structure.gates import read_model
 
 _NOISE = "depolarizing.one=0.001,depolarizing.two=0.01,amplitude_damping=0.002,phase_damping=0.002,readout=0.02"
 _BATCH, _STEPS, _QUBITS = 32, 20, (4, 6, 8, 10)

@@ -12,11 +12,11 @@ import numpy as np
 from tabulate import tabulate
 
 from benchmarks.held_out import evaluated
-from trainer.config import read_file
-from trainer.data import Samples
-from trainer.quantum.cluster_ising import string_order
-from trainer.results import figures
-from trainer.startup import load_tensorflow
+from qcnn.trainer.config import read_file
+from qcnn.trainer.data import Samples
+from qcnn.trainer.quantum.cluster_ising import string_order
+from qcnn.trainer.results import figures
+from qcnn.trainer.startup import load_tensorflow
 
 _ROOT = Path(__file__).parents[1]
 _EXAMPLE = _ROOT / "examples" / "cluster_ising.yaml"

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from tabulate import tabulate
 
-from trainer import data
-from trainer.config import ExperimentConfig
-from trainer.quantum.floor import Floor
-from trainer.results.report import report_page
-from trainer.training.history import Epoch
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.quantum.floor import Floor
+from qcnn.trainer.results.report import report_page
+from qcnn.trainer.training.history import Epoch
 
 
 def page(qubits: int, rounds: int, epochs: int) -> str:

@@ -11,11 +11,11 @@ from typing import Any
 import psutil
 from tabulate import tabulate
 
-from components.train.description import local_job
-from launchers.local.processes import EventHandler
-from launchers.local.run import run_processes
-from trainer import data
-from trainer.config import ExperimentConfig, from_mapping
+from qcnn.components.train.description import local_job
+from qcnn.jobs.local.processes import EventHandler
+from qcnn.jobs.local.run import run_processes
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig, from_mapping
 
 KILLED_AFTER = 5
 

@@ -17,13 +17,13 @@ from typing import Any
 import psutil
 from tabulate import tabulate
 
-from components.train.description import local_job
-from launchers.local.run import run_processes
-from trainer import data
-from trainer.config import from_mapping
-from trainer.planning.machine import steps_of
-from trainer.training import checkpoints
-from trainer.training.history import epoch_seconds, trial_epochs
+from qcnn.components.train.description import local_job
+from qcnn.jobs.local.run import run_processes
+from qcnn.trainer import data
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.planning.machine import steps_of
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.history import epoch_seconds, trial_epochs
 
 WORDS: dict[str, Any] = {"model": "deep", "qubits": 12}
 STRATEGIES: dict[str, dict[str, Any]] = {

@@ -5,7 +5,7 @@ import dataclasses
 import importlib.util
 from collections.abc import Iterator
 
-from trainer.errors import QcnnError
+from qcnn.trainer.errors import QcnnError
 
 
 class MissingLibraryError(QcnnError):

@@ -1,4 +1,4 @@
-"""What the steps of the pipelines are given on a cluster; those of the training itself: launchers.pod.Pod."""
+"""What the steps of the pipelines are given on a cluster; those of the training itself: qcnn.jobs.pod.Pod."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -6,8 +6,8 @@ from typing import Any
 
 import pydantic
 
-from launchers.pod import Pod, Quantity
-from trainer.errors import ConfigError, given
+from qcnn.jobs.pod import Pod, Quantity
+from qcnn.trainer.errors import ConfigError, given
 
 # The key of these settings beside those of the training's pods.
 KEY = "steps"

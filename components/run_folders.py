@@ -3,8 +3,8 @@
 import dataclasses
 from pathlib import Path
 
-from trainer.errors import ArtifactError
-from trainer.results.description import FILE
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.results.description import FILE
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import pydantic
 
-from trainer.errors import ArtifactError
-from trainer.folders import new_file, writable
-from trainer.untrusted import text_of
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.folders import new_file, writable
+from qcnn.trainer.untrusted import text_of
 
 FILE = "run.json"
 

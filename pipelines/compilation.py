@@ -9,18 +9,18 @@ from kfp import compiler
 from kfp.dsl.base_component import BaseComponent
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec, PlatformSpec
 
-from components.image import IMAGE
-from components.resources import KEY, Resources, step_resources
-from launchers.pod import Pod, pod_settings
-from launchers.vertex.tuning.rules import DEFAULT
-from pipelines.parameters import PARALLELISM
-from pipelines.qcnn import qcnn
-from pipelines.retries import retried
-from pipelines.study import study
-from pipelines.training import TrainStep
-from pipelines.viewing import Viewer
-from trainer.errors import ConfigError
-from trainer.storage.address import in_bucket
+from qcnn.components.image import IMAGE
+from qcnn.components.resources import KEY, Resources, step_resources
+from qcnn.jobs.pod import Pod, pod_settings
+from qcnn.jobs.vertex.tuning.rules import DEFAULT
+from qcnn.pipelines.parameters import PARALLELISM
+from qcnn.pipelines.qcnn import qcnn
+from qcnn.pipelines.retries import retried
+from qcnn.pipelines.study import study
+from qcnn.pipelines.training import TrainStep
+from qcnn.pipelines.viewing import Viewer
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.storage.address import in_bucket
 
 # The compiler calls a step's executor so, followed by the name of the step.
 _EXECUTOR = "exec-"
@@ -72,11 +72,11 @@ def compile_qcnn(
 
     Without an image that of the settings counts, then the target's.
 
-    `settings` (see launchers.pod.Pod) are those of the training's pods. How images are pulled, on which nodes
+    `settings` (see qcnn.jobs.pod.Pod) are those of the training's pods. How images are pulled, on which nodes
     pods run, and their environment hold for all steps; what these need themselves is in `steps` beside them (see
-    components.resources). `defaults` are those of the experiment's words. Where it is `seeded_by_run`, each run of it
-    has a seed of its own. With `own_data` it imports the file whose address its parameter `data` is, which must be
-    given.
+    qcnn.components.resources). `defaults` are those of the experiment's words. Where it is `seeded_by_run`, each run
+    of it has a seed of its own. With `own_data` it imports the file whose address its parameter `data` is, which
+    must be given.
 
     Raises:
         ConfigError: a setting is wrong.

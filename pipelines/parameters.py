@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig, describe
+from qcnn.trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig, describe
 
 # What rules choose is left open: other words of a run may differ.
 DEFAULTS = ExperimentConfig.model_construct()

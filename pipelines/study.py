@@ -6,13 +6,13 @@ from kfp import dsl
 from kfp.dsl.base_component import BaseComponent
 from kfp.dsl.pipeline_channel import PipelineChannel
 
-from components.own_data.component import trial_data as trial_of_file
-from components.plan_study.component import plan_study
-from components.select_best.component import select_best
-from components.trial_data.component import trial_data
-from pipelines.own_data import imported
-from pipelines.parameters import PARALLELISM
-from pipelines.training import TrainStep, train_here
+from qcnn.components.own_data.component import trial_data as trial_of_file
+from qcnn.components.plan_study.component import plan_study
+from qcnn.components.select_best.component import select_best
+from qcnn.components.trial_data.component import trial_data
+from qcnn.pipelines.own_data import imported
+from qcnn.pipelines.parameters import PARALLELISM
+from qcnn.pipelines.training import TrainStep, train_here
 
 
 class TrialOutputs(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Protocol
 from kfp.dsl.pipeline_channel import PipelineChannel
 from kfp.dsl.pipeline_task import PipelineTask
 
-from components.train.local.component import train
+from qcnn.components.train.local.component import train
 
 
 class TrainStep(Protocol):

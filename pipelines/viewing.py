@@ -5,9 +5,9 @@ import re
 
 from kfp.dsl.base_component import BaseComponent
 
-from components.tensorboard.button import tensorboard as tensorboard_with_button
-from components.tensorboard.component import tensorboard
-from trainer.errors import ConfigError
+from qcnn.components.tensorboard.button import tensorboard as tensorboard_with_button
+from qcnn.components.tensorboard.component import tensorboard
+from qcnn.trainer.errors import ConfigError
 
 _ADDRESS = re.compile(r"https?://[^/\s]+(/\S*)?")
 

@@ -9,20 +9,42 @@
 TensorFlow is loaded where it is first needed, not by this import. docs/python.md tells more.
 """
 
+import importlib
 import importlib.metadata
+import os
+from typing import TYPE_CHECKING
 
-from components.extras import MissingLibraryError
-from qcnn.datasets import generate
-from qcnn.experiment import Experiment
-from qcnn.models import Evaluation, Model, evaluate, load
-from qcnn.plans import Plan, plan
-from qcnn.studies import Study, study
-from qcnn.trainings import Training, train
-from trainer.data import Dataset, Samples
-from trainer.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
-from trainer.training.history import Epoch
+if TYPE_CHECKING:
+    from qcnn.components.extras import MissingLibraryError
+    from qcnn.datasets import generate
+    from qcnn.experiment import Experiment
+    from qcnn.models import Evaluation, Model, evaluate, load
+    from qcnn.plans import Plan, plan
+    from qcnn.studies import Study, study
+    from qcnn.trainer.data import Dataset, Samples
+    from qcnn.trainer.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
+    from qcnn.trainer.training.history import Epoch
+    from qcnn.trainings import Training, train
+
+# TensorFlow Quantum 0.7 builds on Keras 2, which TensorFlow provides only if this is set before its import.
+os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 
 __version__ = importlib.metadata.version("qcnn")
+
+# Where each public name is; a process of a training imports this package, too, and needs none of them.
+_MODULES = {
+    "qcnn.components.extras": ("MissingLibraryError",),
+    "qcnn.datasets": ("generate",),
+    "qcnn.experiment": ("Experiment",),
+    "qcnn.models": ("Evaluation", "Model", "evaluate", "load"),
+    "qcnn.plans": ("Plan", "plan"),
+    "qcnn.studies": ("Study", "study"),
+    "qcnn.trainer.data": ("Dataset", "Samples"),
+    "qcnn.trainer.errors": ("ArtifactError", "ConfigError", "QcnnError", "RetryableError", "TrainingError"),
+    "qcnn.trainer.training.history": ("Epoch",),
+    "qcnn.trainings": ("Training", "train"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "ArtifactError",
@@ -48,3 +70,14 @@ __all__ = [
     "study",
     "train",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(importlib.import_module(_HOME[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -5,10 +5,10 @@ from __future__ import annotations
 from os import PathLike
 from pathlib import Path
 
-from components.extras import explained
+from qcnn.components.extras import explained
 from qcnn.experiment import Experiment, checked
-from trainer import data
-from trainer.data import Dataset
+from qcnn.trainer import data
+from qcnn.trainer.data import Dataset
 
 
 @explained("qcnn.generate", "run")

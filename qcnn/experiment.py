@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from components.extras import explained
-from trainer import data
-from trainer.config import WORDS, ExperimentConfig, as_shown, from_mapping, read_file, with_options
-from trainer.errors import ConfigError, given
-from trainer.frozen import Frozen, FrozenDict, frozen
-from trainer.quantum.files.reading import with_circuit
+from qcnn.components.extras import explained
+from qcnn.trainer import data
+from qcnn.trainer.config import WORDS, ExperimentConfig, as_shown, from_mapping, read_file, with_options
+from qcnn.trainer.errors import ConfigError, given
+from qcnn.trainer.frozen import Frozen, FrozenDict, frozen
+from qcnn.trainer.quantum.files.reading import with_circuit
 
 
 class Experiment(Frozen):
@@ -35,7 +35,7 @@ class Experiment(Frozen):
     (4, 2, 32)
     >>> qcnn.Experiment(qubits=3)
     Traceback (most recent call last):
-    trainer.errors.ConfigError: qubits: must be an integer, at least 4 and at most 32768. Given: 3
+    qcnn.trainer.errors.ConfigError: qubits: must be an integer, at least 4 and at most 32768. Given: 3
     """
 
     _instead = 'make another by qcnn.Experiment(**{**experiment.words, "WORD": VALUE})'

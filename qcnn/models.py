@@ -13,17 +13,17 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from components.extras import explained
-from components.run_folders import model_in
+from qcnn.components.extras import explained
+from qcnn.components.run_folders import model_in
 from qcnn.experiment import Experiment, of
-from trainer import data
-from trainer.data import Dataset, Layout, Samples, values
-from trainer.errors import ArtifactError, ConfigError, given
-from trainer.folders import readable
-from trainer.frozen import Frozen, frozen, frozen_array
-from trainer.results.description import FILE, SAVED_MODEL, describe
-from trainer.startup import load_tensorflow
-from trainer.storage.copies import local_copy
+from qcnn.trainer import data
+from qcnn.trainer.data import Dataset, Layout, Samples, values
+from qcnn.trainer.errors import ArtifactError, ConfigError, given
+from qcnn.trainer.folders import readable
+from qcnn.trainer.frozen import Frozen, frozen, frozen_array
+from qcnn.trainer.results.description import FILE, SAVED_MODEL, describe
+from qcnn.trainer.startup import load_tensorflow
+from qcnn.trainer.storage.copies import local_copy
 
 # Samples that are predicted at a time by what was exported for others to serve.
 _BATCH = 2**16
@@ -75,7 +75,7 @@ class Model(Frozen):
         """
         found = _numbers(self.columns, samples, columns)
         # It loads the libraries that read tables.
-        from trainer.tables.pieces import Piece
+        from qcnn.trainer.tables.pieces import Piece
 
         count = len(next(iter(found.values())))
         values.check(Piece(1, found, lambda row: f"row {row}"), self._layout, self.experiment.config.qubits)
@@ -144,7 +144,7 @@ def evaluate(model: Model | str | PathLike[str], dataset: Dataset | None = None)
         folder = model_in(copy, address)
         _, config = describe(folder)
         load_tensorflow()
-        from trainer.results import evaluate as evaluation
+        from qcnn.trainer.results import evaluate as evaluation
 
         found = evaluation.evaluate(folder, dataset or data.generate(config))
     return Evaluation(found.samples, frozen_array(found.predictions), frozen(found.metrics))
@@ -153,7 +153,7 @@ def evaluate(model: Model | str | PathLike[str], dataset: Dataset | None = None)
 def _rebuilt(folder: Path, layout: Layout) -> Callable[[Arrays], npt.NDArray[np.float64]]:
     """Return what predicts with a network that is built from its weights: reading them runs no code of theirs."""
     load_tensorflow()
-    from trainer.results.predicting import load_predictor
+    from qcnn.trainer.results.predicting import load_predictor
 
     predictor = load_predictor(folder)
     return lambda columns: predictor.predict(layout.inputs(columns))

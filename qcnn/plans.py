@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from components.extras import explained
+from qcnn.components.extras import explained
 from qcnn.experiment import Experiment, checked
-from trainer import data
-from trainer.frozen import frozen
-from trainer.training.history import epochs_left
+from qcnn.trainer import data
+from qcnn.trainer.frozen import frozen
+from qcnn.trainer.training.history import epochs_left
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +47,8 @@ def plan(experiment: Experiment) -> Plan:
     (40, 2, 'statevector')
     """
     # These load cirq.
-    from trainer.planning import kept_machine
-    from trainer.planning.plan import count, predict, process_bytes
+    from qcnn.trainer.planning import kept_machine
+    from qcnn.trainer.planning.plan import count, predict, process_bytes
 
     config = checked(experiment).config
     if config.is_open:

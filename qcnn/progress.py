@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from rich.console import Console
 
-from components.train.local.progress import ProgressTable, TrainingProgress
+from qcnn.components.train.local.progress import ProgressTable, TrainingProgress
 
 # Seconds between two changes of a notebook's cell: each is a message to the browser.
 _INTERVAL = 0.1

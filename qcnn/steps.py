@@ -9,21 +9,21 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from components.evaluate.step import evaluate, save_confusion, summarize
-from components.export_weights.step import export_weights
-from components.generate_data.step import generate_data
-from components.run_folders import RunFolders
-from components.run_record import FILE, Recorder, read_record
-from components.train.local.step import train
-from launchers.job import Job
-from launchers.local.processes import EventHandler
+from qcnn.components.evaluate.step import evaluate, save_confusion, summarize
+from qcnn.components.export_weights.step import export_weights
+from qcnn.components.generate_data.step import generate_data
+from qcnn.components.run_folders import RunFolders
+from qcnn.components.run_record import FILE, Recorder, read_record
+from qcnn.components.train.local.step import train
+from qcnn.jobs.job import Job
+from qcnn.jobs.local.processes import EventHandler
 from qcnn.progress import bar
-from trainer import data
-from trainer.config import ExperimentConfig
-from trainer.errors import ArtifactError
-from trainer.folders import readable
-from trainer.startup import load_tensorflow
-from trainer.untrusted import text_of
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.folders import readable
+from qcnn.trainer.startup import load_tensorflow
+from qcnn.trainer.untrusted import text_of
 
 _LOG = "log.txt"
 

@@ -10,22 +10,22 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from components.extras import check, explained
-from components.run_folders import RunFolders
-from components.run_record import Recorder
-from components.select_best.step import read_trial, select_best
-from components.train.local.step import LOADED
-from launchers.local.fork_request import fork_server
-from launchers.local.run import Crew
 from qcnn import steps, trainings
+from qcnn.components.extras import check, explained
+from qcnn.components.run_folders import RunFolders
+from qcnn.components.run_record import Recorder
+from qcnn.components.select_best.step import read_trial, select_best
+from qcnn.components.train.local.step import LOADED
 from qcnn.experiment import Experiment, checked, of, plain
-from trainer.config import ExperimentConfig
-from trainer.frozen import frozen
-from trainer.quantum.files.reading import with_circuits
-from trainer.startup import errors_raised
-from trainer.study.search import search_from_mapping
-from trainer.study.table import table
-from trainer.study.trials import plan
+from qcnn.jobs.local.fork_request import fork_server
+from qcnn.jobs.local.run import Crew
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.frozen import frozen
+from qcnn.trainer.quantum.files.reading import with_circuits
+from qcnn.trainer.startup import errors_raised
+from qcnn.trainer.study.search import search_from_mapping
+from qcnn.trainer.study.table import table
+from qcnn.trainer.study.trials import plan
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 
-from components.extras import check, explained
-from components.run_folders import RunFolders, of_run
-from components.run_record import Recorder
-from components.train.local.step import LOADED
-from launchers.local.fork_request import fork_server
-from launchers.local.run import run_processes
 from qcnn import steps
+from qcnn.components.extras import check, explained
+from qcnn.components.run_folders import RunFolders, of_run
+from qcnn.components.run_record import Recorder
+from qcnn.components.train.local.step import LOADED
 from qcnn.experiment import Experiment, checked
+from qcnn.jobs.local.fork_request import fork_server
+from qcnn.jobs.local.run import run_processes
 from qcnn.models import Model, load
-from trainer.frozen import frozen
-from trainer.startup import errors_raised
-from trainer.training.history import HISTORY, Epoch, load_history
+from qcnn.trainer.frozen import frozen
+from qcnn.trainer.startup import errors_raised
+from qcnn.trainer.training.history import HISTORY, Epoch, load_history
 
 # The folder in which those are made that are given no folder.
 RUNS = Path("runs")

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from trainer.config import WORDS, describe
+from qcnn.trainer.config import WORDS, describe
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "experiment.md"
 _TABLE = re.compile(r"(<!-- words: begin .*?-->\n).*?(<!-- words: end -->)", re.DOTALL)

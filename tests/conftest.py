@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.launchers.apiserver import ApiServer
+from tests.qcnn.jobs.apiserver import ApiServer
 
 if TYPE_CHECKING:
     from tests.vertex.server.vertex import Vertex

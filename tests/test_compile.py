@@ -14,8 +14,8 @@ from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConf
 from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType, PipelineSpec, PipelineTaskSpec, PlatformSpec
 
 import compile as compile_command
-from trainer.config import EXPERIMENT_FIELDS, Options, allowed, as_parameters, field_type
-from trainer.errors import ConfigError
+from qcnn.trainer.config import EXPERIMENT_FIELDS, Options, allowed, as_parameters, field_type
+from qcnn.trainer.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
 IMAGE = f"registry.example/team/qcnn@sha256:{64 * '0'}"

@@ -13,10 +13,10 @@ LAYERS = ["trainer", "launchers", "components", "pipelines", "cli"]
 API = "qcnn"
 ROOMS = [*LAYERS, API, "infra"]
 # What runs the processes of a training knows nothing of what they train.
-LAUNCHERS_KNOW = ("trainer.errors", "trainer.startup", "trainer.provenance", "trainer.monitoring.")
+LAUNCHERS_KNOW = ("qcnn.trainer.errors", "qcnn.trainer.startup", "qcnn.trainer.provenance", "qcnn.trainer.monitoring.")
 # What counts, and so answers before TensorFlow is loaded; only the probe computes.
-COUNTING = ("trainer.simulators.structure.", "trainer.simulators.costs.", "trainer.planning.")
-COMPUTING = {"trainer.planning.probe"}
+COUNTING = ("qcnn.trainer.simulators.structure.", "qcnn.trainer.simulators.costs.", "qcnn.trainer.planning.")
+COMPUTING = {"qcnn.trainer.planning.probe"}
 TENSORFLOW = {"tensorflow", "tensorflow_quantum", "tf_keras"}
 # Libraries that a layer leaves to those above.
 LEFT = {"trainer": {"kfp", "kubernetes"}, "launchers": {"kfp"}}
@@ -62,7 +62,7 @@ def test_the_python_interface_stands_beside_the_commands() -> None:
 def test_what_makes_a_cloud_ready_stands_apart() -> None:
     for path, imported in _modules("infra"):
         of_ours = {name for name in imported if name.split(".")[0] in LAYERS}
-        assert all(name.startswith("trainer.errors.") for name in of_ours), path
+        assert all(name.startswith("qcnn.trainer.errors.") for name in of_ours), path
     for layer in LAYERS:
         for path, imported in _modules(layer):
             assert not {name for name in imported if name.split(".")[0] == "infra"}, path
@@ -106,8 +106,8 @@ def test_launchers_know_no_experiments() -> None:
 def test_one_way_to_start_a_training_knows_nothing_of_another(kind: str) -> None:
     shared = tuple(f"launchers.{path.stem}." for path in (ROOT / "launchers").glob("*.py"))
     # What machines hold and cost; what any job on a cluster of Kubernetes needs.
-    shared += ("launchers.costs.", *(("launchers.kubernetes.",) if kind in ("tfjob", "tensorboard") else ()))
-    for path, imported in _modules(f"launchers/{kind}"):
+    shared += ("qcnn.jobs.costs.", *(("qcnn.jobs.kubernetes.",) if kind in ("tfjob", "tensorboard") else ()))
+    for path, imported in _modules(f"qcnn/jobs/{kind}"):
         of_launchers = {name for name in imported if name.startswith("launchers.")}
         assert not {name for name in of_launchers if not f"{name}.".startswith((*shared, f"launchers.{kind}."))}, path
 

@@ -16,7 +16,7 @@ from typing import Any
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from trainer.config import from_mapping
+from qcnn.trainer.config import from_mapping
 
 JOB = "run-train-0-12345678"
 # More than it has time for.
@@ -68,7 +68,7 @@ def watched(folder: Path) -> Watched:
     command = ["--experiment", experiment, "--workdir", str(folder / "w"), "--logs", str(folder / "l")]
     began = time.time()
     with subprocess.Popen(
-        [sys.executable, "-m", "trainer.worker", *command, "--profiler-port", "0"],
+        [sys.executable, "-m", "qcnn.trainer.worker", *command, "--profiler-port", "0"],
         env={**os.environ, **told},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -26,15 +26,15 @@ from pydantic.fields import FieldInfo
 from ruamel.yaml import YAML
 from ruamel.yaml.nodes import CollectionNode, MappingNode, Node
 
-from trainer import defaults
-from trainer.distribution import needs
-from trainer.errors import ConfigError, given, has_credentials, one_line
-from trainer.quantum import noise as noises
-from trainer.quantum.files.held import JSON, QASM, held, is_file, shown
-from trainer.quantum.noise import NOISELESS, Noise
-from trainer.quantum.preparation import EXCITATION, Preparation
-from trainer.storage.address import SCHEMES, in_bucket
-from trainer.tables.endings import ENDINGS, ending_of
+from qcnn.trainer import defaults
+from qcnn.trainer.distribution import needs
+from qcnn.trainer.errors import ConfigError, given, has_credentials, one_line
+from qcnn.trainer.quantum import noise as noises
+from qcnn.trainer.quantum.files.held import JSON, QASM, held, is_file, shown
+from qcnn.trainer.quantum.noise import NOISELESS, Noise
+from qcnn.trainer.quantum.preparation import EXCITATION, Preparation
+from qcnn.trainer.storage.address import SCHEMES, in_bucket
+from qcnn.trainer.tables.endings import ENDINGS, ending_of
 
 MODELS = ("hybrid", "deep")
 # Three state vectors of 2^26 complex64 are 1.5 GiB: what one worker can be expected to hold.
@@ -457,7 +457,7 @@ class ExperimentConfig(_Frozen):
         return config
 
     def _by_rules(self) -> dict[str, Any]:
-        """Return all words, those that are 0 as `trainer.defaults` says."""
+        """Return all words, those that are 0 as `qcnn.trainer.defaults` says."""
         model, words = self.model, self.model_dump()
         words["options"]["starts"] = self.options.starts or defaults.starts(model)
         if not self.is_file:
@@ -599,7 +599,7 @@ class ExperimentConfig(_Frozen):
             )
         if self.options.target and self.options.target[0]:
             # NumPy is not needed for anything else here.
-            from trainer.quantum.floor import floor_of
+            from qcnn.trainer.quantum.floor import floor_of
 
             if floor_of(self.model, self.hidden_activation) is None:
                 raise ConfigError(
@@ -745,7 +745,7 @@ def from_mapping(values: Mapping[str, Any]) -> ExperimentConfig:
     SplitCounts(train=28, validation=6, test=6)
     >>> from_mapping({"qubits": 3})
     Traceback (most recent call last):
-    trainer.errors.ConfigError: qubits: must be an integer, at least 4 and at most 32768. Given: 3
+    qcnn.trainer.errors.ConfigError: qubits: must be an integer, at least 4 and at most 32768. Given: 3
     """
     try:
         return ExperimentConfig.model_validate(with_options(values))

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainer.errors import ArtifactError
-from trainer.folders import readable
-from trainer.untrusted import text_of
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.folders import readable
+from qcnn.trainer.untrusted import text_of
 
 # Version 1 had no digest of its own content; it can still be read.
 _VERSIONS = (1, 2)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainer.errors import ArtifactError, one_line
+from qcnn.trainer.errors import ArtifactError, one_line
 
 _UNFINISHED = ".unfinished-"
 # Seconds that a process which was told to end may take until another one gets its folder.

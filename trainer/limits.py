@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from trainer.config import ExperimentConfig
-from trainer.simulators.interface import Limits
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.simulators.interface import Limits
 
 
 def limits(config: ExperimentConfig) -> Limits:

@@ -11,12 +11,12 @@ import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
 
-from trainer import data, simulators
-from trainer.config import ExperimentConfig
-from trainer.limits import limits
-from trainer.quantum import circuits
-from trainer.simulators import batch_of
-from trainer.simulators.shifted import Estimate, ParameterShift
+from qcnn.trainer import data, simulators
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.limits import limits
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.simulators import batch_of
+from qcnn.trainer.simulators.shifted import Estimate, ParameterShift
 
 PRECISION = "float64"
 

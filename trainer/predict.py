@@ -1,17 +1,17 @@
-"""Predictions of a model: python -m trainer.predict --help."""
+"""Predictions of a model: python -m qcnn.trainer.predict --help."""
 
 import argparse
 import logging
 import os
 from pathlib import Path
 
-from trainer import data
-from trainer.results.description import describe
-from trainer.results.prediction_files import Files, files_of
-from trainer.results.streaming import Predicted, Watch, predict_files, unwatched
-from trainer.startup import load_tensorflow, one_line_errors, open_standard_streams
-from trainer.storage.copies import local_copy
-from trainer.surroundings import requested_gpus
+from qcnn.trainer import data
+from qcnn.trainer.results.description import describe
+from qcnn.trainer.results.prediction_files import Files, files_of
+from qcnn.trainer.results.streaming import Predicted, Watch, predict_files, unwatched
+from qcnn.trainer.startup import load_tensorflow, one_line_errors, open_standard_streams
+from qcnn.trainer.storage.copies import local_copy
+from qcnn.trainer.surroundings import requested_gpus
 
 logger = logging.getLogger("qcnn")
 
@@ -32,7 +32,7 @@ def main() -> None:
     with one_line_errors():
         if requested := requested_gpus(os.environ):
             load_tensorflow()
-            from trainer.distribution.devices import check_gpus
+            from qcnn.trainer.distribution.devices import check_gpus
 
             check_gpus(requested, {})
         files = files_of(asked.data, asked.output, asked.report)
@@ -55,7 +55,7 @@ def predict_new(model: Path, files: Files, watch: Watch = unwatched) -> Predicte
 def predict_held_out(model: Path, dataset: str | None) -> Predicted:
     """Log predictions of the test split beside their labels; log and return their error, and that of the training."""
     load_tensorflow()
-    from trainer.results import evaluate
+    from qcnn.trainer.results import evaluate
 
     _, experiment = describe(model)
     found = evaluate.evaluate(model, data.obtain(dataset, experiment))

@@ -7,12 +7,12 @@ import platform
 import subprocess
 from pathlib import Path
 
-from trainer.config import ExperimentConfig
+from qcnn.trainer.config import ExperimentConfig
 
 # Names the image that a process runs in.
 IMAGE_VARIABLE = "QCNN_IMAGE"
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 _PACKAGES = ("cirq-core", "kfp", "numpy", "qcnn", "tensorflow", "tensorflow-quantum", "tf-keras")
 
 

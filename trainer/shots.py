@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 import tf_keras
 
-from trainer.model import PRECISION, outputs_of
+from qcnn.trainer.model import PRECISION, outputs_of
 
 
 def sample(expectations: tf.Tensor, draw: tf.Tensor) -> tf.Tensor:

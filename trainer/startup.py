@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from trainer.errors import ArtifactError, QcnnError, RetryableError
-from trainer.monitoring import log_lines
+from qcnn.trainer.errors import ArtifactError, QcnnError, RetryableError
+from qcnn.trainer.monitoring import log_lines
 
 # TFJob's restartPolicy ExitCode takes 1 to 127 as permanent and retries the rest; 138 is the code it
 # leaves to users for that (training-operator, "ExitCode").

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainer.errors import ConfigError
-from trainer.monitoring.variables import GPUS_VARIABLE
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.monitoring.variables import GPUS_VARIABLE
 
 # The flags of a worker that need not be given there, by the variable that says the same.
 FOLDERS = {"workdir": "AIP_CHECKPOINT_DIR", "logs": "AIP_TENSORBOARD_LOG_DIR", "export": "AIP_MODEL_DIR"}

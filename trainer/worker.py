@@ -1,4 +1,4 @@
-"""One training process of any role: python -m trainer.worker --help."""
+"""One training process of any role: python -m qcnn.trainer.worker --help."""
 
 import argparse
 import contextlib
@@ -9,29 +9,29 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainer import config, data
-from trainer.distribution import needs
-from trainer.distribution.roles import Cluster, check_roles, parse_cluster
-from trainer.monitoring import log_lines
-from trainer.monitoring.variables import PORT_VARIABLE
-from trainer.quantum.files.reading import complete
-from trainer.startup import (
+from qcnn.trainer import config, data
+from qcnn.trainer.distribution import needs
+from qcnn.trainer.distribution.roles import Cluster, check_roles, parse_cluster
+from qcnn.trainer.monitoring import log_lines
+from qcnn.trainer.monitoring.variables import PORT_VARIABLE
+from qcnn.trainer.quantum.files.reading import complete
+from qcnn.trainer.startup import (
     end_on_signals,
     ending_at_once,
     load_tensorflow,
     one_line_errors,
     open_standard_streams,
 )
-from trainer.storage.address import in_bucket
-from trainer.storage.copies import local_copy, working_copy
-from trainer.storage.live_copies import followed
-from trainer.surroundings import FOLDERS, Reports, address, in_pod, requested_gpus
-from trainer.training import checkpoints
-from trainer.training.history import is_complete
-from trainer.training.messages import FINISHED, Listener, ignore, to_pipe
+from qcnn.trainer.storage.address import in_bucket
+from qcnn.trainer.storage.copies import local_copy, working_copy
+from qcnn.trainer.storage.live_copies import followed
+from qcnn.trainer.surroundings import FOLDERS, Reports, address, in_pod, requested_gpus
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.history import is_complete
+from qcnn.trainer.training.messages import FINISHED, Listener, ignore, to_pipe
 
 if TYPE_CHECKING:
-    from trainer.training.programs import Programs
+    from qcnn.trainer.training.programs import Programs
 
 # What the parser calls the value of a word: an address has the name of one.
 _WORD = "word_{}"
@@ -94,7 +94,7 @@ def _train(arguments: argparse.Namespace, send: Listener, programs: "Programs | 
             # Before data are made: what is paid for is not used for that either.
             send("state", state="loading TensorFlow")
             load_tensorflow()
-            from trainer.distribution.devices import check_gpus
+            from qcnn.trainer.distribution.devices import check_gpus
 
             check_gpus(requested, experiment.gpu_words)
         observer = _observer(experiment, cluster, stack)
@@ -130,10 +130,10 @@ def _train(arguments: argparse.Namespace, send: Listener, programs: "Programs | 
         if is_first:
             listener("state", state="loading TensorFlow")
             load_tensorflow()
-        from trainer.distribution.devices import set_up
-        from trainer.training.fit import train
-        from trainer.training.profiling import serve_profiles
-        from trainer.training.programs import Programs
+        from qcnn.trainer.distribution.devices import set_up
+        from qcnn.trainer.training.fit import train
+        from qcnn.trainer.training.profiling import serve_profiles
+        from qcnn.trainer.training.programs import Programs
 
         set_up(experiment)
         if is_first and arguments.profiler_port:
@@ -152,7 +152,7 @@ def _train(arguments: argparse.Namespace, send: Listener, programs: "Programs | 
             programs=programs,
         )
         if arguments.export and is_chief:
-            from trainer.results.export import export_to
+            from qcnn.trainer.results.export import export_to
 
             export_to(workdir.folder, arguments.export)
         return programs
@@ -165,7 +165,7 @@ def _observer(experiment: config.ExperimentConfig, cluster: Cluster | None, stac
     log_lines.identify(role, index)
     if PORT_VARIABLE not in os.environ:
         return ignore
-    from trainer.monitoring.metrics import training_metrics
+    from qcnn.trainer.monitoring.metrics import training_metrics
 
     metrics = stack.enter_context(training_metrics(os.environ, role, index))
     metrics.listen("asked", epochs=experiment.epochs)
@@ -181,8 +181,8 @@ def _serve(
     """Serve the chief of a training as one of its workers or parameter servers."""
     send("state", state="loading TensorFlow")
     load_tensorflow()
-    from trainer.distribution.devices import set_up
-    from trainer.distribution.parameter_servers import serve
+    from qcnn.trainer.distribution.devices import set_up
+    from qcnn.trainer.distribution.parameter_servers import serve
 
     if cluster.role == needs.WORKER:
         set_up(experiment)
@@ -205,8 +205,8 @@ def _evaluate(
 ) -> None:
     """Measure the checkpoints of a training in folders of this process' own below those of the training."""
     load_tensorflow()
-    from trainer.distribution.devices import set_up
-    from trainer.training.evaluator import FOLDER, evaluate_beside
+    from qcnn.trainer.distribution.devices import set_up
+    from qcnn.trainer.training.evaluator import FOLDER, evaluate_beside
 
     set_up(experiment)
     with contextlib.ExitStack() as stack:

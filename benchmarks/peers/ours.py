@@ -11,13 +11,13 @@ import tensorflow as tf
 
 from benchmarks.peers import process
 from benchmarks.peers.network import EPOCH_STEPS, HIDDEN_UNITS, LEARNING_RATE, Batch, Task
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.data import excited
-from trainer.model import build_model
-from trainer.training.batches import Shards, shard
-from trainer.training.optimizer import build_optimizer
-from trainer.training.steps import training_epoch
-from trainer.training.variables import assign, values_of
+from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.trainer.data import excited
+from qcnn.trainer.model import build_model
+from qcnn.trainer.training.batches import Shards, shard
+from qcnn.trainer.training.optimizer import build_optimizer
+from qcnn.trainer.training.steps import training_epoch
+from qcnn.trainer.training.variables import assign, values_of
 
 
 class Ours:

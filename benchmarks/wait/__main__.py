@@ -22,7 +22,7 @@ from tabulate import tabulate
 
 _HERE = Path(__file__).parents[2]
 _PARTS = Path(__file__).with_name("parts.py")
-_QCNN = "from cli.main import main; main()"
+_QCNN = "from qcnn.cli.main import main; main()"
 TRIALS = 20
 _STUDY = ("study", "--random", str(TRIALS), "--range", "learning_rate=0.001:0.1:log", "--epochs", "3")
 _ALONE = ("--workers", "1", "--strategy", "none")

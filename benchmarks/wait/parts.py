@@ -111,7 +111,7 @@ def main() -> None:
     """Run the steps and print their seconds."""
     clock = Clock()
     with clock("TensorFlow's import"):
-        from trainer.startup import load_tensorflow, start_compiler
+        from qcnn.trainer.startup import load_tensorflow, start_compiler
 
         load_tensorflow()
     with clock("the compiler's start"):
@@ -121,12 +121,12 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         with clock("the project's import"):
-            from trainer import data
-            from trainer.config import from_mapping
-            from trainer.results import evaluate, export, report
-            from trainer.training import fit, state
-            from trainer.training.history import load_history
-            from trainer.training.tensorboard import EventLog
+            from qcnn.trainer import data
+            from qcnn.trainer.config import from_mapping
+            from qcnn.trainer.results import evaluate, export, report
+            from qcnn.trainer.training import fit, state
+            from qcnn.trainer.training.history import load_history
+            from qcnn.trainer.training.tensorboard import EventLog
         for place, name, what in (
             (state.Training, "save", "checkpoints"),
             (EventLog, "__init__", "TensorBoard"),

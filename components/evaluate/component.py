@@ -2,7 +2,7 @@
 
 from kfp import dsl
 
-from components.image import IMAGE
+from qcnn.components.image import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -17,8 +17,8 @@ def evaluate(
     summary: dsl.Output[dsl.Markdown],
 ) -> None:
     """Predict the held-out test split with the exported weights; publish its error and a report of the run."""
-    from components.evaluate.step import LABELS, save_confusion, summarize
-    from components.evaluate.step import evaluate as run
+    from qcnn.components.evaluate.step import LABELS, save_confusion, summarize
+    from qcnn.components.evaluate.step import evaluate as run
 
     # What opens a file looks at its name.
     report.path, summary.path = f"{report.path}.html", f"{summary.path}.md"

@@ -8,10 +8,10 @@ from typing import Any
 
 from tabulate import tabulate
 
-from trainer import data
-from trainer.folders import new_file
-from trainer.startup import load_tensorflow, one_line_errors
-from trainer.training.history import HISTORY, load_history
+from qcnn.trainer import data
+from qcnn.trainer.folders import new_file
+from qcnn.trainer.startup import load_tensorflow, one_line_errors
+from qcnn.trainer.training.history import HISTORY, load_history
 
 # The labels of the rows and columns of a confusion matrix.
 LABELS = ("-1", "+1")
@@ -29,8 +29,8 @@ def evaluate(
         held_out = data.load(Path(dataset))
         history = load_history(Path(training) / HISTORY)
         load_tensorflow()
-        from trainer.results import evaluate as evaluation
-        from trainer.results.report import report_page
+        from qcnn.trainer.results import evaluate as evaluation
+        from qcnn.trainer.results.report import report_page
 
         result = evaluation.evaluate(Path(model), held_out)
         evaluation.report(result)

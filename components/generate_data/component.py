@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from components.image import IMAGE
+from qcnn.components.image import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -29,7 +29,7 @@ def generate_data(
     run: str = "",
 ) -> NamedTuple("Outputs", [("experiment", str)]):  # type: ignore[valid-type]
     """Refuse an experiment that cannot run; pass the checked one on, with its training, validation and test data."""
-    from components.generate_data.step import generate_data as make
+    from qcnn.components.generate_data.step import generate_data as make
 
     words = {
         "qubits": qubits,

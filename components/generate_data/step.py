@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainer import data
-from trainer.config import MODELS, from_mapping
-from trainer.provenance import provenance
-from trainer.quantum.files.reading import with_circuit
-from trainer.startup import one_line_errors
+from qcnn.trainer import data
+from qcnn.trainer.config import MODELS, from_mapping
+from qcnn.trainer.provenance import provenance
+from qcnn.trainer.quantum.files.reading import with_circuit
+from qcnn.trainer.startup import one_line_errors
 
 
 def generate_data(words: Mapping[str, Any], folder: str, run: str = "") -> tuple[str, dict[str, Any]]:
@@ -22,7 +22,7 @@ def generate_data(words: Mapping[str, Any], folder: str, run: str = "") -> tuple
         if run:
             config = config.model_copy(update={"seed": seed_of_run(config.seed, run)})
         if config.model not in MODELS:
-            from trainer.simulators.structure.gates import read_model
+            from qcnn.trainer.simulators.structure.gates import read_model
 
             # A circuit of the user's own must fail here, in seconds, and not on every worker.
             read_model(config.model, config.qubits)

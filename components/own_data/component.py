@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from components.image import IMAGE
+from qcnn.components.image import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -33,7 +33,7 @@ def generate_data(
     run: str = "",
 ) -> NamedTuple("Outputs", [("experiment", str)]):  # type: ignore[valid-type]
     """Refuse an experiment that cannot run; pass the checked one on, with its data, which are rows of a file."""
-    from components.generate_data.step import generate_data as make
+    from qcnn.components.generate_data.step import generate_data as make
 
     words = {
         "qubits": qubits,
@@ -60,6 +60,6 @@ def generate_data(
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def trial_data(experiment: str, file: dsl.Input[dsl.Dataset], dataset: dsl.Output[dsl.Dataset]) -> None:
     """Make the training, validation and test data of one trial, which are rows of a file that it names, too."""
-    from components.trial_data.step import trial_data as run
+    from qcnn.components.trial_data.step import trial_data as run
 
     dataset.metadata = run(experiment, dataset.path)

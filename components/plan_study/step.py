@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trainer.config import MODELS
-from trainer.quantum.files.reading import with_circuit, with_circuits
-from trainer.startup import one_line_errors
-from trainer.study.search import search_from_mapping
-from trainer.study.trials import plan
+from qcnn.trainer.config import MODELS
+from qcnn.trainer.quantum.files.reading import with_circuit, with_circuits
+from qcnn.trainer.startup import one_line_errors
+from qcnn.trainer.study.search import search_from_mapping
+from qcnn.trainer.study.trials import plan
 
 
 def plan_study(
@@ -20,7 +20,7 @@ def plan_study(
         for model, qubits in dict.fromkeys(
             (trial.model, trial.qubits) for trial in trials if trial.model not in MODELS
         ):
-            from trainer.simulators.structure.gates import read_model
+            from qcnn.trainer.simulators.structure.gates import read_model
 
             # Circuits of the user's own must fail here, and not after some of the trials.
             read_model(model, qubits)

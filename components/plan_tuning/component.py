@@ -2,12 +2,12 @@
 
 from kfp import dsl
 
-from components.image import IMAGE
+from qcnn.components.image import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def plan_tuning(experiment: dict, grid: dict, ranges: dict, random: int) -> str:
     """Refuse a search with a trial that cannot run, or with trials of other data; pass on the experiment of one."""
-    from components.plan_tuning.step import plan_tuning as run
+    from qcnn.components.plan_tuning.step import plan_tuning as run
 
     return run(experiment, grid, ranges, random)

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from components.plan_study.step import plan_study
-from trainer.quantum.files.reading import with_circuit, with_circuits
-from trainer.startup import one_line_errors
-from trainer.study.search import search_from_mapping
-from trainer.study.tuning import shared_experiment
+from qcnn.components.plan_study.step import plan_study
+from qcnn.trainer.quantum.files.reading import with_circuit, with_circuits
+from qcnn.trainer.startup import one_line_errors
+from qcnn.trainer.study.search import search_from_mapping
+from qcnn.trainer.study.tuning import shared_experiment
 
 
 def plan_tuning(experiment: Mapping[str, Any], grid: Mapping[str, Any], ranges: Mapping[str, Any], random: int) -> str:

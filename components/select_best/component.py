@@ -4,7 +4,7 @@ from typing import List  # noqa: UP035 - Kubeflow reads this one
 
 from kfp import dsl
 
-from components.image import IMAGE
+from qcnn.components.image import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -19,9 +19,9 @@ def select_best(
     report: dsl.Output[dsl.HTML],
 ) -> None:
     """Tabulate all trials; export the one with the lowest validation loss and evaluate it on its test split."""
-    from components.evaluate.step import evaluate
-    from components.export_weights.step import export_weights
-    from components.select_best.step import select_best as run
+    from qcnn.components.evaluate.step import evaluate
+    from qcnn.components.export_weights.step import export_weights
+    from qcnn.components.select_best.step import select_best as run
 
     # What opens a file looks at its name.
     results.path, table.path, report.path = f"{results.path}.csv", f"{table.path}.html", f"{report.path}.html"

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from trainer.errors import ArtifactError
-from trainer.folders import new_file
-from trainer.startup import one_line_errors
-from trainer.study.failures import load_failure
-from trainer.study.table import shown, table, table_csv, table_page
-from trainer.study.trials import FailedTrial, Trial, best
-from trainer.training import checkpoints
-from trainer.training.history import exported_epoch
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.folders import new_file
+from qcnn.trainer.startup import one_line_errors
+from qcnn.trainer.study.failures import load_failure
+from qcnn.trainer.study.table import shown, table, table_csv, table_page
+from qcnn.trainer.study.trials import FailedTrial, Trial, best
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.history import exported_epoch
 
 logger = logging.getLogger("qcnn")
 

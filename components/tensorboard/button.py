@@ -2,7 +2,7 @@
 
 from kfp import dsl
 
-from components.image import IMAGE
+from qcnn.components.image import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -15,9 +15,9 @@ def tensorboard(
     """Write how to look at the logs as Markdown, and what gives the interface its button."""
     import os
 
-    from components.tensorboard.step import button
-    from components.tensorboard.step import tensorboard as run
-    from trainer.provenance import IMAGE_VARIABLE
+    from qcnn.components.tensorboard.step import button
+    from qcnn.components.tensorboard.step import tensorboard as run
+    from qcnn.trainer.provenance import IMAGE_VARIABLE
 
     link.metadata = run(logs.uri, logs.metadata, address, link.path)
     button(logs.uri, os.environ.get(IMAGE_VARIABLE, ""), mlpipeline_ui_metadata.path)

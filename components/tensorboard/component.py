@@ -2,12 +2,12 @@
 
 from kfp import dsl
 
-from components.image import IMAGE
+from qcnn.components.image import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def tensorboard(logs: dsl.Input[dsl.Artifact], address: str, link: dsl.Output[dsl.Markdown]) -> None:
     """Write the address of the logs, of a TensorBoard that shows them, and the exact command as Markdown."""
-    from components.tensorboard.step import tensorboard as run
+    from qcnn.components.tensorboard.step import tensorboard as run
 
     link.metadata = run(logs.uri, logs.metadata, address, link.path)

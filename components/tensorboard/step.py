@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from components.pipeline_run import run_id
-from trainer.folders import new_file
-from trainer.startup import one_line_errors
+from qcnn.components.pipeline_run import run_id
+from qcnn.trainer.folders import new_file
+from qcnn.trainer.startup import one_line_errors
 
 # Keys that a backend adds to the metadata of each artifact, about that artifact alone.
 BACKENDS_OWN = ("display_name", "store_session_info")

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from launchers.job import OUTPUTS, Job
-from launchers.pod import Pod
-from trainer.config import GENERATED, MACHINE_WORDS, ExperimentConfig, from_mapping
-from trainer.distribution import needs
-from trainer.errors import ConfigError
-from trainer.monitoring.variables import JOB_VARIABLE
-from trainer.storage.address import SCHEMES, check_reachable, in_bucket
+from qcnn.jobs.job import OUTPUTS, Job
+from qcnn.jobs.pod import Pod
+from qcnn.trainer.config import GENERATED, MACHINE_WORDS, ExperimentConfig, from_mapping
+from qcnn.trainer.distribution import needs
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.monitoring.variables import JOB_VARIABLE
+from qcnn.trainer.storage.address import SCHEMES, check_reachable, in_bucket
 
 # The worker's flag for the address of each output.
 _FLAGS = {"training": "--workdir", "logs": "--logs", "model": "--export"}
@@ -86,7 +86,7 @@ def _describe(
     arguments = {"--experiment": config.to_json(), **({"--dataset": dataset} if dataset else {})}
     arguments |= {_FLAGS[name]: address for name, address in outputs.items()}
     return Job(
-        argv=(python, "-m", "trainer.worker", *(word for pair in arguments.items() for word in pair)),
+        argv=(python, "-m", "qcnn.trainer.worker", *(word for pair in arguments.items() for word in pair)),
         replicas=config.replicas,
         restarts=config.options.restarts,
         hang_seconds=config.options.hang_seconds,

@@ -6,19 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 
 import psutil
 
-from launchers.costs.bill import Bill, bill_of_nodes, together
-from launchers.costs.prices import Prices
-from launchers.pod import Pod, amount
-from launchers.vertex.bill import bill_of_machines
-from launchers.vertex.machines import machine_for
-from launchers.vertex.settings import vertex_settings
-from trainer.config import ExperimentConfig
-from trainer.distribution.needs import ROLES, STRATEGIES
-from trainer.errors import ConfigError
-from trainer.planning.expectation import WRITING_SECONDS, paying_workers
-from trainer.planning.machine import Machine
-from trainer.planning.plan import Counts, in_step, predict, process_bytes
-from trainer.training.history import epochs_left
+from qcnn.jobs.costs.bill import Bill, bill_of_nodes, together
+from qcnn.jobs.costs.prices import Prices
+from qcnn.jobs.pod import Pod, amount
+from qcnn.jobs.vertex.bill import bill_of_machines
+from qcnn.jobs.vertex.machines import machine_for
+from qcnn.jobs.vertex.settings import vertex_settings
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.distribution.needs import ROLES, STRATEGIES
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.planning.expectation import WRITING_SECONDS, paying_workers
+from qcnn.trainer.planning.machine import Machine
+from qcnn.trainer.planning.plan import Counts, in_step, predict, process_bytes
+from qcnn.trainer.training.history import epochs_left
 
 # From the start of a process to its first step, and from its last step to its end: imports, tracing, compiling, the
 # last checkpoint. Of `make run` (python -m benchmarks.wait), rounded up.

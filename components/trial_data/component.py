@@ -2,12 +2,12 @@
 
 from kfp import dsl
 
-from components.image import IMAGE
+from qcnn.components.image import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
 def trial_data(experiment: str, dataset: dsl.Output[dsl.Dataset]) -> None:
     """Make the training, validation and test data of one trial."""
-    from components.trial_data.step import trial_data as run
+    from qcnn.components.trial_data.step import trial_data as run
 
     dataset.metadata = run(experiment, dataset.path)

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from components.generate_data.step import generate_data
-from trainer.config import from_json
-from trainer.startup import one_line_errors
+from qcnn.components.generate_data.step import generate_data
+from qcnn.trainer.config import from_json
+from qcnn.trainer.startup import one_line_errors
 
 
 def trial_data(experiment: str, folder: str) -> dict[str, Any]:

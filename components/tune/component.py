@@ -2,7 +2,7 @@
 
 from kfp import dsl
 
-from components.image import IMAGE
+from qcnn.components.image import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -23,7 +23,7 @@ def tune(
     table: dsl.Output[dsl.HTML],
 ) -> None:
     """Train so many trials as processes of a tuning job; tabulate them, and pass on the best one's training."""
-    from components.tune.step import tune as run
+    from qcnn.components.tune.step import tune as run
 
     # What opens a file looks at its name.
     results.path, table.path = f"{results.path}.csv", f"{table.path}.html"

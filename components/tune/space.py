@@ -1,9 +1,9 @@
 """A search in the words of a tuner."""
 
-from launchers.vertex.tuning.study import Bounds, Values
-from trainer.config import WORDS, field_type
-from trainer.study.search import Search
-from trainer.study.tuning import whole_bounds
+from qcnn.jobs.vertex.tuning.study import Bounds, Values
+from qcnn.trainer.config import WORDS, field_type
+from qcnn.trainer.study.search import Search
+from qcnn.trainer.study.tuning import whole_bounds
 
 
 def parameters(search: Search) -> list[Values | Bounds]:

@@ -10,31 +10,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from components.select_best.step import select_best
-from components.train.description import vertex_trial
-from components.train.vertex.step import run_of
-from components.tune.space import parameters
-from launchers.naming import Identity
-from launchers.pod import pod_settings
-from launchers.vertex.client.api import Api
-from launchers.vertex.client.kind import TUNING
-from launchers.vertex.custom_job import custom_job, outputs
-from launchers.vertex.launch import launch
-from launchers.vertex.place import Place, endpoint_of
-from launchers.vertex.tuning.job import tuning_job
-from launchers.vertex.tuning.study import Study
-from launchers.vertex.tuning.trials import TrialNews, Tried, tried
-from trainer.config import from_json
-from trainer.errors import ArtifactError, RetryableError
-from trainer.provenance import provenance
-from trainer.startup import one_line_errors
-from trainer.storage.copies import local_copy
-from trainer.study.failures import save_failure
-from trainer.study.search import search_from_mapping
-from trainer.study.trials import FailedTrial
-from trainer.study.tuning import shared_experiment
-from trainer.surroundings import METRIC
-from trainer.training import checkpoints
+from qcnn.components.select_best.step import select_best
+from qcnn.components.train.description import vertex_trial
+from qcnn.components.train.vertex.step import run_of
+from qcnn.components.tune.space import parameters
+from qcnn.jobs.naming import Identity
+from qcnn.jobs.pod import pod_settings
+from qcnn.jobs.vertex.client.api import Api
+from qcnn.jobs.vertex.client.kind import TUNING
+from qcnn.jobs.vertex.custom_job import custom_job, outputs
+from qcnn.jobs.vertex.launch import launch
+from qcnn.jobs.vertex.place import Place, endpoint_of
+from qcnn.jobs.vertex.tuning.job import tuning_job
+from qcnn.jobs.vertex.tuning.study import Study
+from qcnn.jobs.vertex.tuning.trials import TrialNews, Tried, tried
+from qcnn.trainer.config import from_json
+from qcnn.trainer.errors import ArtifactError, RetryableError
+from qcnn.trainer.provenance import provenance
+from qcnn.trainer.startup import one_line_errors
+from qcnn.trainer.storage.copies import local_copy
+from qcnn.trainer.study.failures import save_failure
+from qcnn.trainer.study.search import search_from_mapping
+from qcnn.trainer.study.trials import FailedTrial
+from qcnn.trainer.study.tuning import shared_experiment
+from qcnn.trainer.surroundings import METRIC
+from qcnn.trainer.training import checkpoints
 
 logger = logging.getLogger("qcnn")
 

@@ -6,21 +6,21 @@ from typing import Any
 
 import click
 
-from cli.main import run
-from cli.options.pod import PodFlags, pod_options
-from cli.tfjob.connection import namespace_option
 from examples.linear_regression.train import HANG_SECONDS, STRATEGY
-from launchers.job import Job
-from launchers.kubernetes.access import own_namespace
-from launchers.local.run import run_processes
-from launchers.naming import Identity
-from launchers.pod import Pod
-from launchers.tfjob.launch import launch
-from launchers.tfjob.manifest import Policy, tfjob
-from trainer.distribution import needs
-from trainer.errors import ConfigError
-from trainer.monitoring.variables import JOB_VARIABLE
-from trainer.startup import one_line_errors
+from qcnn.cli.main import run
+from qcnn.cli.options.pod import PodFlags, pod_options
+from qcnn.cli.tfjob.connection import namespace_option
+from qcnn.jobs.job import Job
+from qcnn.jobs.kubernetes.access import own_namespace
+from qcnn.jobs.local.run import run_processes
+from qcnn.jobs.naming import Identity
+from qcnn.jobs.pod import Pod
+from qcnn.jobs.tfjob.launch import launch
+from qcnn.jobs.tfjob.manifest import Policy, tfjob
+from qcnn.trainer.distribution import needs
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.monitoring.variables import JOB_VARIABLE
+from qcnn.trainer.startup import one_line_errors
 
 _REPLICAS = {"chief": 1, "ps": 1, "worker": 1}
 

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainer.distribution.needs import serving
-from trainer.distribution.roles import Cluster, parse_cluster
-from trainer.errors import ConfigError
-from trainer.folders import new_file, only_writer, readable
-from trainer.startup import (
+from qcnn.trainer.distribution.needs import serving
+from qcnn.trainer.distribution.roles import Cluster, parse_cluster
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.folders import new_file, only_writer, readable
+from qcnn.trainer.startup import (
     end_on_signals,
     ending_at_once,
     load_tensorflow,
     one_line_errors,
     open_standard_streams,
 )
-from trainer.storage.copies import WorkingCopy, local_copy, working_copy
-from trainer.training.messages import Listener, ignore, to_pipe
-from trainer.untrusted import open_arrays
+from qcnn.trainer.storage.copies import WorkingCopy, local_copy, working_copy
+from qcnn.trainer.training.messages import Listener, ignore, to_pipe
+from qcnn.trainer.untrusted import open_arrays
 
 if TYPE_CHECKING:
     from examples.linear_regression.model import Line
@@ -56,7 +56,7 @@ def main() -> None:
             raise ConfigError("TF_CONFIG: must name a chief, workers and parameter servers. Given: none")
         load_tensorflow()
         if cluster.role in serving(STRATEGY):
-            from trainer.distribution.parameter_servers import serve
+            from qcnn.trainer.distribution.parameter_servers import serve
 
             serve(cluster, lambda: _updates(arguments.output) >= arguments.updates, HANG_SECONDS)
         else:
@@ -85,9 +85,9 @@ def _coordinate(cluster: Cluster, output: WorkingCopy, updates: int, save_second
     import tensorflow as tf
 
     from examples.linear_regression.model import Line, batches
-    from trainer.distribution.coordination import Coordinator
-    from trainer.distribution.creation import parameter_servers
-    from trainer.distribution.peers import lost_peers
+    from qcnn.trainer.distribution.coordination import Coordinator
+    from qcnn.trainer.distribution.creation import parameter_servers
+    from qcnn.trainer.distribution.peers import lost_peers
 
     with only_writer(folder), lost_peers(cluster), contextlib.ExitStack() as stack:
         if _saved_updates(folder) >= updates:

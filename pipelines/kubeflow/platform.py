@@ -7,9 +7,9 @@ from google.protobuf import json_format
 from kfp.kubernetes import kubernetes_executor_config_pb2 as kubernetes
 from kfp.pipeline_spec.pipeline_spec_pb2 import PlatformSpec
 
-from components.pipeline_run import RUN_FIELD, RUN_VARIABLE
-from launchers.pod import Pod
-from trainer.errors import ConfigError, one_line
+from qcnn.components.pipeline_run import RUN_FIELD, RUN_VARIABLE
+from qcnn.jobs.pod import Pod
+from qcnn.trainer.errors import ConfigError, one_line
 
 # The executor of the step that trains, which follows the TFJob; and the label by which its metrics are found.
 _LAUNCHER = "exec-train"

@@ -1,9 +1,9 @@
 """Kubeflow Pipelines, with training as a TFJob."""
 
-from launchers.pod import WORKER_ACCOUNT
-from pipelines.compilation import Target
-from pipelines.kubeflow.platform import platform
-from pipelines.kubeflow.training import train_as_tfjob
+from qcnn.jobs.pod import WORKER_ACCOUNT
+from qcnn.pipelines.compilation import Target
+from qcnn.pipelines.kubeflow.platform import platform
+from qcnn.pipelines.kubeflow.training import train_as_tfjob
 
 KUBEFLOW = Target(
     train=train_as_tfjob,

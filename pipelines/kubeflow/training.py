@@ -5,10 +5,10 @@ import json
 from kfp.dsl.pipeline_channel import PipelineChannel
 from kfp.dsl.pipeline_task import PipelineTask
 
-from components.image import is_pinned
-from components.train.tfjob.component import train
-from launchers.pod import Pod
-from pipelines.training import TrainStep
+from qcnn.components.image import is_pinned
+from qcnn.components.train.tfjob.component import train
+from qcnn.jobs.pod import Pod
+from qcnn.pipelines.training import TrainStep
 
 
 def train_as_tfjob(pod: Pod) -> TrainStep:

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from components.resources import Resources
-from launchers.pod import amount
-from pipelines.compilation import Target
-from pipelines.vertex.training import train_as_custom_job
-from pipelines.vertex.tuning import tuned_study
+from qcnn.components.resources import Resources
+from qcnn.jobs.pod import amount
+from qcnn.pipelines.compilation import Target
+from qcnn.pipelines.vertex.training import train_as_custom_job
+from qcnn.pipelines.vertex.tuning import tuned_study
 
 _GIGABYTE = 1e9
 # How Kubeflow's compiler (2.13, component_factory.py) has a shell start a step.

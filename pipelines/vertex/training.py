@@ -5,12 +5,12 @@ import json
 from kfp.dsl.pipeline_channel import PipelineChannel
 from kfp.dsl.pipeline_task import PipelineTask
 
-from components.image import is_pinned
-from components.train.vertex.component import train
-from launchers.pod import Pod
-from launchers.vertex.machines import check_machines
-from launchers.vertex.settings import vertex_settings
-from pipelines.training import TrainStep
+from qcnn.components.image import is_pinned
+from qcnn.components.train.vertex.component import train
+from qcnn.jobs.pod import Pod
+from qcnn.jobs.vertex.machines import check_machines
+from qcnn.jobs.vertex.settings import vertex_settings
+from qcnn.pipelines.training import TrainStep
 
 # Vertex AI puts the run's own in their places, as for Google's components (google_cloud_pipeline_components 2.22.0,
 # _placeholders.py).

@@ -6,16 +6,16 @@ from typing import NamedTuple
 from kfp import dsl
 from kfp.dsl.base_component import BaseComponent
 
-from components.evaluate.component import evaluate
-from components.export_weights.component import export_weights
-from components.plan_tuning.component import plan_tuning
-from components.tensorboard.component import tensorboard
-from components.trial_data.component import trial_data
-from components.tune.component import tune
-from launchers.pod import Pod
-from launchers.vertex.machines import check_machines
-from launchers.vertex.settings import vertex_settings
-from pipelines.vertex.training import LOCATION, PROJECT
+from qcnn.components.evaluate.component import evaluate
+from qcnn.components.export_weights.component import export_weights
+from qcnn.components.plan_tuning.component import plan_tuning
+from qcnn.components.tensorboard.component import tensorboard
+from qcnn.components.trial_data.component import trial_data
+from qcnn.components.tune.component import tune
+from qcnn.jobs.pod import Pod
+from qcnn.jobs.vertex.machines import check_machines
+from qcnn.jobs.vertex.settings import vertex_settings
+from qcnn.pipelines.vertex.training import LOCATION, PROJECT
 
 
 class TuningOutputs(NamedTuple):

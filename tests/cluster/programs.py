@@ -65,7 +65,7 @@ class Qcnn:
 
     def start(self, *words: str) -> Program:
         """Type a command."""
-        program = Program(self._kubeconfig, [sys.executable, "-c", "from cli.main import main; main()", *words])
+        program = Program(self._kubeconfig, [sys.executable, "-c", "from qcnn.cli.main import main; main()", *words])
         self._started.append(program)
         return program
 

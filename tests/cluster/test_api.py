@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from launchers.kubernetes.api import LEASES, Api
-from launchers.tfjob.kind import TFJOBS
+from qcnn.jobs.kubernetes.api import LEASES, Api
+from qcnn.jobs.tfjob.kind import TFJOBS
+from qcnn.trainer.errors import ConfigError
 from tests.cluster.launchers import Launchers, job
-from trainer.errors import ConfigError
 
 
 @pytest.fixture

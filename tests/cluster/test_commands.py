@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from kubernetes.client import CoreV1Api
 
-from launchers.kubernetes.api import LEASES, PODS, SERVICES
-from launchers.kubernetes.kinds import condition
-from launchers.tfjob.kind import TFJOBS
-from launchers.tfjob.manifest import Policy, lease, profiler_service
-from launchers.tfjob.times import micro_time
+from qcnn.jobs.kubernetes.api import LEASES, PODS, SERVICES
+from qcnn.jobs.kubernetes.kinds import condition
+from qcnn.jobs.tfjob.kind import TFJOBS
+from qcnn.jobs.tfjob.manifest import Policy, lease, profiler_service
+from qcnn.jobs.tfjob.times import micro_time
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Qcnn
 

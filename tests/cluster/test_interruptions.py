@@ -11,18 +11,18 @@ import psutil
 import pytest
 from kubernetes.client import CoreV1Api
 
-from components.generate_data.step import generate_data
-from components.image import IMAGE
-from components.train.description import cluster_job
-from components.train.local.step import train
-from launchers.job import Job
-from launchers.pod import Pod
+from qcnn.components.generate_data.step import generate_data
+from qcnn.components.image import IMAGE
+from qcnn.components.train.description import cluster_job
+from qcnn.components.train.local.step import train
+from qcnn.jobs.job import Job
+from qcnn.jobs.pod import Pod
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.storage.copies import local_copy
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.checkpoints import Checkpoint
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Program, Qcnn
-from trainer.config import from_mapping
-from trainer.storage.copies import local_copy
-from trainer.training import checkpoints
-from trainer.training.checkpoints import Checkpoint
 
 # With epochs of a second or so.
 # Epochs of more than a second: the log of a pod comes later than what it says.

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 from kubernetes.client import CoreV1Api
 
-from launchers.kubernetes.api import LEASES, PODS
-from launchers.kubernetes.identity import TRAINING_ANNOTATION
-from launchers.kubernetes.kinds import condition
-from launchers.tfjob.kind import TFJOBS
-from launchers.tfjob.launch import launch
-from launchers.tfjob.manifest import Policy
+from qcnn.jobs.kubernetes.api import LEASES, PODS
+from qcnn.jobs.kubernetes.identity import TRAINING_ANNOTATION
+from qcnn.jobs.kubernetes.kinds import condition
+from qcnn.jobs.tfjob.kind import TFJOBS
+from qcnn.jobs.tfjob.launch import launch
+from qcnn.jobs.tfjob.manifest import Policy
+from qcnn.trainer.errors import RetryableError
+from qcnn.trainer.startup import ABANDONED
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Program, Qcnn
 from tests.cluster.proxy import Proxy
-from trainer.errors import RetryableError
-from trainer.startup import ABANDONED
 
 # Trains for ever.
 WAITER = "import signal; signal.signal(signal.SIGTERM, lambda *_: exit(143)); print('up', flush=True); signal.pause()"

@@ -3,11 +3,11 @@
 import pytest
 from kubernetes.client import BatchV1Api, CustomObjectsApi
 
-from launchers.job import Job
-from launchers.naming import Identity
-from launchers.pod import Pod, RoleResources
-from launchers.tfjob.manifest import Policy, tfjob
-from launchers.tfjob.predict_job import for_model, for_training
+from qcnn.jobs.job import Job
+from qcnn.jobs.naming import Identity
+from qcnn.jobs.pod import Pod, RoleResources
+from qcnn.jobs.tfjob.manifest import Policy, tfjob
+from qcnn.jobs.tfjob.predict_job import for_model, for_training
 
 SHAPES = [{"worker": 1}, {"worker": 2}, {"chief": 1, "worker": 1}, {"chief": 1, "worker": 2, "ps": 2}]
 

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from components.image import IMAGE
+from qcnn.components.image import IMAGE
+from qcnn.trainer.results.description import describe
+from qcnn.trainer.results.predicting import load_predictor
+from qcnn.trainer.storage.copies import local_copy, local_file, new_file_copy
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Qcnn
-from trainer.results.description import describe
-from trainer.results.predicting import load_predictor
-from trainer.storage.copies import local_copy, local_file, new_file_copy
 
 CIRCUIT = """OPENQASM 3.0;
 include "stdgates.inc";

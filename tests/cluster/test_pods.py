@@ -10,8 +10,8 @@ import psutil
 import pytest
 from kubernetes.client import CoreV1Api
 
-from launchers.tfjob.kind import TFJOBS
-from launchers.tfjob.manifest import Policy
+from qcnn.jobs.tfjob.kind import TFJOBS
+from qcnn.jobs.tfjob.manifest import Policy
 from tests.cluster.launchers import Launchers, job
 
 FOUND = """

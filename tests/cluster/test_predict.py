@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from components.image import IMAGE
-from launchers.kubernetes.api import JOBS, PODS
-from launchers.tfjob.kind import TFJOBS
+from qcnn.components.image import IMAGE
+from qcnn.jobs.kubernetes.api import JOBS, PODS
+from qcnn.jobs.tfjob.kind import TFJOBS
+from qcnn.trainer import data
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.results import evaluate
+from qcnn.trainer.results.description import describe
+from qcnn.trainer.storage.copies import local_copy
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Qcnn
-from trainer import data
-from trainer.config import from_mapping
-from trainer.results import evaluate
-from trainer.results.description import describe
-from trainer.storage.copies import local_copy
 
 WORDS = {"qubits": 4, "rounds": 10, "epochs": 5, "seed": 3}
 _MSE = re.compile(r"^mse (\d\.\d{6}), sign accuracy \S+ over \d+ samples$", re.MULTILINE)

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from kubernetes.client import SchedulingV1Api
 
-from launchers.kubernetes.api import PODS, SERVICES
-from launchers.kubernetes.identity import run_of
-from launchers.kubernetes.kinds import condition
-from launchers.tfjob.kind import JOB_NAME_LABEL, TFJOBS
-from launchers.tfjob.times import parse_time
+from qcnn.jobs.kubernetes.api import PODS, SERVICES
+from qcnn.jobs.kubernetes.identity import run_of
+from qcnn.jobs.kubernetes.kinds import condition
+from qcnn.jobs.tfjob.kind import JOB_NAME_LABEL, TFJOBS
+from qcnn.jobs.tfjob.times import parse_time
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Qcnn
 

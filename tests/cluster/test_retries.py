@@ -2,11 +2,11 @@
 
 import pytest
 
-from launchers.tfjob.kind import TFJOBS
-from launchers.tfjob.launch import launch
+from qcnn.jobs.tfjob.kind import TFJOBS
+from qcnn.jobs.tfjob.launch import launch
+from qcnn.trainer.errors import TrainingError
+from qcnn.trainer.startup import ABANDONED
 from tests.cluster.launchers import Launchers, job
-from trainer.errors import TrainingError
-from trainer.startup import ABANDONED
 
 
 def _uid(launchers: Launchers) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from kubernetes.client import ApiClient, ApiException, CoreV1Api, RbacAuthorizationV1Api
 
-from launchers.tfjob.kind import TFJOBS
-from launchers.tfjob.manifest import Policy
+from qcnn.jobs.tfjob.kind import TFJOBS
+from qcnn.jobs.tfjob.manifest import Policy
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Qcnn
 

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.generate_data.step import generate_data
-from components.image import IMAGE
-from components.train.description import cluster_job
-from components.train.local.step import train
 from examples.linear_regression.model import INTERCEPT, SLOPE
 from examples.linear_regression.run import described
-from launchers.pod import Pod
+from qcnn.components.generate_data.step import generate_data
+from qcnn.components.image import IMAGE
+from qcnn.components.train.description import cluster_job
+from qcnn.components.train.local.step import train
+from qcnn.jobs.pod import Pod
+from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.trainer.storage.copies import local_copy
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.checkpoints import Checkpoint
 from tests.cluster.launchers import Launchers
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.storage.copies import local_copy
-from trainer.training import checkpoints
-from trainer.training.checkpoints import Checkpoint
 
 WORDS: dict[str, Any] = {"qubits": 4, "rounds": 100, "batch_size": 32, "epochs": 12}
 # Of the floor of 0.1894, which both come close to, each by its own way.

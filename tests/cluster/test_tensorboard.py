@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from components.image import IMAGE
-from launchers.kubernetes.api import DEPLOYMENTS, PODS, SERVICES
+from qcnn.components.image import IMAGE
+from qcnn.jobs.kubernetes.api import DEPLOYMENTS, PODS, SERVICES
+from qcnn.trainer.storage.address import in_bucket
+from qcnn.trainer.storage.stores import open_store
 from tests.board import Board
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Qcnn
-from trainer.storage.address import in_bucket
-from trainer.storage.stores import open_store
 
 pytestmark = pytest.mark.skipif(not shutil.which("kubectl"), reason="there is no kubectl")
 

@@ -5,23 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from components.generate_data.step import generate_data
-from components.image import IMAGE
-from components.train.description import local_job
-from components.train.local.step import train
-from launchers.job import Job
-from launchers.pod import Pod
+from qcnn.components.generate_data.step import generate_data
+from qcnn.components.image import IMAGE
+from qcnn.components.train.description import local_job
+from qcnn.components.train.local.step import train
+from qcnn.jobs.job import Job
+from qcnn.jobs.pod import Pod
+from qcnn.trainer.config import from_json
+from qcnn.trainer.training.history import load_history
 from tests.cluster.launchers import Launchers
-from trainer.config import from_json
-from trainer.training.history import load_history
 
 WORDS = {"qubits": 4, "rounds": 10, "epochs": 5}
 # Every pod makes the dataset itself, which is the same to the bit everywhere, and so needs no storage.
 _PROGRAM = f"""
 import runpy
-from components.generate_data.step import generate_data
+from qcnn.components.generate_data.step import generate_data
 generate_data({WORDS!r}, "/tmp/dataset")
-runpy.run_module("trainer.worker", run_name="__main__", alter_sys=True)
+runpy.run_module("qcnn.trainer.worker", run_name="__main__", alter_sys=True)
 """
 _EPOCH = re.compile(r"\[worker 0\] epoch (\d+)/5: train_loss (\S+), val_loss (\S+),")
 

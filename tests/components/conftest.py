@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from components.export_weights.step import export_weights
-from components.generate_data.step import generate_data
-from components.train.local.step import train
+from qcnn.components.export_weights.step import export_weights
+from qcnn.components.generate_data.step import generate_data
+from qcnn.components.train.local.step import train
 
 
 def refused_line(capfd: pytest.CaptureFixture[str]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from components.extras import LIBRARIES, missing
+from qcnn.components.extras import LIBRARIES, missing
 from tests.base_only import distributions, modules
 
 ROOT = Path(__file__).parents[2]

@@ -1,6 +1,6 @@
 """Which images always have the same content."""
 
-from components.image import IMAGE, is_pinned
+from qcnn.components.image import IMAGE, is_pinned
 
 
 def test_only_a_digest_pins_an_image() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.pipeline_run import is_retry, run_id
+from qcnn.components.pipeline_run import is_retry, run_id
 
 
 def test_outside_of_a_backend_there_is_no_run(monkeypatch: pytest.MonkeyPatch) -> None:

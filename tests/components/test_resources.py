@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from components.resources import DEFAULTS, Resources, step_resources
-from trainer.errors import ConfigError
+from qcnn.components.resources import DEFAULTS, Resources, step_resources
+from qcnn.trainer.errors import ConfigError
 
 
 def test_what_is_given_is_laid_over_the_defaults() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from components.run_record import FILE, Recorder, RunRecord, Step, read_record
+from qcnn.components.run_record import FILE, Recorder, RunRecord, Step, read_record
 
 ROOT = Path(__file__).parents[2]
 WORDS = {"qubits": 8, "options": {"restarts": 3}}
@@ -82,7 +82,7 @@ def test_a_run_that_ends_before_its_first_step_leaves_nothing(tmp_path: Path) ->
 def test_a_killed_run_is_interrupted(tmp_path: Path) -> None:
     program = f"""
 from pathlib import Path
-from components.run_record import Recorder
+from qcnn.components.run_record import Recorder
 with Recorder({WORDS!r}) as recorder:
     recorder.begin_step("train", Path({str(tmp_path)!r}))
     print("begun", flush=True)
@@ -119,5 +119,5 @@ def test_a_run_that_ends_while_it_is_looked_at_is_not_taken_for_killed(
 ) -> None:
     running = RunRecord("running", datetime.datetime.now(datetime.timezone.utc), None, (), {})
     answers = iter([running, RunRecord("succeeded", running.started, running.started, (), {})])
-    monkeypatch.setattr("components.run_record._read", lambda run: next(answers))
+    monkeypatch.setattr("qcnn.components.run_record._read", lambda run: next(answers))
     assert read_record(tmp_path).state == "succeeded"

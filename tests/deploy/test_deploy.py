@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from launchers.kubernetes.identity import labels
-from launchers.naming import Identity
-from launchers.tfjob.manifest import CLUSTER_PORT, PROFILER_PORT
+from qcnn.jobs.kubernetes.identity import labels
+from qcnn.jobs.naming import Identity
+from qcnn.jobs.tfjob.manifest import CLUSTER_PORT, PROFILER_PORT
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 MANIFESTS = [

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from launchers.secrecy import secrets_in
+from qcnn.jobs.secrecy import secrets_in
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -14,7 +14,12 @@ IGNORED = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if
 SECRETS = [
     *(".env", ".git/config", "kubeconfig", ".netrc", "key.json", "runs/a", "deploy/rbac.yaml"),
     *(f"trainer/{name}" for name in (".env", ".env.local", ".netrc", ".git/config", "server.key", "key.pem", "id_rsa")),
-    *("cli/kubeconfig", "cli/my-kubeconfig.yaml", "launchers/secret.json", "examples/my-service-account.json"),
+    *(
+        "qcnn/cli/kubeconfig",
+        "qcnn/cli/my-kubeconfig.yaml",
+        "qcnn/jobs/secret.json",
+        "examples/my-service-account.json",
+    ),
     *("examples/application_default_credentials.json", "components/train/credentials", "pipelines/.pypirc"),
 ]
 
@@ -43,7 +48,7 @@ def test_keys_and_settings_that_lie_about_are_not_sent_to_the_builder(path: str)
 
 
 def test_what_the_image_runs_is_sent() -> None:
-    for room in ("cli", "components", "examples", "launchers", "pipelines", "trainer"):
+    for room in ("components", "examples", "pipelines", "qcnn", "trainer"):
         for path in (ROOT / room).rglob("*.py"):
             assert _is_sent(path.relative_to(ROOT).as_posix()), path
     assert all(map(_is_sent, ("pyproject.toml", "uv.lock", "LICENSE", "examples/pod.yaml")))

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.tfjob.printing import FORMS, as_text
-from components.train.description import cluster_job
-from launchers.kubernetes.create_or_adopt import Step, next_step
-from launchers.naming import Identity
-from launchers.pod import pod_settings
-from launchers.tfjob.kind import REPLICA_TYPES, TFJOB
-from launchers.tfjob.manifest import Manifest, Policy, tfjob
-from launchers.tfjob.submit import applied
-from trainer.config import from_mapping
+from qcnn.cli.tfjob.printing import FORMS, as_text
+from qcnn.components.train.description import cluster_job
+from qcnn.jobs.kubernetes.create_or_adopt import Step, next_step
+from qcnn.jobs.naming import Identity
+from qcnn.jobs.pod import pod_settings
+from qcnn.jobs.tfjob.kind import REPLICA_TYPES, TFJOB
+from qcnn.jobs.tfjob.manifest import Manifest, Policy, tfjob
+from qcnn.jobs.tfjob.submit import applied
+from qcnn.trainer.config import from_mapping
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 EXAMPLE = DEPLOY.parent / "examples" / "overlay"

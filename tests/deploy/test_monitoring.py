@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
-from launchers.job import Job
-from launchers.kubernetes.identity import OWN
-from launchers.metrics import LauncherMetrics
-from launchers.naming import Identity
-from launchers.pod import Pod
-from launchers.tfjob import read
-from launchers.tfjob.manifest import CLUSTER_PORT, PROFILER_PORT, Policy, tfjob
-from pipelines.kubeflow.platform import LAUNCHER_LABEL
+from qcnn.jobs.job import Job
+from qcnn.jobs.kubernetes.identity import OWN
+from qcnn.jobs.metrics import LauncherMetrics
+from qcnn.jobs.naming import Identity
+from qcnn.jobs.pod import Pod
+from qcnn.jobs.tfjob import read
+from qcnn.jobs.tfjob.manifest import CLUSTER_PORT, PROFILER_PORT, Policy, tfjob
+from qcnn.pipelines.kubeflow.platform import LAUNCHER_LABEL
 from tests.watched import Watched
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

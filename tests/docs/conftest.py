@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.run_folders import run_folder
 from tests.docs.documents import ROOT, blocks, example
+from tests.qcnn.cli.run_folders import run_folder
 
 
 @pytest.fixture

@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.quantum.ansatz import Ansatz, ring
+from qcnn.trainer.quantum.data_states import data_state
+from qcnn.trainer.quantum.files import openqasm, writing
+from qcnn.trainer.quantum.files.reading import embedded
+from qcnn.trainer.quantum.preparation import EXCITATION
 from tests.docs.documents import ROOT, blocks
 from tests.trainer.simulators.drawn import expectations
-from trainer.errors import ConfigError
-from trainer.quantum import circuits
-from trainer.quantum.ansatz import Ansatz, ring
-from trainer.quantum.data_states import data_state
-from trainer.quantum.files import openqasm, writing
-from trainer.quantum.files.reading import embedded
-from trainer.quantum.preparation import EXCITATION
 
 
 def test_readouts_of_an_exported_network_in_qiskit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """Every command of the documents: run as it stands there, or marked "not run here" and then at least understood.
 
 What trains is run up to the start of its first step, with the experiment that it would train. Whole runs are tested in
-tests/cli, and what needs a backend or a cluster in tests/kfp and tests/cluster.
+tests/qcnn/cli, and what needs a backend or a cluster in tests/kfp and tests/cluster.
 """
 
 import re
@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-import cli.local.run
-import cli.local.study
 import infra.__main__
-from cli.main import main
+import qcnn.cli.local.run
+import qcnn.cli.local.study
+from qcnn.cli.main import main
+from qcnn.trainer.planning.kept_machine import keep
+from qcnn.trainer.planning.machine import NOMINAL_MACHINE
 from tests.docs.documents import DOCUMENTS, NOT_RUN, ROOT, Command, blocks, commands
-from trainer.planning.kept_machine import keep
-from trainer.planning.machine import NOMINAL_MACHINE
 
 EVERY = list(commands())
 # Of a block that is not run, what a test can still understand.
@@ -76,8 +76,8 @@ def test_a_command_runs_as_it_stands(
     # The machine is not measured here, which takes seconds.
     monkeypatch.setenv("XDG_CACHE_HOME", str(checkout / "cache"))
     keep(NOMINAL_MACHINE)
-    monkeypatch.setattr(cli.local.run, "run_pipeline", _start)
-    monkeypatch.setattr(cli.local.study, "run_study", _start)
+    monkeypatch.setattr(qcnn.cli.local.run, "run_pipeline", _start)
+    monkeypatch.setattr(qcnn.cli.local.study, "run_study", _start)
     monkeypatch.syspath_prepend(checkout)
     match _words(command.line):
         case ["make", *targets]:

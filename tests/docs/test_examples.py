@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from cli.options.experiment import Words
-from cli.options.pod import PodFlags
-from cli.options.search import SearchFlags, read_study
-from launchers.pod import Pod, pod_settings
-from launchers.vertex.machines import machine_for
-from launchers.vertex.settings import Settings, vertex_settings
-from pipelines.compilation import compile_qcnn
-from pipelines.kubeflow.target import KUBEFLOW
+from qcnn.cli.options.experiment import Words
+from qcnn.cli.options.pod import PodFlags
+from qcnn.cli.options.search import SearchFlags, read_study
+from qcnn.jobs.pod import Pod, pod_settings
+from qcnn.jobs.vertex.machines import machine_for
+from qcnn.jobs.vertex.settings import Settings, vertex_settings
+from qcnn.pipelines.compilation import compile_qcnn
+from qcnn.pipelines.kubeflow.target import KUBEFLOW
+from qcnn.trainer.config import ExperimentConfig, from_mapping, read_file
 from tests.docs.documents import ROOT, blocks
-from trainer.config import ExperimentConfig, from_mapping, read_file
 
 EXAMPLES = ROOT / "examples"
 EXPERIMENTS = sorted({*EXAMPLES.glob("*.yaml")} - {EXAMPLES / "study.yaml", EXAMPLES / "pod.yaml"})

@@ -2,9 +2,9 @@
 
 import re
 
-from cli import errors
+from qcnn.cli import errors
+from qcnn.trainer import startup
 from tests.docs.documents import ROOT
-from trainer import startup
 
 
 def test_the_page_lists_the_exit_codes_that_there_are() -> None:
@@ -17,7 +17,7 @@ def test_the_page_lists_the_exit_codes_that_there_are() -> None:
 
 def test_a_command_ends_with_no_other_number() -> None:
     """Whoever ends one by a number of its own would have to say so on that page."""
-    for path in (ROOT / "cli").rglob("*.py"):
+    for path in (ROOT / "qcnn" / "cli").rglob("*.py"):
         found = re.findall(r"(?:sys\.exit|SystemExit|StepError)\([^)\n]*\b(\d+)\)", path.read_text())
         assert not found, path
 

@@ -9,24 +9,24 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipelines.compilation import compile_qcnn
+from qcnn.pipelines.compilation import compile_qcnn
+from qcnn.trainer import data
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.distribution.parameter_servers import SharedWeights
+from qcnn.trainer.model import build_model
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.simulators import Batch, Limits, statevector
+from qcnn.trainer.simulators.structure.gates import read_network
+from qcnn.trainer.storage.address import Address
+from qcnn.trainer.storage.copies import download
+from qcnn.trainer.storage.mirror import Mirror
+from qcnn.trainer.training.batches import shard
+from qcnn.trainer.training.optimizer import build_optimizer
+from qcnn.trainer.training.steps import training_epoch
+from qcnn.trainer.training.variables import values_of
 from tests.docs.documents import example
 from tests.trainer.conftest import SMALL
 from tests.trainer.simulators.step import step
-from trainer import data
-from trainer.config import from_mapping
-from trainer.distribution.parameter_servers import SharedWeights
-from trainer.model import build_model
-from trainer.quantum import circuits
-from trainer.simulators import Batch, Limits, statevector
-from trainer.simulators.structure.gates import read_network
-from trainer.storage.address import Address
-from trainer.storage.copies import download
-from trainer.storage.mirror import Mirror
-from trainer.training.batches import shard
-from trainer.training.optimizer import build_optimizer
-from trainer.training.steps import training_epoch
-from trainer.training.variables import values_of
 
 
 def _module(title: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
@@ -123,4 +123,4 @@ def test_a_target_of_ones_own_trains_in_the_steps_pod(tmp_path: Path, monkeypatc
         for name, executor in spec.deployment_spec["executors"].items()
         if name == "exec-train"
     ]
-    assert "components.train.local.step" in trains
+    assert "qcnn.components.train.local.step" in trains

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from qcnn.trainer import data, simulators
+from qcnn.trainer.config import from_mapping, read_file
+from qcnn.trainer.quantum import circuits, noise
+from qcnn.trainer.results import evaluate, export
+from qcnn.trainer.simulators import Batch, Limits
+from qcnn.trainer.training.fit import train
 from tests.docs.documents import ROOT, blocks
-from trainer import data, simulators
-from trainer.config import from_mapping, read_file
-from trainer.quantum import circuits, noise
-from trainer.results import evaluate, export
-from trainer.simulators import Batch, Limits
-from trainer.training.fit import train
 
 PAGE, EXAMPLE = ROOT / "docs" / "noise.md", ROOT / "examples" / "noise.yaml"
 

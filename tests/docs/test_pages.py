@@ -11,9 +11,9 @@ from typing import cast
 
 import pytest
 
+from qcnn.trainer.config import WORDS, describe
+from qcnn.trainer.results.evaluate import Evaluation, report
 from tests.docs.documents import DOCUMENTS, PAGES, ROOT
-from trainer.config import WORDS, describe
-from trainer.results.evaluate import Evaluation, report
 
 MOST_BYTES = 200_000
 # What stands in backticks and looks like a path of the checkout.

@@ -6,12 +6,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from cli.main import main
+from qcnn.cli.main import main
+from qcnn.trainer import data
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.results import export
+from qcnn.trainer.training.fit import train
 from tests.docs.documents import ROOT, blocks, commands
-from trainer import data
-from trainer.config import from_mapping
-from trainer.results import export
-from trainer.training.fit import train
 
 
 @pytest.mark.long

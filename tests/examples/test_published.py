@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from qcnn.trainer import simulators
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.quantum.ansatz import Ansatz
+from qcnn.trainer.quantum.files.reading import embedded
+from qcnn.trainer.simulators import Batch, Limits
 from tests.trainer.simulators.drawn import Floats
-from trainer import simulators
-from trainer.quantum import circuits
-from trainer.quantum.ansatz import Ansatz
-from trainer.quantum.files.reading import embedded
-from trainer.simulators import Batch, Limits
 
 FILE = Path(__file__).parents[2] / "examples" / "published.qasm"
 QUBITS = 23

@@ -12,9 +12,9 @@ import pytest
 import infra.__main__
 from infra.commands import PROGRAMS, Answer
 from infra.resource import Argv, Resource
+from qcnn.trainer.errors import MOST_QUOTED
 from tests.infra.conftest import ROOT
 from tests.infra.fake_cloud import FakeCloud
-from trainer.errors import MOST_QUOTED
 
 Type = Callable[..., tuple[int, str, str]]
 

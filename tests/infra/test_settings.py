@@ -7,8 +7,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from infra.settings import Settings, read_settings, settings_of
+from qcnn.trainer.errors import ConfigError
 from tests.infra.conftest import ROOT
-from trainer.errors import ConfigError
 
 FILE = ROOT / "infra" / "settings.yaml"
 

@@ -11,8 +11,8 @@ from infra.commands import Answer, CommandError, Run
 from infra.resource import Argv, Resource
 from infra.states import State
 from infra.steps import check_deletable, create_absent, delete, look_at_all, to_delete
+from qcnn.trainer.errors import ConfigError
 from tests.infra.fake_cloud import FakeCloud
-from trainer.errors import ConfigError
 
 Table = tuple[Resource, ...]
 _DISABLED = "ERROR: (gcloud.artifacts.repositories.create) PERMISSION_DENIED: SERVICE_DISABLED"

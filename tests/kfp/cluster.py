@@ -2,14 +2,14 @@
 
 import contextlib
 
-from cli.kubeflow.backend import SINGLE_USER
-from launchers.kubernetes.api import PODS, Api
-from launchers.kubernetes.identity import RUN_LABEL
-from launchers.naming import run_label
-from launchers.tfjob.kind import TFJOBS
+from qcnn.cli.kubeflow.backend import SINGLE_USER
+from qcnn.jobs.kubernetes.api import PODS, Api
+from qcnn.jobs.kubernetes.identity import RUN_LABEL
+from qcnn.jobs.naming import run_label
+from qcnn.jobs.tfjob.kind import TFJOBS
 
 # What the pod of a train step calls.
-_TRAIN_STEP = "components.train.tfjob"
+_TRAIN_STEP = "qcnn.components.train.tfjob"
 
 
 def steps_log(run: str) -> str:

@@ -19,11 +19,11 @@ from typing import Any, TypeVar
 import pytest
 import tenacity
 
-from cli.artifacts import Artifact
-from cli.kubeflow.backend import Backend, connect
-from cli.kubeflow.ml_metadata import MetadataStore
-from cli.kubeflow.runs import find_experiment, pages
-from components.image import IMAGE
+from qcnn.cli.artifacts import Artifact
+from qcnn.cli.kubeflow.backend import Backend, connect
+from qcnn.cli.kubeflow.ml_metadata import MetadataStore
+from qcnn.cli.kubeflow.runs import find_experiment, pages
+from qcnn.components.image import IMAGE
 
 _BIN = Path(sys.executable).parent
 Answer = TypeVar("Answer")

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from cli.kubeflow.backend import connect
-from cli.kubeflow.follow import Asking, follow
-from cli.kubeflow.tensorboard import logs_of_runs
+from qcnn.cli.kubeflow.backend import connect
+from qcnn.cli.kubeflow.follow import Asking, follow
+from qcnn.cli.kubeflow.tensorboard import logs_of_runs
 from tests.kfp.cluster import evict, launchers, log, tfjobs
 from tests.kfp.conftest import SMALL, Kubeflow, until
 

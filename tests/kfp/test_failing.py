@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.kubeflow.backend import connect
-from cli.kubeflow.follow import Asking, follow
-from pipelines.compilation import compile_qcnn
-from pipelines.kubeflow.target import KUBEFLOW
+from qcnn.cli.kubeflow.backend import connect
+from qcnn.cli.kubeflow.follow import Asking, follow
+from qcnn.pipelines.compilation import compile_qcnn
+from qcnn.pipelines.kubeflow.target import KUBEFLOW
 from tests.kfp.cluster import steps_log, tfjobs
 from tests.kfp.conftest import SMALL, Ended, Kubeflow, until
 

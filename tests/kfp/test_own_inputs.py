@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli.kubeflow.backend import connect
-from cli.kubeflow.follow import Asking, check_succeeded, follow
+from qcnn.cli.kubeflow.backend import connect
+from qcnn.cli.kubeflow.follow import Asking, check_succeeded, follow
+from qcnn.trainer.storage.copies import new_file_copy
 from tests.buckets import new_bucket
 from tests.kfp.conftest import Kubeflow
-from trainer.storage.copies import new_file_copy
 
 _EXAMPLES = Path(__file__).parents[2] / "examples"
 _SERVER = "STORAGE_EMULATOR_HOST"

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from cli.kubeflow.backend import connect
-from cli.kubeflow.follow import Asking, follow, states
-from components.image import is_pinned
-from pipelines.compilation import compile_qcnn
-from pipelines.kubeflow.target import KUBEFLOW
+from qcnn.cli.kubeflow.backend import connect
+from qcnn.cli.kubeflow.follow import Asking, follow, states
+from qcnn.components.image import is_pinned
+from qcnn.pipelines.compilation import compile_qcnn
+from qcnn.pipelines.kubeflow.target import KUBEFLOW
+from qcnn.trainer.config import ExperimentConfig
 from tests.kfp.cluster import steps_log
 from tests.kfp.conftest import SMALL, Ended, Kubeflow
-from trainer.config import ExperimentConfig
 
 STEPS = ("generate-data", "train", "tensorboard", "export-weights", "evaluate")
 

@@ -11,9 +11,9 @@ from google.protobuf import json_format
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
 import compile as compile_command
-from pipelines.compilation import compile_qcnn
-from pipelines.kubeflow.target import KUBEFLOW
-from pipelines.scheduled import seeded_by_run
+from qcnn.pipelines.compilation import compile_qcnn
+from qcnn.pipelines.kubeflow.target import KUBEFLOW
+from qcnn.pipelines.scheduled import seeded_by_run
 
 
 def _compiled(path: Path, *, seeded: bool) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import qcnn
+from qcnn.trainer.config import WORDS, from_mapping
 from tests.docs.documents import ROOT
-from trainer.config import WORDS, from_mapping
 
 
 def test_words_are_arguments_and_options_stand_among_them() -> None:

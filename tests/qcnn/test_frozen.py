@@ -11,9 +11,9 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 import qcnn
+from qcnn.trainer.planning import kept_machine
+from qcnn.trainer.planning.machine import NOMINAL_MACHINE
 from tests.qcnn.conftest import SMALL
-from trainer.planning import kept_machine
-from trainer.planning.machine import NOMINAL_MACHINE
 
 EXPERIMENT = qcnn.Experiment(**{**SMALL, "options": {"noise": {"readout": 0.01}}})
 

@@ -148,7 +148,7 @@ def test_where_what_reads_tables_is_missing_the_extra_is_named(
     model: qcnn.Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As where TensorFlow is there without this package's extra."""
-    monkeypatch.delitem(sys.modules, "trainer.tables.pieces")
+    monkeypatch.delitem(sys.modules, "qcnn.trainer.tables.pieces")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(qcnn.MissingLibraryError, match=r'^Model.predict needs pyarrow: pip install "qcnn\[serve\]"'):
         model.predict(qubit=[0], angle=[0.1])

@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 import qcnn
-from components.run_record import read_record
+from qcnn.components.run_record import read_record
+from qcnn.trainer.training import fit
 from tests.qcnn.conftest import SMALL
 from tests.trainer.conftest import assert_same_training
-from trainer.training import fit
 
 ROOT = Path(__file__).parents[2]
 QCNN = Path(sys.executable).with_name("qcnn")

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trainer import data
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.results import export
-from trainer.training import checkpoints
-from trainer.training.fit import train
-from trainer.training.history import Epoch
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.trainer.results import export
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.fit import train
+from qcnn.trainer.training.history import Epoch
 
 ROOT = Path(__file__).parents[2]
 # A profile takes as long as several epochs of these.

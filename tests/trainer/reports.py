@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from trainer import data
-from trainer.config import ExperimentConfig
-from trainer.results.report import report_page
-from trainer.training.history import Epoch
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.results.report import report_page
+from qcnn.trainer.training.history import Epoch
 
 
 def report(

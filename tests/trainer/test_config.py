@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainer.config import (
+from qcnn.trainer.config import (
     MODELS,
     OPTION_FIELDS,
     ExperimentConfig,
@@ -18,8 +18,8 @@ from trainer.config import (
     parse_flag,
     read_file,
 )
-from trainer.errors import ConfigError
-from trainer.quantum import circuits
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.quantum import circuits
 
 
 def test_defaults_are_what_a_network_of_eight_qubits_trains_with() -> None:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from trainer import data, defaults
-from trainer.config import from_mapping
-from trainer.quantum.floor import floor_of
-from trainer.training import checkpoints
-from trainer.training.fit import train
+from qcnn.trainer import data, defaults
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.quantum.floor import floor_of
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.fit import train
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from trainer.descriptions import load_description, save_description
-from trainer.errors import ArtifactError
+from qcnn.trainer.descriptions import load_description, save_description
+from qcnn.trainer.errors import ArtifactError
 
 
 def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from cli.errors import StepError
-from trainer import errors
-from trainer.errors import QcnnError, given, one_line
+from qcnn.cli.errors import StepError
+from qcnn.trainer import errors
+from qcnn.trainer.errors import QcnnError, given, one_line
 
 
 def kinds(kind: type[QcnnError] = QcnnError) -> Iterator[type[Exception]]:

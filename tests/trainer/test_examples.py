@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from trainer import config, data, simulators
-from trainer.planning import plan
-from trainer.results import evaluate, export, predicting
-from trainer.study import trials
-from trainer.tables import reader, writer
-from trainer.training import fit
+from qcnn.trainer import config, data, simulators
+from qcnn.trainer.planning import plan
+from qcnn.trainer.results import evaluate, export, predicting
+from qcnn.trainer.study import trials
+from qcnn.trainer.tables import reader, writer
+from qcnn.trainer.training import fit
 
 # A later one may use the files that an earlier one leaves.
 ENTRY_POINTS: tuple[Callable[..., Any], ...] = (

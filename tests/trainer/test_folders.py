@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from trainer.errors import ArtifactError
-from trainer.folders import new_file, new_folder, only_writer, readable, whole_files
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.folders import new_file, new_folder, only_writer, readable, whole_files
 
 
 def test_a_new_folder_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.evaluate import step
-from trainer import data
-from trainer.config import ExperimentConfig, from_mapping, merge
-from trainer.errors import ArtifactError
-from trainer.results import export
-from trainer.results.evaluate import Evaluation, evaluate, save_predictions
-from trainer.results.predicting import load_predictor
-from trainer.results.report import report_page
-from trainer.training import checkpoints
-from trainer.training.evaluator import evaluate_beside
-from trainer.training.fit import train
-from trainer.training.history import Epoch, load_history
+from qcnn.components.evaluate import step
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig, from_mapping, merge
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.results import export
+from qcnn.trainer.results.evaluate import Evaluation, evaluate, save_predictions
+from qcnn.trainer.results.predicting import load_predictor
+from qcnn.trainer.results.report import report_page
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.evaluator import evaluate_beside
+from qcnn.trainer.training.fit import train
+from qcnn.trainer.training.history import Epoch, load_history
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,22 +14,22 @@ import sympy
 import tensorflow as tf
 import tf_keras
 
+from qcnn.trainer import data, simulators
+from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.limits import limits
+from qcnn.trainer.model import assemble, build_model, dense_layers
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.results import evaluate, export
+from qcnn.trainer.shots import sample
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.batches import Shards, shard
+from qcnn.trainer.training.fit import train
+from qcnn.trainer.training.state import Training
+from qcnn.trainer.training.steps import gradient_of
+from qcnn.trainer.training.variables import assign
 from tests import reference
 from tests.trainer.conftest import SMALL, assert_same_training, copy_checkpoint, outcomes
-from trainer import data, simulators
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.errors import ArtifactError
-from trainer.limits import limits
-from trainer.model import assemble, build_model, dense_layers
-from trainer.quantum import circuits
-from trainer.results import evaluate, export
-from trainer.shots import sample
-from trainer.training import checkpoints
-from trainer.training.batches import Shards, shard
-from trainer.training.fit import train
-from trainer.training.state import Training
-from trainer.training.steps import gradient_of
-from trainer.training.variables import assign
 
 Floats = npt.NDArray[np.float64]
 
@@ -231,7 +231,7 @@ def test_exact_training_draws_nothing(
     small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Not a function: any use of it fails.
-    monkeypatch.setattr("trainer.training.steps.sampled_outputs", None)
+    monkeypatch.setattr("qcnn.trainer.training.steps.sampled_outputs", None)
     assert train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
     assert len(shard(small_dataset.train, 8, 1).arrays) == 4
 
@@ -273,7 +273,7 @@ def test_evaluation_is_of_sampled_readouts_with_the_exact_error_beside_it(
     measured: Path, small_dataset: data.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Two batches, the second of two samples.
-    monkeypatch.setattr("trainer.results.evaluate._BATCH", 4)
+    monkeypatch.setattr("qcnn.trainer.results.evaluate._BATCH", 4)
     evaluation = evaluate.evaluate(measured, small_dataset)
     model, description = export.load(measured)
     split = small_dataset.test

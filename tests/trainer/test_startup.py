@@ -8,7 +8,7 @@ import pytest
 
 HELD_BACK = """
 import os
-from trainer.startup import end_now, stderr_held_back
+from qcnn.trainer.startup import end_now, stderr_held_back
 with stderr_held_back():
     os.write(2, b"a greeting\\n")
     {}
@@ -35,7 +35,7 @@ def test_last_words_are_heard_while_greetings_are_not(program: str, said: str) -
 
 KILLED = """
 import ctypes, os, sys, threading
-from trainer.startup import stderr_held_back
+from qcnn.trainer.startup import stderr_held_back
 libc = ctypes.CDLL(None)
 with stderr_held_back():
     os.write(2, b"the reason\\n")
@@ -62,7 +62,7 @@ def test_why_a_process_is_killed_while_libraries_load_is_shown(program: str, num
 
 SIGNALLED = """
 import ctypes, os, signal, threading
-from trainer.startup import end_on_signals
+from qcnn.trainer.startup import end_on_signals
 end_on_signals()
 libc = ctypes.CDLL(None)
 # As TensorFlow's server does.
@@ -86,7 +86,7 @@ def test_a_signal_that_a_library_takes_for_itself_is_taken_back(number: signal.S
 
 ENDING = """
 import atexit
-from trainer.startup import ending_at_once
+from qcnn.trainer.startup import ending_at_once
 atexit.register(print, "waited")
 with ending_at_once():
     print("said", flush=False)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from trainer.errors import ConfigError
-from trainer.surroundings import Reports, address, in_pod, requested_gpus
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.surroundings import Reports, address, in_pod, requested_gpus
 
 
 @pytest.mark.parametrize(

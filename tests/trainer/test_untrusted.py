@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trainer import data
-from trainer.config import from_mapping
-from trainer.descriptions import load_description
-from trainer.errors import ArtifactError
-from trainer.quantum import circuits
-from trainer.training import checkpoints
-from trainer.training.history import load_history
+from qcnn.trainer import data
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.descriptions import load_description
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.history import load_history
 
 _CHECKPOINT = "epoch-000001.npz"
 # More than a reader may take, and than the test may write.

@@ -13,24 +13,24 @@ from pathlib import Path
 
 import pytest
 
+from qcnn.trainer import worker
+from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.trainer.distribution.joining import answers
+from qcnn.trainer.training.checkpoints import load_latest
+from qcnn.trainer.training.history import load_history
 from tests.watched import port_in, scrape, values
-from trainer import worker
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.distribution.joining import answers
-from trainer.training.checkpoints import load_latest
-from trainer.training.history import load_history
 
 ENDLESS = from_mapping({"qubits": 4, "epochs": 100_000})
 SHORT = from_mapping({"qubits": 4, "epochs": 2})
 RETRYABLE = 138
-WORKER = ("-m", "trainer.worker")
+WORKER = ("-m", "qcnn.trainer.worker")
 # Lines of TensorFlow's own log, which no user can do anything about.
 _OF_LIBRARIES = re.compile(r"^(?:[IWEF]\d{4} |.*absl::).*$", re.MULTILINE)
 # Is killed when everything is written, but not yet known to be where others find it.
 LOST_WHILE_PUBLISHING = """
 import os, signal
-from trainer import worker
-from trainer.storage.copies import WorkingCopy
+from qcnn.trainer import worker
+from qcnn.trainer.storage.copies import WorkingCopy
 WorkingCopy.flush = lambda _: os.kill(os.getpid(), signal.SIGKILL)
 worker.main()
 """
@@ -264,9 +264,9 @@ def test_a_worker_on_vertex_writes_where_the_service_says_and_tells_a_tuner(tmp_
 @pytest.mark.parametrize(
     ("program", "environment", "options", "said"),
     [
-        ("trainer.worker", {"QCNN_GPUS": "1"}, {}, r"error: pod\.gpus: TensorFlow sees no GPU .* Given: gpus 1"),
-        ("trainer.worker", {}, {"visible_gpus": "0"}, r"error: visible_gpus: this machine has no GPU\. Given: 0"),
-        ("trainer.predict", {"QCNN_GPUS": "2"}, {}, r"error: pod\.gpus: TensorFlow sees no GPU .* Given: gpus 2"),
+        ("qcnn.trainer.worker", {"QCNN_GPUS": "1"}, {}, r"error: pod\.gpus: TensorFlow sees no GPU .* Given: gpus 1"),
+        ("qcnn.trainer.worker", {}, {"visible_gpus": "0"}, r"error: visible_gpus: this machine has no GPU\. Given: 0"),
+        ("qcnn.trainer.predict", {"QCNN_GPUS": "2"}, {}, r"error: pod\.gpus: TensorFlow sees no GPU .* Given: gpus 2"),
     ],
 )
 def test_missing_gpu_ends_a_process_before_it_reads_data(
@@ -276,8 +276,8 @@ def test_missing_gpu_ends_a_process_before_it_reads_data(
     config = from_mapping({"qubits": 4, "epochs": 2, "workers": 1, "strategy": "none", "options": options})
     folders = [word for name in ("dataset", "workdir", "logs") for word in (f"--{name}", str(tmp_path / name))]
     arguments = {
-        "trainer.worker": ("--experiment", config.to_json(), *folders),
-        "trainer.predict": ("--model", str(tmp_path / "model")),
+        "qcnn.trainer.worker": ("--experiment", config.to_json(), *folders),
+        "qcnn.trainer.predict": ("--model", str(tmp_path / "model")),
     }
     done = subprocess.run(
         [sys.executable, "-m", program, *arguments[program]],

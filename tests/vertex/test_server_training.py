@@ -13,14 +13,14 @@ import yaml
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import aiplatform_v1 as v1
 
-from pipelines.compilation import Target, compile_qcnn
-from pipelines.training import train_here
-from pipelines.vertex.target import VERTEX
+from qcnn.pipelines.compilation import Target, compile_qcnn
+from qcnn.pipelines.training import train_here
+from qcnn.pipelines.vertex.target import VERTEX
+from qcnn.trainer.config import from_mapping
 from tests.vertex.clients import custom_job, jobs, pipelines
 from tests.vertex.server import job_run
 from tests.vertex.server.pipelines.jobs import CANCELLED, FAILED, SUCCEEDED
 from tests.vertex.server.vertex import Vertex
-from trainer.config import from_mapping
 
 _ROOT = Path(__file__).parents[2]
 _EXPERIMENT = {"qubits": 4, "rounds": 10, "epochs": 3, "batch_size": 8, "workers": 2}
@@ -72,7 +72,7 @@ def test_two_workers_train_as_a_custom_job(vertex: Vertex, tmp_path: Path) -> No
         replica_count=1,
         container_spec={
             "image_uri": "image",
-            "command": ["python", "-m", "trainer.worker"],
+            "command": ["python", "-m", "qcnn.trainer.worker"],
             "args": ["--experiment", experiment, *folders],
         },
     )

@@ -3,13 +3,13 @@
 Excited cluster states are drawn from the seed, bit-identical on every machine; rows of a file are read from it.
 """
 
-from trainer.data.cluster_states import FRESH_SAMPLES, draw, fresh, label_of
-from trainer.data.layout import EXCITATIONS, Layout, Source
-from trainer.data.obtaining import generate, obtain
-from trainer.data.own import completed, files_read, read, warn_once
-from trainer.data.randomness import order, shot_seeds, start_seed, study_units, trajectory_units
-from trainer.data.samples import SPLITS, Dataset, Samples, excited
-from trainer.data.saving import check_fits, describe, described, load, save
+from qcnn.trainer.data.cluster_states import FRESH_SAMPLES, draw, fresh, label_of
+from qcnn.trainer.data.layout import EXCITATIONS, Layout, Source
+from qcnn.trainer.data.obtaining import generate, obtain
+from qcnn.trainer.data.own import completed, files_read, read, warn_once
+from qcnn.trainer.data.randomness import order, shot_seeds, start_seed, study_units, trajectory_units
+from qcnn.trainer.data.samples import SPLITS, Dataset, Samples, excited
+from qcnn.trainer.data.saving import check_fits, describe, described, load, save
 
 __all__ = [
     "EXCITATIONS",

@@ -3,11 +3,11 @@
 import numpy as np
 import numpy.typing as npt
 
-from trainer.config import ExperimentConfig
-from trainer.data.layout import PI
-from trainer.data.randomness import ANGLES, FRESH, random_units
-from trainer.data.samples import Dataset, Samples, excited
-from trainer.data.splitting import split
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.data.layout import PI
+from qcnn.trainer.data.randomness import ANGLES, FRESH, random_units
+from qcnn.trainer.data.samples import Dataset, Samples, excited
+from qcnn.trainer.data.splitting import split
 
 FRESH_SAMPLES = 10_000
 

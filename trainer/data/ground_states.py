@@ -5,12 +5,12 @@ import logging
 import numpy as np
 import numpy.typing as npt
 
-from trainer.config import ExperimentConfig
-from trainer.data.layout import Layout
-from trainer.data.randomness import FIELDS, random_units
-from trainer.data.samples import SPLITS, Dataset, Samples
-from trainer.quantum.cluster_ising import ground_state
-from trainer.quantum.phase_diagram import MOST_H1, MOST_H2, is_spt
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.data.layout import Layout
+from qcnn.trainer.data.randomness import FIELDS, random_units
+from qcnn.trainer.data.samples import SPLITS, Dataset, Samples
+from qcnn.trainer.quantum.cluster_ising import ground_state
+from qcnn.trainer.quantum.phase_diagram import MOST_H1, MOST_H2, is_spt
 
 logger = logging.getLogger("qcnn")
 

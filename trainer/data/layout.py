@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from trainer.quantum.preparation import EXCITATION, Preparation
+from qcnn.trainer.quantum.preparation import EXCITATION, Preparation
 
 # What stands in tables beside the columns of samples.
 LABEL, PREDICTION, NOISE_ERROR = "label", "prediction", "noise_error"
@@ -68,7 +68,7 @@ class Layout:
     def inputs(self, columns: Mapping[str, Column]) -> dict[str, npt.NDArray[Any]]:
         """Return what the model takes of rows, by the names of its inputs, each (rows, ...).
 
-        Values must be allowed (`trainer.data.values`).
+        Values must be allowed (`qcnn.trainer.data.values`).
         """
         match self.preparation.kind:
             case "excitation":

@@ -1,17 +1,17 @@
 """The dataset of an experiment: made, or brought from where it is kept."""
 
-from trainer.config import CLUSTER_ISING, ExperimentConfig
-from trainer.data.cluster_states import generate_excitations
-from trainer.data.own import read
-from trainer.data.samples import Dataset
-from trainer.data.saving import load
-from trainer.storage.copies import local_copy
+from qcnn.trainer.config import CLUSTER_ISING, ExperimentConfig
+from qcnn.trainer.data.cluster_states import generate_excitations
+from qcnn.trainer.data.own import read
+from qcnn.trainer.data.samples import Dataset
+from qcnn.trainer.data.saving import load
+from qcnn.trainer.storage.copies import local_copy
 
 
 def generate(config: ExperimentConfig) -> Dataset:
     """Make the dataset of an experiment.
 
-    >>> from trainer.config import from_mapping
+    >>> from qcnn.trainer.config import from_mapping
     >>> dataset = generate(from_mapping({"qubits": 4, "rounds": 10, "seed": 7}))
     >>> len(dataset.train), len(dataset.validation), len(dataset.test)
     (28, 6, 6)
@@ -22,7 +22,7 @@ def generate(config: ExperimentConfig) -> Dataset:
         return read(config)
     if config.data == CLUSTER_ISING:
         # SciPy is not where only others are made.
-        from trainer.data.ground_states import generate_ground_states
+        from qcnn.trainer.data.ground_states import generate_ground_states
 
         return generate_ground_states(config)
     return generate_excitations(config)

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer.config import ExperimentConfig, SplitCounts, from_mapping, merge
-from trainer.data.layout import LABEL, NOISE_ERROR, PREDICTION, Column, Labels, Layout, Source
-from trainer.data.samples import SPLITS, Dataset, Samples
-from trainer.data.splitting import parts
-from trainer.data.values import check, check_real
-from trainer.errors import ArtifactError, given
-from trainer.folders import sha256_of
-from trainer.storage.address import in_bucket
+from qcnn.trainer.config import ExperimentConfig, SplitCounts, from_mapping, merge
+from qcnn.trainer.data.layout import LABEL, NOISE_ERROR, PREDICTION, Column, Labels, Layout, Source
+from qcnn.trainer.data.samples import SPLITS, Dataset, Samples
+from qcnn.trainer.data.splitting import parts
+from qcnn.trainer.data.values import check, check_real
+from qcnn.trainer.errors import ArtifactError, given
+from qcnn.trainer.folders import sha256_of
+from qcnn.trainer.storage.address import in_bucket
 
 if TYPE_CHECKING:
-    from trainer.tables.pieces import Piece
-    from trainer.tables.reader import Table
+    from qcnn.trainer.tables.pieces import Piece
+    from qcnn.trainer.tables.reader import Table
 
 logger = logging.getLogger("qcnn")
 
@@ -64,7 +64,7 @@ def read(config: ExperimentConfig, warn: Callable[[str], None] = warn_once) -> D
         ConfigError: the experiment cannot have such samples, or the bucket refuses.
     """
     # It takes a quarter of a second to load.
-    from trainer.tables.reader import open_table
+    from qcnn.trainer.tables.reader import open_table
 
     with open_table(config.data) as table:
         features = _features(table, config)
@@ -171,7 +171,7 @@ def features_of(table: Table) -> tuple[str, ...]:
 
 def _rows(table: Table, features: Sequence[str], config: ExperimentConfig) -> Piece:
     """Return the rows that count as one piece, read so far and no further."""
-    from trainer.tables.pieces import Piece
+    from qcnn.trainer.tables.pieces import Piece
 
     text = tuple(name for name in (SPLIT,) if name in table.names)
     wanted, most = config.options.samples, config.most_samples

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer.data.layout import EXCITATIONS, Layout, Source
-from trainer.frozen import frozen, frozen_array
+from qcnn.trainer.data.layout import EXCITATIONS, Layout, Source
+from qcnn.trainer.frozen import frozen, frozen_array
 
 SPLITS = ("train", "validation", "test")
 

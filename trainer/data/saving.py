@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import TypeAdapter, ValidationError
 
-from trainer.config import ExperimentConfig
-from trainer.data.layout import EXCITATIONS, LABEL, PI, Layout, Source
-from trainer.data.samples import SPLITS, Dataset, Samples
-from trainer.descriptions import load_description, save_description
-from trainer.errors import ArtifactError, given
-from trainer.folders import new_folder, readable
-from trainer.quantum.preparation import Input
-from trainer.untrusted import open_arrays
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.data.layout import EXCITATIONS, LABEL, PI, Layout, Source
+from qcnn.trainer.data.samples import SPLITS, Dataset, Samples
+from qcnn.trainer.descriptions import load_description, save_description
+from qcnn.trainer.errors import ArtifactError, given
+from qcnn.trainer.folders import new_folder, readable
+from qcnn.trainer.quantum.preparation import Input
+from qcnn.trainer.untrusted import open_arrays
 
 _ARRAYS = "dataset.npz"
 _DESCRIPTION = "dataset.json"

@@ -3,9 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
-from trainer.config import ExperimentConfig, SplitCounts
-from trainer.data.randomness import SPLIT, shuffled
-from trainer.data.samples import Samples
+from qcnn.trainer.config import ExperimentConfig, SplitCounts
+from qcnn.trainer.data.randomness import SPLIT, shuffled
+from qcnn.trainer.data.samples import Samples
 
 
 def split(samples: Samples, config: ExperimentConfig) -> tuple[Samples, Samples, Samples]:

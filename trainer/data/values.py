@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainer.data.layout import PI, Layout
-from trainer.errors import ArtifactError
+from qcnn.trainer.data.layout import PI, Layout
+from qcnn.trainer.errors import ArtifactError
 
 if TYPE_CHECKING:
-    from trainer.tables.pieces import Piece
+    from qcnn.trainer.tables.pieces import Piece
 
 # float32 tells angles of this size from others that differ by a thousandth.
 MOST_RADIANS = 1e4

@@ -11,9 +11,9 @@ import tensorflow as tf
 import tf_keras
 from tensorflow.python.eager import context
 
-from trainer.distribution.needs import PS
-from trainer.distribution.parameter_servers import SharedWeights
-from trainer.startup import RETRYABLE, end_now
+from qcnn.trainer.distribution.needs import PS
+from qcnn.trainer.distribution.parameter_servers import SharedWeights
+from qcnn.trainer.startup import RETRYABLE, end_now
 
 # Seconds between two looks at the parameter servers, and looks without an answer after which one is gone.
 _LOOK_SECONDS, _UNANSWERED = 1.0, 10

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from trainer.config import ExperimentConfig
-from trainer.distribution.devices import check_gpus, device_names
-from trainer.distribution.joining import joining
-from trainer.distribution.loopback import keep_to_machine
-from trainer.distribution.roles import Cluster
-from trainer.errors import ConfigError, one_line
-from trainer.startup import stderr_held_back
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.distribution.devices import check_gpus, device_names
+from qcnn.trainer.distribution.joining import joining
+from qcnn.trainer.distribution.loopback import keep_to_machine
+from qcnn.trainer.distribution.roles import Cluster
+from qcnn.trainer.errors import ConfigError, one_line
+from qcnn.trainer.startup import stderr_held_back
 
 Implementation = tf.distribute.experimental.CollectiveCommunication
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from trainer.config import ExperimentConfig
-from trainer.distribution.needs import STRATEGIES
-from trainer.errors import ConfigError
-from trainer.provenance import IMAGE_VARIABLE
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.distribution.needs import STRATEGIES
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.provenance import IMAGE_VARIABLE
 
 _MIB = 1024
 

@@ -14,9 +14,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 
-from trainer.distribution.proxies import connect_directly
-from trainer.distribution.roles import Cluster
-from trainer.startup import ERROR, RETRYABLE, end_now
+from qcnn.trainer.distribution.proxies import connect_directly
+from qcnn.trainer.distribution.roles import Cluster
+from qcnn.trainer.startup import ERROR, RETRYABLE, end_now
 
 logger = logging.getLogger("qcnn")
 

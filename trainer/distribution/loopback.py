@@ -6,8 +6,8 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainer.distribution.roles import Cluster
-from trainer.errors import one_line
+from qcnn.trainer.distribution.roles import Cluster
+from qcnn.trainer.errors import one_line
 
 logger = logging.getLogger("qcnn")
 

@@ -5,7 +5,7 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
-from trainer.errors import ConfigError
+from qcnn.trainer.errors import ConfigError
 
 # TensorFlow's, in the order of Vertex AI's worker pools.
 ROLES = CHIEF, WORKER, PS, EVALUATOR = ("chief", "worker", "ps", "evaluator")

@@ -16,14 +16,14 @@ import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
 
-from trainer.distribution.joining import answers, limit
-from trainer.distribution.loopback import keep_to_machine
-from trainer.distribution.needs import CHIEF
-from trainer.distribution.peers import taken_address
-from trainer.distribution.proxies import connect_directly
-from trainer.distribution.roles import Cluster
-from trainer.errors import RetryableError
-from trainer.startup import start_compiler, stderr_held_back
+from qcnn.trainer.distribution.joining import answers, limit
+from qcnn.trainer.distribution.loopback import keep_to_machine
+from qcnn.trainer.distribution.needs import CHIEF
+from qcnn.trainer.distribution.peers import taken_address
+from qcnn.trainer.distribution.proxies import connect_directly
+from qcnn.trainer.distribution.roles import Cluster
+from qcnn.trainer.errors import RetryableError
+from qcnn.trainer.startup import start_compiler, stderr_held_back
 
 Optimizer: TypeAlias = tf_keras.optimizers.Optimizer
 Flat = npt.NDArray[np.float64]

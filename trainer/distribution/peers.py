@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
-from trainer.distribution.roles import Cluster
-from trainer.errors import RetryableError
+from qcnn.trainer.distribution.roles import Cluster
+from qcnn.trainer.errors import RetryableError
 
 _LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.DeadlineExceededError)
 _PEER = re.compile(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)")

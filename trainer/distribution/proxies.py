@@ -2,7 +2,7 @@
 
 from collections.abc import MutableMapping
 
-from trainer.distribution.roles import Cluster
+from qcnn.trainer.distribution.roles import Cluster
 
 # Variables that name hosts which gRPC connects to without a proxy; the first that is set counts
 # (github.com/grpc/grpc, doc/environment_variables.md).

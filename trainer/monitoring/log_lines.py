@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
-from trainer.errors import ConfigError, given
-from trainer.monitoring.variables import FORMAT_VARIABLE, JOB_VARIABLE
+from qcnn.trainer.errors import ConfigError, given
+from qcnn.trainer.monitoring.variables import FORMAT_VARIABLE, JOB_VARIABLE
 
 _TEXT, _JSON = "text", "json"
 # What logging calls the levels is what Cloud Logging calls them; levels of a library's own are the next lower one.

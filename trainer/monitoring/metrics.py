@@ -8,8 +8,8 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Metric, start_http_server
 from prometheus_client.core import GaugeMetricFamily
 
-from trainer.errors import ConfigError, given
-from trainer.monitoring.variables import JOB_VARIABLE, PORT_VARIABLE
+from qcnn.trainer.errors import ConfigError, given
+from qcnn.trainer.monitoring.variables import JOB_VARIABLE, PORT_VARIABLE
 
 logger = logging.getLogger("qcnn")
 

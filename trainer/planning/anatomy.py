@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 
 import cirq
 
-from trainer.errors import ConfigError
-from trainer.planning.plan import cones_of
-from trainer.simulators import choice
-from trainer.simulators.choice import Estimate
-from trainer.simulators.interface import Limits
-from trainer.simulators.structure.cones import TooWideError
-from trainer.simulators.structure.gates import Network
-from trainer.simulators.structure.groups import fuse
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.planning.plan import cones_of
+from qcnn.trainer.simulators import choice
+from qcnn.trainer.simulators.choice import Estimate
+from qcnn.trainer.simulators.interface import Limits
+from qcnn.trainer.simulators.structure.cones import TooWideError
+from qcnn.trainer.simulators.structure.gates import Network
+from qcnn.trainer.simulators.structure.groups import fuse
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Anatomy:
     """What a circuit consists of.
 
     `gates` counts operations by kind; `depth` is how many of them follow each other at most, `fused_depth` how many
-    blocks. `cones` are as `trainer.planning.plan.Counts` has them, None where they are wider than any memory holds.
-    `chosen` is the simulator that takes it, None where none does, and `refusal` then says why.
+    blocks. `cones` are as `qcnn.trainer.planning.plan.Counts` has them, None where they are wider than any memory
+    holds. `chosen` is the simulator that takes it, None where none does, and `refusal` then says why.
     """
 
     qubits: int

@@ -3,15 +3,15 @@
 import dataclasses
 from collections.abc import Iterator, Mapping
 
-from trainer.config import ExperimentConfig
-from trainer.distribution.needs import STRATEGIES
-from trainer.errors import ConfigError
-from trainer.limits import limits
-from trainer.planning.machine import NOMINAL_MACHINE, expected_seconds
-from trainer.simulators import choice
-from trainer.simulators.choice import Estimate
-from trainer.simulators.costs.cost import in_words
-from trainer.simulators.structure.gates import Network
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.distribution.needs import STRATEGIES
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.limits import limits
+from qcnn.trainer.planning.machine import NOMINAL_MACHINE, expected_seconds
+from qcnn.trainer.simulators import choice
+from qcnn.trainer.simulators.choice import Estimate
+from qcnn.trainer.simulators.costs.cost import in_words
+from qcnn.trainer.simulators.structure.gates import Network
 
 # Seconds of an epoch's checkpoint and events. Measured on two cores.
 WRITING_SECONDS = 0.05

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from trainer.descriptions import load_description, save_description
-from trainer.errors import ArtifactError, one_line
-from trainer.folders import new_file
-from trainer.planning.machine import Machine, available_cores, fastest, spread
-from trainer.startup import load_tensorflow, start_compiler
+from qcnn.trainer.descriptions import load_description, save_description
+from qcnn.trainer.errors import ArtifactError, one_line
+from qcnn.trainer.folders import new_file
+from qcnn.trainer.planning.machine import Machine, available_cores, fastest, spread
+from qcnn.trainer.startup import load_tensorflow, start_compiler
 
 # Raised with every change of what is measured, or of how an epoch's seconds follow from it.
 _MEASUREMENT = 3
@@ -31,7 +31,7 @@ _LEAST_MOMENTS, _MOST_MOMENTS = 2, 3
 class KeptMachine:
     """What was measured, on which day, and the file that holds it; None where it could not be kept.
 
-    `spread` is as `trainer.planning.machine` has it, of the moments of that day.
+    `spread` is as `qcnn.trainer.planning.machine` has it, of the moments of that day.
     """
 
     machine: Machine
@@ -77,7 +77,7 @@ def measure() -> KeptMachine:
     """
     load_tensorflow()
     start_compiler()
-    from trainer.planning.probe import probe
+    from qcnn.trainer.planning.probe import probe
 
     before = load()
     return keep_fastest(probe, [before.machine] if before else [])

@@ -5,10 +5,10 @@ import math
 import os
 from collections.abc import Sequence
 
-from trainer.config import ExperimentConfig
-from trainer.distribution.needs import STRATEGIES
-from trainer.simulators.choice import Estimate
-from trainer.simulators.costs.cost import NOMINAL, Cost, Speed
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.distribution.needs import STRATEGIES
+from qcnn.trainer.simulators.choice import Estimate
+from qcnn.trainer.simulators.costs.cost import NOMINAL, Cost, Speed
 
 # The share of a training step's work, forward and back, that a step without a gradient does.
 _FORWARD = 0.25

@@ -2,16 +2,16 @@
 
 import dataclasses
 
-from trainer.config import ExperimentConfig
-from trainer.errors import ConfigError
-from trainer.limits import limits
-from trainer.planning.expectation import WORKERS, estimate_with
-from trainer.planning.machine import Machine, expected_seconds, steps_of
-from trainer.simulators import choice, registry
-from trainer.simulators.choice import Estimate
-from trainer.simulators.structure.gates import Network, read_model
-from trainer.simulators.structure.occurrences import simulated
-from trainer.simulators.structure.readouts import find_kinds
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.limits import limits
+from qcnn.trainer.planning.expectation import WORKERS, estimate_with
+from qcnn.trainer.planning.machine import Machine, expected_seconds, steps_of
+from qcnn.trainer.simulators import choice, registry
+from qcnn.trainer.simulators.choice import Estimate
+from qcnn.trainer.simulators.structure.gates import Network, read_model
+from qcnn.trainer.simulators.structure.occurrences import simulated
+from qcnn.trainer.simulators.structure.readouts import find_kinds
 
 # What a process takes beside its states: TensorFlow, modules and compiled programs. Measured, see docs/simulators.md.
 PROCESS_BYTES = 2.0**30
@@ -52,7 +52,7 @@ def count(config: ExperimentConfig) -> Counts:
     Raises:
         ConfigError: the experiment cannot run.
 
-    >>> from trainer.config import from_mapping
+    >>> from qcnn.trainer.config import from_mapping
     >>> counts = count(from_mapping({"qubits": 4, "rounds": 10}))
     >>> counts.samples, counts.train_steps, counts.readouts, counts.chosen.simulator
     (40, 1, 2, 'statevector')

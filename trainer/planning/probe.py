@@ -7,19 +7,19 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from trainer import data
-from trainer.config import from_mapping
-from trainer.limits import limits
-from trainer.model import build_model
-from trainer.planning.machine import Machine, available_cores
-from trainer.simulators.costs import statevector
-from trainer.simulators.costs.cost import Cost, Speed, evolution
-from trainer.simulators.evolution import Unitaries, evolve, real_forms
-from trainer.simulators.structure.gates import Exponent, Gate, Spectrum
-from trainer.simulators.structure.groups import Block, Group
-from trainer.training.batches import shard
-from trainer.training.optimizer import build_optimizer
-from trainer.training.steps import training_epoch
+from qcnn.trainer import data
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.limits import limits
+from qcnn.trainer.model import build_model
+from qcnn.trainer.planning.machine import Machine, available_cores
+from qcnn.trainer.simulators.costs import statevector
+from qcnn.trainer.simulators.costs.cost import Cost, Speed, evolution
+from qcnn.trainer.simulators.evolution import Unitaries, evolve, real_forms
+from qcnn.trainer.simulators.structure.gates import Exponent, Gate, Spectrum
+from qcnn.trainer.simulators.structure.groups import Block, Group
+from qcnn.trainer.training.batches import shard
+from qcnn.trainer.training.optimizer import build_optimizer
+from qcnn.trainer.training.steps import training_epoch
 
 # What is measured runs for so many seconds, and at least so often.
 _SECONDS, _REPEATS = 0.4, 5

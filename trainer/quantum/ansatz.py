@@ -8,7 +8,7 @@ from typing import TypeVar
 import cirq
 import sympy
 
-from trainer.errors import ConfigError, given
+from qcnn.trainer.errors import ConfigError, given
 
 _Kind = TypeVar("_Kind")
 
@@ -18,7 +18,7 @@ class Ansatz:
     """What is trained: a circuit applied after the data state, and the qubits read out in Z.
 
     One readout is the prediction itself; several feed the dense layers. `symbols` gives the order
-    of the quantum parameters. What the circuit may hold is decided by `trainer.simulators.structure.gates`.
+    of the quantum parameters. What the circuit may hold is decided by `qcnn.trainer.simulators.structure.gates`.
 
     Raises:
         ConfigError: these are not a circuit, symbols with names of their own, and at least one qubit.

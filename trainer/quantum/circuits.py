@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 import cirq
 import sympy
 
-from trainer.config import MODELS
-from trainer.errors import ConfigError, one_line
-from trainer.quantum.ansatz import Ansatz, ring
-from trainer.quantum.files import canonical
-from trainer.quantum.files.held import held, holds, is_file, shown
-from trainer.startup import noted_interrupts
+from qcnn.trainer.config import MODELS
+from qcnn.trainer.errors import ConfigError, one_line
+from qcnn.trainer.quantum.ansatz import Ansatz, ring
+from qcnn.trainer.quantum.files import canonical
+from qcnn.trainer.quantum.files.held import held, holds, is_file, shown
+from qcnn.trainer.startup import noted_interrupts
 
 __all__ = ["Ansatz", "build", "cluster_state", "convolution", "deep", "hybrid", "pool", "ring"]
 
@@ -125,7 +125,7 @@ def build(model: str, qubits: int) -> Ansatz:
     ansatz = _call(model, qubits)
     if not isinstance(ansatz, Ansatz):
         raise ConfigError(
-            f"model: must return trainer.quantum.circuits.Ansatz. Given: {type(ansatz).__name__} from {model}"
+            f"model: must return qcnn.trainer.quantum.circuits.Ansatz. Given: {type(ansatz).__name__} from {model}"
         )
     return ansatz
 

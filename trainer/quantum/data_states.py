@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import cirq
 
-from trainer.errors import ConfigError
-from trainer.quantum.circuits import cluster_state
-from trainer.quantum.preparation import Preparation
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.quantum.circuits import cluster_state
+from qcnn.trainer.quantum.preparation import Preparation
 
 _TURNS = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}
 

@@ -9,9 +9,9 @@ import numpy.typing as npt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from trainer.errors import ConfigError
-from trainer.folders import new_file
-from trainer.quantum.circuits import Ansatz
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.folders import new_file
+from qcnn.trainer.quantum.circuits import Ansatz
 
 # Limits within which a drawing can be read and takes a second, however large the circuit is.
 MAX_QUBITS = 16

@@ -2,10 +2,10 @@
 
 import hashlib
 
-from trainer.config import MODELS
-from trainer.quantum.ansatz import Ansatz
-from trainer.quantum.files import canonical
-from trainer.simulators.structure.gates import Network, read_model
+from qcnn.trainer.config import MODELS
+from qcnn.trainer.quantum.ansatz import Ansatz
+from qcnn.trainer.quantum.files import canonical
+from qcnn.trainer.simulators.structure.gates import Network, read_model
 
 
 def fingerprint(model: str, qubits: int) -> str:

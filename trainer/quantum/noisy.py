@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import cirq
 
-from trainer.quantum.circuits import Ansatz, cluster_state
-from trainer.quantum.noise import Channel, Noise
-from trainer.quantum.preparation import Kind
+from qcnn.trainer.quantum.circuits import Ansatz, cluster_state
+from qcnn.trainer.quantum.noise import Channel, Noise
+from qcnn.trainer.quantum.preparation import Kind
 
 
 def noisy_circuit(ansatz: Ansatz, preparation: cirq.AbstractCircuit, noise: Noise) -> cirq.Circuit:
@@ -15,7 +15,7 @@ def noisy_circuit(ansatz: Ansatz, preparation: cirq.AbstractCircuit, noise: Nois
     Z on the readouts of this circuit, by a simulator of density matrices, is what simulator density returns. The
     ansatz keeps its symbols.
 
-    >>> from trainer.quantum import circuits, noise
+    >>> from qcnn.trainer.quantum import circuits, noise
     >>> ring = circuits.ring(4)
     >>> circuit = noisy_circuit(circuits.hybrid(ring), excitation(ring, 1, 0.3), noise.parse("depolarizing=0.01"))
     >>> len(list(circuit.all_operations()))

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from trainer import data
-from trainer.config import ExperimentConfig, from_saved
-from trainer.descriptions import load_description
-from trainer.folders import readable
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig, from_saved
+from qcnn.trainer.descriptions import load_description
+from qcnn.trainer.folders import readable
 
 FILE, WEIGHTS, SAVED_MODEL = "model.json", "qcnn.weights.h5", "saved_model"
 

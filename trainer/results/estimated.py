@@ -11,14 +11,14 @@ import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
 
-from trainer import data
-from trainer.config import TRAJECTORY_BYTES, ExperimentConfig
-from trainer.data import Samples
-from trainer.model import outputs_of
-from trainer.planning.expectation import in_time
-from trainer.quantum.noise import Noise
-from trainer.simulators.noise.trajectories import Trajectories
-from trainer.simulators.structure.gates import Network, read_network
+from qcnn.trainer import data
+from qcnn.trainer.config import TRAJECTORY_BYTES, ExperimentConfig
+from qcnn.trainer.data import Samples
+from qcnn.trainer.model import outputs_of
+from qcnn.trainer.planning.expectation import in_time
+from qcnn.trainer.quantum.noise import Noise
+from qcnn.trainer.simulators.noise.trajectories import Trajectories
+from qcnn.trainer.simulators.structure.gates import Network, read_network
 
 Floats = npt.NDArray[np.float64]
 

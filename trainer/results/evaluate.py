@@ -14,17 +14,17 @@ import tensorflow as tf
 import tf_keras
 from tabulate import tabulate
 
-from trainer import data
-from trainer.config import from_saved
-from trainer.data import Samples
-from trainer.data.layout import LABEL, NOISE_ERROR, PREDICTION
-from trainer.errors import ArtifactError, TrainingError
-from trainer.folders import new_folder
-from trainer.results import export
-from trainer.results.estimated import predict_from_trajectories
-from trainer.results.serving import fresh_mse
-from trainer.shots import sampled_outputs
-from trainer.training.batches import shard
+from qcnn.trainer import data
+from qcnn.trainer.config import from_saved
+from qcnn.trainer.data import Samples
+from qcnn.trainer.data.layout import LABEL, NOISE_ERROR, PREDICTION
+from qcnn.trainer.errors import ArtifactError, TrainingError
+from qcnn.trainer.folders import new_folder
+from qcnn.trainer.results import export
+from qcnn.trainer.results.estimated import predict_from_trajectories
+from qcnn.trainer.results.serving import fresh_mse
+from qcnn.trainer.shots import sampled_outputs
+from qcnn.trainer.training.batches import shard
 
 logger = logging.getLogger("qcnn")
 
@@ -75,11 +75,11 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> Evaluation:
         ArtifactError: model or dataset cannot be used, or do not belong together.
         TrainingError: a metric is not finite, which Kubeflow's Metrics would only notice later.
 
-    After the example of `trainer.results.export.export`:
+    After the example of `qcnn.trainer.results.export.export`:
 
     >>> from pathlib import Path
     >>> from trainer import data
-    >>> from trainer.results.description import describe
+    >>> from qcnn.trainer.results.description import describe
     >>> _, config = describe(Path("model"))
     >>> evaluation = evaluate(Path("model"), data.generate(config))
     >>> len(evaluation.predictions), evaluation.metrics["epochs"]

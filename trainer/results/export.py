@@ -8,21 +8,21 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from trainer import data
-from trainer.descriptions import save_description
-from trainer.errors import ArtifactError
-from trainer.folders import check_room, new_folder, readable, sha256_of, written_by_library
-from trainer.model import build_model
-from trainer.provenance import provenance
-from trainer.quantum.files.held import shown
-from trainer.quantum.fingerprint import fingerprint
-from trainer.results.description import FILE, SAVED_MODEL, WEIGHTS, describe
-from trainer.results.serving import servable_of
-from trainer.results.weights import checked_weights
-from trainer.storage.copies import is_whole, new_copy
-from trainer.training import checkpoints
-from trainer.training.history import Epoch, epoch_seconds, exported_epoch
-from trainer.training.variables import assign
+from qcnn.trainer import data
+from qcnn.trainer.descriptions import save_description
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.folders import check_room, new_folder, readable, sha256_of, written_by_library
+from qcnn.trainer.model import build_model
+from qcnn.trainer.provenance import provenance
+from qcnn.trainer.quantum.files.held import shown
+from qcnn.trainer.quantum.fingerprint import fingerprint
+from qcnn.trainer.results.description import FILE, SAVED_MODEL, WEIGHTS, describe
+from qcnn.trainer.results.serving import servable_of
+from qcnn.trainer.results.weights import checked_weights
+from qcnn.trainer.storage.copies import is_whole, new_copy
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.history import Epoch, epoch_seconds, exported_epoch
+from qcnn.trainer.training.variables import assign
 
 # Written besides the best ones where both are asked for.
 _LAST_WEIGHTS = "last.weights.h5"
@@ -36,7 +36,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
     Raises:
         ArtifactError: there is no checkpoint, training is not complete, or the folder cannot be written.
 
-    After the example of `trainer.training.fit.train`:
+    After the example of `qcnn.trainer.training.fit.train`:
 
     >>> from pathlib import Path
     >>> description = export(Path("training"), Path("model"))

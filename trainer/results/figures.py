@@ -15,9 +15,9 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-from trainer.data import Samples
-from trainer.quantum.floor import Floor
-from trainer.quantum.phase_diagram import MOST_H1, MOST_H2, boundaries
+from qcnn.trainer.data import Samples
+from qcnn.trainer.quantum.floor import Floor
+from qcnn.trainer.quantum.phase_diagram import MOST_H1, MOST_H2, boundaries
 
 _Values = npt.NDArray[np.float64]
 TRAIN, VALIDATION, TEST, FRESH, FLOOR = "#0072b2", "#d55e00", "#3b4657", "#8b95a5", "#00845a"

@@ -7,14 +7,14 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from trainer.config import ExperimentConfig
-from trainer.errors import ArtifactError
-from trainer.folders import readable
-from trainer.quantum.files.held import shown
-from trainer.quantum.fingerprint import fingerprint_of
-from trainer.results.description import describe
-from trainer.results.weights import checked_weights
-from trainer.simulators.structure.gates import Network, read_model
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.folders import readable
+from qcnn.trainer.quantum.files.held import shown
+from qcnn.trainer.quantum.fingerprint import fingerprint_of
+from qcnn.trainer.results.description import describe
+from qcnn.trainer.results.weights import checked_weights
+from qcnn.trainer.simulators.structure.gates import Network, read_model
 
 # Where Keras keeps what the quantum layer has learnt.
 _PARAMETERS = "layers/quantum_layer/vars/0"

@@ -3,12 +3,12 @@
 import dataclasses
 from pathlib import Path
 
-from trainer.config import ExperimentConfig
-from trainer.data import described
-from trainer.data.layout import Layout
-from trainer.results import export
-from trainer.results.description import describe
-from trainer.results.serving import ExactPredictor, exact_predictor
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.data import described
+from qcnn.trainer.data.layout import Layout
+from qcnn.trainer.results import export
+from qcnn.trainer.results.description import describe
+from qcnn.trainer.results.serving import ExactPredictor, exact_predictor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ def load_predictor(folder: Path) -> Predictor:
     Raises:
         ArtifactError: a file is missing or damaged, or the weights are another model's.
 
-    After the example of `trainer.results.export.export`:
+    After the example of `qcnn.trainer.results.export.export`:
 
     >>> from pathlib import Path
     >>> import numpy as np

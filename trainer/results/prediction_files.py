@@ -5,9 +5,9 @@ import dataclasses
 import os
 from pathlib import Path
 
-from trainer.errors import ConfigError
-from trainer.storage.address import in_bucket
-from trainer.tables.endings import check_ending
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.storage.address import in_bucket
+from qcnn.trainer.tables.endings import check_ending
 
 _PAGE_ENDING = ".html"
 

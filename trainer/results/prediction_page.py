@@ -1,9 +1,9 @@
 """The page of predictions for a file: their error over all rows, and figures of some of them."""
 
-from trainer.config import ExperimentConfig
-from trainer.results import figures, page
-from trainer.results.page import Figure
-from trainer.results.tallies import Tally
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.results import figures, page
+from qcnn.trainer.results.page import Figure
+from qcnn.trainer.results.tallies import Tally
 
 _TITLES = {"mse": "MSE", "accuracy": "Sign accuracy", "r2": "R2"}
 

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer import data
-from trainer.config import EXCITATIONS, as_shown
-from trainer.data import Samples
-from trainer.quantum.floor import Floor, floor_of
-from trainer.results import figures, page
-from trainer.results.page import Figure
-from trainer.training.history import Epoch
+from qcnn.trainer import data
+from qcnn.trainer.config import EXCITATIONS, as_shown
+from qcnn.trainer.data import Samples
+from qcnn.trainer.quantum.floor import Floor, floor_of
+from qcnn.trainer.results import figures, page
+from qcnn.trainer.results.page import Figure
+from qcnn.trainer.training.history import Epoch
 
 # In the order of the page.
 _HEADLINE = {

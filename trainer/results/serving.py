@@ -12,9 +12,9 @@ import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
 
-from trainer import data
-from trainer.config import EXCITATIONS, ExperimentConfig
-from trainer.model import PRECISION, build_model, dense_layers, outputs_of
+from qcnn.trainer import data
+from qcnn.trainer.config import EXCITATIONS, ExperimentConfig
+from qcnn.trainer.model import PRECISION, build_model, dense_layers, outputs_of
 
 # Samples of which states are evolved at a time.
 _BATCH = 1024

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from trainer.config import ExperimentConfig
-from trainer.data import described
-from trainer.data.layout import LABEL, PREDICTION, Column, Layout
-from trainer.data.own import warn_once
-from trainer.data.values import check, check_real
-from trainer.errors import ArtifactError
-from trainer.results.description import describe
-from trainer.results.prediction_files import Files
-from trainer.results.tallies import Tally
-from trainer.startup import load_tensorflow
-from trainer.storage.copies import new_file_copy
-from trainer.tables.pieces import NOTHING, Columns, Piece
-from trainer.tables.reader import Table, open_table
-from trainer.tables.writer import write_table
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.data import described
+from qcnn.trainer.data.layout import LABEL, PREDICTION, Column, Layout
+from qcnn.trainer.data.own import warn_once
+from qcnn.trainer.data.values import check, check_real
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.results.description import describe
+from qcnn.trainer.results.prediction_files import Files
+from qcnn.trainer.results.tallies import Tally
+from qcnn.trainer.startup import load_tensorflow
+from qcnn.trainer.storage.copies import new_file_copy
+from qcnn.trainer.tables.pieces import NOTHING, Columns, Piece
+from qcnn.trainer.tables.reader import Table, open_table
+from qcnn.trainer.tables.writer import write_table
 
 if TYPE_CHECKING:
-    from trainer.results.predicting import Predictor
+    from qcnn.trainer.results.predicting import Predictor
 
 # Is told the number of rows, None where nobody knows; what it yields, how many more have been predicted.
 Watch: TypeAlias = "Callable[[int | None], AbstractContextManager[Callable[[int], None]]]"
@@ -65,7 +65,7 @@ def predict_files(model: Path, files: Files, watch: Watch = unwatched) -> Predic
         if unused := table.unused_index((*layout.columns, LABEL)):
             warn_once(unused)
         load_tensorflow()
-        from trainer.results.predicting import load_predictor
+        from qcnn.trainer.results.predicting import load_predictor
 
         predictor = load_predictor(model)
         with watch(table.rows) as seen:
@@ -148,6 +148,6 @@ def _check_finite(piece: Piece, prediction: Column) -> None:
 
 def _write_page(path: Path, files: Files, config: ExperimentConfig, tally: Tally) -> None:
     # matplotlib takes a second to load.
-    from trainer.results.prediction_page import prediction_page
+    from qcnn.trainer.results.prediction_page import prediction_page
 
     path.write_text(prediction_page(config, tally, files.data), encoding="utf-8")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from trainer.data.layout import Layout
+from qcnn.trainer.data.layout import Layout
 
 # Rows that are kept to be drawn; a figure shows no more.
 _KEPT = 2000

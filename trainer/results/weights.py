@@ -6,10 +6,10 @@ from typing import Any
 
 import h5py
 
-from trainer.errors import ArtifactError
-from trainer.folders import readable, sha256_of
-from trainer.results.description import FILE, WEIGHTS
-from trainer.untrusted import check_size
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.folders import readable, sha256_of
+from qcnn.trainer.results.description import FILE, WEIGHTS
+from qcnn.trainer.untrusted import check_size
 
 # Kinds of NumPy's data types: floating, signed and unsigned.
 _NUMBERS = "fiu"

@@ -3,16 +3,16 @@
 import logging
 from typing import TYPE_CHECKING
 
-from trainer.quantum.noise import NOISELESS, Noise
-from trainer.quantum.preparation import EXCITATION, Preparation
-from trainer.simulators.interface import Batch, Features, Inputs, Limits, Simulator, States, Table, batch_of
+from qcnn.trainer.quantum.noise import NOISELESS, Noise
+from qcnn.trainer.quantum.preparation import EXCITATION, Preparation
+from qcnn.trainer.simulators.interface import Batch, Features, Inputs, Limits, Simulator, States, Table, batch_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import cirq
 
-    from trainer.quantum.circuits import Ansatz
+    from qcnn.trainer.quantum.circuits import Ansatz
 
 logger = logging.getLogger("qcnn")
 
@@ -36,8 +36,8 @@ def create(
         ConfigError: it cannot run the circuit, or not in that memory.
 
     >>> import tensorflow as tf
-    >>> from trainer.quantum import circuits
-    >>> from trainer.simulators import Batch, Limits
+    >>> from qcnn.trainer.quantum import circuits
+    >>> from qcnn.trainer.simulators import Batch, Limits
     >>> ansatz = circuits.build("hybrid", 4)
     >>> simulator = create("auto", ansatz, circuits.ring(4), Limits(memory=2**30, batch=3))
     >>> samples = Batch(tf.constant([0, 1, 3]), tf.constant([0.1, 3.0, -2.0]))
@@ -46,9 +46,9 @@ def create(
     ('statevector', TensorShape([3, 2]))
     """
     # Imported here: cirq and TensorFlow take seconds to load, and the interface does not need them.
-    from trainer.simulators import choice, registry
-    from trainer.simulators.structure.gates import read_network
-    from trainer.simulators.structure.occurrences import simulated
+    from qcnn.trainer.simulators import choice, registry
+    from qcnn.trainer.simulators.structure.gates import read_network
+    from qcnn.trainer.simulators.structure.occurrences import simulated
 
     # All simulators share one reader: what it refuses, none of them runs.
     network = read_network(ansatz, qubits, preparation, noise)
@@ -59,6 +59,6 @@ def create(
     created = registry.create(simulator, own, limits)
     if own is network:
         return created
-    from trainer.simulators.shifted import ParameterShift
+    from qcnn.trainer.simulators.shifted import ParameterShift
 
     return ParameterShift(network, created)

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import tensorflow as tf
 
-from trainer.simulators.rows import as_input
-from trainer.simulators.structure.gates import Exponent
-from trainer.simulators.structure.groups import Block, on_block
+from qcnn.trainer.simulators.rows import as_input
+from qcnn.trainer.simulators.structure.gates import Exponent
+from qcnn.trainer.simulators.structure.groups import Block, on_block
 
 # Up to such matrices, the products of many at a time are faster written out.
 _SMALL = 4

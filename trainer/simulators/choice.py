@@ -2,11 +2,11 @@
 
 import dataclasses
 
-from trainer.errors import ConfigError
-from trainer.simulators.costs.cost import NOMINAL, Cost, in_words
-from trainer.simulators.interface import Limits
-from trainer.simulators.registry import SIMULATORS, estimate
-from trainer.simulators.structure.gates import Network
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.simulators.costs.cost import NOMINAL, Cost, in_words
+from qcnn.trainer.simulators.interface import Limits
+from qcnn.trainer.simulators.registry import SIMULATORS, estimate
+from qcnn.trainer.simulators.structure.gates import Network
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,11 +4,11 @@ import math
 
 import tensorflow as tf
 
-from trainer.quantum.preparation import Kind
-from trainer.simulators.excitations import flip_masks, sample_states
-from trainer.simulators.interface import Features, Inputs, States
-from trainer.simulators.structure.gates import Network
-from trainer.simulators.structure.ring import ring_edges
+from qcnn.trainer.quantum.preparation import Kind
+from qcnn.trainer.simulators.excitations import flip_masks, sample_states
+from qcnn.trainer.simulators.interface import Features, Inputs, States
+from qcnn.trainer.simulators.structure.gates import Network
+from qcnn.trainer.simulators.structure.ring import ring_edges
 
 
 def data_states(network: Network, samples: Inputs, dtype: tf.DType) -> tf.Tensor:

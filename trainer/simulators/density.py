@@ -11,16 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from trainer.quantum.circuits import cluster_state
-from trainer.simulators.costs.density import check
-from trainer.simulators.evolution import runs
-from trainer.simulators.interface import Batch, Features, Inputs, Limits, States, Table
-from trainer.simulators.noise.superoperators import Superoperators
-from trainer.simulators.rows import as_input, permuted, rows_at
-from trainer.simulators.structure import pauli
-from trainer.simulators.structure.gates import Network, read_gates
-from trainer.simulators.structure.pauli import Floats
-from trainer.simulators.structure.pulled import Pulled, Step, pulled_readouts
+from qcnn.trainer.quantum.circuits import cluster_state
+from qcnn.trainer.simulators.costs.density import check
+from qcnn.trainer.simulators.evolution import runs
+from qcnn.trainer.simulators.interface import Batch, Features, Inputs, Limits, States, Table
+from qcnn.trainer.simulators.noise.superoperators import Superoperators
+from qcnn.trainer.simulators.rows import as_input, permuted, rows_at
+from qcnn.trainer.simulators.structure import pauli
+from qcnn.trainer.simulators.structure.gates import Network, read_gates
+from qcnn.trainer.simulators.structure.pauli import Floats
+from qcnn.trainer.simulators.structure.pulled import Pulled, Step, pulled_readouts
 
 # Qubits of a piece of an observable that is taken at a time.
 _PIECE = 2

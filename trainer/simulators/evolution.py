@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from trainer.simulators.blocks import Matrices, padded, product
-from trainer.simulators.rows import chosen_rows, permuted
-from trainer.simulators.structure.groups import MOST_QUBITS, Block, Group
+from qcnn.trainer.simulators.blocks import Matrices, padded, product
+from qcnn.trainer.simulators.rows import chosen_rows, permuted
+from qcnn.trainer.simulators.structure.groups import MOST_QUBITS, Block, Group
 
 # Two blocks of up to so many qubits act side by side.
 _PAIR_QUBITS = 2

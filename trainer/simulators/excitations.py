@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from trainer.simulators.structure.ring import Edges
+from qcnn.trainer.simulators.structure.ring import Edges
 
 
 def flip_masks(qubits: int, edges: Edges, flipped: Iterable[int]) -> npt.NDArray[np.int32]:

@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from trainer.quantum.preparation import Preparation
+from qcnn.trainer.quantum.preparation import Preparation
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from trainer.simulators.structure.gates import Network
+    from qcnn.trainer.simulators.structure.gates import Network
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,11 +4,11 @@ import importlib
 import math
 from typing import Protocol, cast
 
-from trainer.errors import ConfigError
-from trainer.simulators.costs import density, statevector, tfq, window
-from trainer.simulators.costs.cost import Cost
-from trainer.simulators.interface import Limits, Simulator
-from trainer.simulators.structure.gates import Network
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.simulators.costs import density, statevector, tfq, window
+from qcnn.trainer.simulators.costs.cost import Cost
+from qcnn.trainer.simulators.interface import Limits, Simulator
+from qcnn.trainer.simulators.structure.gates import Network
 
 
 class Costs(Protocol):
@@ -81,7 +81,7 @@ def create(simulator: str, network: Network, limits: Limits) -> Simulator:
 
 def load(simulator: str) -> SimulatorModule:
     """Return the module that computes, which loads TensorFlow."""
-    return cast(SimulatorModule, importlib.import_module(f"trainer.simulators.{simulator}"))
+    return cast(SimulatorModule, importlib.import_module(f"qcnn.trainer.simulators.{simulator}"))
 
 
 def _reason(simulator: str, network: Network) -> str:

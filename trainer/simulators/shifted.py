@@ -5,10 +5,10 @@ from typing import TypeAlias
 
 import tensorflow as tf
 
-from trainer.simulators.interface import Inputs, Simulator, Table
-from trainer.simulators.rows import as_input
-from trainer.simulators.structure.gates import Network
-from trainer.simulators.structure.occurrences import occurrences
+from qcnn.trainer.simulators.interface import Inputs, Simulator, Table
+from qcnn.trainer.simulators.rows import as_input
+from qcnn.trainer.simulators.structure.gates import Network
+from qcnn.trainer.simulators.structure.occurrences import occurrences
 
 # What is known of readouts, (samples, readouts), at a point, int32 (): 0 where nothing is shifted.
 Estimate: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]

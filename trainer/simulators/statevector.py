@@ -10,16 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from trainer.simulators import excitations
-from trainer.simulators.costs.statevector import by_qubit, check, columns, few_amplitudes, real_bytes
-from trainer.simulators.data_states import data_states
-from trainer.simulators.evolution import Unitaries, evolve, on_last, real_forms
-from trainer.simulators.interface import Batch, Features, Inputs, Limits, States, Table
-from trainer.simulators.rows import rows_at
-from trainer.simulators.structure.gates import Network
-from trainer.simulators.structure.groups import collect, fuse
-from trainer.simulators.structure.ring import ring_edges
-from trainer.simulators.turns import in_turns
+from qcnn.trainer.simulators import excitations
+from qcnn.trainer.simulators.costs.statevector import by_qubit, check, columns, few_amplitudes, real_bytes
+from qcnn.trainer.simulators.data_states import data_states
+from qcnn.trainer.simulators.evolution import Unitaries, evolve, on_last, real_forms
+from qcnn.trainer.simulators.interface import Batch, Features, Inputs, Limits, States, Table
+from qcnn.trainer.simulators.rows import rows_at
+from qcnn.trainer.simulators.structure.gates import Network
+from qcnn.trainer.simulators.structure.groups import collect, fuse
+from qcnn.trainer.simulators.structure.ring import ring_edges
+from qcnn.trainer.simulators.turns import in_turns
 
 
 def create(network: Network, limits: Limits) -> "StateVector":

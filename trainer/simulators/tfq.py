@@ -7,10 +7,10 @@ import cirq
 import sympy
 import tensorflow as tf
 
-from trainer.quantum.circuits import cluster_state
-from trainer.simulators.costs.tfq import check, library
-from trainer.simulators.interface import Batch, Inputs, Limits, Table
-from trainer.simulators.structure.gates import Network
+from qcnn.trainer.quantum.circuits import cluster_state
+from qcnn.trainer.simulators.costs.tfq import check, library
+from qcnn.trainer.simulators.interface import Batch, Inputs, Limits, Table
+from qcnn.trainer.simulators.structure.gates import Network
 
 _ANGLE, _FEATURE = "excitation_angle", "feature"
 _TURNS = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}

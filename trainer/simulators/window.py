@@ -11,14 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from trainer.simulators import excitations
-from trainer.simulators.costs.window import check
-from trainer.simulators.evolution import Unitaries, evolve, real_forms
-from trainer.simulators.interface import Batch, Inputs, Limits, Table
-from trainer.simulators.rows import as_input, fixed_rows, rows_at
-from trainer.simulators.structure.cones import Cone, Split
-from trainer.simulators.structure.gates import Network
-from trainer.simulators.structure.readouts import (
+from qcnn.trainer.simulators import excitations
+from qcnn.trainer.simulators.costs.window import check
+from qcnn.trainer.simulators.evolution import Unitaries, evolve, real_forms
+from qcnn.trainer.simulators.interface import Batch, Inputs, Limits, Table
+from qcnn.trainer.simulators.rows import as_input, fixed_rows, rows_at
+from qcnn.trainer.simulators.structure.cones import Cone, Split
+from qcnn.trainer.simulators.structure.gates import Network
+from qcnn.trainer.simulators.structure.readouts import (
     TOGETHER_AMPLITUDES,
     Places,
     absorbed,
@@ -27,8 +27,8 @@ from trainer.simulators.structure.readouts import (
     find_readouts,
     groups_of,
 )
-from trainer.simulators.windows.alike import observables, sweeps_of, together
-from trainer.simulators.windows.products import ProductWindow
+from qcnn.trainer.simulators.windows.alike import observables, sweeps_of, together
+from qcnn.trainer.simulators.windows.products import ProductWindow
 
 
 def create(network: Network, limits: Limits) -> "Window | ProductWindow":

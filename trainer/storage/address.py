@@ -3,13 +3,13 @@
 import dataclasses
 from pathlib import PurePosixPath
 
-from trainer.errors import ConfigError, has_credentials
+from qcnn.trainer.errors import ConfigError, has_credentials
 
 # The class that keeps the buckets of a scheme, as module:class. A new store is a module beside these and a line here.
 SCHEMES = {
-    "gs": "trainer.storage.google:GoogleStore",
-    "s3": "trainer.storage.s3:S3Store",
-    "minio": "trainer.storage.s3:S3Store",
+    "gs": "qcnn.trainer.storage.google:GoogleStore",
+    "s3": "qcnn.trainer.storage.s3:S3Store",
+    "minio": "qcnn.trainer.storage.s3:S3Store",
 }
 
 

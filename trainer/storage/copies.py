@@ -6,12 +6,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from trainer.errors import ArtifactError, ConfigError, one_line
-from trainer.folders import new_file, whole_files
-from trainer.storage.address import Address, in_bucket, is_below
-from trainer.storage.interface import Store
-from trainer.storage.mirror import Mirror
-from trainer.storage.stores import open_store
+from qcnn.trainer.errors import ArtifactError, ConfigError, one_line
+from qcnn.trainer.folders import new_file, whole_files
+from qcnn.trainer.storage.address import Address, in_bucket, is_below
+from qcnn.trainer.storage.interface import Store
+from qcnn.trainer.storage.mirror import Mirror
+from qcnn.trainer.storage.stores import open_store
 
 
 class WorkingCopy:

@@ -16,10 +16,10 @@ with warnings.catch_warnings():
     from google.auth import exceptions as auth_exceptions
     from google.cloud.storage.retry import DEFAULT_RETRY
 
-from trainer.errors import ConfigError
-from trainer.storage.address import Address
-from trainer.storage.interface import UnreachableError
-from trainer.storage.reasons import proxy_note, reason_of
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.storage.address import Address
+from qcnn.trainer.storage.interface import UnreachableError
+from qcnn.trainer.storage.reasons import proxy_note, reason_of
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"
 _RETRY = DEFAULT_RETRY.with_timeout(120.0)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Protocol
 
-from trainer.errors import QcnnError
+from qcnn.trainer.errors import QcnnError
 
 
 class UnreachableError(QcnnError):

@@ -8,10 +8,10 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from trainer.errors import QcnnError
-from trainer.storage.address import in_bucket, is_below
-from trainer.storage.interface import Store, UnreachableError
-from trainer.storage.stores import open_store
+from qcnn.trainer.errors import QcnnError
+from qcnn.trainer.storage.address import in_bucket, is_below
+from qcnn.trainer.storage.interface import Store, UnreachableError
+from qcnn.trainer.storage.stores import open_store
 
 logger = logging.getLogger("qcnn")
 

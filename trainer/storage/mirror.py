@@ -6,8 +6,8 @@ import threading
 import time
 from pathlib import Path
 
-from trainer.folders import whole_files
-from trainer.storage.interface import Store, UnreachableError
+from qcnn.trainer.folders import whole_files
+from qcnn.trainer.storage.interface import Store, UnreachableError
 
 logger = logging.getLogger("qcnn")
 

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Mapping
 
-from trainer.errors import MOST_QUOTED
+from qcnn.trainer.errors import MOST_QUOTED
 
 # As in "HTTPConnection(host='a', port=1): ..." and "<urllib3.HTTPConnection object at 0x7f>: ...".
 _OBJECT = re.compile(r"^(?:<[^>]*>|\w+\([^)]*\)): ")

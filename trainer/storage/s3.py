@@ -12,10 +12,10 @@ from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
-from trainer.errors import ConfigError
-from trainer.storage.address import Address
-from trainer.storage.interface import UnreachableError
-from trainer.storage.reasons import proxy_note, reason_of
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.storage.address import Address
+from qcnn.trainer.storage.interface import UnreachableError
+from qcnn.trainer.storage.reasons import proxy_note, reason_of
 
 # Where Kubeflow Pipelines keeps artifacts in a cluster unless it is told otherwise.
 _KUBEFLOW_ENDPOINT = "http://minio-service.kubeflow:9000"

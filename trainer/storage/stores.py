@@ -3,8 +3,8 @@
 import importlib
 from collections.abc import Callable
 
-from trainer.storage.address import SCHEMES, Address
-from trainer.storage.interface import Store
+from qcnn.trainer.storage.address import SCHEMES, Address
+from qcnn.trainer.storage.interface import Store
 
 
 def open_store(address: Address) -> Store:

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainer.config import ExperimentConfig, from_saved
-from trainer.errors import QcnnError
-from trainer.folders import new_file, readable
-from trainer.study.trials import FailedTrial
-from trainer.untrusted import text_of
+from qcnn.trainer.config import ExperimentConfig, from_saved
+from qcnn.trainer.errors import QcnnError
+from qcnn.trainer.folders import new_file, readable
+from qcnn.trainer.study.trials import FailedTrial
+from qcnn.trainer.untrusted import text_of
 
 logger = logging.getLogger("qcnn")
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from trainer import data
-from trainer.config import WORDS, field_type
-from trainer.errors import ConfigError, given, one_line
+from qcnn.trainer import data
+from qcnn.trainer.config import WORDS, field_type
+from qcnn.trainer.errors import ConfigError, given, one_line
 
 MAX_TRIALS = 1000
 # The largest bound of a range, in size, so that its width is finite too.

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainer.config import WORDS, ExperimentConfig, as_shown
-from trainer.results import page
-from trainer.study.trials import FailedTrial, Trial, best
+from qcnn.trainer.config import WORDS, ExperimentConfig, as_shown
+from qcnn.trainer.results import page
+from qcnn.trainer.study.trials import FailedTrial, Trial, best
 
 _MEASURED = ("train_loss", "val_loss", "val_accuracy", "fresh_mse", "weights_epoch", "epochs")
 

@@ -4,10 +4,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainer.config import ExperimentConfig, from_mapping, merge
-from trainer.errors import TrainingError
-from trainer.study.search import Search, draw
-from trainer.training.history import Epoch
+from qcnn.trainer.config import ExperimentConfig, from_mapping, merge
+from qcnn.trainer.errors import TrainingError
+from qcnn.trainer.study.search import Search, draw
+from qcnn.trainer.training.history import Epoch
 
 # Seeds are below this number.
 _SEEDS = 2**32
@@ -37,7 +37,7 @@ def plan(base: Mapping[str, Any], search: Search) -> list[ExperimentConfig]:
     Raises:
         ConfigError: the search cannot be drawn from, or a trial could not run.
 
-    >>> from trainer.study.search import Search
+    >>> from qcnn.trainer.study.search import Search
     >>> trials = plan({"qubits": 4, "seed": 7}, Search(grid={"learning_rate": [0.01, 0.1]}))
     >>> [(trial.learning_rate, trial.seed) for trial in trials]
     [(0.01, 7), (0.1, 8)]

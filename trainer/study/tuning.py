@@ -4,10 +4,10 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainer.config import WORDS, ExperimentConfig, field_type, from_mapping, merge
-from trainer.errors import ConfigError, given
-from trainer.study.search import Range, Search
-from trainer.study.trials import plan
+from qcnn.trainer.config import WORDS, ExperimentConfig, field_type, from_mapping, merge
+from qcnn.trainer.errors import ConfigError, given
+from qcnn.trainer.study.search import Range, Search
+from qcnn.trainer.study.trials import plan
 
 # The data of all trials are made once, and all have the same processes.
 SHARED = (

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
-from trainer.errors import ArtifactError
-from trainer.tables.pieces import FINITE, Columns, Write, fault, first_fault, piece_rows
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.tables.pieces import FINITE, Columns, Write, fault, first_fault, piece_rows
 
 _ENDING = ".npy"
 # Whole numbers with and without sign, floating point, true and false; and text.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from trainer.tables.pieces import Columns, columns_of
+from qcnn.trainer.tables.pieces import Columns, columns_of
 
 # Bytes that pyarrow reads at a time.
 BLOCK = 2**22

@@ -11,11 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from trainer.errors import ArtifactError
-from trainer.tables.careful import BLOCK, read_carefully
-from trainer.tables.joined import joined
-from trainer.tables.lines import LONGEST, check_utf8, open_lines
-from trainer.tables.pieces import FINITE, NOTHING, Columns, Write, fault, finite
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.tables.careful import BLOCK, read_carefully
+from qcnn.trainer.tables.joined import joined
+from qcnn.trainer.tables.lines import LONGEST, check_utf8, open_lines
+from qcnn.trainer.tables.pieces import FINITE, NOTHING, Columns, Write, fault, finite
 
 _QUOTE = b'"'
 # Bytes behind the last value: a quote and the ends of lines; more of these are looked at by rows.

@@ -2,7 +2,7 @@
 
 from pathlib import PurePosixPath
 
-from trainer.errors import ConfigError
+from qcnn.trainer.errors import ConfigError
 
 ENDINGS = (".csv", ".parquet", ".npz", ".jsonl")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
-from trainer.tables.pieces import Columns
+from qcnn.trainer.tables.pieces import Columns
 
 
 def joined(before: Sequence[str], columns: Columns, end: str) -> memoryview:

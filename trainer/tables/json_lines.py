@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import json as arrow_json
 
-from trainer.errors import ArtifactError, given
-from trainer.tables.careful import BLOCK, read_carefully
-from trainer.tables.joined import joined
-from trainer.tables.lines import LONGEST, check_utf8, open_lines
-from trainer.tables.pieces import FINITE, NOTHING, Columns, Write, fault
+from qcnn.trainer.errors import ArtifactError, given
+from qcnn.trainer.tables.careful import BLOCK, read_carefully
+from qcnn.trainer.tables.joined import joined
+from qcnn.trainer.tables.lines import LONGEST, check_utf8, open_lines
+from qcnn.trainer.tables.pieces import FINITE, NOTHING, Columns, Write, fault
 
 # Parts of what is read at a time, which several cores take.
 _PARTS = 4

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainer.errors import ArtifactError
+from qcnn.trainer.errors import ArtifactError
 
 # Characters of a line; a row of some 200,000 numbers has them.
 LONGEST = 2**22

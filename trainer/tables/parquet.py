@@ -14,8 +14,8 @@ from pyarrow.parquet import ColumnChunkMetaData
 from pyarrow.parquet import ParquetFile as ArrowFile
 from pyarrow.parquet import ParquetWriter as ArrowWriter
 
-from trainer.errors import ArtifactError
-from trainer.tables.pieces import FINITE, NOTHING, Columns, Write, fault, first_fault, piece_rows
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.tables.pieces import FINITE, NOTHING, Columns, Write, fault, first_fault, piece_rows
 
 # Bytes that are read at a time from each column; otherwise those of whole row groups would be kept.
 _BUFFER = 2**20

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from trainer.errors import ArtifactError
+from qcnn.trainer.errors import ArtifactError
 
 # A piece has at most this many rows, and at most this many values.
 _MOST_ROWS = 2**17

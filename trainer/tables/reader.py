@@ -8,15 +8,15 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from trainer.errors import ArtifactError, given, one_line
-from trainer.storage.copies import local_file
-from trainer.tables.arrays import ArraysFile
-from trainer.tables.csv_file import CsvFile
-from trainer.tables.endings import check_ending
-from trainer.tables.json_lines import JsonLines
-from trainer.tables.lines import check_utf8
-from trainer.tables.parquet import ParquetFile
-from trainer.tables.pieces import NOTHING, Columns, Piece, piece_rows
+from qcnn.trainer.errors import ArtifactError, given, one_line
+from qcnn.trainer.storage.copies import local_file
+from qcnn.trainer.tables.arrays import ArraysFile
+from qcnn.trainer.tables.csv_file import CsvFile
+from qcnn.trainer.tables.endings import check_ending
+from qcnn.trainer.tables.json_lines import JsonLines
+from qcnn.trainer.tables.lines import check_utf8
+from qcnn.trainer.tables.parquet import ParquetFile
+from qcnn.trainer.tables.pieces import NOTHING, Columns, Piece, piece_rows
 
 
 class _File(Protocol):

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from trainer.storage.copies import new_file_copy
-from trainer.tables.arrays import write_arrays
-from trainer.tables.csv_file import write_csv
-from trainer.tables.endings import check_ending
-from trainer.tables.json_lines import write_json_lines
-from trainer.tables.parquet import write_parquet
-from trainer.tables.pieces import Write
+from qcnn.trainer.storage.copies import new_file_copy
+from qcnn.trainer.tables.arrays import write_arrays
+from qcnn.trainer.tables.csv_file import write_csv
+from qcnn.trainer.tables.endings import check_ending
+from qcnn.trainer.tables.json_lines import write_json_lines
+from qcnn.trainer.tables.parquet import write_parquet
+from qcnn.trainer.tables.pieces import Write
 
 _FORMATS: dict[str, Callable[[Path], AbstractContextManager[Write]]] = {
     ".csv": write_csv,

@@ -6,16 +6,16 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from trainer.config import ExperimentConfig
-from trainer.distribution.coordination import Batch, Coordinator
-from trainer.distribution.needs import PS
-from trainer.training.batches import Shards
-from trainer.training.optimizer import build_optimizer
-from trainer.training.steps import Measures, gradient_of
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.distribution.coordination import Batch, Coordinator
+from qcnn.trainer.distribution.needs import PS
+from qcnn.trainer.training.batches import Shards
+from qcnn.trainer.training.optimizer import build_optimizer
+from qcnn.trainer.training.steps import Measures, gradient_of
 
 
 class _Network:
-    """A network as `trainer.distribution.coordination.Learner` says."""
+    """A network as `qcnn.trainer.distribution.coordination.Learner` says."""
 
     def __init__(
         self, config: ExperimentConfig, model: tf_keras.Model, optimizer: tf_keras.optimizers.Optimizer, updates: int

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer.data import Samples
+from qcnn.trainer.data import Samples
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Shards:
 
     A sample's weight is one over the true size of its global batch, so that the weighted sum over all
     replicas is the mean over the batch, however uneven the shares. `sizes` (steps,) are those true sizes. `draw`
-    (steps, replicas, 4) is what sampled readouts are drawn from (`trainer.shots`), None where they are exact.
+    (steps, replicas, 4) is what sampled readouts are drawn from (`qcnn.trainer.shots`), None where they are exact.
 
     Shared by qubit, the arrays hold one row, (steps, 1, width), for all replicas; the samples of the qubits in its row
     of `own` (replicas, most), of which -1 is none, are a replica's. Nothing in their shapes depends on the order.

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer import data
-from trainer.config import DISTRIBUTION_WORDS, ExperimentConfig, as_shown, from_saved
-from trainer.errors import ArtifactError
-from trainer.folders import new_file, readable
-from trainer.quantum.files.held import shown
-from trainer.training.history import Epoch, epochs_of, is_complete
-from trainer.untrusted import open_arrays
+from qcnn.trainer import data
+from qcnn.trainer.config import DISTRIBUTION_WORDS, ExperimentConfig, as_shown, from_saved
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.folders import new_file, readable
+from qcnn.trainer.quantum.files.held import shown
+from qcnn.trainer.training.history import Epoch, epochs_of, is_complete
+from qcnn.trainer.untrusted import open_arrays
 
 logger = logging.getLogger("qcnn")
 

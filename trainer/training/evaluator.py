@@ -12,19 +12,19 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from trainer import data
-from trainer.config import ExperimentConfig
-from trainer.errors import ArtifactError
-from trainer.folders import new_file, only_writer, readable, written_by_library
-from trainer.model import build_model
-from trainer.planning.machine import steps_of
-from trainer.quantum.fingerprint import fingerprint
-from trainer.results.serving import exact_predictor, fresh_mse
-from trainer.training import checkpoints
-from trainer.training.checkpoints import Checkpoint
-from trainer.training.history import MOST_BYTES, is_complete, is_undecided
-from trainer.training.messages import Listener, ignore
-from trainer.untrusted import check_size
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.folders import new_file, only_writer, readable, written_by_library
+from qcnn.trainer.model import build_model
+from qcnn.trainer.planning.machine import steps_of
+from qcnn.trainer.quantum.fingerprint import fingerprint
+from qcnn.trainer.results.serving import exact_predictor, fresh_mse
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.checkpoints import Checkpoint
+from qcnn.trainer.training.history import MOST_BYTES, is_complete, is_undecided
+from qcnn.trainer.training.messages import Listener, ignore
+from qcnn.trainer.untrusted import check_size
 
 logger = logging.getLogger("qcnn")
 

@@ -9,26 +9,26 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from trainer import data
-from trainer.config import DENSITY_MAX_QUBITS, ExperimentConfig
-from trainer.distribution.creation import create_strategy
-from trainer.distribution.needs import STRATEGIES
-from trainer.distribution.peers import leave_together, lost_peers, taken_address
-from trainer.distribution.roles import Cluster, check_roles
-from trainer.errors import RetryableError
-from trainer.folders import only_writer
-from trainer.planning.expectation import expectation
-from trainer.simulators.structure.occurrences import simulated
-from trainer.startup import start_compiler
-from trainer.training import checkpoints
-from trainer.training.checkpoints import Checkpoint
-from trainer.training.history import HISTORY, Epoch, epoch_seconds, epochs_left, is_complete, plateau, save_history
-from trainer.training.messages import Listener, ignore
-from trainer.training.profiling import BatchProfile, batch_profile
-from trainer.training.programs import Programs
-from trainer.training.state import Training, load_saved
-from trainer.training.steps import same_everywhere
-from trainer.training.tensorboard import EventLog, event_log
+from qcnn.trainer import data
+from qcnn.trainer.config import DENSITY_MAX_QUBITS, ExperimentConfig
+from qcnn.trainer.distribution.creation import create_strategy
+from qcnn.trainer.distribution.needs import STRATEGIES
+from qcnn.trainer.distribution.peers import leave_together, lost_peers, taken_address
+from qcnn.trainer.distribution.roles import Cluster, check_roles
+from qcnn.trainer.errors import RetryableError
+from qcnn.trainer.folders import only_writer
+from qcnn.trainer.planning.expectation import expectation
+from qcnn.trainer.simulators.structure.occurrences import simulated
+from qcnn.trainer.startup import start_compiler
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.checkpoints import Checkpoint
+from qcnn.trainer.training.history import HISTORY, Epoch, epoch_seconds, epochs_left, is_complete, plateau, save_history
+from qcnn.trainer.training.messages import Listener, ignore
+from qcnn.trainer.training.profiling import BatchProfile, batch_profile
+from qcnn.trainer.training.programs import Programs
+from qcnn.trainer.training.state import Training, load_saved
+from qcnn.trainer.training.steps import same_everywhere
+from qcnn.trainer.training.tensorboard import EventLog, event_log
 
 logger = logging.getLogger("qcnn")
 
@@ -62,7 +62,7 @@ def train(
 
     >>> from pathlib import Path
     >>> from trainer import data
-    >>> from trainer.config import from_mapping
+    >>> from qcnn.trainer.config import from_mapping
     >>> config = from_mapping({"qubits": 4, "rounds": 10, "epochs": 2, "strategy": "none", "workers": 1})
     >>> history = train(config, data.generate(config), Path("training"))
     >>> [epoch.epoch for epoch in history]

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer.config import ExperimentConfig
-from trainer.errors import ArtifactError
-from trainer.folders import new_file, readable
-from trainer.quantum.floor import floor_of
-from trainer.untrusted import check_size
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.folders import new_file, readable
+from qcnn.trainer.quantum.floor import floor_of
+from qcnn.trainer.untrusted import check_size
 
 # In the folder of a training.
 HISTORY = "history.csv"

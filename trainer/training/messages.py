@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from trainer.startup import RETRYABLE, end_now
+from qcnn.trainer.startup import RETRYABLE, end_now
 
 # Seconds between two signs of life.
 ALIVE_INTERVAL = 1.0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 import tf_keras
 
-from trainer.config import ExperimentConfig
+from qcnn.trainer.config import ExperimentConfig
 
 
 class _Nadam(tf_keras.optimizers.Nadam):

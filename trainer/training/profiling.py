@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from trainer.distribution.loopback import keep_port_to_machine
-from trainer.errors import ConfigError
-from trainer.training.batches import Shards
-from trainer.training.steps import EpochRun, Measures
+from qcnn.trainer.distribution.loopback import keep_port_to_machine
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.training.batches import Shards
+from qcnn.trainer.training.steps import EpochRun, Measures
 
 logger = logging.getLogger("qcnn")
 

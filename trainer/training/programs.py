@@ -9,14 +9,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer.config import ExperimentConfig
-from trainer.distribution.needs import STRATEGIES
-from trainer.model import build_model, initial_weights
-from trainer.training.asynchronous import AsynchronousEpoch
-from trainer.training.batches import Shards
-from trainer.training.optimizer import build_optimizer
-from trainer.training.steps import EpochProgram, measuring_epoch, training_epoch
-from trainer.training.variables import assign, values_of
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.distribution.needs import STRATEGIES
+from qcnn.trainer.model import build_model, initial_weights
+from qcnn.trainer.training.asynchronous import AsynchronousEpoch
+from qcnn.trainer.training.batches import Shards
+from qcnn.trainer.training.optimizer import build_optimizer
+from qcnn.trainer.training.steps import EpochProgram, measuring_epoch, training_epoch
+from qcnn.trainer.training.variables import assign, values_of
 
 # Words that are numbers of variables or of samples, or are read around the compiled program: the others are part of it.
 _OUTSIDE = ("seed", "learning_rate", "epochs", "rounds")

@@ -8,20 +8,20 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from trainer import data
-from trainer.config import ExperimentConfig
-from trainer.errors import TrainingError
-from trainer.model import initial_weights
-from trainer.quantum.fingerprint import fingerprint, fingerprint_of
-from trainer.results.serving import fresh_mse
-from trainer.training import checkpoints
-from trainer.training.batches import Shards, shard, shard_by_qubit
-from trainer.training.checkpoints import Checkpoint, Line
-from trainer.training.history import Epoch, best_epoch, is_complete, is_undecided, trial_epochs
-from trainer.training.profiling import BatchProfile
-from trainer.training.programs import Programs
-from trainer.training.steps import Measures
-from trainer.training.variables import assign, values_of
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.errors import TrainingError
+from qcnn.trainer.model import initial_weights
+from qcnn.trainer.quantum.fingerprint import fingerprint, fingerprint_of
+from qcnn.trainer.results.serving import fresh_mse
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.batches import Shards, shard, shard_by_qubit
+from qcnn.trainer.training.checkpoints import Checkpoint, Line
+from qcnn.trainer.training.history import Epoch, best_epoch, is_complete, is_undecided, trial_epochs
+from qcnn.trainer.training.profiling import BatchProfile
+from qcnn.trainer.training.programs import Programs
+from qcnn.trainer.training.steps import Measures
+from qcnn.trainer.training.variables import assign, values_of
 
 logger = logging.getLogger("qcnn")
 

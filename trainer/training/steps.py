@@ -8,9 +8,9 @@ import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
 
-from trainer.model import PRECISION, outputs_of, same_sign
-from trainer.shots import sampled_outputs, shifted_outputs
-from trainer.training.batches import Shards
+from qcnn.trainer.model import PRECISION, outputs_of, same_sign
+from qcnn.trainer.shots import sampled_outputs, shifted_outputs
+from qcnn.trainer.training.batches import Shards
 
 # float64 (steps, columns): mean squared error and sign accuracy of every global batch; where it trains,
 # also the Euclidean norm of its gradient, and where workers are not in step the updates of others since it was read.

@@ -19,12 +19,12 @@ from tensorboard.plugins.hparams import api_pb2
 from tensorboard.plugins.hparams.summary import experiment_pb, session_start_pb
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 
-from trainer.config import EXPERIMENT_FIELDS, WORDS, ExperimentConfig, as_shown, field_type
-from trainer.data import Samples
-from trainer.folders import written_by_library
-from trainer.quantum.drawing import draw
-from trainer.training.history import Epoch
-from trainer.training.steps import Measures
+from qcnn.trainer.config import EXPERIMENT_FIELDS, WORDS, ExperimentConfig, as_shown, field_type
+from qcnn.trainer.data import Samples
+from qcnn.trainer.folders import written_by_library
+from qcnn.trainer.quantum.drawing import draw
+from qcnn.trainer.training.history import Epoch
+from qcnn.trainer.training.steps import Measures
 
 # Each has a chart of its own: more are slow to look at and to write.
 MAX_READOUTS = 16

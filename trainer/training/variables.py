@@ -6,7 +6,7 @@ from typing import Any
 import numpy.typing as npt
 import tensorflow as tf
 
-from trainer.errors import ArtifactError, given
+from qcnn.trainer.errors import ArtifactError, given
 
 
 def assign(variables: Sequence[tf.Variable], values: Sequence[npt.NDArray[Any]]) -> None:

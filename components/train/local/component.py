@@ -2,7 +2,7 @@
 
 from kfp import dsl
 
-from components.image import IMAGE
+from qcnn.components.image import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -17,6 +17,6 @@ def train(
 
     Where a trial's training fails, `training` holds the reason, and the step ends well.
     """
-    from components.train.local.step import train as run
+    from qcnn.components.train.local.step import train as run
 
     training.metadata = logs.metadata = run(experiment, dataset.path, training.path, logs.path, trial=trial)

@@ -8,20 +8,20 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from components.train.description import local_job
-from launchers.job import Job
-from launchers.local.processes import EventHandler
-from launchers.local.run import run_processes
-from trainer.config import from_json
-from trainer.provenance import provenance
-from trainer.startup import one_line_errors
-from trainer.storage.copies import local_copy
-from trainer.study.failures import failure_kept
-from trainer.training import checkpoints
+from qcnn.components.train.description import local_job
+from qcnn.jobs.job import Job
+from qcnn.jobs.local.processes import EventHandler
+from qcnn.jobs.local.run import run_processes
+from qcnn.trainer.config import from_json
+from qcnn.trainer.provenance import provenance
+from qcnn.trainer.startup import one_line_errors
+from qcnn.trainer.storage.copies import local_copy
+from qcnn.trainer.study.failures import failure_kept
+from qcnn.trainer.training import checkpoints
 
 # What the processes of a training load first. None of these may start a thread or touch a device: neither outlives a
 # fork.
-LOADED = ("tensorflow", "tf_keras", "trainer.training.fit")
+LOADED = ("tensorflow", "tf_keras", "qcnn.trainer.training.fit")
 # Set by a program that reads this step's output and shows its progress: the output then has the events too.
 EVENTS_VARIABLE = "QCNN_EVENTS"
 EVENT_PREFIX = "event "

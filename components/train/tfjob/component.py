@@ -2,7 +2,7 @@
 
 from kfp import dsl
 
-from components.image import IMAGE
+from qcnn.components.image import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
@@ -18,7 +18,7 @@ def train(
 
     Where a trial's training fails, `training` holds the reason, and the step ends well.
     """
-    from components.train.tfjob.step import train as launch
+    from qcnn.components.train.tfjob.step import train as launch
 
     # Nothing is copied: the artifacts are where the pods have written them.
     failure = training.path if trial else None

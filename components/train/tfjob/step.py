@@ -8,21 +8,21 @@ import posixpath
 from pathlib import Path
 from typing import Any
 
-from components.pipeline_run import RUN_VARIABLE, is_retry, run_id
-from components.train.description import cluster_job
-from launchers.kubernetes.access import own_namespace
-from launchers.kubernetes.api import PODS, Api
-from launchers.naming import Identity
-from launchers.pod import pod_settings
-from launchers.tfjob import read
-from launchers.tfjob.launch import launch
-from launchers.tfjob.manifest import Policy, tfjob
-from trainer.config import from_json
-from trainer.errors import ConfigError
-from trainer.provenance import provenance
-from trainer.startup import one_line_errors
-from trainer.storage.address import in_bucket
-from trainer.study.failures import failure_kept, load_failure
+from qcnn.components.pipeline_run import RUN_VARIABLE, is_retry, run_id
+from qcnn.components.train.description import cluster_job
+from qcnn.jobs.kubernetes.access import own_namespace
+from qcnn.jobs.kubernetes.api import PODS, Api
+from qcnn.jobs.naming import Identity
+from qcnn.jobs.pod import pod_settings
+from qcnn.jobs.tfjob import read
+from qcnn.jobs.tfjob.launch import launch
+from qcnn.jobs.tfjob.manifest import Policy, tfjob
+from qcnn.trainer.config import from_json
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.provenance import provenance
+from qcnn.trainer.startup import one_line_errors
+from qcnn.trainer.storage.address import in_bucket
+from qcnn.trainer.study.failures import failure_kept, load_failure
 
 logger = logging.getLogger("qcnn")
 

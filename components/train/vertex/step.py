@@ -8,20 +8,20 @@ import posixpath
 from pathlib import Path
 from typing import Any
 
-from components.tensorboard.step import PAGE
-from components.train.description import vertex_job
-from launchers.naming import Identity
-from launchers.pod import pod_settings
-from launchers.vertex.console import tensorboard_page
-from launchers.vertex.custom_job import custom_job, outputs
-from launchers.vertex.launch import launch
-from launchers.vertex.place import Place, endpoint_of
-from trainer.config import from_json
-from trainer.errors import ConfigError
-from trainer.provenance import provenance
-from trainer.startup import one_line_errors
-from trainer.storage.address import in_bucket
-from trainer.study.failures import failure_kept, load_failure
+from qcnn.components.tensorboard.step import PAGE
+from qcnn.components.train.description import vertex_job
+from qcnn.jobs.naming import Identity
+from qcnn.jobs.pod import pod_settings
+from qcnn.jobs.vertex.console import tensorboard_page
+from qcnn.jobs.vertex.custom_job import custom_job, outputs
+from qcnn.jobs.vertex.launch import launch
+from qcnn.jobs.vertex.place import Place, endpoint_of
+from qcnn.trainer.config import from_json
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.provenance import provenance
+from qcnn.trainer.startup import one_line_errors
+from qcnn.trainer.storage.address import in_bucket
+from qcnn.trainer.study.failures import failure_kept, load_failure
 
 logger = logging.getLogger("qcnn")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from components.evaluate.step import evaluate, summarize
-from components.export_weights.step import export_weights
-from components.generate_data.step import generate_data
+from qcnn.components.evaluate.step import evaluate, summarize
+from qcnn.components.export_weights.step import export_weights
+from qcnn.components.generate_data.step import generate_data
 from tests.components.conftest import refused_line
 
 

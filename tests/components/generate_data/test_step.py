@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from components.generate_data.step import generate_data
+from qcnn.components.generate_data.step import generate_data
+from qcnn.trainer.config import from_json
 from tests.components.conftest import refused_line
-from trainer.config import from_json
 
 
 def test_the_first_step_passes_the_checked_experiment_on(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ import cirq
 import pytest
 import sympy
 
-from components.plan_study.step import plan_study
+from qcnn.components.plan_study.step import plan_study
+from qcnn.trainer.quantum.circuits import Ansatz
 from tests.components.conftest import refused_line
-from trainer.quantum.circuits import Ansatz
 
 
 def _measured(qubits: Sequence[cirq.Qid]) -> Ansatz:

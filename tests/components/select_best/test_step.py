@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from components.select_best.step import select_best
-from trainer.config import from_mapping
-from trainer.study.failures import save_failure
-from trainer.study.trials import FailedTrial
+from qcnn.components.select_best.step import select_best
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.study.failures import save_failure
+from qcnn.trainer.study.trials import FailedTrial
 
 
 def test_a_study_without_a_trained_trial_fails_in_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

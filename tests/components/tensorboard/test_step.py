@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from components.tensorboard.step import PAGE, button, tensorboard
+from qcnn.components.tensorboard.step import PAGE, button, tensorboard
 
 
 def test_the_link_of_a_run_in_a_backend_holds_a_command_short_enough_for_its_interface(

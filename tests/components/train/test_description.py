@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from components.train.description import cluster_job, local_job
-from launchers.job import Job
-from launchers.naming import Identity
-from launchers.pod import Pod
-from launchers.tfjob import read
-from launchers.tfjob.manifest import Policy, tfjob
-from trainer.config import from_json, from_mapping
-from trainer.errors import ConfigError
+from qcnn.components.train.description import cluster_job, local_job
+from qcnn.jobs.job import Job
+from qcnn.jobs.naming import Identity
+from qcnn.jobs.pod import Pod
+from qcnn.jobs.tfjob import read
+from qcnn.jobs.tfjob.manifest import Policy, tfjob
+from qcnn.trainer.config import from_json, from_mapping
+from qcnn.trainer.errors import ConfigError
 
 POD = Pod(image="qcnn", volumes={"/data": {"persistentVolumeClaim": {"claimName": "outputs"}}})
 EXPERIMENT = from_mapping({"qubits": 4, "workers": 3, "options": {"restarts": 7, "hang_seconds": 90.0}})

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from components.train.estimate import Platform, Ways, enough_here, on_kubernetes, on_vertex, ways
-from launchers.costs.bill import Bill
-from launchers.costs.prices import Prices, own_prices
-from launchers.pod import Pod, pod_settings
-from trainer.config import from_mapping
-from trainer.errors import ConfigError
-from trainer.planning.machine import NOMINAL_MACHINE
-from trainer.planning.plan import count, predict
+from qcnn.components.train.estimate import Platform, Ways, enough_here, on_kubernetes, on_vertex, ways
+from qcnn.jobs.costs.bill import Bill
+from qcnn.jobs.costs.prices import Prices, own_prices
+from qcnn.jobs.pod import Pod, pod_settings
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.planning.machine import NOMINAL_MACHINE
+from qcnn.trainer.planning.plan import count, predict
 
 # Whose states fill a core, so that more workers are faster.
 LARGE = {"model": "deep", "qubits": 16, "rounds": 100, "batch_size": 256, "epochs": 200}

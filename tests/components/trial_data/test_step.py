@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from components.generate_data.step import generate_data
-from components.trial_data.step import trial_data
-from trainer.config import from_mapping
+from qcnn.components.generate_data.step import generate_data
+from qcnn.components.trial_data.step import trial_data
+from qcnn.trainer.config import from_mapping
 
 
 def test_a_trial_has_the_dataset_of_its_experiment(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ import pytest
 import yaml
 from google.cloud import aiplatform_v1 as v1
 
-from pipelines.compilation import compile_qcnn
-from pipelines.vertex.target import VERTEX
+from qcnn.pipelines.compilation import compile_qcnn
+from qcnn.pipelines.vertex.target import VERTEX
+from qcnn.trainer.storage.copies import new_file_copy
 from tests.vertex.clients import pipelines
 from tests.vertex.server.job_run import CANCELLED, RUNNING
 from tests.vertex.server.pipelines import jobs as pipeline_states
 from tests.vertex.server.vertex import Vertex
-from trainer.storage.copies import new_file_copy
 
 _ENDLESS = {"qubits": 4, "rounds": 10, "epochs": 100_000, "batch_size": 8, "workers": 2}
 

@@ -10,10 +10,10 @@ import yaml
 from google.protobuf import json_format
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
-from components.resources import DEFAULTS
-from pipelines.compilation import compile_qcnn, compile_study
-from pipelines.vertex.target import VERTEX
-from trainer.errors import ConfigError
+from qcnn.components.resources import DEFAULTS
+from qcnn.pipelines.compilation import compile_qcnn, compile_study
+from qcnn.pipelines.vertex.target import VERTEX
+from qcnn.trainer.errors import ConfigError
 
 BOTH = pytest.mark.parametrize("compile_one", [compile_qcnn, compile_study])
 

@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainer import data
-from trainer.config import ExperimentConfig, from_mapping, read_file
-from trainer.data.ground_states import fields
-from trainer.errors import ConfigError
-from trainer.quantum.cluster_ising import ground_state
-from trainer.results import evaluate, export
-from trainer.results.report import report_page
-from trainer.training.fit import train
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig, from_mapping, read_file
+from qcnn.trainer.data.ground_states import fields
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.quantum.cluster_ising import ground_state
+from qcnn.trainer.results import evaluate, export
+from qcnn.trainer.results.report import report_page
+from qcnn.trainer.training.fit import train
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "cluster_ising.yaml"
 WORDS = {"data": "cluster_ising", "qubits": 4, "rounds": 10, "workers": 1, "strategy": "none"}

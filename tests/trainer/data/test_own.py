@@ -15,12 +15,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.trainer.data import own
+from qcnn.trainer.errors import QcnnError
+from qcnn.trainer.tables.endings import ENDINGS
 from tests.trainer.tables.test_reader import write
-from trainer import data
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.data import own
-from trainer.errors import QcnnError
-from trainer.tables.endings import ENDINGS
 
 # Twenty rows with labels of both kinds in every split.
 EXCITED = [(number % 4, round(math.sin(5 * number) * 3, 4), (-1) ** number) for number in range(20)]
@@ -301,7 +301,7 @@ def test_refuses_what_is_no_table(tmp_path: Path, make: Callable[[Path], object]
 
 
 def test_reads_no_further_than_the_most_rows_that_can_count(excited: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainer.config.MAX_SAMPLES", 19)
+    monkeypatch.setattr("qcnn.trainer.config.MAX_SAMPLES", 19)
     with pytest.raises(QcnnError, match=r"^data: must have at most 19 rows .*; samples says how many of them count"):
         data.read(_config(excited))
 

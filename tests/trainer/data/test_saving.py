@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trainer import data
-from trainer.config import from_mapping
-from trainer.descriptions import load_description, save_description
-from trainer.errors import ArtifactError
+from qcnn.trainer import data
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.descriptions import load_description, save_description
+from qcnn.trainer.errors import ArtifactError
 
 CONFIG = from_mapping({"qubits": 5, "rounds": 40, "seed": 3})
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.distribution import needs
-from trainer.distribution.creation import STRATEGIES, create_strategy
-from trainer.distribution.roles import Cluster
-from trainer.errors import ConfigError
+from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.trainer.distribution import needs
+from qcnn.trainer.distribution.creation import STRATEGIES, create_strategy
+from qcnn.trainer.distribution.roles import Cluster
+from qcnn.trainer.errors import ConfigError
 
 
 def _config(strategy: str, **options: Any) -> ExperimentConfig:

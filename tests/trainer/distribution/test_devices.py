@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.distribution.devices import check_gpus, device_names, set_up
+from qcnn.trainer.errors import ConfigError
 from tests.trainer.conftest import ROOT
-from trainer.config import from_mapping
-from trainer.distribution.devices import check_gpus, device_names, set_up
-from trainer.errors import ConfigError
 
 _PROGRAM = """
 import sys
 import tensorflow as tf
-from trainer.config import from_mapping
-from trainer.distribution.devices import device_names, set_up
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.distribution.devices import device_names, set_up
 config = from_mapping({"strategy": "mirrored", "workers": 1, "options": {"devices": 3, "intra_threads": 2}})
 set_up(config)
 print("found", len(device_names(config)), tf.config.threading.get_intra_op_parallelism_threads())

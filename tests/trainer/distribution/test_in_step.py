@@ -11,18 +11,18 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from qcnn.trainer.training.optimizer import _OPTIMIZERS
 from tests.trainer.conftest import ROOT, SMALL
-from trainer.training.optimizer import _OPTIMIZERS
 
 # Devices are set up once in a process, so one process trains them all.
 _PROGRAM = """
 import json, sys
 from pathlib import Path
-from trainer import data
-from trainer.config import from_mapping
-from trainer.distribution.devices import set_up
-from trainer.training import checkpoints
-from trainer.training.fit import train
+from qcnn.trainer import data
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.distribution.devices import set_up
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.fit import train
 
 found = []
 for number, trainings in enumerate(json.loads(sys.argv[1])):

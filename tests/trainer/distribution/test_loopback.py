@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from trainer.distribution.loopback import keep_port_to_machine, keep_to_machine
-from trainer.distribution.roles import Cluster
+from qcnn.trainer.distribution.loopback import keep_port_to_machine, keep_to_machine
+from qcnn.trainer.distribution.roles import Cluster
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_an_evaluator_that_stands_in_no_cluster_has_no_server() -> None:
 def test_what_cannot_be_closed_is_said(
     server: socket.socket, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("trainer.distribution.loopback._INTERFACE", b"nothing\0")
+    monkeypatch.setattr("qcnn.trainer.distribution.loopback._INTERFACE", b"nothing\0")
     port = server.getsockname()[1]
     with caplog.at_level(logging.WARNING, "qcnn"):
         keep_port_to_machine(port)

@@ -4,9 +4,9 @@ from typing import Any, get_args
 
 import pytest
 
-from trainer.config import EXPERIMENT_FIELDS, from_mapping
-from trainer.distribution.needs import STRATEGIES
-from trainer.errors import ConfigError
+from qcnn.trainer.config import EXPERIMENT_FIELDS, from_mapping
+from qcnn.trainer.distribution.needs import STRATEGIES
+from qcnn.trainer.errors import ConfigError
 
 MULTI, PS = "multi_worker", "parameter_server"
 

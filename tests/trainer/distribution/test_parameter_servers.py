@@ -7,12 +7,12 @@ import numpy.typing as npt
 import pytest
 import tensorflow as tf
 
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.distribution.parameter_servers import _CAUTION, SharedWeights, serve
-from trainer.distribution.roles import Cluster
-from trainer.errors import RetryableError
-from trainer.training.optimizer import _OPTIMIZERS, build_optimizer
-from trainer.training.variables import values_of
+from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.trainer.distribution.parameter_servers import _CAUTION, SharedWeights, serve
+from qcnn.trainer.distribution.roles import Cluster
+from qcnn.trainer.errors import RetryableError
+from qcnn.trainer.training.optimizer import _OPTIMIZERS, build_optimizer
+from qcnn.trainer.training.variables import values_of
 
 HERE = "/job:localhost/replica:0/task:0/device:CPU:0"
 VALUES = (np.array([1.0, -2.0, 0.5]), np.array([[3.0], [-1.0]]))
@@ -108,12 +108,12 @@ def test_updates_of_many_threads_are_all_applied_whole() -> None:
 def test_one_that_serves_ends_with_the_chief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Well if the training is over, else so that it is started again."""
     cluster = Cluster({"chief": ("127.0.0.1:1",), "worker": ("127.0.0.1:2",), "ps": ("127.0.0.1:3",)}, "ps", 0)
-    monkeypatch.setattr("trainer.distribution.parameter_servers.tf.distribute.Server", lambda *_, **__: None)
-    monkeypatch.setattr("trainer.distribution.parameter_servers._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("qcnn.trainer.distribution.parameter_servers.tf.distribute.Server", lambda *_, **__: None)
+    monkeypatch.setattr("qcnn.trainer.distribution.parameter_servers._LOOK_SECONDS", 0.0)
     # Not there yet, there, busy for a moment, there, gone.
     seen = [False, False, True, True, False, True, *[False] * 3]
     answers: list[bool] = []
-    monkeypatch.setattr("trainer.distribution.parameter_servers.answers", lambda *_: answers.pop(0))
+    monkeypatch.setattr("qcnn.trainer.distribution.parameter_servers.answers", lambda *_: answers.pop(0))
     answers += seen
     serve(cluster, lambda: not answers, 60.0)
     answers += seen
@@ -127,8 +127,8 @@ def test_one_that_serves_ends_with_the_chief(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_one_that_serves_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster({"chief": ("127.0.0.1:1",), "worker": ("127.0.0.1:2",), "ps": ("127.0.0.1:3",)}, "ps", 0)
-    monkeypatch.setattr("trainer.distribution.parameter_servers.tf.distribute.Server", lambda *_, **__: None)
-    monkeypatch.setattr("trainer.distribution.parameter_servers._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("qcnn.trainer.distribution.parameter_servers.tf.distribute.Server", lambda *_, **__: None)
+    monkeypatch.setattr("qcnn.trainer.distribution.parameter_servers._LOOK_SECONDS", 0.0)
     message = r"^lost chief 0 \(no answer at 127\.0\.0\.1:1\), after 0\.1 s of waiting$"
     with pytest.raises(RetryableError, match=message):
         serve(cluster, lambda: False, 0.1)

@@ -3,9 +3,9 @@
 import pytest
 import tensorflow as tf
 
-from trainer.distribution.peers import leave_together, lost_peers, taken_address
-from trainer.distribution.roles import Cluster
-from trainer.errors import RetryableError
+from qcnn.trainer.distribution.peers import leave_together, lost_peers, taken_address
+from qcnn.trainer.distribution.roles import Cluster
+from qcnn.trainer.errors import RetryableError
 
 CLUSTER = Cluster({"worker": ("127.0.0.1:2222", "127.0.0.1:2223", "127.0.0.1:2224")}, "worker", 1)
 WITH_CHIEF = Cluster({"chief": ("127.0.0.1:2222",), "worker": ("127.0.0.1:2223",)}, "worker", 0)

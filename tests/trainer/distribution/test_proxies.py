@@ -1,7 +1,7 @@
 import pytest
 
-from trainer.distribution.proxies import connect_directly
-from trainer.distribution.roles import Cluster
+from qcnn.trainer.distribution.proxies import connect_directly
+from qcnn.trainer.distribution.roles import Cluster
 
 CLUSTER = Cluster({"worker": ("train-worker-0.team.svc:2222", "127.0.0.1:80"), "ps": ("[::1]:80",)}, "worker", 0)
 HOSTS = "train-worker-0.team.svc,127.0.0.1,::1"

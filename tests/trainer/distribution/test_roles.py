@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from trainer.config import from_mapping
-from trainer.distribution.roles import Cluster, check_roles, parse_cluster
-from trainer.errors import ConfigError
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.distribution.roles import Cluster, check_roles, parse_cluster
+from qcnn.trainer.errors import ConfigError
 
 # As training-operator v1.9 writes it: genTFConfigJSONStr.
 CHIEF = ["train-chief-0.team.svc:2222"]

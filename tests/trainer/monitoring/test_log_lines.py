@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from launchers.last_words import last_words
+from qcnn.jobs.last_words import last_words
+from qcnn.trainer.monitoring import log_lines
 from tests.watched import JOB, Watched, objects
-from trainer.monitoring import log_lines
 
 LINE = '{"timestamp": "t", "severity": "INFO", "message": "a line", "role": "worker", "index": 1}'
 FAILED = '{"severity": "ERROR", "message": "failed", "exception": "Traceback:\\nValueError: 3\\n"}'
@@ -30,8 +30,8 @@ def test_every_line_of_a_process_is_one_object_that_says_when_how_bad_and_who(wa
 
 PROGRAM = """
 import logging, sys, threading, warnings
-from trainer.errors import ConfigError
-from trainer.startup import one_line_errors
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.startup import one_line_errors
 with one_line_errors():
     {}
 """

@@ -7,9 +7,9 @@ import socket
 
 import pytest
 
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.monitoring.metrics import TrainingMetrics, training_metrics
 from tests.watched import EPOCHS, JOB, Watched, objects, scrape, values
-from trainer.errors import ConfigError
-from trainer.monitoring.metrics import TrainingMetrics, training_metrics
 
 _EPOCH = re.compile(r"epoch (\d+)/\d+: train_loss ([\d.]+), val_loss ([\d.]+), .* ([\d.]+) s")
 

@@ -1,11 +1,11 @@
 import cirq
 import pytest
 
-from trainer.planning.anatomy import anatomy, kind_of
-from trainer.quantum.ansatz import Ansatz, ring
-from trainer.simulators.interface import Limits
-from trainer.simulators.registry import SIMULATORS
-from trainer.simulators.structure.gates import read_model, read_network
+from qcnn.trainer.planning.anatomy import anatomy, kind_of
+from qcnn.trainer.quantum.ansatz import Ansatz, ring
+from qcnn.trainer.simulators.interface import Limits
+from qcnn.trainer.simulators.registry import SIMULATORS
+from qcnn.trainer.simulators.structure.gates import read_model, read_network
 
 LIMITS = Limits(memory=2**31, batch=32)
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from trainer.config import from_mapping
-from trainer.planning.expectation import Expectation, expectation, in_time, paying_workers, strategy_does_not_pay
-from trainer.simulators.structure.gates import read_model
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.planning.expectation import Expectation, expectation, in_time, paying_workers, strategy_does_not_pay
+from qcnn.trainer.simulators.structure.gates import read_model
 
 
 def expected(ran: str, **words: Any) -> Expectation:

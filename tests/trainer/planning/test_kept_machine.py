@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from trainer.planning import kept_machine
-from trainer.planning.kept_machine import keep, keep_fastest, load
-from trainer.planning.machine import Machine
-from trainer.simulators.costs.cost import Speed
+from qcnn.trainer.planning import kept_machine
+from qcnn.trainer.planning.kept_machine import keep, keep_fastest, load
+from qcnn.trainer.planning.machine import Machine
+from qcnn.trainer.simulators.costs.cost import Speed
 
 MACHINE = Machine(
     Speed(flops=1.5e10, traffic=2.5e9, few_flops=3.5e9, kernel_seconds=1e-7),

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.planning.machine import Machine, expected_seconds, steps_of
-from trainer.simulators.choice import Estimate
-from trainer.simulators.costs.cost import Cost, Speed
+from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.trainer.planning.machine import Machine, expected_seconds, steps_of
+from qcnn.trainer.simulators.choice import Estimate
+from qcnn.trainer.simulators.costs.cost import Cost, Speed
 
 # Whose kernels take a millisecond; nothing else takes any time.
 SLOW = Machine(

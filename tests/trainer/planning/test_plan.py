@@ -3,9 +3,9 @@
 import subprocess
 import sys
 
-from trainer.config import from_mapping
-from trainer.planning.machine import NOMINAL_MACHINE
-from trainer.planning.plan import count, predict
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.planning.machine import NOMINAL_MACHINE
+from qcnn.trainer.planning.plan import count, predict
 
 ALONE = {"qubits": 12, "rounds": 10, "batch_size": 16, "workers": 1, "strategy": "none"}
 
@@ -23,10 +23,10 @@ def test_the_chosen_simulator_has_the_seconds_of_its_row_and_of_its_workers() ->
 def test_counting_and_choosing_load_no_tensorflow() -> None:
     program = """
 import sys
-from trainer.config import from_mapping
-from trainer.planning.expectation import expectation
-from trainer.planning.plan import count
-from trainer.simulators.structure.gates import read_model
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.planning.expectation import expectation
+from qcnn.trainer.planning.plan import count
+from qcnn.trainer.simulators.structure.gates import read_model
 for model, simulator in (("hybrid", "auto"), ("deep", "statevector"), ("hybrid", "window")):
     config = from_mapping({"qubits": 12, "model": model, "simulator": simulator})
     chosen = count(config).chosen.simulator

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from trainer.planning.probe import probe
+from qcnn.trainer.planning.probe import probe
 
 
 def test_a_machine_has_rates() -> None:

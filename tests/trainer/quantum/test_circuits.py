@@ -8,8 +8,8 @@ import cirq
 import pytest
 import sympy
 
-from trainer.errors import ConfigError
-from trainer.quantum import circuits
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.quantum import circuits
 
 
 @pytest.mark.parametrize("qubits", [2, 3, 4, 5, 8, 11])
@@ -56,7 +56,7 @@ def test_a_users_own_circuit_is_imported_by_name() -> None:
         ("interrupts", "cannot be imported or fails (KeyboardInterrupt: of mine)"),
         ("raises_at_length", "cannot be imported or fails (ValueError: first second third "),
         ("raises_what_cannot_be_written", "cannot be imported or fails (Unwritable: "),
-        ("nothing", "must return trainer.quantum.circuits.Ansatz. Given: NoneType"),
+        ("nothing", "must return qcnn.trainer.quantum.circuits.Ansatz. Given: NoneType"),
         ("no_circuit", "circuit must be a cirq.Circuit. Given: ["),
         ("names_of_symbols", "symbols must be of sympy.Symbol. Given: 'a'"),
         ("one_name_twice", "symbols must list each name once. Given: a again"),

@@ -3,7 +3,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from trainer.quantum.cluster_ising import RESOLUTION, SECTORS, Sector, ground_state, sector_energies, string_order
+from qcnn.trainer.quantum.cluster_ising import RESOLUTION, SECTORS, Sector, ground_state, sector_energies, string_order
 
 # In each phase and near its borders: SPT, paramagnet, antiferromagnet.
 FIELDS = [(0.0, 0.0), (0.5, 0.2), (0.9, 0.0), (0.3, 1.4), (1.5, 0.5), (0.4, -1.3), (1.6, -1.6)]

@@ -2,10 +2,10 @@ import cirq
 import numpy as np
 import pytest
 
-from trainer.errors import ConfigError
-from trainer.quantum.ansatz import ring
-from trainer.quantum.data_states import data_state
-from trainer.quantum.preparation import EXCITATION, Kind, Preparation
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.quantum.ansatz import ring
+from qcnn.trainer.quantum.data_states import data_state
+from qcnn.trainer.quantum.preparation import EXCITATION, Kind, Preparation
 
 
 def test_an_excitation_turns_one_qubit_of_the_cluster_state() -> None:

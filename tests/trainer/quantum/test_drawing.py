@@ -1,9 +1,9 @@
 import cirq
 import pytest
 
-from trainer.quantum import circuits
-from trainer.quantum.ansatz import Ansatz, ring
-from trainer.quantum.drawing import MAX_QUBITS, draw
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.quantum.ansatz import Ansatz, ring
+from qcnn.trainer.quantum.drawing import MAX_QUBITS, draw
 
 
 def test_a_small_circuit_is_drawn_whole() -> None:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from trainer.quantum.fingerprint import fingerprint
+from qcnn.trainer.quantum.fingerprint import fingerprint
 
 CIRCUITS = """
 import cirq, sympy
-from trainer.quantum.circuits import Ansatz
+from qcnn.trainer.quantum.circuits import Ansatz
 
 class Turn(cirq.Gate):
     def __init__(self, power): self.power = power

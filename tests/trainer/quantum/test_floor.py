@@ -3,8 +3,8 @@ import re
 import numpy as np
 import pytest
 
+from qcnn.trainer.quantum.floor import Floor, floor_of
 from tests.trainer.conftest import documents
-from trainer.quantum.floor import Floor, floor_of
 
 # Midpoints, so that the mean over them is the integral over [-pi, pi).
 ANGLE = (np.arange(200_000) + 0.5) / 100_000 * np.pi - np.pi

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from trainer.config import from_mapping as experiment
-from trainer.errors import ConfigError, one_line
-from trainer.quantum.noise import NOISELESS, Channel, Noise, from_mapping, parse
+from qcnn.trainer.config import from_mapping as experiment
+from qcnn.trainer.errors import ConfigError, one_line
+from qcnn.trainer.quantum.noise import NOISELESS, Channel, Noise, from_mapping, parse
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from trainer.quantum.cluster_ising import ground_state, sector_energies, string_order
-from trainer.quantum.phase_diagram import MOST_H1, MOST_H2, boundaries, is_spt
+from qcnn.trainer.quantum.cluster_ising import ground_state, sector_energies, string_order
+from qcnn.trainer.quantum.phase_diagram import MOST_H1, MOST_H2, boundaries, is_spt
 
 # Points of infinite chains in the figure of arXiv:1810.03787, h1 and h2 of both boundaries, as they were read off it
 # in github.com/Jaybsoni/Quantum-Convolutional-Neural-Networks.

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from qcnn.trainer.results import figures
 from tests.trainer.reports import report
-from trainer.results import figures
 
 pytestmark = pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on the PATH")
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer import data, simulators
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.limits import limits
-from trainer.model import assemble, build_model
-from trainer.quantum import circuits
-from trainer.quantum.noise import parse
-from trainer.results import estimated, evaluate, export
-from trainer.results.estimated import Estimated, predict_from_trajectories
-from trainer.training.fit import train
+from qcnn.trainer import data, simulators
+from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.trainer.limits import limits
+from qcnn.trainer.model import assemble, build_model
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.quantum.noise import parse
+from qcnn.trainer.results import estimated, evaluate, export
+from qcnn.trainer.results.estimated import Estimated, predict_from_trajectories
+from qcnn.trainer.training.fit import train
 
 NOISE = "depolarizing.one=0.01,depolarizing.two=0.03,amplitude_damping=0.02,readout=0.02"
 

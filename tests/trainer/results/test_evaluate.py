@@ -4,11 +4,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainer import data
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.errors import ArtifactError
-from trainer.results import export
-from trainer.results.evaluate import (
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.results import export
+from qcnn.trainer.results.evaluate import (
     confusion,
     evaluate,
     predict,

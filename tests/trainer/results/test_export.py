@@ -13,16 +13,16 @@ import h5py
 import numpy as np
 import pytest
 
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.descriptions import load_description, save_description
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.model import build_model
+from qcnn.trainer.results import export
+from qcnn.trainer.results.evaluate import predict
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.variables import values_of
 from tests.trainer.conftest import copy_checkpoint, documents
-from trainer import data
-from trainer.config import ExperimentConfig
-from trainer.descriptions import load_description, save_description
-from trainer.errors import ArtifactError
-from trainer.model import build_model
-from trainer.results import export
-from trainer.results.evaluate import predict
-from trainer.training import checkpoints
-from trainer.training.variables import values_of
 
 
 def test_saved_model_predicts_the_same_without_tensorflow_quantum(model_folder: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 
-from trainer.results.figures import distinct_colors, loss_curves
+from qcnn.trainer.results.figures import distinct_colors, loss_curves
 
 
 def _lowest(svg: str, color: str) -> float:

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trainer.errors import ArtifactError
-from trainer.results import export
-from trainer.results.parameters import load_trained
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.results import export
+from qcnn.trainer.results.parameters import load_trained
 
 
 def test_they_are_those_that_the_model_predicts_with(model_folder: Path) -> None:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-from trainer import data
-from trainer.results import export
-from trainer.results.evaluate import predict
-from trainer.results.predicting import load_predictor
+from qcnn.trainer import data
+from qcnn.trainer.results import export
+from qcnn.trainer.results.evaluate import predict
+from qcnn.trainer.results.predicting import load_predictor
 
 
 def test_predicts_as_the_network_does(model_folder: Path) -> None:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from qcnn.trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS
+from qcnn.trainer.data import excited
+from qcnn.trainer.quantum.files.held import hold
+from qcnn.trainer.results.report import qubit_errors
 from tests.trainer.reports import report
-from trainer.config import EXPERIMENT_FIELDS, OPTION_FIELDS
-from trainer.data import excited
-from trainer.quantum.files.held import hold
-from trainer.results.report import qubit_errors
 
 
 def test_the_same_run_gives_the_same_bytes() -> None:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer import data
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.model import build_model
-from trainer.quantum.preparation import Preparation
-from trainer.results.evaluate import predict
-from trainer.results.serving import ServableModel, exact_predictor, fresh_mse, servable_of
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.trainer.model import build_model
+from qcnn.trainer.quantum.preparation import Preparation
+from qcnn.trainer.results.evaluate import predict
+from qcnn.trainer.results.serving import ServableModel, exact_predictor, fresh_mse, servable_of
 
 
 def network(**words: Any) -> ExperimentConfig:

@@ -11,22 +11,22 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.data.layout import EXCITATIONS, Layout
+from qcnn.trainer.errors import QcnnError
+from qcnn.trainer.quantum.preparation import Preparation
+from qcnn.trainer.results import export, streaming
+from qcnn.trainer.results.evaluate import predict, scores_of_classes
+from qcnn.trainer.results.predicting import Predictor, load_predictor
+from qcnn.trainer.results.prediction_files import Files
+from qcnn.trainer.results.streaming import predict_files, predict_table
+from qcnn.trainer.results.tallies import Tally
+from qcnn.trainer.tables import arrays, pieces
+from qcnn.trainer.tables.endings import ENDINGS
+from qcnn.trainer.tables.reader import open_table
+from qcnn.trainer.tables.writer import new_table
 from tests.trainer.tables.test_reader import read, write
-from trainer import data
-from trainer.config import ExperimentConfig
-from trainer.data.layout import EXCITATIONS, Layout
-from trainer.errors import QcnnError
-from trainer.quantum.preparation import Preparation
-from trainer.results import export, streaming
-from trainer.results.evaluate import predict, scores_of_classes
-from trainer.results.predicting import Predictor, load_predictor
-from trainer.results.prediction_files import Files
-from trainer.results.streaming import predict_files, predict_table
-from trainer.results.tallies import Tally
-from trainer.tables import arrays, pieces
-from trainer.tables.endings import ENDINGS
-from trainer.tables.reader import open_table
-from trainer.tables.writer import new_table
 
 SAMPLES = data.fresh(4, seed=5).take(np.arange(50))
 FEATURES = Layout(Preparation("rx", 3), ("a", "b"), (0.0, 1.0), (1.0, 2.0), labels="real")

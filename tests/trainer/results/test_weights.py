@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 import pytest
 
-from trainer.results.weights import check_weights
+from qcnn.trainer.results.weights import check_weights
 
 _MOST = 2**16
 

@@ -9,8 +9,8 @@ import sympy
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from trainer.quantum.circuits import Ansatz, ring
-from trainer.quantum.preparation import Preparation
+from qcnn.trainer.quantum.circuits import Ansatz, ring
+from qcnn.trainer.quantum.preparation import Preparation
 
 Floats = npt.NDArray[np.float64]
 Complex = npt.NDArray[np.complex128]

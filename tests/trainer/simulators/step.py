@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
+from qcnn.trainer.simulators import Inputs, Simulator
 from tests.trainer.simulators.drawn import Floats
-from trainer.simulators import Inputs, Simulator
 
 
 def step(

@@ -4,12 +4,12 @@ import numpy as np
 import tensorflow as tf
 from hypothesis import given
 
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.quantum.circuits import Ansatz
+from qcnn.trainer.simulators.blocks import Matrices
+from qcnn.trainer.simulators.structure.gates import read_network
+from qcnn.trainer.simulators.structure.groups import Block, fuse
 from tests.trainer.simulators.drawn import ansatzes, assert_equal_up_to_phase, repeatable, unitary
-from trainer.quantum import circuits
-from trainer.quantum.circuits import Ansatz
-from trainer.simulators.blocks import Matrices
-from trainer.simulators.structure.gates import read_network
-from trainer.simulators.structure.groups import Block, fuse
 
 
 def blocks_of(model: str, qubits: int) -> list[Block]:

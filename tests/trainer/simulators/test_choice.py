@@ -5,12 +5,12 @@ import logging
 
 import pytest
 
-from trainer import simulators
-from trainer.errors import ConfigError
-from trainer.quantum import circuits
-from trainer.simulators import Limits, choice, costs, statevector, window
-from trainer.simulators.costs.cost import Cost
-from trainer.simulators.structure.gates import Network, read_network
+from qcnn.trainer import simulators
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.simulators import Limits, choice, costs, statevector, window
+from qcnn.trainer.simulators.costs.cost import Cost
+from qcnn.trainer.simulators.structure.gates import Network, read_network
 
 LIMITS = Limits(memory=2**31, batch=32)
 

@@ -9,17 +9,17 @@ import sympy
 import tensorflow as tf
 from hypothesis import given, settings
 
+from qcnn.trainer import simulators
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.quantum.circuits import Ansatz
+from qcnn.trainer.quantum.noise import parse
+from qcnn.trainer.quantum.noisy import excitation, noisy_circuit, product
+from qcnn.trainer.quantum.preparation import EXCITATION, Kind, Preparation
+from qcnn.trainer.simulators import Batch, Features, Limits, Simulator, States
+from qcnn.trainer.simulators.costs import density as costs
 from tests.trainer.simulators.drawn import Floats, ansatzes, repeatable
 from tests.trainer.simulators.step import step
-from trainer import simulators
-from trainer.errors import ConfigError
-from trainer.quantum import circuits
-from trainer.quantum.circuits import Ansatz
-from trainer.quantum.noise import parse
-from trainer.quantum.noisy import excitation, noisy_circuit, product
-from trainer.quantum.preparation import EXCITATION, Kind, Preparation
-from trainer.simulators import Batch, Features, Limits, Simulator, States
-from trainer.simulators.costs import density as costs
 
 LIMITS = Limits(memory=2**31, batch=32)
 NOISE = parse("depolarizing.one=0.01,depolarizing.two=0.04,amplitude_damping=0.03,phase_damping.two=0.05,readout=0.02")

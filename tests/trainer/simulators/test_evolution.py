@@ -5,12 +5,12 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, settings
 
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.quantum.circuits import Ansatz
+from qcnn.trainer.simulators.evolution import Unitaries, evolve, on_last, real_forms
+from qcnn.trainer.simulators.structure.gates import Network, read_network
+from qcnn.trainer.simulators.structure.groups import collect, fuse
 from tests.trainer.simulators.drawn import Complex, ansatzes, assert_equal_up_to_phase, repeatable, unitary
-from trainer.quantum import circuits
-from trainer.quantum.circuits import Ansatz
-from trainer.simulators.evolution import Unitaries, evolve, on_last, real_forms
-from trainer.simulators.structure.gates import Network, read_network
-from trainer.simulators.structure.groups import collect, fuse
 
 
 def basis_states(qubits: int, dtype: tf.DType = tf.float64) -> tf.Tensor:

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer.quantum.circuits import cluster_state, ring
-from trainer.simulators.excitations import flip_masks, sample_states
-from trainer.simulators.structure.ring import ring_edges
+from qcnn.trainer.quantum.circuits import cluster_state, ring
+from qcnn.trainer.simulators.excitations import flip_masks, sample_states
+from qcnn.trainer.simulators.structure.ring import ring_edges
 
 
 @pytest.mark.parametrize("qubits", [4, 5])

@@ -8,11 +8,11 @@ import numpy.typing as npt
 import pytest
 import tensorflow as tf
 
+from qcnn.trainer import simulators
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.simulators import Batch, Limits, Simulator
 from tests import reference
 from tests.trainer.simulators.step import step
-from trainer import simulators
-from trainer.quantum import circuits
-from trainer.simulators import Batch, Limits, Simulator
 
 Floats = npt.NDArray[np.float64]
 

@@ -8,16 +8,16 @@ import tensorflow as tf
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from qcnn.trainer import simulators
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.quantum.circuits import Ansatz
+from qcnn.trainer.quantum.preparation import Kind, Preparation
+from qcnn.trainer.simulators import Features, Limits, Simulator, States, choice, costs, statevector
+from qcnn.trainer.simulators.evolution import evolve
+from qcnn.trainer.simulators.structure.gates import read_model
 from tests.trainer.simulators.drawn import Floats, ansatzes, prepared_expectations, repeatable
 from tests.trainer.simulators.step import step
-from trainer import simulators
-from trainer.errors import ConfigError
-from trainer.quantum import circuits
-from trainer.quantum.circuits import Ansatz
-from trainer.quantum.preparation import Kind, Preparation
-from trainer.simulators import Features, Limits, Simulator, States, choice, costs, statevector
-from trainer.simulators.evolution import evolve
-from trainer.simulators.structure.gates import read_model
 
 LIMITS = Limits(memory=2**31, batch=4)
 KINDS: tuple[Kind, ...] = ("rx", "ry", "rz", "state")

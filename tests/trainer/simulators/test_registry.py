@@ -6,13 +6,13 @@ from typing import get_args
 
 import pytest
 
-from trainer import simulators
-from trainer.config import EXPERIMENT_FIELDS
-from trainer.errors import ConfigError
-from trainer.quantum import circuits
-from trainer.simulators import Limits, choice, registry, window
-from trainer.simulators.costs.cost import Cost
-from trainer.simulators.structure.gates import Network, read_model
+from qcnn.trainer import simulators
+from qcnn.trainer.config import EXPERIMENT_FIELDS
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.simulators import Limits, choice, registry, window
+from qcnn.trainer.simulators.costs.cost import Cost
+from qcnn.trainer.simulators.structure.gates import Network, read_model
 
 LIMITS = Limits(memory=2**30, batch=4)
 ANSATZ, NETWORK = read_model("hybrid", 4)
@@ -28,7 +28,7 @@ def test_a_registered_simulator_is_estimated_chosen_and_created(monkeypatch: pyt
 
     mine = types.SimpleNamespace(estimate=estimate, check=lambda network, limits: None)
     monkeypatch.setitem(registry.SIMULATORS, "mine", mine)
-    monkeypatch.setitem(sys.modules, "trainer.simulators.mine", window)
+    monkeypatch.setitem(sys.modules, "qcnn.trainer.simulators.mine", window)
     estimates = choice.estimates(NETWORK, LIMITS)
     assert [each.simulator for each in estimates] == ["window", "statevector", "tfq", "density", "mine"]
     assert choice.cheapest(estimates, NETWORK, LIMITS).simulator == "mine"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer.simulators.rows import chosen_rows, fixed_rows, permuted, rows_at
+from qcnn.trainer.simulators.rows import chosen_rows, fixed_rows, permuted, rows_at
 
 
 @pytest.mark.parametrize("rows_at", [rows_at, fixed_rows])

@@ -6,16 +6,16 @@ import pytest
 import sympy
 import tensorflow as tf
 
+from qcnn.trainer import simulators
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.quantum.circuits import Ansatz
+from qcnn.trainer.quantum.noise import NOISELESS, Noise, parse
+from qcnn.trainer.simulators import Batch, Limits, Simulator
+from qcnn.trainer.simulators.shifted import ParameterShift
+from qcnn.trainer.simulators.structure.gates import read_network
+from qcnn.trainer.simulators.structure.occurrences import occurrences, simulated
 from tests.trainer.simulators.step import step
-from trainer import simulators
-from trainer.errors import ConfigError
-from trainer.quantum import circuits
-from trainer.quantum.circuits import Ansatz
-from trainer.quantum.noise import NOISELESS, Noise, parse
-from trainer.simulators import Batch, Limits, Simulator
-from trainer.simulators.shifted import ParameterShift
-from trainer.simulators.structure.gates import read_network
-from trainer.simulators.structure.occurrences import occurrences, simulated
 
 LIMITS = Limits(memory=2**31, batch=32)
 RING = circuits.ring(4)

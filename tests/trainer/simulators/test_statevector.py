@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.simulators import Batch, Limits, costs, statevector
+from qcnn.trainer.simulators.evolution import evolve
+from qcnn.trainer.simulators.structure.gates import Network, read_network
 from tests import reference
 from tests.trainer.simulators.drawn import Floats
 from tests.trainer.simulators.step import step
-from trainer.quantum import circuits
-from trainer.simulators import Batch, Limits, costs, statevector
-from trainer.simulators.evolution import evolve
-from trainer.simulators.structure.gates import Network, read_network
 
 QUBITS = 5
 # As many bytes as the sweeps take for a state vector of complex64.

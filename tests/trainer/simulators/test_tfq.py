@@ -8,12 +8,12 @@ import pytest
 import sympy
 import tensorflow as tf
 
+from qcnn.trainer import simulators
+from qcnn.trainer.errors import ConfigError, one_line
+from qcnn.trainer.quantum.circuits import Ansatz
+from qcnn.trainer.simulators import Batch, Limits
 from tests.trainer.simulators import drawn
 from tests.trainer.simulators.structure.test_gates import ONE_QUBIT, TWO_QUBITS, A, B, C, Q
-from trainer import simulators
-from trainer.errors import ConfigError, one_line
-from trainer.quantum.circuits import Ansatz
-from trainer.simulators import Batch, Limits
 
 LIMITS = Limits(memory=2**30, batch=4)
 # What no symmetry hides, and in which each symbol counts whatever stands between.

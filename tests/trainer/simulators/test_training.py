@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from qcnn.trainer import data
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.training.fit import train
 from tests.trainer.conftest import SMALL
-from trainer import data
-from trainer.config import from_mapping
-from trainer.training.fit import train
 
 
 @functools.cache
@@ -58,12 +58,12 @@ class NotHere:
 
 sys.meta_path.insert(0, NotHere)
 
-from trainer import data
-from trainer.results import evaluate, export
-from trainer.config import from_mapping
-from trainer.errors import ConfigError
-from trainer.training.fit import train
-from trainer.model import build_model
+from qcnn.trainer import data
+from qcnn.trainer.results import evaluate, export
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.training.fit import train
+from qcnn.trainer.model import build_model
 
 words = {"qubits": 4, "rounds": 10, "epochs": 1, "batch_size": 8, "strategy": "none", "workers": 1}
 config = from_mapping(words)

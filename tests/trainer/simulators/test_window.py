@@ -7,16 +7,16 @@ import sympy
 import tensorflow as tf
 from hypothesis import given, settings
 
+from qcnn.trainer import simulators
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.quantum.circuits import Ansatz
+from qcnn.trainer.simulators import Batch, Limits, costs, window
+from qcnn.trainer.simulators.structure.gates import read_network
+from qcnn.trainer.simulators.structure.readouts import find_readouts
 from tests.trainer.simulators import drawn
 from tests.trainer.simulators.drawn import Floats, ansatzes, repeatable
 from tests.trainer.simulators.step import step
 from tests.trainer.simulators.structure.test_cones import bridged
-from trainer import simulators
-from trainer.quantum import circuits
-from trainer.quantum.circuits import Ansatz
-from trainer.simulators import Batch, Limits, costs, window
-from trainer.simulators.structure.gates import read_network
-from trainer.simulators.structure.readouts import find_readouts
 
 LIMITS = Limits(memory=2**31, batch=32)
 

@@ -10,11 +10,11 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+from qcnn.trainer.storage.address import in_bucket
+from qcnn.trainer.storage.interface import Store
+from qcnn.trainer.storage.stores import open_store
 from tests.buckets import new_bucket
 from tests.trainer.storage.faults import FaultyProxy
-from trainer.storage.address import in_bucket
-from trainer.storage.interface import Store
-from trainer.storage.stores import open_store
 
 
 def opened(address: str) -> contextlib.closing[Store]:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from trainer.errors import ConfigError
-from trainer.storage.address import in_bucket
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.storage.address import in_bucket
 
 
 @pytest.mark.parametrize("local", ["runs/a", "/runs/a", ".", "gs:/bucket", "C:\\runs"])

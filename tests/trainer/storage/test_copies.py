@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from qcnn.trainer.errors import ArtifactError, ConfigError
+from qcnn.trainer.storage import copies, google, mirror, s3
+from qcnn.trainer.storage.copies import local_copy, local_file, new_copy, new_file_copy, working_copy
+from qcnn.trainer.storage.interface import UnreachableError
 from tests.trainer.storage.conftest import opened
 from tests.trainer.storage.faults import FaultyProxy
-from trainer.errors import ArtifactError, ConfigError
-from trainer.storage import copies, google, mirror, s3
-from trainer.storage.copies import local_copy, local_file, new_copy, new_file_copy, working_copy
-from trainer.storage.interface import UnreachableError
 
 
 def _put(address: str, name: str, content: str, folder: Path) -> None:

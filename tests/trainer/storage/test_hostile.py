@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from trainer.errors import ArtifactError, ConfigError
-from trainer.storage.address import in_bucket, is_below
-from trainer.storage.copies import download
-from trainer.storage.live_copies import Follower
+from qcnn.trainer.errors import ArtifactError, ConfigError
+from qcnn.trainer.storage.address import in_bucket, is_below
+from qcnn.trainer.storage.copies import download
+from qcnn.trainer.storage.live_copies import Follower
 
 HOSTILE = ["../out", "a/../../out", "/out", "//out", "a/..", "..", "a\0b", "a/../b"]
 

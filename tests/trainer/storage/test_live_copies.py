@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from trainer.storage.interface import Store
-from trainer.storage.live_copies import Follower
+from qcnn.trainer.storage.interface import Store
+from qcnn.trainer.storage.live_copies import Follower
 
 
 def _put(store: Store, folder: Path, name: str, content: bytes) -> None:

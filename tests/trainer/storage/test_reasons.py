@@ -8,7 +8,7 @@ import urllib3
 from botocore.exceptions import ClientError, EndpointConnectionError
 from google.api_core import exceptions
 
-from trainer.storage.reasons import reason_of
+from qcnn.trainer.storage.reasons import reason_of
 
 URL = f"http://10.244.0.1:4443/storage/v1/b/bucket/o?prefix={'trainings%2F' * 30}"
 REFUSED = urllib3.exceptions.NewConnectionError(

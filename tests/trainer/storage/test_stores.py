@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.storage import google, s3
+from qcnn.trainer.storage.address import SCHEMES, Address
+from qcnn.trainer.storage.copies import local_copy
+from qcnn.trainer.storage.interface import Store, UnreachableError
 from tests.trainer.storage.faults import FaultyProxy
-from trainer.errors import ConfigError
-from trainer.storage import google, s3
-from trainer.storage.address import SCHEMES, Address
-from trainer.storage.copies import local_copy
-from trainer.storage.interface import Store, UnreachableError
 
 # Sent in one request, and in several.
 SMALL, LARGE = (bytes(range(256)) * 1024 * count for count in (8, 48))

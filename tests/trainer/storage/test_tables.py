@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from trainer.errors import ConfigError
-from trainer.tables.endings import ENDINGS
-from trainer.tables.reader import open_table
-from trainer.tables.writer import new_table
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.tables.endings import ENDINGS
+from qcnn.trainer.tables.reader import open_table
+from qcnn.trainer.tables.writer import new_table
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

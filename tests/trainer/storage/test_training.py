@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.startup import is_own_fault
+from qcnn.trainer.storage.copies import local_copy
+from qcnn.trainer.training.checkpoints import load_latest
 from tests.trainer.storage.conftest import opened
 from tests.trainer.storage.faults import FaultyProxy
-from trainer.config import from_mapping
-from trainer.startup import is_own_fault
-from trainer.storage.copies import local_copy
-from trainer.training.checkpoints import load_latest
 
 _WORDS = {"qubits": 4, "rounds": 10, "strategy": "none", "workers": 1}
 
@@ -27,7 +27,7 @@ def _train(place: str, epochs: int, continue_from: str = "") -> str:
     config = from_mapping({**_WORDS, "epochs": epochs, "options": {"continue_from": continue_from}})
     folders = {"workdir": "training", "logs": "logs", "export": "model"}
     words = [word for flag, name in folders.items() for word in (f"--{flag}", f"{place}/{name}")]
-    return _type("trainer.worker", "--experiment", config.to_json(), "--profiler-port", "0", *words)
+    return _type("qcnn.trainer.worker", "--experiment", config.to_json(), "--profiler-port", "0", *words)
 
 
 @pytest.mark.long
@@ -37,7 +37,7 @@ def test_a_bucket_that_is_gone_for_good_ends_a_worker_for_good(
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{unused_port}")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    impatient = "from trainer.storage import s3; s3._TRIES = 1; from trainer import worker; worker.main()"
+    impatient = "from qcnn.trainer.storage import s3; s3._TRIES = 1; from trainer import worker; worker.main()"
     config = from_mapping({**_WORDS, "epochs": 1})
     words = ("--experiment", config.to_json(), "--workdir", "s3://bucket/training", "--logs", "s3://bucket/logs")
     done = subprocess.run([sys.executable, "-c", impatient, *words], capture_output=True, text=True, check=False)
@@ -52,7 +52,7 @@ def test_training_in_a_full_bucket_ends_in_one_line(bucket: str, proxy: FaultyPr
     for method in ("POST", "PUT"):
         proxy.next_faults(method, ["507"] * 100_000)
     impatient = (
-        "from trainer import worker; from trainer.storage import mirror; "
+        "from trainer import worker; from qcnn.trainer.storage import mirror; "
         "mirror._AGAIN_SECONDS = mirror._LAST_SECONDS = 0.1; worker.main()"
     )
     config = from_mapping({**_WORDS, "epochs": 100_000, "options": {"hang_seconds": 0.1}})
@@ -83,4 +83,6 @@ def test_a_training_in_a_bucket_is_continued_in_another_and_predicts(bucket: str
     assert checkpoint.epochs == 4
     # As a chief that is lost after all was published: nothing is trained again.
     assert "epoch" not in _train(second, 4, continue_from=f"{first}/training")
-    assert re.search(r"^mse \d\.\d{6}, sign accuracy", _type("trainer.predict", "--model", f"{second}/model"), re.M)
+    assert re.search(
+        r"^mse \d\.\d{6}, sign accuracy", _type("qcnn.trainer.predict", "--model", f"{second}/model"), re.M
+    )

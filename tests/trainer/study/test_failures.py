@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from trainer.config import from_mapping
-from trainer.errors import ArtifactError, TrainingError
-from trainer.study.failures import failure_kept, load_failure, save_failure
-from trainer.study.trials import FailedTrial
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.errors import ArtifactError, TrainingError
+from qcnn.trainer.study.failures import failure_kept, load_failure, save_failure
+from qcnn.trainer.study.trials import FailedTrial
 
 
 def test_a_failure_is_kept_where_the_training_would_be(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from trainer.config import ExperimentConfig
-from trainer.errors import ConfigError
-from trainer.study.search import search_from_mapping
-from trainer.study.trials import plan
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.study.search import search_from_mapping
+from qcnn.trainer.study.trials import plan
 
 
 def _plan(base: dict[str, Any], **search: Any) -> list[ExperimentConfig]:

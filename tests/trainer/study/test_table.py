@@ -5,12 +5,12 @@ import io
 
 import pytest
 
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.errors import TrainingError
+from qcnn.trainer.quantum.files.held import hold
+from qcnn.trainer.study.table import table, table_csv, table_page
+from qcnn.trainer.study.trials import FailedTrial, Trial, best
 from tests.trainer.study.test_trials import a_trial
-from trainer.config import from_mapping
-from trainer.errors import TrainingError
-from trainer.quantum.files.held import hold
-from trainer.study.table import table, table_csv, table_page
-from trainer.study.trials import FailedTrial, Trial, best
 
 
 def test_a_circuit_is_shown_by_its_files_name() -> None:

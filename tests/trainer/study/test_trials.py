@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.study.search import search_from_mapping
-from trainer.study.trials import Trial, best, plan
-from trainer.training.history import Epoch
+from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.trainer.study.search import search_from_mapping
+from qcnn.trainer.study.trials import Trial, best, plan
+from qcnn.trainer.training.history import Epoch
 
 
 def _plan(base: dict[str, Any], **search: Any) -> list[ExperimentConfig]:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from trainer.errors import ConfigError
-from trainer.study.search import Range, search_from_mapping
-from trainer.study.tuning import shared_experiment, whole_bounds
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.study.search import Range, search_from_mapping
+from qcnn.trainer.study.tuning import shared_experiment, whole_bounds
 
 _RATES = {"learning_rate": [0.001, 0.1, "log"]}
 

@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from trainer.errors import ArtifactError, ConfigError, QcnnError
-from trainer.tables import arrays, pieces
-from trainer.tables import parquet as parquet_files
-from trainer.tables.endings import ENDINGS
-from trainer.tables.reader import open_table
-from trainer.tables.writer import new_table
+from qcnn.trainer.errors import ArtifactError, ConfigError, QcnnError
+from qcnn.trainer.tables import arrays, pieces
+from qcnn.trainer.tables import parquet as parquet_files
+from qcnn.trainer.tables.endings import ENDINGS
+from qcnn.trainer.tables.reader import open_table
+from qcnn.trainer.tables.writer import new_table
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 

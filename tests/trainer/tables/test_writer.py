@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qcnn.trainer.errors import ArtifactError, ConfigError
+from qcnn.trainer.tables.endings import ENDINGS
+from qcnn.trainer.tables.writer import new_table
 from tests.trainer.tables.test_reader import NUMBERS, read
-from trainer.errors import ArtifactError, ConfigError
-from trainer.tables.endings import ENDINGS
-from trainer.tables.writer import new_table
 
 
 def by_others(path: Path) -> pd.DataFrame:

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from trainer import data
-from trainer.training.batches import shard, shard_by_qubit
+from qcnn.trainer import data
+from qcnn.trainer.training.batches import shard, shard_by_qubit
 
 
 @pytest.mark.parametrize("replicas", [1, 2, 3, 5])

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.fit import train
 from tests.trainer.conftest import copy_checkpoint
-from trainer import data
-from trainer.config import ExperimentConfig
-from trainer.errors import ArtifactError
-from trainer.training import checkpoints
-from trainer.training.fit import train
 
 
 def test_the_newest_two_are_kept_and_the_newest_is_read(trained: Path, tmp_path: Path) -> None:

@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.model import build_model
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.evaluator import evaluate_beside
+from qcnn.trainer.training.fit import train
+from qcnn.trainer.training.variables import assign
 from tests.board import scalars
 from tests.trainer.conftest import copy_checkpoint
-from trainer import data
-from trainer.config import ExperimentConfig
-from trainer.errors import ArtifactError
-from trainer.model import build_model
-from trainer.training import checkpoints
-from trainer.training.evaluator import evaluate_beside
-from trainer.training.fit import train
-from trainer.training.variables import assign
 
 
 def _as_it_grows(trained: Path, folder: Path) -> Callable[[], Path]:
@@ -35,7 +35,7 @@ def _as_it_grows(trained: Path, folder: Path) -> Callable[[], Path]:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trainer.training.evaluator._LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("qcnn.trainer.training.evaluator._LOOK_SECONDS", 0.0)
 
 
 def test_each_checkpoint_is_measured_once_and_the_best_is_kept(

@@ -13,19 +13,19 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.trainer.errors import ArtifactError, ConfigError, TrainingError
+from qcnn.trainer.folders import only_writer
+from qcnn.trainer.model import build_model
+from qcnn.trainer.results import export
+from qcnn.trainer.results.evaluate import predict
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.fit import train
+from qcnn.trainer.training.history import Epoch
+from qcnn.trainer.training.variables import assign
 from tests.board import scalars
 from tests.trainer.conftest import SMALL, assert_same_training, copy_checkpoint, outcomes
-from trainer import data
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.errors import ArtifactError, ConfigError, TrainingError
-from trainer.folders import only_writer
-from trainer.model import build_model
-from trainer.results import export
-from trainer.results.evaluate import predict
-from trainer.training import checkpoints
-from trainer.training.fit import train
-from trainer.training.history import Epoch
-from trainer.training.variables import assign
 
 
 def test_equals_plain_gradient_descent_on_each_true_batch(
@@ -235,7 +235,7 @@ def test_a_damaged_checkpoint_is_reported_once_and_the_one_before_is_used(
 def test_one_folder_is_trained_in_by_one_process_at_a_time(
     small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainer.folders._PATIENCE", 0.2)
+    monkeypatch.setattr("qcnn.trainer.folders._PATIENCE", 0.2)
     with only_writer(tmp_path), pytest.raises(ArtifactError, match=r"^training: another process trains in this folder"):
         train(small_config, small_dataset, tmp_path)
 

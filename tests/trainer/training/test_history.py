@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trainer.config import from_mapping
-from trainer.errors import ArtifactError
-from trainer.training.history import (
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.training.history import (
     Epoch,
     epochs_left,
     epochs_of,

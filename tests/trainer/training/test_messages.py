@@ -3,7 +3,7 @@
 import json
 import os
 
-from trainer.training.messages import ignore, to_pipe
+from qcnn.trainer.training.messages import ignore, to_pipe
 
 
 def test_an_event_is_one_line_of_json_and_the_process_says_that_it_lives() -> None:

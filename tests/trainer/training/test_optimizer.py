@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.training.optimizer import Schedule, build_optimizer
-from trainer.training.variables import assign, values_of
+from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.trainer.training.optimizer import Schedule, build_optimizer
+from qcnn.trainer.training.variables import assign, values_of
 
 CONSTANT = {"schedule": "constant", "warmup": 0.0}
 Values: TypeAlias = tuple[npt.NDArray[Any], ...]

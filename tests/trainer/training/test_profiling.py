@@ -4,10 +4,10 @@ import socket
 import numpy as np
 import pytest
 
-from trainer.errors import ConfigError
-from trainer.training.batches import Shards
-from trainer.training.profiling import batch_profile, serve_profiles
-from trainer.training.steps import Measures
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.training.batches import Shards
+from qcnn.trainer.training.profiling import batch_profile, serve_profiles
+from qcnn.trainer.training.steps import Measures
 
 _STEPS = 4
 

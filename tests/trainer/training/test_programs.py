@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer import data
-from trainer.config import ExperimentConfig, from_mapping, merge
-from trainer.training import checkpoints
-from trainer.training.batches import shard
-from trainer.training.checkpoints import Checkpoint
-from trainer.training.fit import train
-from trainer.training.programs import Program, Programs, key
-from trainer.training.steps import EpochProgram
-from trainer.training.variables import values_of
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig, from_mapping, merge
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.batches import shard
+from qcnn.trainer.training.checkpoints import Checkpoint
+from qcnn.trainer.training.fit import train
+from qcnn.trainer.training.programs import Program, Programs, key
+from qcnn.trainer.training.steps import EpochProgram
+from qcnn.trainer.training.variables import values_of
 
 WORDS = {"qubits": 4, "rounds": 10, "epochs": 2, "batch_size": 8, "strategy": "none", "workers": 1}
 

@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.model import build_model, initial_weights
+from qcnn.trainer.results import export
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.fit import train
+from qcnn.trainer.training.history import Epoch, load_history
+from qcnn.trainer.training.profiling import batch_profile
+from qcnn.trainer.training.state import Training
 from tests.board import scalars
 from tests.trainer.conftest import SMALL, assert_same_training, outcomes
-from trainer import data
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.errors import ArtifactError
-from trainer.model import build_model, initial_weights
-from trainer.results import export
-from trainer.training import checkpoints
-from trainer.training.fit import train
-from trainer.training.history import Epoch, load_history
-from trainer.training.profiling import batch_profile
-from trainer.training.state import Training
 
 STARTS = 3
 # Each start is tried for two epochs.

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainer import data
-from trainer.config import ExperimentConfig
-from trainer.errors import ArtifactError
-from trainer.results import export
-from trainer.training import checkpoints
-from trainer.training.fit import train
-from trainer.training.state import Training, load_saved
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.results import export
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.fit import train
+from qcnn.trainer.training.state import Training, load_saved
 
 
 def test_what_a_checkpoint_holds_must_fit_the_model(
@@ -43,7 +43,7 @@ def test_a_circuit_of_gates_that_cirq_cannot_write_down_is_known_again(
 ) -> None:
     (tmp_path / "gates_of_mine.py").write_text("""
 import cirq, numpy, sympy
-from trainer.quantum.circuits import Ansatz
+from qcnn.trainer.quantum.circuits import Ansatz
 class Turn(cirq.Gate):
     def num_qubits(self): return 1
     def _unitary_(self): return cirq.unitary(cirq.Y ** 0.3)
@@ -66,7 +66,7 @@ def test_refuses_to_continue_another_circuit_of_the_same_name(
     module = tmp_path / "circuit_of_mine.py"
     program = """
 import cirq, sympy
-from trainer.quantum.circuits import Ansatz
+from qcnn.trainer.quantum.circuits import Ansatz
 def circuit(qubits):
     s = sympy.symbols("s0:4")
     return Ansatz(cirq.Circuit(cirq.{gate}(q) ** x for q, x in zip(qubits, s)), s, tuple(qubits[2:]))

@@ -12,10 +12,10 @@ import dataclasses, json, sys
 import numpy as np
 import tensorflow as tf
 from pathlib import Path
-from trainer import data
-from trainer.config import from_mapping
-from trainer.training.profiling import BatchProfile
-from trainer.training.state import Training
+from qcnn.trainer import data
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.training.profiling import BatchProfile
+from qcnn.trainer.training.state import Training
 
 words, replicas = json.loads(sys.argv[1]), int(sys.argv[2])
 devices = [tf.config.LogicalDeviceConfiguration()] * replicas

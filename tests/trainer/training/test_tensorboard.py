@@ -1,4 +1,4 @@
-"""What is in the events; tests/cli/test_tensorboard.py asks a real TensorBoard."""
+"""What is in the events; tests/qcnn/cli/test_tensorboard.py asks a real TensorBoard."""
 
 import dataclasses
 import resource
@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.model import build_model
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.fit import train
+from qcnn.trainer.training.history import Epoch
+from qcnn.trainer.training.programs import Program
+from qcnn.trainer.training.tensorboard import event_log
+from qcnn.trainer.training.variables import assign
 from tests.board import scalars, tensors
-from trainer import data
-from trainer.config import ExperimentConfig
-from trainer.errors import ArtifactError
-from trainer.model import build_model
-from trainer.training import checkpoints
-from trainer.training.fit import train
-from trainer.training.history import Epoch
-from trainer.training.programs import Program
-from trainer.training.tensorboard import event_log
-from trainer.training.variables import assign
 
 
 def _with_options(config: ExperimentConfig, **options: Any) -> ExperimentConfig:

@@ -6,9 +6,9 @@ from typing import Any
 import cirq
 import sympy
 
-from trainer.config import MAX_QUBITS
-from trainer.errors import ConfigError, one_line
-from trainer.quantum.ansatz import Ansatz
+from qcnn.trainer.config import MAX_QUBITS
+from qcnn.trainer.errors import ConfigError, one_line
+from qcnn.trainer.quantum.ansatz import Ansatz
 
 # What a circuit of gates does not need: a circuit within it may be repeated any number of times, a power of a number
 # may have any number of digits.

@@ -15,8 +15,8 @@ from qiskit_qasm3_import.converter import ConvertVisitor
 from qiskit_qasm3_import.expression import ValueResolver
 from qiskit_qasm3_import.state import State
 
-from trainer.errors import one_line
-from trainer.quantum.files.instructions import OWN, said
+from qcnn.trainer.errors import one_line
+from qcnn.trainer.quantum.files.instructions import OWN, said
 
 _CONTROLS = (ast.GateModifierName.ctrl, ast.GateModifierName.negctrl)
 _DECLARATIONS = (

@@ -11,7 +11,7 @@ import lzma
 import re
 from pathlib import PurePosixPath
 
-from trainer.errors import ConfigError
+from qcnn.trainer.errors import ConfigError
 
 # Files of circuits: OpenQASM, and cirq's JSON.
 QASM, JSON = ".qasm", ".json"
@@ -36,7 +36,9 @@ def holds(model: str) -> bool:
 
 
 def hold(file: str, content: str) -> str:
-    """Return the text that holds a circuit, of its file's name and its content as `trainer.quantum.files.canonical`.
+    """Return the text that holds a circuit, of its file's name and its content.
+
+    The content is as `qcnn.trainer.quantum.files.canonical` writes it.
 
     Raises:
         ConfigError: it has too many characters.

@@ -12,7 +12,7 @@ import sympy
 from qiskit.circuit import Barrier, ControlledGate, Gate, Instruction, ParameterExpression, QuantumCircuit, Qubit
 from qiskit.circuit.library import UnitaryGate, standard_gates
 
-from trainer.errors import ConfigError, one_line
+from qcnn.trainer.errors import ConfigError, one_line
 
 # A number, or a linear form of symbols, in turns of pi.
 Turns = Any

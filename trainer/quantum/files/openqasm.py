@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import cirq
 import sympy
 
-from trainer.config import MAX_QUBITS
-from trainer.errors import ConfigError, one_line
-from trainer.quantum.ansatz import Ansatz, ring
+from qcnn.trainer.config import MAX_QUBITS
+from qcnn.trainer.errors import ConfigError, one_line
+from qcnn.trainer.quantum.ansatz import Ansatz, ring
 
 if TYPE_CHECKING:
     from openqasm3.ast import Program, QASMNode
@@ -114,7 +114,7 @@ def _parsed3(text: str, code: str, name: str) -> "tuple[QuantumCircuit, dict[str
     try:
         import openqasm3
 
-        from trainer.quantum.files.conversion import convert, line_of
+        from qcnn.trainer.quantum.files.conversion import convert, line_of
     except ImportError:
         raise _missing("Qiskit's reader of OpenQASM 3", name) from None
     if unread := _UNREAD.search(code):
@@ -151,7 +151,7 @@ def _check_statements(program: "Program", name: str) -> None:
     """
     from openqasm3 import ast
 
-    from trainer.quantum.files.conversion import line_of
+    from qcnn.trainer.quantum.files.conversion import line_of
 
     bits = 0
     for statement in program.statements:
@@ -199,7 +199,7 @@ def _ansatz(circuit: "QuantumCircuit", inputs: dict[str, int], lines: list[int],
     """Return what is trained of a circuit; without the lines of its instructions they are looked for in the file."""
     from qiskit.circuit import Measure
 
-    from trainer.quantum.files.instructions import MOST_OPERATIONS, operations, said, word_of
+    from qcnn.trainer.quantum.files.instructions import MOST_OPERATIONS, operations, said, word_of
 
     if not circuit.num_qubits:
         raise ConfigError(f"model: the circuit must have qubits. Given: none in {name}")
@@ -275,7 +275,7 @@ def _refused(error: Exception, name: str) -> ConfigError:
     token = getattr(cause, "offendingToken", None)
     if token is not None:
         return ConfigError(f"model: line {token.line}: no OpenQASM 3 at {one_line(token.text)}. Given: {name}")
-    from trainer.quantum.files.instructions import said
+    from qcnn.trainer.quantum.files.instructions import said
 
     message = said(error)
     place = _PLACE.match(message)

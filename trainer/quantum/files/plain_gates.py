@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import sympy
 
-from trainer.errors import ConfigError, one_line
-from trainer.quantum.decomposition import decomposed
+from qcnn.trainer.errors import ConfigError, one_line
+from qcnn.trainer.quantum.decomposition import decomposed
 
 # How often an operation may decompose into operations that decompose in turn.
 _MOST_DEPTH = 50

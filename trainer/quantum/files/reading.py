@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from trainer.config import ExperimentConfig
-from trainer.errors import ConfigError, one_line
-from trainer.quantum.files.held import JSON, QASM, hold, is_file
-from trainer.storage.address import Address, in_bucket
-from trainer.storage.stores import open_store
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.errors import ConfigError, one_line
+from qcnn.trainer.quantum.files.held import JSON, QASM, hold, is_file
+from qcnn.trainer.storage.address import Address, in_bucket
+from qcnn.trainer.storage.stores import open_store
 
 # Bytes of a file; those of circuits that a text can hold are far smaller.
 _MOST_BYTES = {QASM: 2_000_000, JSON: 20_000_000}
@@ -56,7 +56,7 @@ def embedded(model: str) -> str:
     with _local(model) as path:
         content = _content(path, model)
     # Loaded here: it takes a second, and most experiments have no file.
-    from trainer.quantum.files import canonical, openqasm
+    from qcnn.trainer.quantum.files import canonical, openqasm
 
     ansatz = openqasm.read(content, model) if model.endswith(QASM) else canonical.read(content, model)
     try:

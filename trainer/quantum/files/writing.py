@@ -9,12 +9,12 @@ import cirq
 import numpy as np
 import numpy.typing as npt
 
-from trainer.errors import ConfigError
-from trainer.folders import new_file
-from trainer.quantum.ansatz import Ansatz
-from trainer.quantum.files import canonical
-from trainer.quantum.files.held import JSON, QASM
-from trainer.quantum.files.plain_gates import Angle, PlainGate, plain_gates
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.folders import new_file
+from qcnn.trainer.quantum.ansatz import Ansatz
+from qcnn.trainer.quantum.files import canonical
+from qcnn.trainer.quantum.files.held import JSON, QASM
+from qcnn.trainer.quantum.files.plain_gates import Angle, PlainGate, plain_gates
 
 QPY = ".qpy"
 ENDINGS = (QASM, JSON, QPY)

@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 
-from trainer.simulators.structure.groups import Group
+from qcnn.trainer.simulators.structure.groups import Group
 
 # Up to so many amplitudes one core evolves states, in complex128.
 FEW_AMPLITUDES = 2**15

@@ -2,13 +2,13 @@
 
 import math
 
-from trainer.config import DENSITY_MAX_QUBITS
-from trainer.errors import ConfigError
-from trainer.simulators.costs.cost import FEW_AMPLITUDES, Cost, in_words, step
-from trainer.simulators.interface import Limits
-from trainer.simulators.structure.gates import Network
-from trainer.simulators.structure.groups import Group
-from trainer.simulators.structure.pulled import Pulled, pulled_readouts
+from qcnn.trainer.config import DENSITY_MAX_QUBITS
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.simulators.costs.cost import FEW_AMPLITUDES, Cost, in_words, step
+from qcnn.trainer.simulators.interface import Limits
+from qcnn.trainer.simulators.structure.gates import Network
+from qcnn.trainer.simulators.structure.groups import Group
+from qcnn.trainer.simulators.structure.pulled import Pulled, pulled_readouts
 
 _REAL_BYTES = 8
 # Forward, back to the observable, and back to the block's matrix.

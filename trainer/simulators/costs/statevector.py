@@ -6,12 +6,12 @@ Of excitations these are the fewer of the samples and what they span; however el
 import dataclasses
 import math
 
-from trainer.config import STATEVECTOR_MAX_QUBITS
-from trainer.errors import ConfigError
-from trainer.simulators.costs.cost import FEW_AMPLITUDES, Cost, evolution, in_words, step, sweeps
-from trainer.simulators.interface import Limits
-from trainer.simulators.structure.gates import Network
-from trainer.simulators.structure.groups import collect, fuse
+from qcnn.trainer.config import STATEVECTOR_MAX_QUBITS
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.simulators.costs.cost import FEW_AMPLITUDES, Cost, evolution, in_words, step, sweeps
+from qcnn.trainer.simulators.interface import Limits
+from qcnn.trainer.simulators.structure.gates import Network
+from qcnn.trainer.simulators.structure.groups import collect, fuse
 
 # States that are held at a time: the state, its gradient, and what a product makes of them. Measured: 6 where it is
 # compiled, more where TensorFlow runs it operation by operation.

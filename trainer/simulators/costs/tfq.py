@@ -8,12 +8,12 @@ import cirq
 import numpy as np
 import numpy.typing as npt
 
-from trainer.config import TFQ_MAX_QUBITS
-from trainer.errors import ConfigError, one_line
-from trainer.simulators.costs.cost import Cost
-from trainer.simulators.interface import Limits
-from trainer.simulators.structure.gates import Gate, Network, read_gates
-from trainer.startup import loading
+from qcnn.trainer.config import TFQ_MAX_QUBITS
+from qcnn.trainer.errors import ConfigError, one_line
+from qcnn.trainer.simulators.costs.cost import Cost
+from qcnn.trainer.simulators.interface import Limits
+from qcnn.trainer.simulators.structure.gates import Gate, Network, read_gates
+from qcnn.trainer.startup import loading
 
 # What the library spends on a gate of a sample beside the arithmetic, in kernels of a compiled program: it reads the
 # circuit anew. From the seconds of its steps at 8 to 16 qubits (docs/simulators.md).

@@ -3,13 +3,13 @@
 import dataclasses
 import math
 
-from trainer.errors import ConfigError
-from trainer.simulators.costs.cost import Cost, evolution, in_words, step, sweeps
-from trainer.simulators.interface import Limits
-from trainer.simulators.structure.cones import TooWideError
-from trainer.simulators.structure.gates import Network
-from trainer.simulators.structure.products import find_products
-from trainer.simulators.structure.readouts import absorbed, alike_kinds, alike_parts, find_readouts, groups_of
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.simulators.costs.cost import Cost, evolution, in_words, step, sweeps
+from qcnn.trainer.simulators.interface import Limits
+from qcnn.trainer.simulators.structure.cones import TooWideError
+from qcnn.trainer.simulators.structure.gates import Network
+from qcnn.trainer.simulators.structure.products import find_products
+from qcnn.trainer.simulators.structure.readouts import absorbed, alike_kinds, alike_parts, find_readouts, groups_of
 
 # Parts are small: they are evolved in complex128, whatever state vectors are.
 _REAL_BYTES = 8

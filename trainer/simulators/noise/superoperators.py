@@ -5,11 +5,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from trainer.simulators.blocks import padded, product
-from trainer.simulators.rows import as_input
-from trainer.simulators.structure.gates import Exponent
-from trainer.simulators.structure.groups import Block, on_block
-from trainer.simulators.structure.pauli import terms
+from qcnn.trainer.simulators.blocks import padded, product
+from qcnn.trainer.simulators.rows import as_input
+from qcnn.trainer.simulators.structure.gates import Exponent
+from qcnn.trainer.simulators.structure.groups import Block, on_block
+from qcnn.trainer.simulators.structure.pauli import terms
 
 
 class Superoperators:

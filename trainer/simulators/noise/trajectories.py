@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import sympy
 
-from trainer.quantum.circuits import cluster_state
-from trainer.quantum.noise import Channel
-from trainer.quantum.noisy import product
-from trainer.simulators.structure.gates import Complex, Gate, Network, read_gates
-from trainer.simulators.structure.groups import Block, Group, collect, fuse, on_block
-from trainer.simulators.structure.pauli import Floats, paulis
+from qcnn.trainer.quantum.circuits import cluster_state
+from qcnn.trainer.quantum.noise import Channel
+from qcnn.trainer.quantum.noisy import product
+from qcnn.trainer.simulators.structure.gates import Complex, Gate, Network, read_gates
+from qcnn.trainer.simulators.structure.groups import Block, Group, collect, fuse, on_block
+from qcnn.trainer.simulators.structure.pauli import Floats, paulis
 
 
 class Trajectories:

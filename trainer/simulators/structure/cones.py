@@ -10,9 +10,9 @@ import dataclasses
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from trainer.simulators.structure.gates import Gate
-from trainer.simulators.structure.groups import fuse
-from trainer.simulators.structure.ring import Edges
+from qcnn.trainer.simulators.structure.gates import Gate
+from qcnn.trainer.simulators.structure.groups import fuse
+from qcnn.trainer.simulators.structure.ring import Edges
 
 # An observable on more qubits is a larger matrix than the parts that it could still separate.
 _MOST_TARGETS = 4

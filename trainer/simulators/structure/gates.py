@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import sympy
 
-from trainer.errors import ConfigError, one_line
-from trainer.quantum import circuits
-from trainer.quantum.circuits import Ansatz
-from trainer.quantum.decomposition import decomposed
-from trainer.quantum.noise import NOISELESS, Channel, Noise
-from trainer.quantum.preparation import EXCITATION, Preparation
+from qcnn.trainer.errors import ConfigError, one_line
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.quantum.circuits import Ansatz
+from qcnn.trainer.quantum.decomposition import decomposed
+from qcnn.trainer.quantum.noise import NOISELESS, Channel, Noise
+from qcnn.trainer.quantum.preparation import EXCITATION, Preparation
 
 Complex = npt.NDArray[np.complex128]
 
@@ -120,7 +120,7 @@ class Network:
 def read_model(
     model: str, qubits: int, preparation: Preparation = EXCITATION, noise: Noise = NOISELESS
 ) -> tuple[Ansatz, Network]:
-    """Build the circuit of a model, see `trainer.quantum.circuits.build`, and read it, see `read_network`.
+    """Build the circuit of a model, see `qcnn.trainer.quantum.circuits.build`, and read it, see `read_network`.
 
     Raises:
         ConfigError: as both do.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer.simulators.structure.gates import Gate
+from qcnn.trainer.simulators.structure.gates import Gate
 
 # Products of up to this many qubits cost no more than reading and writing the states does. No block is larger.
 MOST_QUBITS = 4

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import sympy
 
-from trainer.errors import ConfigError
-from trainer.simulators.structure.gates import PHASE_ROUNDING, Exponent, Gate, Network, Spectrum
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.simulators.structure.gates import PHASE_ROUNDING, Exponent, Gate, Network, Spectrum
 
 # Beyond that, the factors of the rule are so many and so large that shots cannot follow.
 _MOST_FREQUENCIES = 8

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from trainer.quantum.noise import Channel
-from trainer.simulators.structure.gates import PHASE_ROUNDING, Complex, Gate
+from qcnn.trainer.quantum.noise import Channel
+from qcnn.trainer.simulators.structure.gates import PHASE_ROUNDING, Complex, Gate
 
 Floats = npt.NDArray[np.float64]
 

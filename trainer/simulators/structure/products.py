@@ -3,9 +3,9 @@
 import dataclasses
 import functools
 
-from trainer.simulators.structure.cones import Cone, Split
-from trainer.simulators.structure.gates import Network
-from trainer.simulators.structure.readouts import alike, find_kinds, shape_of_kind, shape_of_part
+from qcnn.trainer.simulators.structure.cones import Cone, Split
+from qcnn.trainer.simulators.structure.gates import Network
+from qcnn.trainer.simulators.structure.readouts import alike, find_kinds, shape_of_kind, shape_of_part
 
 
 @dataclasses.dataclass(frozen=True)

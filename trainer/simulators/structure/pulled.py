@@ -3,8 +3,8 @@
 import dataclasses
 import functools
 
-from trainer.simulators.structure.gates import Network
-from trainer.simulators.structure.groups import Block, fuse
+from qcnn.trainer.simulators.structure.gates import Network
+from qcnn.trainer.simulators.structure.groups import Block, fuse
 
 
 @dataclasses.dataclass(frozen=True)

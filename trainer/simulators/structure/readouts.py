@@ -8,11 +8,11 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from trainer.simulators.structure import cones
-from trainer.simulators.structure.cones import Cone, Split
-from trainer.simulators.structure.gates import Network
-from trainer.simulators.structure.groups import Group, collect, fuse
-from trainer.simulators.structure.ring import ring_edges
+from qcnn.trainer.simulators.structure import cones
+from qcnn.trainer.simulators.structure.cones import Cone, Split
+from qcnn.trainer.simulators.structure.gates import Network
+from qcnn.trainer.simulators.structure.groups import Group, collect, fuse
+from qcnn.trainer.simulators.structure.ring import ring_edges
 
 # Parts of up to so many amplitudes are evolved as one batch. Measured.
 TOGETHER_AMPLITUDES = 2**10
@@ -25,7 +25,7 @@ class Readouts:
     """Every readout's kind, and what a sample on a qubit changes.
 
     Values of all kinds stand in one row: kind k's, from `start[k]` on, are its unexcited value, then those with
-    each qubit of its parts flipped, then the mixed ones (`trainer.simulators.excitations`); last of all a zero.
+    each qubit of its parts flipped, then the mixed ones (`qcnn.trainer.simulators.excitations`); last of all a zero.
     """
 
     kinds: tuple[Split, ...]

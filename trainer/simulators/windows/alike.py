@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from trainer.simulators.evolution import Unitaries, on_last
-from trainer.simulators.structure.cones import Split
-from trainer.simulators.structure.groups import Group
+from qcnn.trainer.simulators.evolution import Unitaries, on_last
+from qcnn.trainer.simulators.structure.cones import Split
+from qcnn.trainer.simulators.structure.groups import Group
 
 
 def together(tensors: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from trainer.quantum.preparation import Kind
-from trainer.simulators.costs.window import fitting
-from trainer.simulators.data_states import product_states
-from trainer.simulators.evolution import Unitaries, evolve, real_forms
-from trainer.simulators.interface import Inputs, Limits, Table
-from trainer.simulators.rows import as_input, wide_rows
-from trainer.simulators.structure.gates import Network
-from trainer.simulators.structure.products import PlacedKind, PlacedPart, find_products
-from trainer.simulators.structure.readouts import absorbed, groups_of
-from trainer.simulators.turns import in_turns
-from trainer.simulators.windows.alike import observables, sweeps_of
+from qcnn.trainer.quantum.preparation import Kind
+from qcnn.trainer.simulators.costs.window import fitting
+from qcnn.trainer.simulators.data_states import product_states
+from qcnn.trainer.simulators.evolution import Unitaries, evolve, real_forms
+from qcnn.trainer.simulators.interface import Inputs, Limits, Table
+from qcnn.trainer.simulators.rows import as_input, wide_rows
+from qcnn.trainer.simulators.structure.gates import Network
+from qcnn.trainer.simulators.structure.products import PlacedKind, PlacedPart, find_products
+from qcnn.trainer.simulators.structure.readouts import absorbed, groups_of
+from qcnn.trainer.simulators.turns import in_turns
+from qcnn.trainer.simulators.windows.alike import observables, sweeps_of
 
 # Up to so many rows, their products are faster written out.
 _SMALL = 4

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import psutil
 
-from trainer import data
-from trainer.config import ExperimentConfig
-from trainer.training import checkpoints
-from trainer.training.checkpoints import Checkpoint
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.checkpoints import Checkpoint
 
 EPOCHS = 25
 PHASES = ("start-up", "epoch", "checkpoint")
@@ -100,7 +100,7 @@ def train_step(folder: Path, config: ExperimentConfig) -> list[str]:
     """Return the command of the train step, whose dataset and outputs lie in a folder."""
     arguments = [config.to_json(), *(str(folder / name) for name in ("dataset", "training", "logs"))]
     program = f"""
-    from components.train.local.step import train
+    from qcnn.components.train.local.step import train
     train(*{arguments!r})
     """
     return [sys.executable, "-c", textwrap.dedent(program)]

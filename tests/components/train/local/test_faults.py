@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.training.checkpoints import Checkpoint
 from tests.components.train.local.launched import (
     EPOCHS,
     Moment,
@@ -23,8 +25,6 @@ from tests.components.train.local.launched import (
     wait_for,
     with_dataset,
 )
-from trainer.config import from_mapping
-from trainer.training.checkpoints import Checkpoint
 
 CONFIG = from_mapping({"qubits": 4, "rounds": 10, "epochs": EPOCHS, "batch_size": 8, "options": {"restarts": 1}})
 VICTIMS = ("worker 0", "worker 1", "launcher", "everything")
@@ -104,8 +104,8 @@ def test_a_worker_that_hangs_is_noticed_and_replaced(tmp_path: Path, undisturbed
 def test_a_port_taken_between_choosing_and_binding_is_replaced(tmp_path: Path, undisturbed: Checkpoint) -> None:
     program = """
     import socket, sys
-    from launchers.local import run
-    from components.train.local.step import train
+    from qcnn.jobs.local import run
+    from qcnn.components.train.local.step import train
     write, taken = run.tf_config, []
     def write_then_lose(addresses, role, index):
         if not taken:

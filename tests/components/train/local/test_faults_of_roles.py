@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.trainer.training.checkpoints import Checkpoint
 from tests.components.train.local.launched import (
     EPOCHS,
     Launcher,
@@ -22,8 +24,6 @@ from tests.components.train.local.launched import (
     wait_for,
     with_dataset,
 )
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.training.checkpoints import Checkpoint
 
 
 def _config(rounds: int = 10, restarts: int = 1, **words: Any) -> ExperimentConfig:

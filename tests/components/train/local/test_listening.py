@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from trainer import data
-from trainer.config import from_mapping
+from qcnn.trainer import data
+from qcnn.trainer.config import from_mapping
 
 _WORKERS = 2
 # Of each worker: the server by which the others reach it, and the profiler's.
@@ -27,7 +27,7 @@ def test_processes_of_a_training_answer_this_machine_alone(tmp_path: Path) -> No
     config = from_mapping({"qubits": 4, "rounds": 20, "epochs": 1_000_000, "workers": _WORKERS, "options": options})
     data.save(data.generate(config), tmp_path / "dataset")
     folders = [str(tmp_path / name) for name in ("dataset", "training", "logs")]
-    program = f"from components.train.local.step import train; train({config.to_json()!r}, *{folders!r})"
+    program = f"from qcnn.components.train.local.step import train; train({config.to_json()!r}, *{folders!r})"
     root = Path(__file__).parents[4]
     with subprocess.Popen(
         [sys.executable, "-c", program], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
+from qcnn.trainer import data
+from qcnn.trainer.config import from_mapping
 from tests.board import opened
-from trainer import data
-from trainer.config import from_mapping
 
 _TABLE = "framework_op_stats^"
 _PORT = re.compile(r"\[worker (\d)\] profiler server on port (\d+)")
@@ -23,7 +23,7 @@ def test_a_profile_is_captured_from_each_of_two_running_workers(tmp_path: Path) 
     dataset, run = tmp_path / "dataset", tmp_path / "runs" / "watched"
     data.save(data.generate(config), dataset)
     folders = (str(dataset), str(run / "train/training"), str(run / "train/logs"))
-    program = f"from components.train.local.step import train; train({config.to_json()!r}, *{folders!r})"
+    program = f"from qcnn.components.train.local.step import train; train({config.to_json()!r}, *{folders!r})"
     root = Path(__file__).parents[4]
     with subprocess.Popen(
         [sys.executable, "-c", program], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from components.train.local.step import train
+from qcnn.components.train.local.step import train
+from qcnn.trainer import data
+from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.trainer.study.failures import load_failure
+from qcnn.trainer.training import checkpoints, fit
 from tests.components.conftest import refused_line
-from trainer import data
-from trainer.config import ExperimentConfig, from_mapping
-from trainer.study.failures import load_failure
-from trainer.training import checkpoints, fit
 
 # The last Z on a pooling source commutes with its CNOT: its gradient is exactly zero, and Adam makes
 # drift of rounding noise.

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from components.pipeline_run import RUN_VARIABLE
-from components.train.tfjob.step import train
-from launchers.pod import pod_settings
-from launchers.tfjob import read
-from tests.launchers.apiserver import ApiServer
-from tests.launchers.training_operator import DONE, RUNNING, Operator, ended
-from trainer.config import from_mapping
-from trainer.study.failures import load_failure
+from qcnn.components.pipeline_run import RUN_VARIABLE
+from qcnn.components.train.tfjob.step import train
+from qcnn.jobs.pod import pod_settings
+from qcnn.jobs.tfjob import read
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.study.failures import load_failure
+from tests.qcnn.jobs.apiserver import ApiServer
+from tests.qcnn.jobs.training_operator import DONE, RUNNING, Operator, ended
 
 EXPERIMENT = from_mapping({"qubits": 4, "options": {"restarts": 0}}).to_json()
 POD = json.dumps({"image": "qcnn"})

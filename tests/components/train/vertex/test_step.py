@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from components.tensorboard.step import PAGE
+from qcnn.components.tensorboard.step import PAGE
+from qcnn.trainer import data
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.storage.copies import local_copy, new_copy
+from qcnn.trainer.study.failures import load_failure
+from qcnn.trainer.training import checkpoints
+from qcnn.trainer.training.checkpoints import Checkpoint
 from tests.vertex.server.job_run import FAILED, RUNNING, SUCCEEDED
 from tests.vertex.server.vertex import Vertex
-from trainer import data
-from trainer.config import from_mapping
-from trainer.storage.copies import local_copy, new_copy
-from trainer.study.failures import load_failure
-from trainer.training import checkpoints
-from trainer.training.checkpoints import Checkpoint
 
 _ROOT = Path(__file__).parents[4]
 _EPOCHS = 300
@@ -26,7 +26,7 @@ _CONFIG = from_mapping(
 )
 _PROGRAM = """
 import json, sys
-from components.train.vertex.step import train
+from qcnn.components.train.vertex.step import train
 experiment, pod, place, dataset, training, failure = json.loads(sys.argv[1])
 print(json.dumps(train(experiment, pod, tuple(place), dataset, training, failure)))
 """
@@ -147,7 +147,7 @@ _PLACE = ("my-project", "us-central1")
 def test_what_the_step_cannot_do_without_is_said_in_one_line(
     capfd: pytest.CaptureFixture[str], place: tuple[str, str], pod: dict[str, Any], output: str, said: str
 ) -> None:
-    from components.train.vertex.step import train
+    from qcnn.components.train.vertex.step import train
 
     with pytest.raises(SystemExit):
         train(_EXPERIMENT, json.dumps({"image": "a", **pod}), place, "gs://bucket/dataset", output)

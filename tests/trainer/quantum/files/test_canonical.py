@@ -3,11 +3,11 @@ import pytest
 import sympy
 from hypothesis import given
 
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.quantum.ansatz import Ansatz, ring
+from qcnn.trainer.quantum.files import canonical
 from tests.trainer.simulators.drawn import ansatzes, repeatable
-from trainer.errors import ConfigError
-from trainer.quantum import circuits
-from trainer.quantum.ansatz import Ansatz, ring
-from trainer.quantum.files import canonical
 
 A, B = sympy.symbols("s2 s10")
 

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from trainer.config import as_shown, from_mapping
-from trainer.errors import ConfigError
-from trainer.quantum.files import held
+from qcnn.trainer.config import as_shown, from_mapping
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.quantum.files import held
 
 CONTENT = "[1, 2, 3]" * 100
 

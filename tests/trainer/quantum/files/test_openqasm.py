@@ -9,13 +9,13 @@ import pytest
 from qiskit import QuantumCircuit, qasm2, qasm3
 from qiskit.quantum_info import Operator
 
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.quantum.ansatz import Ansatz, ring
+from qcnn.trainer.quantum.circuits import build
+from qcnn.trainer.quantum.files import canonical, openqasm
+from qcnn.trainer.quantum.files.held import hold
+from qcnn.trainer.simulators.structure.gates import read_network
 from tests.trainer.simulators.drawn import Complex, assert_equal_up_to_phase
-from trainer.errors import ConfigError
-from trainer.quantum.ansatz import Ansatz, ring
-from trainer.quantum.circuits import build
-from trainer.quantum.files import canonical, openqasm
-from trainer.quantum.files.held import hold
-from trainer.simulators.structure.gates import read_network
 
 HEAD2 = 'OPENQASM 2.0;\ninclude "qelib1.inc";\nqreg q[5];\ncreg c[5];\nh q;\n'
 HEAD3 = 'OPENQASM 3.0;\ninclude "stdgates.inc";\nqubit[4] q;\nbit[4] c;\nh q;\n'

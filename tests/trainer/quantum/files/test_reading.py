@@ -10,14 +10,14 @@ import cirq
 import pytest
 import sympy
 
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.quantum.files.held import shown
+from qcnn.trainer.quantum.files.reading import complete, embedded, with_circuit, with_circuits
+from qcnn.trainer.quantum.fingerprint import fingerprint
 from tests.docs.documents import ROOT
 from tests.trainer.storage.conftest import s3_server
-from trainer.config import from_mapping
-from trainer.errors import ConfigError
-from trainer.quantum import circuits
-from trainer.quantum.files.held import shown
-from trainer.quantum.files.reading import complete, embedded, with_circuit, with_circuits
-from trainer.quantum.fingerprint import fingerprint
 
 __all__ = ["s3_server"]
 
@@ -93,9 +93,9 @@ def test_what_holds_a_circuit_needs_no_qiskit_and_what_reads_a_file_says_that_it
     program = """
 import sys
 sys.modules["qiskit"] = sys.modules["openqasm3"] = None
-from trainer.errors import ConfigError
-from trainer.quantum.circuits import build
-from trainer.quantum.files.reading import embedded
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.quantum.circuits import build
+from qcnn.trainer.quantum.files.reading import embedded
 text, *files = sys.argv[1:]
 print(len(build(text, 4).readouts))
 for file in files:
@@ -118,8 +118,8 @@ for file in files:
 
 def test_an_address_typed_in_kubeflows_interface_is_read_by_the_first_step(file: str, tmp_path: Path) -> None:
     # Loaded here: most of these tests need no steps.
-    from components.generate_data.step import generate_data
-    from components.plan_study.step import plan_study
+    from qcnn.components.generate_data.step import generate_data
+    from qcnn.components.plan_study.step import plan_study
 
     experiment, metadata = generate_data({"model": file, "qubits": 4, "rounds": 5}, str(tmp_path / "dataset"))
     assert json.loads(experiment)["model"] == embedded(file) == json.loads(metadata["experiment"])["model"]
@@ -131,7 +131,15 @@ def test_an_address_typed_in_kubeflows_interface_is_read_by_the_first_step(file:
 def test_a_worker_reads_a_file_that_it_is_told_of_and_learns_with_its_circuit(tmp_path: Path) -> None:
     example = str(ROOT / "examples" / "stabilizers.qasm")
     experiment = {"model": example, "workers": 1, "strategy": "none", "options": {"starts": 1}}
-    command = [sys.executable, "-m", "trainer.worker", "--experiment", json.dumps(experiment), "--profiler-port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "qcnn.trainer.worker",
+        "--experiment",
+        json.dumps(experiment),
+        "--profiler-port",
+        "0",
+    ]
     places = [
         "--workdir",
         str(tmp_path / "work"),

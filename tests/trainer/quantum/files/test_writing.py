@@ -14,6 +14,16 @@ from hypothesis import given, settings
 from qiskit import QuantumCircuit, qasm2, qasm3, qpy
 from qiskit.quantum_info import Operator, Pauli, Statevector
 
+from qcnn.trainer import data
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.model import build_model
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.quantum.ansatz import Ansatz, ring
+from qcnn.trainer.quantum.data_states import data_state
+from qcnn.trainer.quantum.files import canonical, openqasm, writing
+from qcnn.trainer.quantum.files.reading import embedded
+from qcnn.trainer.quantum.preparation import EXCITATION
 from tests.trainer.conftest import SMALL
 from tests.trainer.simulators.drawn import (
     Complex,
@@ -24,16 +34,6 @@ from tests.trainer.simulators.drawn import (
     repeatable,
     unitary,
 )
-from trainer import data
-from trainer.config import from_mapping
-from trainer.errors import ConfigError
-from trainer.model import build_model
-from trainer.quantum import circuits
-from trainer.quantum.ansatz import Ansatz, ring
-from trainer.quantum.data_states import data_state
-from trainer.quantum.files import canonical, openqasm, writing
-from trainer.quantum.files.reading import embedded
-from trainer.quantum.preparation import EXCITATION
 
 A, B = sympy.symbols("a b")
 

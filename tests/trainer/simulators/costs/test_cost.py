@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from trainer.simulators.costs.cost import Cost, Speed, evolution, in_words, step
-from trainer.simulators.structure.gates import read_model
-from trainer.simulators.structure.groups import collect, fuse
+from qcnn.trainer.simulators.costs.cost import Cost, Speed, evolution, in_words, step
+from qcnn.trainer.simulators.structure.gates import read_model
+from qcnn.trainer.simulators.structure.groups import collect, fuse
 
 
 def test_one_after_the_other_adds_the_work_and_needs_the_larger_memory() -> None:

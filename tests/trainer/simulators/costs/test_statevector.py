@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from trainer.errors import ConfigError
-from trainer.simulators.costs import statevector
-from trainer.simulators.interface import Limits
-from trainer.simulators.structure.gates import read_model
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.simulators.costs import statevector
+from qcnn.trainer.simulators.interface import Limits
+from qcnn.trainer.simulators.structure.gates import read_model
 
 QUBITS = 5
 _, NETWORK = read_model("hybrid", QUBITS)

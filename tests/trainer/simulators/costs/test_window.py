@@ -2,12 +2,12 @@
 
 import pytest
 
-from trainer.errors import ConfigError
-from trainer.quantum.preparation import Preparation
-from trainer.simulators.costs import window
-from trainer.simulators.costs.cost import NOMINAL
-from trainer.simulators.interface import Limits
-from trainer.simulators.structure.gates import read_model
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.quantum.preparation import Preparation
+from qcnn.trainer.simulators.costs import window
+from qcnn.trainer.simulators.costs.cost import NOMINAL
+from qcnn.trainer.simulators.interface import Limits
+from qcnn.trainer.simulators.structure.gates import read_model
 
 LIMITS = Limits(memory=2**31, batch=32)
 

@@ -7,14 +7,14 @@ import numpy.typing as npt
 import pytest
 import tensorflow as tf
 
-from trainer import simulators
-from trainer.quantum import circuits
-from trainer.quantum.noise import parse
-from trainer.quantum.preparation import EXCITATION, Preparation
-from trainer.simulators import Limits, batch_of
-from trainer.simulators.noise.trajectories import Trajectories
-from trainer.simulators.structure.gates import read_model
-from trainer.simulators.structure.pauli import Floats
+from qcnn.trainer import simulators
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.quantum.noise import parse
+from qcnn.trainer.quantum.preparation import EXCITATION, Preparation
+from qcnn.trainer.simulators import Limits, batch_of
+from qcnn.trainer.simulators.noise.trajectories import Trajectories
+from qcnn.trainer.simulators.structure.gates import read_model
+from qcnn.trainer.simulators.structure.pauli import Floats
 
 LIMITS = Limits(memory=2**31, batch=32)
 QUBITS, COUNT = 4, 4000

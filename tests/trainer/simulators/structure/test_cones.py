@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import sympy
 
-from trainer.quantum import circuits
-from trainer.quantum.circuits import Ansatz
-from trainer.simulators.structure import cones
-from trainer.simulators.structure.cones import Cone, Lattice, Split
-from trainer.simulators.structure.gates import Gate, Network, read_network
-from trainer.simulators.structure.ring import ring_edges
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.quantum.circuits import Ansatz
+from qcnn.trainer.simulators.structure import cones
+from qcnn.trainer.simulators.structure.cones import Cone, Lattice, Split
+from qcnn.trainer.simulators.structure.gates import Gate, Network, read_network
+from qcnn.trainer.simulators.structure.ring import ring_edges
 
 
 def network_of(qubits: int, model: str = "hybrid") -> Network:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import sympy
 
+from qcnn.trainer import simulators
+from qcnn.trainer.errors import ConfigError, one_line
+from qcnn.trainer.quantum.circuits import Ansatz, ring
+from qcnn.trainer.simulators import Limits
+from qcnn.trainer.simulators.structure.gates import Gate, read_gates, read_network
 from tests.trainer.simulators.drawn import Complex, Floats, assert_equal_up_to_phase, unitary
-from trainer import simulators
-from trainer.errors import ConfigError, one_line
-from trainer.quantum.circuits import Ansatz, ring
-from trainer.simulators import Limits
-from trainer.simulators.structure.gates import Gate, read_gates, read_network
 
 QUBITS = 5
 Q = ring(QUBITS)

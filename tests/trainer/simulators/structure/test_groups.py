@@ -5,11 +5,11 @@ import itertools
 import pytest
 from hypothesis import given
 
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.quantum.circuits import Ansatz
+from qcnn.trainer.simulators.structure.gates import read_model, read_network
+from qcnn.trainer.simulators.structure.groups import collect, fuse
 from tests.trainer.simulators.drawn import ansatzes, repeatable
-from trainer.quantum import circuits
-from trainer.quantum.circuits import Ansatz
-from trainer.simulators.structure.gates import read_model, read_network
-from trainer.simulators.structure.groups import collect, fuse
 
 
 @given(ansatzes())

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import sympy
 
-from trainer.quantum import circuits
-from trainer.quantum.noise import parse
-from trainer.quantum.noisy import noisy_circuit
-from trainer.simulators.structure import pauli
-from trainer.simulators.structure.gates import Gate, read_gates
+from qcnn.trainer.quantum import circuits
+from qcnn.trainer.quantum.noise import parse
+from qcnn.trainer.quantum.noisy import noisy_circuit
+from qcnn.trainer.simulators.structure import pauli
+from qcnn.trainer.simulators.structure.gates import Gate, read_gates
 
 RING = circuits.ring(3)
 A, B, C = RING

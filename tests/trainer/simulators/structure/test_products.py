@@ -2,9 +2,9 @@
 
 import pytest
 
-from trainer.quantum.preparation import Preparation
-from trainer.simulators.structure.gates import read_model
-from trainer.simulators.structure.products import find_products
+from qcnn.trainer.quantum.preparation import Preparation
+from qcnn.trainer.simulators.structure.gates import read_model
+from qcnn.trainer.simulators.structure.products import find_products
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from trainer.simulators.structure import cones
-from trainer.simulators.structure.gates import read_model
-from trainer.simulators.structure.readouts import find_readouts
+from qcnn.trainer.simulators.structure import cones
+from qcnn.trainer.simulators.structure.gates import read_model
+from qcnn.trainer.simulators.structure.readouts import find_readouts
 
 
 @pytest.mark.parametrize(("qubits", "kinds"), [(24, 2), (64, 2), (1024, 2), (23, 5), (203, 5)])

@@ -1,5 +1,0 @@
-"""The qcnn command where no script of that name is installed: python -m cli."""
-
-from cli.main import main
-
-main()

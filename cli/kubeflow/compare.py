@@ -1,7 +1,0 @@
-"""qcnn compare --target kubeflow: the runs of an experiment of a backend, and of this machine, side by side."""
-
-from cli.compare import compare_command
-from cli.kubeflow.backend import backend_options, metadata_host_option
-from cli.kubeflow.experiment_runs import experiment_runs
-
-compare = compare_command("a Kubeflow backend", experiment_runs, metadata_host_option, backend_options)

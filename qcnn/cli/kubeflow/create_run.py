@@ -1,0 +1,131 @@
+"""Runs a pipeline in a backend: compiled now, or before, and with its parameters in their types."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from qcnn.cli.kubeflow.backend import Backend, connect
+from qcnn.cli.kubeflow.follow import Asking, check_succeeded, follow
+from qcnn.cli.kubeflow.refusals import explained
+from qcnn.cli.messages import quiet
+from qcnn.cli.options.cost import Cost, check_package_cost
+from qcnn.cli.options.form import Sending, alone_on_stdout, show_rows
+from qcnn.cli.options.group import options_as
+from qcnn.cli.packages import Compile, Source, check_imports, compiled, read_package, steps_of
+from qcnn.trainer.config import ExperimentConfig
+
+EXPERIMENT = "qcnn"
+
+
+@dataclasses.dataclass(frozen=True)
+class Submission:
+    """How a pipeline is run in a backend; what is None is left to the backend."""
+
+    experiment: str = EXPERIMENT
+    run_name: str | None = None
+    pipeline_root: str | None = None
+    service_account: str | None = None
+    caching: bool | None = None
+
+
+# Gives a command the options that a `Submission` is made of, and hands it `submission`.
+submission_options = options_as(
+    "submission",
+    Submission,
+    click.option(
+        "--experiment",
+        envvar="KF_PIPELINES_DEFAULT_EXPERIMENT_NAME",
+        default=EXPERIMENT,
+        show_default=True,
+        metavar="NAME",
+        help="Experiment of the backend that the run belongs to; created if there is none.",
+    ),
+    click.option("--run-name", metavar="NAME", help="Name of the run.  [default: the pipeline and the time]"),
+    click.option("--pipeline-root", metavar="URL", help="Where artifacts go, such as gs://BUCKET/FOLDER."),
+    click.option("--service-account", metavar="NAME", help="Kubernetes account that the steps run as."),
+    click.option(
+        "--caching/--no-caching", default=None, help="For all steps.  [default: as compiled, on but for training]"
+    ),
+)
+
+
+def create_run(
+    compile_now: Compile,
+    arguments: Mapping[str, Any],
+    name: str,
+    backend: Backend,
+    source: Source,
+    submission: Submission,
+    cost: Cost,
+    trials: Sequence[ExperimentConfig],
+    *,
+    wait: bool,
+    sending: Sending,
+) -> None:
+    """Run a pipeline in a backend and print its address; with `wait`, show the states of its steps until it has ended.
+
+    A dry run prints the request, and asks nothing of a network. Without a name of its own the run is called `name` and
+    the time. What training its `trials` is estimated to cost is said before.
+
+    Raises:
+        ConfigError: the file holds no pipeline, or it costs more than it may.
+        BackendError: the backend refuses, or does not answer.
+        StepError: the run that was waited for failed.
+    """
+    run_name = submission.run_name or f"{name}-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S}"
+    with compiled(source, compile_now) as package:
+        documents = read_package(package, "kubeflow")
+        check_imports(documents[0], arguments)
+        if sending.dry_run:
+            click.echo(json.dumps(request(documents, arguments, run_name, backend, submission), indent=2))
+            return
+        client = connect(backend)
+        check_package_cost(cost, "kubeflow", documents[0], trials)
+        steps = steps_of(documents[0])
+        with explained(backend.address), quiet():
+            run = client.create_run_from_pipeline_package(
+                str(package),
+                arguments=dict(arguments),
+                run_name=run_name,
+                experiment_name=submission.experiment,
+                namespace=backend.namespace,
+                pipeline_root=submission.pipeline_root,
+                enable_caching=submission.caching,
+                service_account=submission.service_account,
+            ).run_info
+    show_rows(sending.form, {"run": run.run_id, "look at it": backend.page(f"runs/details/{run.run_id}")})
+    if wait:
+        with alone_on_stdout(sending.form):
+            ended = follow(Asking(client, backend, run.run_id), steps, click.echo)
+        check_succeeded(ended, steps)
+
+
+def request(
+    documents: Sequence[Mapping[str, Any]],
+    arguments: Mapping[str, Any],
+    name: str,
+    backend: Backend,
+    submission: Submission,
+) -> dict[str, Any]:
+    """Return what runs a compiled pipeline, in the words of the API (backend/api/v2beta1/run.proto, Run).
+
+    `experiment` is the name of the experiment, whose id only the backend knows.
+    """
+    pipeline, *platform = documents
+    root = {"pipeline_root": submission.pipeline_root} if submission.pipeline_root else {}
+    account = {"service_account": submission.service_account} if submission.service_account else {}
+    return {
+        "display_name": name,
+        "experiment": submission.experiment,
+        "namespace": backend.namespace,
+        "pipeline_spec": {"pipeline_spec": pipeline, "platform_spec": platform[0]} if platform else pipeline,
+        "runtime_config": {"parameters": dict(arguments), **root},
+        "caching": submission.caching,
+        **account,
+    }

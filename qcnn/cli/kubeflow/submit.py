@@ -1,0 +1,47 @@
+"""qcnn submit --target kubeflow: the main pipeline in a backend."""
+
+import click
+
+from qcnn.cli.kubeflow.backend import Backend, backend_options
+from qcnn.cli.kubeflow.create_run import Submission, create_run, submission_options
+from qcnn.cli.options.cost import Cost, cost_options
+from qcnn.cli.options.experiment import Words, experiment_options
+from qcnn.cli.options.form import Sending, sending_options
+from qcnn.cli.options.runs import wait_option
+from qcnn.cli.packages import Source, main_pipeline, source_options
+from qcnn.trainer.errors import ConfigError
+
+
+@click.command()
+@wait_option
+@sending_options
+@click.option(
+    "--tensorboard",
+    "board",
+    default="",
+    metavar="URL",
+    help="TensorBoard that shows all logs, to be linked, if the pipeline is compiled now.",
+)
+@backend_options
+@source_options
+@submission_options
+@cost_options
+@experiment_options
+def submit(
+    wait: bool,
+    sending: Sending,
+    board: str,
+    backend: Backend,
+    source: Source,
+    submission: Submission,
+    cost: Cost,
+    words: Words,
+) -> None:
+    """Run the pipeline in a Kubeflow backend, every word of the experiment in its type."""
+    if board and source.package:
+        raise ConfigError(f"tensorboard: is linked where the pipeline is compiled, not with --package. Given: {board}")
+    experiment = words.experiment()
+    # Every word, so that the runs of an experiment can be compared.
+    arguments = experiment.model_dump()
+    compile_now, trials = main_pipeline("kubeflow", data=experiment.data, board=board), [experiment]
+    create_run(compile_now, arguments, "qcnn", backend, source, submission, cost, trials, wait=wait, sending=sending)

@@ -1,0 +1,36 @@
+"""qcnn terminate: end a run of the backend, and all it has on the cluster."""
+
+import click
+
+from qcnn.cli.errors import StepError
+from qcnn.cli.kubeflow.backend import SINGLE_USER, Backend, backend_options, connect
+from qcnn.cli.kubeflow.end_run import PATIENCE, clean, end_run
+from qcnn.cli.kubeflow.follow import ENDED
+from qcnn.cli.kubeflow.refusals import explained
+from qcnn.cli.kubeflow.runs import find_run
+from qcnn.cli.options.form import shown_only_option
+
+
+@click.command()
+@click.argument("run")
+@click.option(
+    "--seconds", type=click.FloatRange(0), default=PATIENCE, show_default=True, help="How long to wait for its end."
+)
+@shown_only_option
+@backend_options
+def terminate(run: str, seconds: float, dry_run: bool, backend: Backend) -> None:
+    """Terminate RUN, its id or name, of a Kubeflow backend, and wait for its end.
+
+    Where KUBECONFIG gives access to its cluster, its TFJobs are deleted first, with all that belongs to them.
+    """
+    client = connect(backend)
+    found = find_run(client, backend, run)
+    with explained(backend.address):
+        namespace = client.get_experiment(found.experiment_id).namespace or backend.namespace or SINGLE_USER
+    if dry_run:
+        click.echo(f"run {found.run_id}, {str(found.state).lower()}: it and its TFJobs in {namespace} would be ended")
+    elif found.state in ENDED:
+        click.echo(f"run {found.run_id} had ended before: {found.state.lower()}")
+        click.echo(clean(found.run_id, namespace))
+    elif reason := end_run(client, backend, found, namespace, click.echo, seconds):
+        raise StepError(reason)

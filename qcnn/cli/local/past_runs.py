@@ -1,0 +1,91 @@
+"""What runs left on disk, read without TensorFlow and in whatever state they are."""
+
+import datetime
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from qcnn.cli.comparison import Run
+from qcnn.components.run_record import FILE, RunRecord, read_record
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.training.history import HISTORY, Epoch, load_history
+from qcnn.trainer.untrusted import text_of
+
+# Of releases that kept no record: what makes a folder a run's.
+_OLD_MARKS = ("log.txt", "generate-data")
+_BEGINNING = datetime.datetime.min.replace(tzinfo=datetime.timezone.utc)
+
+
+def find_runs(names: Sequence[str], root: Path) -> list[Path]:
+    """Return the folders of the runs named, by their path or their name under `root`; of all under it, newest last.
+
+    Raises:
+        ArtifactError: a name is no folder of a run.
+    """
+    if not names:
+        folders = [folder for folder in root.iterdir() if _is_run(folder)] if root.is_dir() else []
+        return sorted(folders, key=lambda folder: (_started(folder), folder.name))
+    found = [folder if _is_run(folder := Path(name)) else root / name for name in names]
+    for name, folder in zip(names, found, strict=True):
+        if not _is_run(folder):
+            marks = ", ".join((FILE, *_OLD_MARKS))
+            raise ArtifactError(f"run: must be a run's folder, with one of {marks} in it. Given: {name}")
+    return found
+
+
+def read_run(folder: Path) -> Run:
+    """Read a run; a file that is not there yet leaves blanks, one that cannot be read makes it damaged.
+
+    The state of a run of a release that kept no record is not known.
+    """
+    damaged = False
+
+    def part(read: Callable[[Path], Any], blank: Any) -> Any:
+        nonlocal damaged
+        try:
+            return read(folder)
+        except FileNotFoundError:
+            pass
+        except Exception:  # Whatever a damaged file has its reader raise.
+            damaged = True
+        return blank
+
+    record: RunRecord | None = part(read_record, None)
+    parameters = _flat(record.words) if record else part(_parameters, {})
+    metrics, history = part(_metrics, {}), part(_history, ())
+    state = "damaged" if damaged else record.state if record else "unknown"
+    return Run(folder.name, state, parameters, metrics, history, record.seconds if record else None)
+
+
+def _is_run(folder: Path) -> bool:
+    return any((folder / mark).exists() for mark in (FILE, *_OLD_MARKS))
+
+
+def _started(folder: Path) -> datetime.datetime:
+    """Return when a run began; those of which that cannot be read come first, by their names."""
+    try:
+        return read_record(folder).started
+    except (OSError, ValueError):
+        return _BEGINNING
+
+
+def _parameters(folder: Path) -> dict[str, Any]:
+    output = json.loads(text_of(folder / "generate-data" / "executor_output.json"))
+    return _flat(json.loads(output["parameterValues"]["experiment"]))
+
+
+def _flat(words: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an experiment's words with its options among them."""
+    options = words.get("options", {})
+    return {name: value for name, value in words.items() if name != "options"} | dict(options)
+
+
+def _metrics(folder: Path) -> dict[str, float]:
+    metrics = json.loads(text_of(folder / "evaluate" / "metrics"))
+    return {name: float(value) for name, value in dict(metrics).items()}
+
+
+def _history(folder: Path) -> tuple[Epoch, ...]:
+    path = folder / "train" / "training" / HISTORY
+    return load_history(path) if path.exists() else ()

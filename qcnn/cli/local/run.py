@@ -1,0 +1,128 @@
+"""qcnn run: the pipeline on this machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from tabulate import tabulate
+
+from qcnn.cli.errors import StepError
+from qcnn.cli.local.artifact_metadata import read_experiment as experiment_of
+from qcnn.cli.local.artifact_metadata import read_metadata
+from qcnn.cli.local.pipeline import run_pipeline
+from qcnn.cli.options.completion import complete_run
+from qcnn.cli.options.experiment import Words, experiment_options, prepared, unwarned
+from qcnn.cli.options.form import alone_on_stdout, form_option, show
+from qcnn.cli.options.runs import runs_option
+from qcnn.components.tensorboard.step import command as tensorboard_command
+from qcnn.trainer.config import ExperimentConfig, from_mapping, merge
+from qcnn.trainer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from kfp import dsl
+
+_METRICS = {
+    "train_loss": "train loss",
+    "val_loss": "validation loss",
+    "mse": "test MSE",
+    "fresh_mse": "fresh MSE",
+    "accuracy": "sign accuracy",
+    "r2": "test R2",
+    "epoch_seconds": "seconds an epoch",
+}
+# Metrics that a repeated run must reproduce to the last bit.
+_REPEATABLE = ("train_loss", "val_loss", "mse", "fresh_mse", "accuracy", "r2")
+
+
+@click.command()
+@runs_option
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Continue the training of this run.",
+    shell_complete=complete_run,
+)
+@click.option(
+    "--repeat",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Run this run again and compare.",
+    shell_complete=complete_run,
+)
+@form_option
+@experiment_options
+def run(runs: Path, resume: Path | None, repeat: Path | None, form: str, words: Words) -> None:
+    """Run the whole pipeline on this machine: data, training, export, evaluation, TensorBoard."""
+    if sum(map(bool, (resume, repeat, words.given))) > 1:
+        given = [name for name, value in (("--resume", resume), ("--repeat", repeat)) if value] + words.given
+        raise ConfigError(
+            f"run: --resume, --repeat and the experiment's words exclude each other. Given: {' '.join(given)}"
+        )
+    if resume:
+        experiment = continued(resume)
+    elif repeat:
+        # Read before anything runs: the metrics to compare with.
+        before = read_metadata(repeat, "evaluate", "metrics")
+        experiment = experiment_of(repeat, "export-weights", "model")
+    else:
+        experiment = words.experiment()
+    (experiment,) = prepared([experiment], warn=unwarned)
+    with alone_on_stdout(form):
+        outputs = run_pipeline(experiment, runs)
+    show(form, described(outputs), summary(outputs, str(Path(outputs["logs"].path).parents[1])))
+    if repeat:
+        click.echo(compare(before, outputs["metrics"].metadata), err=form == "json")
+
+
+def continued(run: Path) -> ExperimentConfig:
+    """Return the experiment of a run, to be continued from that run's checkpoints if it has any yet."""
+    from qcnn.trainer.training import checkpoints
+
+    experiment, training = experiment_of(run), (run / "train" / "training").absolute()
+    if not checkpoints.any_in(training / checkpoints.FOLDER):
+        click.echo(f"{run} was ended before its first checkpoint: training begins anew")
+        return experiment
+    return from_mapping(merge(experiment.model_dump(), {"continue_from": str(training)}))
+
+
+def described(outputs: dict[str, dsl.Artifact]) -> dict[str, Any]:
+    """Return all metrics, and where the artifacts are, for other programs."""
+    return {
+        "metrics": outputs["metrics"].metadata,
+        "artifacts": {name: artifact.path for name, artifact in outputs.items()},
+    }
+
+
+def summary(outputs: dict[str, dsl.Artifact], *logs: str) -> str:
+    """Return the table of metrics and artifacts; `logs` are the arguments of qcnn tensorboard for this run."""
+    metrics = outputs["metrics"].metadata
+    rows: list[tuple[str, str]] = [
+        (title, f"{metrics[name]:.4f}") for name, title in _METRICS.items() if name in metrics
+    ]
+    rows += [(name, _shown(artifact.path)) for name, artifact in outputs.items()]
+    program = _shown(str(Path(sys.executable).with_name("qcnn")))
+    rows.append(("look at it with", tensorboard_command(*map(_shown, logs), program=program)))
+    return tabulate(rows, tablefmt="plain", disable_numparse=True)
+
+
+def compare(before: dict[str, float], after: dict[str, float]) -> str:
+    """Return a line that says that a repeated run gave the same numbers.
+
+    Raises:
+        StepError: it did not; one line with what differs.
+    """
+    # A run of an older release may not have them all.
+    known = [name for name in _REPEATABLE if name in before]
+    differing = [f"{name} {before[name]!r}, now {after[name]!r}" for name in known if before[name] != after[name]]
+    if differing:
+        raise StepError(f"the repeated run gave other numbers. Given: {'; '.join(differing)}")
+    return f"the repeated run gave the same numbers: {', '.join(known)}"
+
+
+def _shown(path: str) -> str:
+    """Return a path relative to where the user is, if it lies there."""
+    return path.removeprefix(f"{Path.cwd()}/")

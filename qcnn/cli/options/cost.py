@@ -1,0 +1,147 @@
+"""What a training costs, said before it is sent to a cluster or a cloud, and asked about above a limit."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from qcnn.cli.confirmation import ask
+from qcnn.cli.estimates import PLATFORMS, about_dollars, read_prices
+from qcnn.cli.messages import warn_of_gpu_image
+from qcnn.cli.options.group import options_as
+from qcnn.cli.packages import pod_of
+from qcnn.trainer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from qcnn.components.train.estimate import Way
+    from qcnn.jobs.costs.prices import Prices
+    from qcnn.jobs.pod import Pod
+    from qcnn.trainer.config import ExperimentConfig
+    from qcnn.trainer.planning.machine import Machine
+
+# Dollars.
+_LIMIT = 10.0
+# The trials of a study are much alike: so many of them are estimated.
+_TRIALS = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """Above how many dollars to ask, whether that is answered beforehand, and a file of prices.
+
+    Raises:
+        ConfigError: the limit is no number of dollars.
+    """
+
+    limit: float
+    yes: bool
+    prices: Path | None
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.limit) and self.limit >= 0):
+            raise ConfigError(f"cost_limit: must be a number of dollars, at least 0. Given: {self.limit}")
+
+
+# Gives a command --cost-limit, --yes and --prices, and hands it `cost`.
+cost_options = options_as(
+    "cost",
+    lambda cost_limit, yes, prices: Cost(cost_limit, yes, prices),
+    click.option(
+        "--cost-limit",
+        type=float,
+        envvar="QCNN_COST_LIMIT",
+        default=_LIMIT,
+        show_default=True,
+        metavar="DOLLARS",
+        help="Ask before what is estimated to cost more.",
+    ),
+    click.option("--yes", is_flag=True, help="Do not ask."),
+    click.option(
+        "--prices",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Machines and what they cost, as for qcnn plan.",
+    ),
+)
+
+
+def check_package_cost(cost: Cost, target: str, spec: Mapping[str, Any], trials: Sequence[ExperimentConfig]) -> None:
+    """Say and ask of a compiled pipeline that is to train these; all else as `check_cost`."""
+    if pod := pod_of(spec):
+        warn_of_gpu_image(pod)
+        check_cost(cost, target, pod, trials)
+    else:
+        click.echo("no estimate of the cost: the package does not say what its pods are given", err=True)
+
+
+def check_cost(cost: Cost, target: str, pod: Pod, trials: Sequence[ExperimentConfig]) -> None:
+    """Say on stderr what trainings are estimated to cost on a target, and ask about more than the limit.
+
+    Where no estimate can be made, that is said, and nothing is asked.
+
+    Raises:
+        ConfigError: the prices are wrong; or the estimate is above the limit, and there is no terminal to ask at.
+    """
+    prices = read_prices(cost.prices)
+    try:
+        ways = _estimated(target, pod, prices, trials)
+    except (ConfigError, ImportError) as error:
+        click.echo(f"no estimate of the cost: {error}", err=True)
+        return
+    share = len(trials) / len(ways)
+    bills = [way.bill for way in ways]
+    dollars = share * sum(bill.charged(pod.spot) for bill in bills)
+    click.echo(_line(len(trials), ways, share, dollars, pod, prices), err=True)
+    if dollars <= cost.limit or cost.yes:
+        return
+    refusal = (
+        f"cost_limit: this is estimated to cost {about_dollars(dollars)}; give --yes or a higher "
+        f"--cost-limit. Given: {cost.limit:g}"
+    )
+    ask(f"submit what may cost more than {cost.limit:g} dollars?", refusal, err=True)
+
+
+def _estimated(target: str, pod: Pod, prices: Prices, trials: Sequence[ExperimentConfig]) -> list[Way]:
+    """Return what some of the trials take as they are asked for: all of few, else each of as many steps."""
+    from qcnn.components.train.estimate import ways
+    from qcnn.trainer.planning.plan import count
+
+    platform = PLATFORMS[target](pod, prices, "")
+    machine = _machine()
+    picked = trials[:: math.ceil(len(trials) / _TRIALS)]
+    return [ways(trial, count(trial), platform, machine, pod.spot).asked for trial in picked]
+
+
+def _machine() -> Machine:
+    """Return what is known of this machine without measuring it."""
+    from importlib.metadata import PackageNotFoundError
+
+    from qcnn.trainer.planning.kept_machine import load
+    from qcnn.trainer.planning.machine import NOMINAL_MACHINE
+
+    try:
+        kept = load()
+    except PackageNotFoundError:
+        # Where TensorFlow is not installed, nothing was measured.
+        kept = None
+    return kept.machine if kept else NOMINAL_MACHINE
+
+
+def _line(trials: int, ways: Sequence[Way], share: float, dollars: float, pod: Pod, prices: Prices) -> str:
+    from qcnn.trainer.planning.expectation import in_time
+
+    seconds = share * sum(way.seconds for way in ways)
+    hours = share * sum(way.bill.hours for way in ways)
+    bill = ways[0].bill
+    what = "training" if trials == 1 else f"{trials} trainings, one after the other"
+    short = "" if all(way.fits for way in ways) else "; its processes need more memory than they ask for"
+    on = f"{bill.machines} x {bill.machine}{' (Spot)' if pod.spot else ''}"
+    return (
+        f"estimate: {what} {in_time(seconds)} on {on}, {hours:.2g} machine hours, {about_dollars(dollars)} "
+        f"by the prices of {prices.region} on {prices.date}{short}"
+    )

@@ -1,0 +1,139 @@
+"""The experiment's words as flags, generated from the experiment's own description."""
+
+import dataclasses
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from pydantic.fields import FieldInfo
+
+from qcnn.cli.options.completion import complete_file, complete_word
+from qcnn.cli.options.group import options_as
+from qcnn.trainer import data
+from qcnn.trainer.config import (
+    MODELS,
+    WORDS,
+    ExperimentConfig,
+    as_yaml,
+    describe,
+    from_mapping,
+    is_switch,
+    merge,
+    parse_flag,
+    read_file,
+)
+from qcnn.trainer.quantum.files.reading import with_circuit
+
+
+@dataclasses.dataclass(frozen=True)
+class Words:
+    """What was typed about an experiment: a file, and the text of each flag; None for what was not given.
+
+    Where it is only to be printed, whatever reads the experiment prints it and ends the command.
+    """
+
+    config: str | None
+    flags: Mapping[str, str | None]
+    only_printed: bool = False
+
+    @property
+    def given(self) -> list[str]:
+        """The flags that were given."""
+        values = {"config": self.config, **self.flags}
+        return [_flag(name) for name, text in values.items() if text is not None]
+
+    def mapping(self) -> dict[str, Any]:
+        """Return what the file holds with the flags laid over it, not yet validated; a circuit's file is read.
+
+        Raises:
+            ConfigError: a file cannot be read.
+        """
+        given = {name: parse_flag(WORDS[name], text) for name, text in self.flags.items() if text is not None}
+        return with_circuit(merge(read_file(Path(self.config)) if self.config is not None else {}, given))
+
+    def experiment(self) -> ExperimentConfig:
+        """Return the experiment.
+
+        Raises:
+            ConfigError: one line with what is wrong.
+        """
+        experiment = from_mapping(self.mapping())
+        self.print_if_asked(experiment.model_dump())
+        return experiment
+
+    def print_if_asked(self, words: Mapping[str, Any]) -> None:
+        """Print words as a file for --config, and end the command, if that is all it was asked for."""
+        if self.only_printed:
+            click.echo(as_yaml(words), nl=False)
+            raise click.exceptions.Exit(0)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _option(name: str, field: FieldInfo) -> Callable[..., Any]:
+    help_text, complete = f"{describe(field)} [default: {field.default}]", complete_word(name, field)
+    if is_switch(field):
+        # For yes it needs no value.
+        return click.option(
+            _flag(name), name, help=help_text, metavar="VALUE", is_flag=False, flag_value="1", shell_complete=complete
+        )
+    return click.option(_flag(name), name, help=help_text, metavar="VALUE", shell_complete=complete)
+
+
+# Gives a command --config and a flag for each word, and hands it `words`.
+experiment_options = options_as(
+    "words",
+    lambda config, print_config, **flags: Words(config, flags, print_config),
+    click.option(
+        "--config",
+        help="YAML file with any of the words below; flags win.",
+        metavar="FILE",
+        shell_complete=complete_file,
+    ),
+    click.option("--print-config", is_flag=True, help="Print all words with their values as such a file, and end."),
+    *(
+        # As text, so that file, flag and pipeline parameter are refused with the same message.
+        _option(name, field)
+        for name, field in WORDS.items()
+    ),
+)
+
+
+def unwarned(line: str) -> None:
+    """Leave a line about a file out, which the step that makes the dataset prints."""
+
+
+def prepared(
+    experiments: Sequence[ExperimentConfig], warn: Callable[[str], None] = data.warn_once
+) -> list[ExperimentConfig]:
+    """Return experiments as they will run here: circuits are checked and files are read, and nothing has begun.
+
+    Raises:
+        ArtifactError: a file cannot be read or used; one line, which names the row that is wrong.
+        ConfigError: a circuit or an experiment cannot be used.
+    """
+    for experiment in experiments:
+        check_model(experiment)
+    return data.files_read(experiments, warn)
+
+
+def check_model(experiment: ExperimentConfig) -> None:
+    """Refuse a circuit of the user's own that cannot be used, before anything is written or started.
+
+    Its module is found in the folder that the user runs from, as the processes of a run find it.
+
+    Raises:
+        ConfigError: one line with what is wrong.
+    """
+    if experiment.model in MODELS:
+        return
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    # It takes a second to load.
+    from qcnn.trainer.simulators.structure.gates import read_model
+
+    read_model(experiment.model, experiment.qubits)

@@ -1,0 +1,105 @@
+"""What the commands of TFJobs share: the namespace, access to it, a job by its name."""
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from qcnn.cli.errors import StepError
+from qcnn.cli.messages import shown
+from qcnn.jobs.kubernetes.access import own_namespace
+from qcnn.jobs.kubernetes.api import Api
+from qcnn.jobs.kubernetes.follow import Following, LostError
+from qcnn.jobs.kubernetes.identity import OWN, RUN_LABEL, run_of
+from qcnn.jobs.naming import run_label
+from qcnn.jobs.references import check_namespace
+from qcnn.jobs.tfjob.kind import TFJOB, TFJOBS
+from qcnn.jobs.tfjob.read import processes
+from qcnn.trainer.errors import ArtifactError, QcnnError, RetryableError, TrainingError
+from qcnn.trainer.startup import terminated_as_interrupt
+
+# For how long a failed job's namespace is asked for, which only makes the message more precise.
+_SECONDS = 10.0
+# What an object of Kubernetes can be called; a run may have any name.
+_IS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+def namespace_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command --namespace."""
+    return click.option(
+        *("--namespace", "-n"),
+        metavar="NAME",
+        callback=_checked,
+        help="Namespace. [default: that of the kubeconfig's context]",
+    )(command)
+
+
+def _checked(_: click.Context, __: click.Parameter, namespace: str | None) -> str | None:
+    if namespace is not None:
+        check_namespace(namespace)
+    return namespace
+
+
+@contextlib.contextmanager
+def cluster(namespace: str | None) -> Iterator[Api]:
+    """Give access to a namespace; messages go to stderr."""
+    with shown(), contextlib.closing(Api(namespace or own_namespace())) as api:
+        yield api
+
+
+def flag_of(namespace: str | None) -> str:
+    """Return how a command is given the namespace that this one was given, beginning with a space."""
+    return f" --namespace {namespace}" if namespace else ""
+
+
+def find_job(api: Api, name: str) -> dict[str, Any]:
+    """Return a TFJob of ours, by its own name or that of its run, of whose TFJobs it is the last.
+
+    Raises:
+        ArtifactError: there is none of this name.
+    """
+    found = api.get(TFJOBS, name) if _IS_NAME.fullmatch(name) else None
+    if found is not None and found["metadata"].get("labels", {}).items() >= OWN.items():
+        return found
+    selector = ",".join(f"{key}={value}" for key, value in {**OWN, RUN_LABEL: run_label(name)}.items())
+    of_run = [job for job in api.find(TFJOBS, labelSelector=selector) if run_of(job["metadata"]) == name]
+    if not of_run:
+        raise ArtifactError(f"TFJob: qcnn made none of this name in namespace {api.namespace}. Given: {name}")
+    return max(of_run, key=lambda job: str(job["metadata"]["creationTimestamp"]))
+
+
+def _is_ending(api: Api) -> bool:
+    """Return whether the namespace is being deleted, False where that cannot be found out soon."""
+    try:
+        return api.limited_to(_SECONDS).namespace_is_ending()
+    except QcnnError:
+        return False
+
+
+def follow(api: Api, job: dict[str, Any], restarts: int | None, hint: str) -> None:
+    """Show what the processes of a TFJob print until it has ended; Ctrl-C stops only the showing.
+
+    With `restarts`, a job is given up whose processes are lost more often.
+
+    Raises:
+        StepError: it failed.
+    """
+    following = Following(api, TFJOB, job, processes(job), restarts, pending_seconds=float("inf"))
+    try:
+        with terminated_as_interrupt():
+            following.run()
+    except KeyboardInterrupt:
+        click.echo(f"\nnot followed any more; the training goes on. {hint}", err=True)
+        raise
+    except (TrainingError, RetryableError) as error:
+        # The pods of a namespace that is being deleted may go before the TFJob does, which then looks lost.
+        if _is_ending(api):
+            raise StepError(f"namespace: is being deleted, with the TFJob. Given: {api.namespace}") from None
+        if isinstance(error, LostError):
+            name = job["metadata"]["name"]
+            raise StepError(
+                f"{error.reason}; submit it again to continue from its last checkpoint. Given: {name}"
+            ) from None
+        raise StepError(str(error)) from None

@@ -1,0 +1,122 @@
+"""qcnn submit --target tfjob: training as a TFJob, without Kubeflow Pipelines."""
+
+import click
+
+from qcnn.cli.options.cost import Cost, check_cost, cost_options
+from qcnn.cli.options.experiment import Words, experiment_options
+from qcnn.cli.options.form import show_rows
+from qcnn.cli.options.pod import PodFlags, pod_options
+from qcnn.cli.tfjob.connection import cluster, flag_of, follow, namespace_option
+from qcnn.cli.tfjob.printing import FORMS, as_text
+from qcnn.components.train.description import check_data, cluster_job
+from qcnn.jobs.kubernetes.create_or_adopt import How
+from qcnn.jobs.naming import Identity, check_run
+from qcnn.jobs.pod import WORKER_ACCOUNT, Pod
+from qcnn.jobs.secrecy import secrets_in
+from qcnn.jobs.tfjob import read
+from qcnn.jobs.tfjob import submit as tfjobs
+from qcnn.jobs.tfjob.manifest import Policy, tfjob
+from qcnn.trainer import data
+from qcnn.trainer.errors import ConfigError
+
+_DAY = 86400
+_TASK = "train"
+
+
+@click.command()
+@click.option(
+    "--output", required=True, metavar="ADDRESS", help="Where checkpoints, logs and model go, as gs://BUCKET/FOLDER."
+)
+@click.option(
+    "--name", default="qcnn", show_default=True, help="Name of the run, which trains the same experiment only once."
+)
+@namespace_option
+@click.option("--follow", "is_followed", is_flag=True, help="Show what the workers print until they have ended.")
+@pod_options
+@click.option(
+    "--active-seconds", type=click.IntRange(1), metavar="SECONDS", help="End the training after that. [default: never]"
+)
+@click.option(
+    "--keep-seconds",
+    type=click.IntRange(0),
+    default=_DAY,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time that TFJob and pods stay after their end, to be looked at.",
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be created, for kubectl apply -f -, and send nothing.")
+@click.option(
+    "-o",
+    "--format",
+    "form",
+    type=click.Choice(FORMS),
+    help="Form of what is printed, for programs; yaml only with --dry-run, whose default it is.",
+)
+@cost_options
+@experiment_options
+def submit(
+    output: str,
+    name: str,
+    namespace: str | None,
+    is_followed: bool,
+    active_seconds: int | None,
+    keep_seconds: int,
+    pod: PodFlags,
+    dry_run: bool,
+    form: str | None,
+    cost: Cost,
+    words: Words,
+) -> None:
+    """Train as a TFJob, on a cluster with Kubeflow's training operator.
+
+    An experiment that is submitted again is not trained twice: a TFJob that runs or has succeeded is found again, one
+    that failed is replaced and goes on from its last checkpoint.
+    """
+    if form == FORMS[0] and not dry_run:
+        raise ConfigError(f"format: {form} is only of what --dry-run prints. Given: {form}")
+    if dry_run and is_followed:
+        raise ConfigError("dry_run: creates nothing that could be followed. Given: --dry-run --follow")
+    experiment, settings = words.experiment(), pod.settings(service_account=WORKER_ACCOUNT)
+    check_data(experiment.data)
+    (experiment,) = data.files_read([experiment])
+    job, identity = cluster_job(experiment, output, settings), Identity(check_run(name), _TASK)
+    policy = Policy(active_seconds=active_seconds, keep_seconds=keep_seconds, lease_seconds=None)
+    manifest = tfjob(job, identity, policy)
+    if dry_run:
+        _check_no_secrets(settings)
+        click.echo(as_text(tfjobs.applied(manifest, namespace), form or FORMS[0]), nl=False)
+        return
+    check_cost(cost, "tfjob", settings, [experiment])
+    with cluster(namespace) as api:
+        tfjobs.check_worker_account(api, settings)
+        found, how = tfjobs.submit(api, manifest)
+        commands = _commands(found["metadata"]["name"], flag_of(namespace))
+        rows = {**read.outputs(found), **commands}
+        if form:
+            show_rows(form, {"job": found["metadata"]["name"], **rows})
+        else:
+            click.echo(f"TFJob {found['metadata']['name']} {_SAID[how]} in namespace {api.namespace}")
+            show_rows("text", rows)
+        if is_followed and how is not How.SUCCEEDED:
+            follow(api, found, experiment.options.restarts, f"Again: {commands['follow it']}")
+
+
+_SAID = {How.CREATED: "is created", How.ADOPTED: "runs already", How.SUCCEEDED: "has already succeeded"}
+
+
+def _check_no_secrets(pod: Pod) -> None:
+    """Refuse to print what would stand in a repository, for everybody to read."""
+    if found := secrets_in(pod.environment):
+        raise ConfigError(
+            f"pod.environment: {found[0]} looks like a secret, which --dry-run does not print; keep it in a Secret, "
+            f"and name that in the pod's settings: secrets: {{{found[0]}: SECRET/KEY}}. Given: {found[0]}"
+        )
+
+
+def _commands(name: str, where: str) -> dict[str, str]:
+    return {
+        "look at it": f"qcnn status {name}{where}",
+        "follow it": f"qcnn logs -f {name}{where}",
+        "predict": f"qcnn predict --target tfjob {name}{where}",
+        "delete it": f"qcnn delete {name}{where}",
+    }

@@ -1,0 +1,159 @@
+"""Where on Vertex AI a command asks, and with what patience: the clients of its services."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import functools
+import os
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from qcnn.cli.errors import UnavailableError
+from qcnn.cli.options.group import options_as
+from qcnn.cli.vertex.service.refusals import NotFoundError, explained
+from qcnn.jobs.vertex.place import ENDPOINT_VARIABLE, Place, endpoint_of, logging_endpoint_of
+from qcnn.trainer.errors import ConfigError
+
+# Until an answer to one request, and until the work that it began is done.
+_SECONDS, _WORK_SECONDS = 60.0, 120.0
+_LOGGING = "LoggingServiceV2"
+_PAGE = 1000
+
+
+def _place(project: str | None, location: str | None, endpoint: str | None) -> Place:
+    for name, value in (("project", project), ("location", location)):
+        if not value:
+            raise ConfigError(f"{name}: must be given, by --{name} or the environment. Given: none")
+    return Place(project or "", location or "", endpoint or endpoint_of(os.environ))
+
+
+# Gives a command the options that a `Place` is made of, and hands it `place`. The variables are those of Google's own
+# libraries, then gcloud's.
+place_options = options_as(
+    "place",
+    _place,
+    click.option(
+        "--project",
+        envvar=["GOOGLE_CLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT"],
+        show_envvar=True,
+        metavar="ID",
+        help="Google Cloud project.",
+    ),
+    click.option(
+        "--location",
+        envvar=["GOOGLE_CLOUD_REGION", "CLOUDSDK_AI_REGION"],
+        show_envvar=True,
+        metavar="REGION",
+        help="Region, such as us-central1.",
+    ),
+    click.option(
+        "--api-endpoint",
+        "endpoint",
+        metavar="HOST",
+        help=f"Another API endpoint, HOST[:PORT].  [env var: {ENDPOINT_VARIABLE}]",
+    ),
+)
+
+
+def flags_of(place: Place) -> str:
+    """Return the flags by which a command is given a place; the endpoint is left to the environment."""
+    return f"--project {place.project} --location {place.location}"
+
+
+class Vertex:
+    """The services of Vertex AI at a place; each is connected when it is first asked.
+
+    A service that fails for a while is asked again: for seconds at first, for minutes once it has answered anything.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._clients: dict[str, Any] = {}
+        self._answered = False
+
+    def ask(self, method: str, request: Any = None, *, again: bool = True, **fields: Any) -> Any:
+        """Return the answer to a method of the API, such as PipelineService.get_pipeline_job.
+
+        Without `again` it is asked once, where a second request could do twice what is to be done once.
+
+        Raises:
+            BackendError: it refuses, or does not answer.
+        """
+        return self._tried(method, lambda call: call(fields if request is None else request), again=again)
+
+    def pages(self, method: str, **fields: Any) -> list[Any]:
+        """Return all that a list of the API holds, over all its pages.
+
+        Raises:
+            BackendError: it refuses, or does not answer.
+        """
+        found: list[Any] = self._tried(method, lambda call: list(call({"parent": self.place.parent, **fields})))
+        return found
+
+    def entries(self, filtered: str) -> list[Any]:
+        """Return the entries of Cloud Logging that a filter lets through, in the order of time.
+
+        Raises:
+            BackendError: Cloud Logging refuses, or does not answer.
+        """
+        project = f"projects/{self.place.project}"
+        asked = {"resource_names": [project], "filter": filtered, "order_by": "timestamp asc", "page_size": _PAGE}
+        found: list[Any] = self._tried(f"{_LOGGING}.list_log_entries", lambda call: list(call(asked)))
+        return found
+
+    def listed(self, method: str, **fields: Any) -> list[Any]:
+        """Return all that a list of something else than a place holds, over all its pages.
+
+        Raises:
+            BackendError: it refuses, or does not answer.
+        """
+        found: list[Any] = self._tried(method, lambda call: list(call(fields)))
+        return found
+
+    def finish(self, method: str, *, seconds: float = _WORK_SECONDS, again: bool = True, **fields: Any) -> None:
+        """Call a method whose work goes on after its answer, and wait so many seconds until that is done.
+
+        Raises:
+            BackendError: it refuses, or does not answer; or the work fails, or is not done in time.
+        """
+        operation = self.ask(method, again=again, **fields)
+        with explained(self.place):
+            try:
+                operation.result(timeout=seconds)
+            except concurrent.futures.TimeoutError:
+                raise UnavailableError(
+                    f"{method}: not done within {seconds:g} s; it may be later. Given: {operation.operation.name}"
+                ) from None
+
+    def delete(self, method: str, name: str) -> None:
+        """Delete what has a name, and wait until it is gone; what is gone already is deleted.
+
+        Raises:
+            BackendError: Vertex AI refuses, or does not answer.
+        """
+        # A request whose answer was lost is sent again, and finds nothing.
+        with contextlib.suppress(NotFoundError):
+            self.finish(method, name=name)
+
+    def _tried(self, method: str, use: Callable[[Callable[..., Any]], Any], *, again: bool = True) -> Any:
+        from qcnn.jobs.vertex.client.patience import tries
+
+        service, _, name = method.partition(".")
+        with explained(self.place):
+            call = functools.partial(getattr(self._client(service), name), retry=None, timeout=_SECONDS)
+            answer = tries(method, lambda: self._answered)(use, call) if again else use(call)
+        self._answered = True
+        return answer
+
+    def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            from qcnn.jobs.vertex.client import library
+
+            is_log = service == _LOGGING
+            endpoint = logging_endpoint_of(os.environ) if is_log else self.place.endpoint
+            kind = library.LoggingServiceV2Client if is_log else getattr(library.aiplatform, f"{service}Client")
+            self._clients[service] = kind(client_options={"api_endpoint": endpoint})
+        return self._clients[service]

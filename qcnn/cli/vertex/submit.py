@@ -1,0 +1,38 @@
+"""qcnn submit --target vertex: the main pipeline on Vertex AI."""
+
+import click
+
+from qcnn.cli.options.cost import Cost, cost_options
+from qcnn.cli.options.experiment import Words, experiment_options
+from qcnn.cli.options.form import Sending, sending_options
+from qcnn.cli.options.runs import wait_option
+from qcnn.cli.packages import Source, main_pipeline, source_options
+from qcnn.cli.vertex.service.connection import place_options
+from qcnn.cli.vertex.submitting.create_run import create_run
+from qcnn.cli.vertex.submitting.submission import Submission, submission_options
+from qcnn.jobs.vertex.place import Place
+
+
+@click.command()
+@wait_option
+@sending_options
+@place_options
+@source_options
+@submission_options
+@cost_options
+@experiment_options
+def submit(
+    wait: bool,
+    sending: Sending,
+    place: Place,
+    source: Source,
+    submission: Submission,
+    cost: Cost,
+    words: Words,
+) -> None:
+    """Run the pipeline on Vertex AI, every word of the experiment in its type."""
+    experiment = words.experiment()
+    # Every word, so that the runs of an experiment can be compared.
+    arguments = experiment.model_dump()
+    compile_now, trials = main_pipeline("vertex", data=experiment.data), [experiment]
+    create_run(compile_now, arguments, "qcnn", place, source, submission, cost, trials, wait=wait, sending=sending)

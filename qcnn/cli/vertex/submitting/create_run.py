@@ -1,0 +1,68 @@
+"""Runs a pipeline on Vertex AI: compiled now, or before, and with its parameters in their types."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from qcnn.cli.options.cost import Cost, check_package_cost
+from qcnn.cli.options.form import Sending, alone_on_stdout, show_rows
+from qcnn.cli.packages import Compile, Source, check_imports, compiled, read_package
+from qcnn.cli.vertex.follow import check_succeeded, follow
+from qcnn.cli.vertex.service.buckets import check_bucket
+from qcnn.cli.vertex.service.connection import Vertex
+from qcnn.cli.vertex.service.experiments import add_to_experiment
+from qcnn.cli.vertex.service.messages import as_json, id_of
+from qcnn.cli.vertex.service.refusals import AlreadyExistsError
+from qcnn.cli.vertex.service.runs import get_run
+from qcnn.cli.vertex.submitting.request import run_request
+from qcnn.cli.vertex.submitting.submission import Submission
+from qcnn.jobs.vertex.console import run_page
+from qcnn.jobs.vertex.place import Place
+from qcnn.trainer.config import ExperimentConfig
+
+
+def create_run(
+    compile_now: Compile,
+    arguments: Mapping[str, Any],
+    name: str,
+    place: Place,
+    source: Source,
+    submission: Submission,
+    cost: Cost,
+    trials: Sequence[ExperimentConfig],
+    *,
+    wait: bool,
+    sending: Sending,
+) -> None:
+    """Run a pipeline and print its address; with `wait`, show the states of its steps until it has ended.
+
+    A dry run prints the request, and asks nothing of a network. Without a name of its own the run is called `name` and
+    the time. What training its `trials` is estimated to cost is said before.
+
+    Raises:
+        ConfigError: the pipeline cannot be run there, its bucket cannot be used, or it costs more than it may.
+        BackendError: Vertex AI refuses, or does not answer.
+        StepError: the run that was waited for failed.
+    """
+    with compiled(source, compile_now) as package:
+        documents = read_package(package, "vertex")
+        check_imports(documents[0], arguments)
+        request = run_request(place, documents, arguments, name, submission)
+    if sending.dry_run:
+        click.echo(as_json(request))
+        return
+    check_package_cost(cost, "vertex", documents[0], trials)
+    check_bucket(submission.pipeline_root, place)
+    vertex = Vertex(place)
+    try:
+        run = vertex.ask("PipelineService.create_pipeline_job", request)
+    except AlreadyExistsError:
+        # The id is this run's alone: the answer to an earlier try was lost.
+        run = get_run(vertex, request.pipeline_job_id)
+    show_rows(sending.form, {"run": id_of(run), "look at it": run_page(place, id_of(run))})
+    if reason := add_to_experiment(vertex, submission.experiment, id_of(run)):
+        click.echo(f"not in the console's experiment {submission.experiment}: {reason}", err=True)
+    if wait:
+        with alone_on_stdout(sending.form):
+            check_succeeded(follow(vertex, id_of(run), click.echo))

@@ -1,0 +1,33 @@
+"""qcnn undeploy --target vertex: an endpoint that answers no more, and costs nothing."""
+
+import click
+
+from qcnn.cli.confirmation import confirm
+from qcnn.cli.options.form import form_option, show_table, shown_only_option
+from qcnn.cli.vertex.service.connection import Vertex, place_options
+from qcnn.cli.vertex.serving.endpoint import TABLE_HEADER, get_endpoint, set_traffic, table_rows
+from qcnn.cli.vertex.serving.endpoint import undeploy as undeploy_version
+from qcnn.jobs.vertex.place import Place
+
+
+@click.command()
+@click.argument("name", metavar="ENDPOINT")
+@form_option
+@shown_only_option
+@click.option("--yes", is_flag=True, help="Do it without asking.")
+@place_options
+def undeploy(name: str, form: str, dry_run: bool, yes: bool, place: Place) -> None:
+    """Take all versions from ENDPOINT, and delete it; the models stay, and can be deployed again."""
+    vertex = Vertex(place)
+    found = get_endpoint(vertex, name)
+    rows = table_rows(found)
+    show_table(form, TABLE_HEADER, rows, "no version is deployed")
+    if dry_run:
+        return
+    confirm(len(rows) + 1, yes)
+    if found.traffic_split:
+        set_traffic(vertex, found.name, {})
+    for deployed in found.deployed_models:
+        undeploy_version(vertex, found.name, deployed.id)
+    vertex.delete("EndpointService.delete_endpoint", found.name)
+    click.echo("deleted", err=form == "json")

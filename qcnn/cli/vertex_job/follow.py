@@ -1,0 +1,50 @@
+"""Follows a custom job of Vertex AI to its end, and shows what its workers print."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from qcnn.cli.errors import StepError
+from qcnn.cli.vertex.service.connection import Vertex
+from qcnn.cli.vertex.service.log_lines import Jobs, Reader, show
+from qcnn.cli.vertex.service.messages import id_of
+from qcnn.cli.vertex.service.trainings import get_job
+from qcnn.jobs.vertex.states import ENDED, creation_time, state_of
+from qcnn.trainer.errors import one_line
+from qcnn.trainer.startup import terminated_as_interrupt
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1 import CustomJob
+
+
+def follow(vertex: Vertex, identity: str, hint: str) -> None:
+    """Show what the workers of a job print until it has ended; Ctrl-C stops only the showing.
+
+    Raises:
+        StepError: it did not succeed.
+        BackendError: Vertex AI refuses, or does not answer.
+    """
+
+    def look() -> tuple[Jobs, bool]:
+        job = get_job(vertex, identity)
+        return lines_of(job), state_of(job) in ENDED
+
+    try:
+        with terminated_as_interrupt():
+            show(Reader(vertex), look, click.echo, follow=True)
+    except KeyboardInterrupt:
+        click.echo(f"\nnot followed any more; the training goes on. {hint}", err=True)
+        raise
+    ended = get_job(vertex, identity)
+    if state_of(ended) != "SUCCEEDED":
+        reason = f" ({one_line(ended.error.message)})" if ended.error.message else ""
+        raise StepError(f"custom job: it ended {state_of(ended).lower()}{reason}. Given: {id_of(ended)}")
+
+
+def lines_of(job: CustomJob) -> Jobs:
+    """Return what is needed to read the lines of a job."""
+    from qcnn.jobs.vertex.attempts import process_name
+
+    return {id_of(job): (creation_time(job), process_name)}

@@ -1,0 +1,26 @@
+"""qcnn logs --target vertex-job: what the workers of a custom job print."""
+
+import click
+
+from qcnn.cli.vertex.service.connection import Vertex, flags_of, place_options
+from qcnn.cli.vertex.service.log_lines import Reader, show
+from qcnn.cli.vertex.service.messages import id_of
+from qcnn.cli.vertex.service.trainings import find_job
+from qcnn.cli.vertex_job.follow import follow, lines_of
+from qcnn.jobs.vertex.place import Place
+
+
+@click.command()
+@click.argument("name", metavar="JOB")
+@click.option(
+    "--follow", "-f", "is_followed", is_flag=True, help="Go on until the job has ended; fail if the job failed."
+)
+@place_options
+def logs(name: str, is_followed: bool, place: Place) -> None:
+    """Print what the workers of JOB, by its id or name, have printed, by time, each line with its worker's name."""
+    vertex = Vertex(place)
+    job = find_job(vertex, name)
+    if is_followed:
+        follow(vertex, id_of(job), f"Again: qcnn logs -f {name} --target vertex-job {flags_of(place)}")
+    else:
+        show(Reader(vertex), lambda: (lines_of(job), False), click.echo, follow=False)

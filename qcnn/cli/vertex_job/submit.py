@@ -1,0 +1,85 @@
+"""qcnn submit --target vertex-job: training as a custom job of Vertex AI, without a pipeline."""
+
+import contextlib
+
+import click
+
+from qcnn.cli.messages import shown
+from qcnn.cli.options.cost import Cost, check_cost, cost_options
+from qcnn.cli.options.experiment import Words, experiment_options
+from qcnn.cli.options.form import Sending, alone_on_stdout, sending_options, show_rows
+from qcnn.cli.options.pod import PodFlags, pod_options
+from qcnn.cli.vertex.service.buckets import check_bucket
+from qcnn.cli.vertex.service.connection import Vertex, flags_of, place_options
+from qcnn.cli.vertex.service.messages import as_json
+from qcnn.cli.vertex.service.trainings import ALONE
+from qcnn.cli.vertex_job.follow import follow
+from qcnn.components.train.description import check_data, vertex_job
+from qcnn.jobs.naming import Identity, check_run
+from qcnn.jobs.vertex.console import job_page, tensorboard_page
+from qcnn.jobs.vertex.place import Place
+from qcnn.trainer import data
+
+
+@click.command()
+@click.option(
+    "--output", required=True, metavar="ADDRESS", help="Where checkpoints, logs and model go, as gs://BUCKET/FOLDER."
+)
+@click.option(
+    "--name", default="qcnn", show_default=True, help="Name of the run, which trains the same experiment only once."
+)
+@click.option("--follow", "is_followed", is_flag=True, help="Show what the workers print until they have ended.")
+@sending_options
+@place_options
+@pod_options
+@cost_options
+@experiment_options
+def submit(
+    output: str,
+    name: str,
+    is_followed: bool,
+    sending: Sending,
+    place: Place,
+    pod: PodFlags,
+    cost: Cost,
+    words: Words,
+) -> None:
+    """Train as a custom job of Vertex AI.
+
+    An experiment that is submitted again is not trained twice: a job that runs or has succeeded is found again, one
+    that failed is followed by another, which goes on from its last checkpoint.
+    """
+    experiment, settings = words.experiment(), pod.settings()
+    check_data(experiment.data)
+    (experiment,) = data.files_read([experiment])
+    job = vertex_job(experiment, output, settings)
+    # The library takes a second and a half to load.
+    from qcnn.jobs.vertex.client.api import Api
+    from qcnn.jobs.vertex.client.library import aiplatform
+    from qcnn.jobs.vertex.create_or_adopt import How, create_or_adopt
+    from qcnn.jobs.vertex.custom_job import custom_job, outputs
+
+    made = custom_job(job, Identity(check_run(name), ALONE), place)
+    if sending.dry_run:
+        click.echo(as_json(aiplatform.CreateCustomJobRequest(parent=place.parent, custom_job=made)))
+        return
+    check_cost(cost, "vertex-job", settings, [experiment])
+    check_bucket(output, place)
+    with shown(), contextlib.closing(Api(place)) as api:
+        found, how = create_or_adopt(api, made)
+    said = {How.CREATED: "is created", How.ADOPTED: "runs already", How.SUCCEEDED: "has already succeeded"}
+    if sending.form == "text":
+        click.echo(f"custom job {found.id} {said[how]} in {place.project} in {place.location}")
+    where = f"--target vertex-job {flags_of(place)}"
+    tensorboard = made.job_spec.tensorboard
+    rows = {
+        **outputs(job, made),
+        "look at it": job_page(place, found.id),
+        **({"TensorBoard": tensorboard_page(tensorboard, found.id)} if tensorboard else {}),
+        "follow it": f"qcnn logs -f {found.id} {where}",
+        "delete it": f"qcnn delete {found.id} {where}",
+    }
+    show_rows(sending.form, {"job": found.id, **rows} if sending.form == "json" else rows)
+    if is_followed and how is not How.SUCCEEDED:
+        with alone_on_stdout(sending.form):
+            follow(Vertex(place), found.id, f"Again: {rows['follow it']}")

@@ -1,0 +1,54 @@
+"""The Lease of a TFJob, which is renewed while its launcher lives."""
+
+import logging
+import platform
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from qcnn.jobs.kubernetes.api import LEASES, Api
+from qcnn.jobs.tfjob.manifest import lease
+from qcnn.jobs.tfjob.times import micro_time
+from qcnn.trainer.errors import RetryableError
+
+logger = logging.getLogger("qcnn")
+
+# The Lease is renewed this many times before it would be stale, and at least every `_LONGEST` seconds. That keeps the
+# connection open on which a launcher that is told to end deletes its TFJob.
+_RENEWALS = 10
+_LONGEST = 30.0
+
+
+class Renewal:
+    """Renews the Lease of a TFJob (as the API returns it) until it is stopped.
+
+    The first renewal is at once, and raises what `Api` raises. After that, a server that cannot be reached is asked
+    again, and refusals are given to `on_error`.
+    """
+
+    def __init__(self, api: Api, job: dict[str, Any], seconds: int, on_error: Callable[[Exception], None]) -> None:
+        self._api = api
+        self._job = job
+        self._seconds = seconds
+        self._on_error = on_error
+        self._stopped = threading.Event()
+        self._renew()
+        threading.Thread(target=self._run, name="lease", daemon=True).start()
+
+    def stop(self) -> None:
+        """Let the Lease become stale."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(min(self._seconds / _RENEWALS, _LONGEST)):
+            try:
+                self._renew()
+            except RetryableError:
+                continue
+            except Exception as error:  # Any error: without this thread, the workers would end the job.
+                self._on_error(error)
+                return
+
+    def _renew(self) -> None:
+        renewed = micro_time(self._api.now())
+        self._api.apply(LEASES, lease(self._job, platform.node(), self._seconds, renewed))

@@ -1,0 +1,201 @@
+"""The lease watch: python -m qcnn.jobs.tfjob.lease_watch --lease NAME --account NAME --seconds N -- COMMAND.
+
+Runs COMMAND in a pod, and ends it for good when the Lease that its launcher renews is stale. It is a process of its
+own, so nothing that the training does, or hangs in, can delay it.
+"""
+
+import argparse
+import dataclasses
+import email.utils
+import http.client
+import json
+import logging
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from qcnn.jobs.tfjob import lease_right
+from qcnn.jobs.tfjob.times import parse_time
+from qcnn.trainer.monitoring import log_lines
+from qcnn.trainer.startup import ABANDONED, OWN_FAULT, end_now
+
+# Where Kubernetes mounts what a pod needs to reach the API server ("Accessing the Kubernetes API from a Pod").
+_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+# The Lease is looked at this many times before it can be stale, and at least every `_LONGEST` seconds.
+_LOOKS = 10
+_LONGEST = 30.0
+# A Lease counts only when it was stale at two looks: after a pause of the API server, its launcher may yet renew it.
+_STALE_LOOKS = 2
+# A right may take this long until every API server knows it, in seconds.
+_RIGHTS_SECONDS = 15.0
+# The command is killed this long after it was told to end, in seconds.
+_GRACE = 5.0
+
+
+@dataclasses.dataclass(frozen=True)
+class _End:
+    """Why the command is ended, and with which exit code."""
+
+    reason: str
+    code: int
+
+
+class UnknownError(Exception):
+    """The Lease cannot be read; the message says why."""
+
+
+class RefusedError(UnknownError):
+    """The pod may not read it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Watched:
+    """What was seen of a Lease that is stale after `seconds` without a renewal.
+
+    `stale` is the number of last looks in a row at which it was. `is_known`: whether it could ever be read. `reason`
+    is why it could not be at the last look.
+    """
+
+    seconds: float
+    stale: int = 0
+    is_known: bool = False
+    reason: str = ""
+
+    def see(self, age: float) -> "Watched":
+        """Return what is known once a renewal so many seconds ago was seen."""
+        return Watched(self.seconds, self._counted(age), is_known=True)
+
+    def miss(self, reason: str, watched_for: float) -> "Watched":
+        """Return what is known once it could not be read, so many seconds after the watch began.
+
+        An unreachable API server proves nothing; one that could never be reached does.
+        """
+        age = 0.0 if self.is_known else watched_for
+        return dataclasses.replace(self, stale=self._counted(age), reason=reason)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its launcher counts as gone."""
+        return self.stale >= _STALE_LOOKS
+
+    def _counted(self, age: float) -> int:
+        return self.stale + 1 if age > self.seconds else 0
+
+
+def main() -> None:
+    """Run a command until it ends or its launcher is gone; end with its exit code."""
+    parser = argparse.ArgumentParser(description="Runs a command while a Lease is renewed.")
+    parser.add_argument("--lease", required=True, help="name of the Lease, in the namespace of this pod")
+    parser.add_argument("--account", required=True, help="service account of this pod")
+    parser.add_argument("--seconds", required=True, type=float, help="time without a renewal that ends the command")
+    parser.add_argument("command", nargs="+")
+    arguments = parser.parse_args()
+    try:
+        # One stream, so that the last line of the log is the last one that was printed.
+        process = subprocess.Popen(arguments.command, stderr=subprocess.STDOUT)
+    except OSError as error:
+        end_now(f"error: command: cannot be run ({error.strerror}). Given: {arguments.command[0]}", OWN_FAULT)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda received, _: process.send_signal(received))
+    ends: list[_End] = []
+
+    def watch() -> None:
+        _check_right(arguments.lease, arguments.account, process, ends.append)
+        _watch(arguments.lease, arguments.seconds, process, ends.append)
+
+    threading.Thread(target=watch, name="lease", daemon=True).start()
+    code = process.wait()
+    if ends:
+        end_now(f"error: {ends[0].reason}", ends[0].code)
+    sys.exit(code if code >= 0 else 128 - code)
+
+
+def _check_right(lease: str, account: str, process: "subprocess.Popen[bytes]", on_end: Callable[[_End], None]) -> None:
+    """End a process whose Lease may not be read, without waiting until that counts as stale."""
+    end = time.monotonic() + _RIGHTS_SECONDS
+    while True:
+        try:
+            seconds_since_renewal(lease)
+            return
+        except RefusedError:
+            if time.monotonic() > end:
+                break
+        except UnknownError:
+            # The Lease may not have been created yet.
+            return
+        time.sleep(1)
+    on_end(_End(lease_right.missing(account, _namespace()), OWN_FAULT))
+    _stop(process)
+
+
+def _watch(lease: str, seconds: float, process: "subprocess.Popen[bytes]", on_end: Callable[[_End], None]) -> None:
+    """End a process when the Lease is stale; `on_end` is told why before."""
+    began, watched, warned = time.monotonic(), Watched(seconds), False
+    while not watched.is_over:
+        time.sleep(min(seconds / _LOOKS, _LONGEST))
+        try:
+            watched = watched.see(seconds_since_renewal(lease))
+        except UnknownError as error:
+            watched = watched.miss(str(error), time.monotonic() - began)
+            if watched.is_known and not warned and isinstance(error, RefusedError):
+                warning = f"warning: the training would not end with its launcher any more: {error}"
+                sys.stderr.write(f"{log_lines.printed(warning, logging.WARNING)}\n")
+                warned = True
+    reason = f" ({watched.reason})" if watched.reason else ""
+    why = f"the launcher has not renewed its lease for {seconds:g} s{reason}; the last checkpoint counts"
+    on_end(_End(f"{why}. Given: lease {lease}", ABANDONED))
+    _stop(process)
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(_GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def seconds_since_renewal(lease: str) -> float:
+    """Return how long ago a Lease was renewed, by the API server's clock.
+
+    Raises:
+        UnknownError: it cannot be read.
+    """
+    # The client library would cost each pod 50 MB and a second.
+    try:
+        connection = http.client.HTTPSConnection(
+            os.environ["KUBERNETES_SERVICE_HOST"],
+            int(os.environ["KUBERNETES_SERVICE_PORT"]),
+            timeout=10,
+            context=ssl.create_default_context(cafile=str(_ACCOUNT / "ca.crt")),
+        )
+        connection.request(
+            "GET",
+            f"/apis/coordination.k8s.io/v1/namespaces/{_namespace()}/leases/{lease}",
+            headers={"Authorization": f"Bearer {(_ACCOUNT / 'token').read_text()}"},
+        )
+        response = connection.getresponse()
+        body = json.loads(response.read())
+        if response.status == http.client.FORBIDDEN:
+            raise RefusedError(body.get("message", response.reason))
+        if response.status != http.client.OK:
+            raise UnknownError(body.get("message", response.reason))
+        renewed = parse_time(body["spec"]["renewTime"])
+        now = email.utils.parsedate_to_datetime(response.headers["Date"])
+        return (now - renewed).total_seconds()
+    except (OSError, KeyError, ValueError, http.client.HTTPException) as error:
+        raise UnknownError(f"{type(error).__name__}: {error}") from None
+
+
+def _namespace() -> str:
+    return (_ACCOUNT / "namespace").read_text()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+"""A training job as a TFJob: manifests, by pure functions.
+
+The contract is training-operator v1.9.4: pkg/apis/kubeflow.org/v1 (the types), pkg/controller.v1/tensorflow and
+pkg/controller.v1/common (what they do), pkg/webhooks/tensorflow (what is refused).
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from qcnn.jobs.job import Job
+from qcnn.jobs.kubernetes.identity import (
+    HASH_ANNOTATION,
+    QUEUE_LABEL,
+    RUN_ANNOTATION,
+    TRAINING_ANNOTATION,
+    annotations,
+    labels,
+    queue_label,
+    run_of,
+)
+from qcnn.jobs.kubernetes.pod_template import pod_template
+from qcnn.jobs.naming import Identity, digest
+from qcnn.jobs.naming import name as job_name
+from qcnn.jobs.pod import Pod
+from qcnn.jobs.tfjob.kind import JOB_NAME_LABEL, REPLICA_TYPES
+from qcnn.trainer.errors import ConfigError
+from qcnn.trainer.monitoring.variables import JOB_VARIABLE, PORT_VARIABLE
+
+Manifest = dict[str, Any]
+
+CLUSTER_PORT = 2222
+PROFILER_PORT = 2223
+# What the port of a process is called at which it serves its metrics.
+METRICS_PORT = "metrics"
+# The seconds without a renewal of its Lease after which a TFJob ends; one without it needs no launcher.
+LEASE_ANNOTATION = "qcnn/lease-seconds"
+# How often the processes of a training were started again before this TFJob, by its launcher.
+RESTARTS_ANNOTATION = "qcnn/restarts"
+_TAKEN = (CLUSTER_PORT, PROFILER_PORT)
+_LEASE_WATCH = ("python", "-m", "qcnn.jobs.tfjob.lease_watch")
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """How long a job may train, is kept after its end, and outlives its launcher; in seconds.
+
+    Without `lease_seconds` it does not need a launcher.
+    """
+
+    active_seconds: int | None = None
+    keep_seconds: int = 3600
+    lease_seconds: int | None = 600
+
+
+def tfjob(job: Job, identity: Identity, policy: Policy, owner: Mapping[str, str] | None = None) -> Manifest:
+    """Return the TFJob of a training job.
+
+    Its name, by which its outputs lie in a folder, follows from what is trained: the run, task and iteration, the
+    command, and how many processes run it. What they are given (image, memory, labels, ...) and the policy are no part
+    of it, so a training that needed more memory goes on where it was.
+
+    The addresses of its outputs, in which $(QCNN_JOB) stands for its name, and the time that it outlives its launcher
+    are annotations.
+
+    `owner` is an ownerReference (apiVersion, kind, name, uid) to what the job is deleted with.
+
+    A job in a queue is not suspended here: Kueue does so when the job is created, and what applies this manifest again
+    would suspend a job that runs.
+
+    Raises:
+        ConfigError: the job has no pod, an unknown role, no process that could lead it, an output that would be gone
+            with its pods, or metrics on a port that is taken.
+    """
+    counts = {role: count for role, count in job.replicas.items() if count}
+    pod = _checked_pod(job, counts)
+    training = digest([dataclasses.asdict(identity), job.argv, counts])
+    manifest = _manifest(job, pod, counts, identity, policy, job_name(identity, training))
+    metadata = manifest["metadata"]
+    metadata["annotations"] |= {TRAINING_ANNOTATION: training, HASH_ANNOTATION: digest(manifest)}
+    if policy.lease_seconds is not None:
+        # Added after the hash: how pods watch their Lease is no part of what the job is.
+        for spec in manifest["spec"]["tfReplicaSpecs"].values():
+            (container,) = spec["template"]["spec"]["containers"]
+            watch = ("--lease", metadata["name"], "--account", pod.service_account, "--seconds", policy.lease_seconds)
+            container["command"] = [*_LEASE_WATCH, *map(str, watch), "--", *container["command"]]
+    if owner:
+        metadata["ownerReferences"] = [dict(owner)]
+    return manifest
+
+
+def restarted(manifest: Manifest, restarts: int) -> Manifest:
+    """Return the manifest of a TFJob that replaces another one, after so many restarts; it is the same training."""
+    metadata = manifest["metadata"]
+    annotations = {**metadata["annotations"], RESTARTS_ANNOTATION: str(restarts)}
+    return {**manifest, "metadata": {**metadata, "annotations": annotations}}
+
+
+def output_annotation(output: str) -> str:
+    """Return the name of the annotation that holds the address of an output."""
+    return f"qcnn/{output}"
+
+
+def _checked_pod(job: Job, counts: Mapping[str, int]) -> Pod:
+    """Return the pod of a job that can be a TFJob, with so many processes of each role; refuse any other job."""
+    if job.pod is None:
+        raise ConfigError("pod: a job on Kubernetes needs an image. Given: none")
+    unknown = sorted(set(counts) - set(REPLICA_TYPES))
+    if unknown or not counts.keys() & {"chief", "worker"} or counts.get("chief", 0) > 1:
+        raise ConfigError(
+            f"replicas: must be of {', '.join(REPLICA_TYPES)}, with a worker or one chief. Given: {dict(job.replicas)}"
+        )
+    for address in job.outputs.values():
+        if address.startswith("/") and not job.pod.keeps(address):
+            raise ConfigError(
+                "output: must be in a bucket, or below the path of a volume that outlives its pods, such as a "
+                f"persistentVolumeClaim (pod.volumes). Given: {address.partition(f'/$({JOB_VARIABLE})')[0]}"
+            )
+    if (port := job.pod.metrics_port) in _TAKEN:
+        taken = " and ".join(map(str, _TAKEN))
+        raise ConfigError(f"pod.metrics_port: TensorFlow itself takes {taken}; choose another one. Given: {port}")
+    return job.pod
+
+
+def profiler_service(job: Manifest) -> Manifest:
+    """Return the Service by which TensorBoard reaches the leading process' profiler, of a TFJob or its manifest.
+
+    It goes with a TFJob that is as the API returns it. The operator's own Services have the cluster port only.
+    """
+    name = job["metadata"]["name"]
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _owned(job, f"{name}-profiler"),
+        "spec": {
+            # The operator gives this role to the chief, or to worker 0 where there is none.
+            "selector": {JOB_NAME_LABEL: name, "training.kubeflow.org/job-role": "master"},
+            "ports": [{"name": "profiler", "port": PROFILER_PORT, "targetPort": PROFILER_PORT}],
+        },
+    }
+
+
+def lease(job: Manifest, holder: str, seconds: int, renewed: str) -> Manifest:
+    """Return the Lease (coordination.k8s.io/v1) that a launcher renews, of a TFJob as the API returns it.
+
+    `renewed` is a time of RFC 3339 with six digits of its fraction.
+    """
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": _owned(job, job["metadata"]["name"]),
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": renewed},
+    }
+
+
+def _owned(job: Manifest, name: str) -> Manifest:
+    metadata = job["metadata"]
+    run = run_of(metadata)
+    owned: Manifest = {
+        "name": name,
+        # Only the job itself is queued.
+        "labels": {key: value for key, value in metadata["labels"].items() if key != QUEUE_LABEL},
+        "annotations": {RUN_ANNOTATION: run} if run else {},
+    }
+    if uid := metadata.get("uid"):
+        owner = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": metadata["name"], "uid": uid}
+        owned["ownerReferences"] = [owner]
+    return owned
+
+
+def _manifest(job: Job, pod: Pod, counts: Mapping[str, int], identity: Identity, policy: Policy, name: str) -> Manifest:
+    run_policy: Manifest = {
+        # With ExitCode the operator counts nothing: 0 ends the job at the first loss, more is without effect, and the
+        # launcher counts.
+        "backoffLimit": job.restarts,
+        # Pods that have ended stay, to be looked at.
+        "cleanPodPolicy": "Running",
+        "ttlSecondsAfterFinished": policy.keep_seconds,
+    }
+    if policy.active_seconds is not None:
+        run_policy["activeDeadlineSeconds"] = policy.active_seconds
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "metadata": {
+            "name": name,
+            "labels": {**pod.labels, **queue_label(pod.queue), **labels(identity)},
+            "annotations": annotations(identity) | _described(job, policy, name),
+        },
+        "spec": {
+            "runPolicy": run_policy,
+            # The job succeeds with its leading process, which writes all outputs. With AllWorkers, a worker that is
+            # lost after that would be started again, and wait for ever for a leader that has ended.
+            "successPolicy": "",
+            "tfReplicaSpecs": {
+                REPLICA_TYPES[role]: {
+                    "replicas": count,
+                    "restartPolicy": "ExitCode",
+                    "template": _template(job, pod.of_role(role), identity, policy, name),
+                }
+                for role, count in counts.items()
+            },
+        },
+    }
+
+
+def _described(job: Job, policy: Policy, name: str) -> dict[str, str]:
+    """Return the annotations with what else could only be read out of the job's command."""
+    outputs = {
+        output_annotation(output): address.replace(f"$({JOB_VARIABLE})", name)
+        for output, address in job.outputs.items()
+    }
+    return outputs if policy.lease_seconds is None else {**outputs, LEASE_ANNOTATION: str(policy.lease_seconds)}
+
+
+def _template(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str) -> Manifest:
+    made = pod_template(pod, name, identity, job.argv, speaks_to_api=policy.lease_seconds is not None)
+    made["spec"]["affinity"] = _spread(name)
+    if pod.topology_spread:
+        made["spec"]["topologySpreadConstraints"] = [_spread_over(pod.topology_spread, name)]
+    container = made["spec"]["containers"][0]
+    container["ports"] = [
+        {"name": "tfjob-port", "containerPort": CLUSTER_PORT},
+        {"name": "profiler", "containerPort": PROFILER_PORT},
+    ]
+    if pod.metrics_port is not None:
+        container["ports"].append({"name": METRICS_PORT, "containerPort": pod.metrics_port})
+        container["env"].append({"name": PORT_VARIABLE, "value": str(pod.metrics_port)})
+    return made
+
+
+def _spread(name: str) -> Manifest:
+    """Return the affinity to nodes without another process of the job; pods never wait for such a node."""
+    term = {"labelSelector": {"matchLabels": {JOB_NAME_LABEL: name}}, "topologyKey": "kubernetes.io/hostname"}
+    return {
+        "podAntiAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]
+        }
+    }
+
+
+def _spread_over(key: str, name: str) -> Manifest:
+    """Return the constraint that spreads a job's processes over the values of a label of nodes; no pod waits for it."""
+    return {
+        "topologyKey": key,
+        "maxSkew": 1,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {JOB_NAME_LABEL: name}},
+    }

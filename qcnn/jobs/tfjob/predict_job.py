@@ -1,0 +1,90 @@
+"""Predictions as a Job on Kubernetes (batch/v1): manifests by pure functions."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from qcnn.jobs.kubernetes.identity import (
+    HASH_ANNOTATION,
+    JOB_LABEL,
+    QUEUE_LABEL,
+    annotations,
+    labels,
+    queue_label,
+    run_of,
+)
+from qcnn.jobs.kubernetes.pod_template import CONTAINER, pod_template
+from qcnn.jobs.naming import Identity, digest, name
+from qcnn.jobs.pod import Pod
+from qcnn.jobs.tfjob.read import leading_template, outputs, state
+from qcnn.trainer.errors import ConfigError
+
+# A Job is kept this long after its end, to be looked at, in seconds.
+_KEEP_SECONDS = 300
+# A Job is ended after this, in seconds: it may be that nobody waits for it any more.
+_ACTIVE_SECONDS = 3600
+TASK = "predict"
+
+
+def for_training(job: dict[str, Any], arguments: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the Job that predicts with what a TFJob has trained, in a pod like those of the training.
+
+    `arguments` are those of qcnn.trainer.predict that say what is predicted, if not the test split.
+
+    Raises:
+        ConfigError: it has not trained a model.
+    """
+    metadata = job["metadata"]
+    model = outputs(job).get("model")
+    if state(job) != "Succeeded":
+        raise ConfigError(f"TFJob: must have succeeded, but is {state(job)}. Given: {metadata['name']}")
+    if model is None:
+        raise ConfigError(f"TFJob: exports no model; give --model. Given: {metadata['name']}")
+    identity = Identity(run_of(metadata) or "", TASK)
+    template = copy.deepcopy(leading_template(job))
+    # It speaks neither to other processes nor to the API server.
+    for field in ("affinity", "topologySpreadConstraints"):
+        template["spec"].pop(field, None)
+    template["spec"]["automountServiceAccountToken"] = False
+    for container in template["spec"]["containers"]:
+        if container["name"] == CONTAINER:
+            container.pop("ports", None)
+            container.pop("args", None)
+            container["command"] = _command(model, arguments)
+    queue = metadata["labels"].get(QUEUE_LABEL, "")
+    return _job(identity, template, {JOB_LABEL: metadata["name"]}, queue, metadata["uid"])
+
+
+def for_model(model: str, pod: Pod, arguments: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the Job that predicts with the model at an address; the address is the name of its run."""
+    identity = Identity(model, TASK)
+    template = pod_template(pod, "", identity, _command(model, arguments), speaks_to_api=False)
+    return _job(identity, template, pod.labels, pod.queue, "")
+
+
+def _command(model: str, arguments: Sequence[str]) -> list[str]:
+    return ["python", "-m", "qcnn.trainer.predict", "--model", model, *arguments]
+
+
+def _job(
+    identity: Identity, template: dict[str, Any], more: Mapping[str, str], queue: str, source: str
+) -> dict[str, Any]:
+    hashed = digest([template, source])
+    own = {**more, **labels(identity)}
+    template["metadata"].setdefault("labels", {}).update(own)
+    template["spec"]["restartPolicy"] = "Never"
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name(identity, hashed),
+            "labels": {**own, **queue_label(queue)},
+            "annotations": {**annotations(identity), HASH_ANNOTATION: hashed},
+        },
+        "spec": {
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": _ACTIVE_SECONDS,
+            "ttlSecondsAfterFinished": _KEEP_SECONDS,
+            "template": template,
+        },
+    }

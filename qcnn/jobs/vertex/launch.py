@@ -1,0 +1,159 @@
+"""The launcher: create a job, or take up the one that is there, and follow it to its end."""
+
+import contextlib
+import itertools
+import logging
+import math
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from qcnn.jobs.last_words import last_words
+from qcnn.jobs.vertex.attempts import Attempt, to_blame
+from qcnn.jobs.vertex.client.api import Api, QuotaError
+from qcnn.jobs.vertex.client.kind import VertexJob, kind_of
+from qcnn.jobs.vertex.client.library import aiplatform
+from qcnn.jobs.vertex.console import job_page
+from qcnn.jobs.vertex.create_or_adopt import How, abandon, create_or_adopt, look_at
+from qcnn.jobs.vertex.custom_job import JOB_LABEL
+from qcnn.jobs.vertex.follow import News, follow
+from qcnn.jobs.vertex.lines import Lines
+from qcnn.jobs.vertex.place import Place, logging_endpoint_of
+from qcnn.jobs.vertex.room import Room
+from qcnn.jobs.vertex.termination import Termination
+from qcnn.jobs.vertex.verdict import Fault, fault, last_fault, losses
+from qcnn.trainer.errors import ConfigError, RetryableError, TrainingError, one_line
+
+logger = logging.getLogger("qcnn")
+
+# Machines of Vertex AI take minutes to start, and an image minutes to be pulled.
+PENDING_SECONDS = 1800.0
+# Between two requests for machines that there are none of, in seconds.
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+
+
+def launch(
+    job: VertexJob,
+    place: Place,
+    *,
+    restarts: int,
+    pending_seconds: float | None = None,
+    news: Callable[[Api, Attempt], News] | None = None,
+) -> Attempt:
+    """Train as a job and return the one of this training that has succeeded, at once if it already has.
+
+    One that lives is adopted. One that was lost with its machines is followed by another, which goes on from the last
+    checkpoint, up to `restarts` times in all. Where there are no machines they are waited for, `pending_seconds` long.
+    A training that failed by its own fault is not tried again under the same name. A launcher that is told to end has
+    its jobs cancelled. What is passed on of a job is its `news`: the lines of its processes, if not given.
+
+    Raises:
+        ConfigError: Vertex AI refuses the job, or has no machines for it; one line that says why.
+        TrainingError: a process failed by its own fault; its last lines have been shown.
+        RetryableError: processes were lost more often than that, somebody else cancelled or deleted the job, or the API
+            does not answer any more.
+    """
+    label = job.labels[JOB_LABEL]
+    kind = kind_of(job)
+    room = Room(_pending_seconds(kind.processes(job)) if pending_seconds is None else pending_seconds, kind.word)
+    with contextlib.ExitStack() as stack:
+        api = stack.enter_context(contextlib.closing(Api(place, kind)))
+        termination = stack.enter_context(Termination(lambda: _cancel_all(api, job), kind.word, label).installed())
+
+        def check(attempts: Sequence[Attempt]) -> None:
+            _check_history(kind.word, attempts, restarts)
+
+        pauses = _pauses()
+        while True:
+            try:
+                found, how = create_or_adopt(api, job, check, termination.creation.going_on)
+            except QuotaError as error:
+                room.missing(error, label)
+                logger.warning("%s; it is asked for again", error)
+                time.sleep(next(pauses))
+                continue
+            logger.info("%s %s %s: %s", kind.word, found.id, how.value, job_page(place, found.id))
+            if how is How.SUCCEEDED:
+                return found
+            with contextlib.closing((news or _lines)(api, found)) as passed_on:
+                ended = _followed(api, job, found, passed_on, room)
+                why = fault(ended) if ended.has_ended else None
+                if why is Fault.OWN:
+                    raise _own_fault(kind.word, ended, passed_on)
+            if ended.has_succeeded:
+                return ended
+            if why is Fault.CANCELLED:
+                raise RetryableError(f"{kind.word}: somebody else cancelled it. Given: {ended.name}")
+            if why is Fault.NO_ROOM:
+                room.missing(one_line(ended.message), label)
+                logger.warning("there are no machines (%s); they are asked for again", one_line(ended.message))
+                time.sleep(next(pauses))
+            if why is Fault.LOST:
+                count = losses(look_at(api, job))
+                _check_losses(kind.word, ended, count, restarts)
+                logger.warning("%s; it is started again (%d of %d)", one_line(ended.message), count, restarts)
+
+
+def _lines(api: Api, job: Attempt) -> Lines:
+    return Lines(logging_endpoint_of(os.environ), api.place.project, job)
+
+
+def _followed(api: Api, job: VertexJob, found: Attempt, news: News, room: Room) -> Attempt:
+    """Follow a job as `follow` does; one that cannot be followed is cancelled."""
+    try:
+        return follow(api, job, found, news, room)
+    except ConfigError:
+        abandon(api, found.name)
+        raise
+
+
+def _check_history(word: str, attempts: Sequence[Attempt], restarts: int) -> None:
+    """Refuse to train again what has failed by its own fault, or was lost too often."""
+    last = last_fault(attempts)
+    if last and last[1] is Fault.OWN:
+        raise TrainingError(f"{word}: has failed before: {one_line(last[0].message)} Given: {last[0].name}")
+    if last:
+        _check_losses(word, last[0], losses(attempts), restarts)
+
+
+def _check_losses(word: str, last: Attempt, count: int, restarts: int) -> None:
+    if count > restarts:
+        raise RetryableError(
+            f"{word}: processes were lost, after {restarts} restarts: {one_line(last.message)} Given: {last.name}"
+        )
+
+
+def _own_fault(word: str, ended: Attempt, news: News) -> TrainingError:
+    """Log the last lines of the process to blame, and return the error with which the training failed."""
+    blamed = to_blame(ended.message)
+    if not blamed:
+        return TrainingError(f"{word}: {ended.state}: {one_line(ended.message)} Given: {ended.name}")
+    last = news.last_lines(blamed.process)
+    logger.info("last lines of %s:", blamed.process)
+    for line in last:
+        logger.info("    %s", line)
+    how = "used more memory than its machine has" if blamed.out_of_memory else f"ended with exit code {blamed.code}"
+    return TrainingError(f"{blamed.process} {how}: {last_words(last)}. Given: {ended.name}")
+
+
+def _cancel_all(api: Api, job: VertexJob) -> bool:
+    """Have all jobs of a training cancelled; return whether there were any."""
+    alive = [each for each in look_at(api, job) if each.is_alive]
+    for each in alive:
+        api.cancel(each.name)
+    return bool(alive)
+
+
+def _pauses() -> Iterator[float]:
+    """Yield the seconds between requests for machines that there are none of."""
+    for count in itertools.count():
+        yield min(_FIRST_PAUSE * 2**count, _LONGEST_PAUSE) * random.uniform(0.8, 1.2)
+
+
+def _pending_seconds(processes: aiplatform.CustomJobSpec) -> float:
+    """Return how long a job may wait for machines: longer where it has asked for that itself."""
+    scheduling = processes.scheduling
+    if scheduling.strategy != aiplatform.Scheduling.Strategy.FLEX_START:
+        return PENDING_SECONDS
+    return scheduling.max_wait_duration.total_seconds() + PENDING_SECONDS if scheduling.max_wait_duration else math.inf

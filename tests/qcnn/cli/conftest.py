@@ -1,0 +1,80 @@
+"""What tests of the command line share."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from qcnn.cli import following
+from qcnn.cli.main import main
+from tests.backend import FakeBackend, fake_backend
+from tests.vertex.server.vertex import Vertex
+
+# Code, stdout, stderr.
+Typed = Callable[..., tuple[int, str, str]]
+# A study's file.
+STUDY = """
+qubits: 4
+rounds: 12
+batch_size: 8
+epochs: 3
+workers: 1
+strategy: none
+grid:
+  learning_rate: [0.0001, 0.02]
+  model: [hybrid, deep]
+"""
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBackend]:
+    for name in ("KF_PIPELINES_ENDPOINT", "KF_PIPELINES_UI_ENDPOINT", "KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(following, "INTERVAL", 0)
+    with fake_backend() as backend:
+        yield backend
+
+
+def without_estimate(stderr: str) -> str:
+    """Return what a command says on stderr but for what it estimates to cost, of which test_cost.py has the tests."""
+    return re.sub(r"^(no )?estimate( of the cost)?: .*\n", "", stderr, flags=re.M)
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    """Type a command; return its exit code and what it printed."""
+
+    def type_command(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["qcnn", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as error:
+            code = int(error.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, without_estimate(captured.err)
+
+    return type_command
+
+
+@pytest.fixture
+def on_vertex(vertex: Vertex, tmp_path: Path) -> Typed:
+    """Type a command in a process of its own, with the project and location of the local Vertex AI."""
+    place = {"GOOGLE_CLOUD_PROJECT": vertex.project, "GOOGLE_CLOUD_REGION": vertex.location}
+
+    def type_command(*arguments: str) -> tuple[int, str, str]:
+        done = subprocess.run(
+            [Path(sys.executable).with_name("qcnn"), *arguments],
+            cwd=tmp_path,
+            env=vertex.process_environment() | place,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout, without_estimate(done.stderr)
+
+    return type_command

@@ -1,0 +1,139 @@
+"""qcnn compare --experiment as a user types it, with a metadata store that answers in its published encoding."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qcnn.trainer.config import from_mapping
+from tests.backend import FakeBackend, Object
+from tests.metadata import answering, artifact
+from tests.qcnn.cli.conftest import Typed
+
+
+@pytest.fixture
+def runs(backend: FakeBackend, typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Object]:
+    """Three runs: one that succeeded, one that failed in its first step, one that runs; and their metadata."""
+    monkeypatch.chdir(tmp_path)
+    words: dict[str, tuple[str, ...]] = {
+        "first": ("--learning-rate", "0.5"),
+        "second": (),
+        "third": ("--learning-rate", "0.125"),
+    }
+    for name, flags in words.items():
+        assert typed("submit", "--target", "kubeflow", "--host", backend.host, "--run-name", name, *flags)[0] == 0
+    runs = {run["display_name"]: run for run in backend.objects["runs"].values()}
+    runs["first"].update(state="SUCCEEDED", created_at="2026-11-21T10:00:00Z", finished_at="2026-11-21T10:01:01Z")
+    runs["second"].update(state="FAILED", created_at="2026-11-21T11:00:00Z", finished_at="2026-11-21T11:00:20Z")
+    # While a run goes on, the API gives the beginning of all time as its end.
+    runs["third"].update(state="RUNNING", created_at="2026-11-21T12:00:00Z", finished_at="1970-01-01T00:00:00Z")
+    # The seed that a schedule made up.
+    experiment = from_mapping({"learning_rate": 0.5, "seed": 77}).to_json()
+    artifacts = {
+        runs["first"]["run_id"]: [
+            artifact("system.Dataset", {"display_name": "dataset", "experiment": experiment}),
+            artifact("system.Metrics", {"display_name": "metrics", "mse": 0.25, "epochs": 50.0, "accuracy": 1}),
+        ],
+        runs["third"]["run_id"]: [],
+    }
+    backend.metadata = answering(artifacts)
+    return runs
+
+
+def _rows(typed: Typed, *arguments: str) -> dict[str, dict[str, Any]]:
+    code, out, _ = typed("compare", *arguments, "--format", "json")
+    assert code == 0
+    return {row["run"]: row for row in json.loads(out)}
+
+
+def test_runs_stand_with_what_differs_their_metrics_duration_and_state(
+    backend: FakeBackend, typed: Typed, runs: dict[str, Object]
+) -> None:
+    code, out, err = typed("compare", "--experiment", "qcnn", "--host", backend.host)
+    assert (code, err) == (0, "")
+    header, _, *rows = (line.split() for line in out.splitlines())
+    assert header == ["run", "state", "seed", "learning_rate", "mse", "accuracy", "duration"]
+    assert rows == [
+        ["first", "succeeded", "77", "0.5", "0.2500", "1", "0:01:01"],
+        ["second", "failed", "0", "0.05", "0:00:20"],
+        ["third", "running", "0", "0.125"],
+    ]
+
+
+def test_failed_study_has_the_words_of_its_trials(backend: FakeBackend, typed: Typed, runs: dict[str, Object]) -> None:
+    shared = {"qubits": 6, "learning_rate": 0.25, "seed": 3}
+    searched = {"grid": {"seed": list(range(200))}, "ranges": {}, "random": 0}
+    runs["second"]["runtime_config"] = {"parameters": {"experiment": shared, **searched}}
+    arguments = ("--experiment", "qcnn", "--host", backend.host)
+    row = _rows(typed, *arguments)["second"]
+    assert (row["state"], row["qubits"], row["learning_rate"], row["seed"]) == ("failed", 6, 0.25, None)
+    assert not {"experiment", "grid", "ranges", "random"} & row.keys()
+    assert max(map(len, typed("compare", *arguments)[1].splitlines())) < 120
+
+
+def test_run_without_creation_time_is_shown_first_without_duration(
+    backend: FakeBackend, typed: Typed, runs: dict[str, Object]
+) -> None:
+    del runs["second"]["created_at"]
+    rows = _rows(typed, "--experiment", "qcnn", "--host", backend.host)
+    assert list(rows) == ["second", "first", "third"]
+    assert rows["second"]["duration"] is None
+
+
+def test_csv_and_sorting_are_those_of_local_runs(backend: FakeBackend, typed: Typed, runs: dict[str, Object]) -> None:
+    arguments = ("--experiment", "qcnn", "--host", backend.host, "--format", "csv", "--sort", "learning_rate")
+    code, out, _ = typed("compare", *arguments)
+    assert code == 0
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [row["run"] for row in rows] == ["second", "third", "first"]
+    assert rows[2]["duration"] == "61.0"
+
+
+def test_local_runs_that_are_named_stand_in_the_same_table(
+    backend: FakeBackend, typed: Typed, runs: dict[str, Object], tmp_path: Path
+) -> None:
+    for name in ("here", "there"):
+        (tmp_path / "runs" / name / "evaluate").mkdir(parents=True)
+        (tmp_path / "runs" / name / "log.txt").touch()
+        (tmp_path / "runs" / name / "evaluate" / "metrics").write_text('{"mse": 0.125}')
+    arguments = ("--experiment", "qcnn", "--host", backend.host)
+    assert set(_rows(typed, *arguments)) == {"first", "second", "third"}
+    rows = _rows(typed, "here", *arguments)
+    assert set(rows) == {"first", "second", "third", "here"}
+    assert (rows["here"]["mse"], rows["first"]["mse"]) == (0.125, 0.25)
+    assert set(_rows(typed, "--runs", "runs", *arguments)) == {"first", "second", "third", "here", "there"}
+
+
+def test_without_a_metadata_store_there_is_a_line_and_a_table_without_metrics(
+    backend: FakeBackend, typed: Typed, runs: dict[str, Object]
+) -> None:
+    backend.metadata = None
+    code, out, err = typed("compare", "--experiment", "qcnn", "--host", backend.host)
+    assert code == 0
+    assert "mse" not in out
+    assert "first" in out
+    assert err.startswith("no metrics: ")
+    assert "--metadata-host" in err
+    assert err.count("\n") == 1
+
+
+def test_the_metadata_store_may_be_elsewhere(backend: FakeBackend, typed: Typed, runs: dict[str, Object]) -> None:
+    # A web interface under a path: its metadata store is beside it.
+    rows = _rows(typed, "--experiment", "qcnn", "--host", backend.host, "--metadata-host", f"{backend.host}/pipeline/")
+    assert rows["first"]["mse"] == 0.25
+
+
+def test_archived_runs_are_left_out(backend: FakeBackend, typed: Typed, runs: dict[str, Object]) -> None:
+    runs["second"]["storage_state"] = "ARCHIVED"
+    assert set(_rows(typed, "--experiment", "qcnn", "--host", backend.host)) == {"first", "third"}
+
+
+def test_an_experiment_that_is_not_there_is_one_line_with_those_that_are(
+    backend: FakeBackend, typed: Typed, runs: dict[str, Object]
+) -> None:
+    code, out, err = typed("compare", "--experiment", "other", "--host", backend.host)
+    assert (code, out) == (2, "")
+    assert err == f"error: experiment: the backend at {backend.host} knows qcnn. Given: other\n"

@@ -1,0 +1,142 @@
+"""qcnn schedule as a user types it, to a backend that checks the published types."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from qcnn.pipelines.compilation import compile_qcnn, compile_study
+from qcnn.pipelines.kubeflow.target import KUBEFLOW
+from qcnn.trainer.config import from_mapping
+from tests.backend import FakeBackend, Object, spec_of
+from tests.qcnn.cli.conftest import Typed
+
+
+def _created(backend: FakeBackend, typed: Typed, *arguments: str) -> Object:
+    code, out, err = typed("schedule", "create", "--host", backend.host, *arguments)
+    assert (code, err) == (0, "")
+    made = list(backend.objects["recurringruns"].values())[-1]
+    assert f"{backend.host}/#/recurringrun/details/{made['recurring_run_id']}" in out
+    return made
+
+
+def test_a_schedule_runs_every_word_one_run_at_a_time_without_catching_up(backend: FakeBackend, typed: Typed) -> None:
+    made = _created(backend, typed, "--cron", "0 9 * * MON-FRI", "--qubits", "10", "--restarts", "1")
+    expected = from_mapping({"qubits": 10, "options": {"restarts": 1}}).model_dump()
+    assert made["runtime_config"]["parameters"] == expected
+    assert made["trigger"] == {"cron_schedule": {"cron": "0 0 9 * * MON-FRI"}}
+    assert (made["mode"], made["no_catchup"], made["max_concurrency"]) == ("ENABLE", True, "1")
+    (experiment,) = backend.objects["experiments"].values()
+    assert made["experiment_id"] == experiment["experiment_id"]
+
+
+def test_each_run_makes_its_seed_from_its_own_id(backend: FakeBackend, typed: Typed) -> None:
+    made = _created(backend, typed, "--interval", "10m")
+    task = spec_of(made)["root"]["dag"]["tasks"]["generate-data"]
+    assert task["inputs"]["parameters"]["run"] == {"runtimeValue": {"constant": "{{$.pipeline_job_uuid}}"}}
+    assert task["inputs"]["parameters"]["seed"] == {"componentInputParameter": "seed"}
+    assert made["trigger"] == {"periodic_schedule": {"interval_second": "600"}}
+
+
+def test_a_file_that_was_compiled_before_is_scheduled_with_seeds_of_its_runs(
+    backend: FakeBackend, typed: Typed, tmp_path: Path
+) -> None:
+    package = tmp_path / "mine.yaml"
+    compile_qcnn(KUBEFLOW, package, "mine:1")
+    made = _created(backend, typed, "--interval", "10m", "--package", str(package))
+    spec = spec_of(made)
+    assert spec["root"]["dag"]["tasks"]["generate-data"]["inputs"]["parameters"]["run"]
+    assert {each["container"]["image"] for each in spec["deploymentSpec"]["executors"].values()} == {"mine:1"}
+    compile_study(KUBEFLOW, package)
+    code, out, err = typed("schedule", "create", "--host", backend.host, "--interval", "10m", "--package", str(package))
+    assert (code, out) == (2, "")
+    assert err == f"error: package: must be the main pipeline, as compile.py writes it. Given: {package}\n"
+
+
+def test_what_is_asked_for_is_passed_on(backend: FakeBackend, typed: Typed) -> None:
+    arguments = ("--interval", "1d", "--disabled", "--catch-up", "--max-concurrency", "3", "--run-name", "nightly")
+    made = _created(backend, typed, *arguments, "--service-account", "trainer", "--pipeline-root", "gs://bucket")
+    assert (made["mode"], made["no_catchup"], made["max_concurrency"]) == ("DISABLE", False, "3")
+    assert (made["display_name"], made["service_account"]) == ("nightly", "trainer")
+    assert made["runtime_config"]["pipeline_root"] == "gs://bucket"
+
+
+def test_schedules_are_listed_and_changed_by_name_or_id(backend: FakeBackend, typed: Typed) -> None:
+    assert typed("schedule", "list", "--host", backend.host)[1] == "no schedules\n"
+    first = _created(backend, typed, "--cron", "@daily", "--run-name", "first")
+    second = _created(backend, typed, "--interval", "90", "--run-name", "second", "--disabled", "--catch-up")
+    _, out, _ = typed("schedule", "list", "--host", backend.host)
+    assert [re.split(r"  +", line.strip()) for line in out.splitlines()[2:]] == [
+        ["first", first["recurring_run_id"], "@daily", "enabled", "1", "no"],
+        ["second", second["recurring_run_id"], "every 90 s", "disabled", "1", "yes"],
+    ]
+    assert typed("schedule", "enable", "second", "--host", backend.host, "--dry-run")[:2] == (
+        0,
+        "schedule second would be enabled\n",
+    )
+    assert second["status"] == "DISABLED"
+    assert typed("schedule", "enable", "second", "--host", backend.host)[0] == 0
+    assert second["status"] == "ENABLED"
+    assert typed("schedule", "disable", first["recurring_run_id"], "--host", backend.host)[0] == 0
+    assert first["status"] == "DISABLED"
+    assert typed("schedule", "delete", "first", "--host", backend.host)[0] == 0
+    assert list(backend.objects["recurringruns"].values()) == [second]
+    code, out, err = typed("schedule", "delete", "first", "--host", backend.host)
+    assert (code, out) == (2, "")
+    assert re.fullmatch(r"error: schedule: must be one of second \(.*\)\. Given: first\n", err)
+
+
+def test_a_schedules_runs_are_ended_before_it_is_deleted(backend: FakeBackend, typed: Typed) -> None:
+    made = _created(backend, typed, "--interval", "90", "--run-name", "mine")
+    for name, schedule, state in (
+        ("running", made["recurring_run_id"], "RUNNING"),
+        ("ended", made["recurring_run_id"], "SUCCEEDED"),
+        ("of-nobody", None, "RUNNING"),
+    ):
+        assert typed("submit", "--target", "kubeflow", "--host", backend.host, "--run-name", name)[0] == 0
+        run = list(backend.objects["runs"].values())[-1]
+        run.update(state=state, **({"recurring_run_id": schedule} if schedule else {}))
+    runs = {run["display_name"]: run for run in backend.objects["runs"].values()}
+
+    def go_on(run: Object) -> None:
+        run["state"] = {"CANCELING": "FAILED"}.get(run["state"], run["state"])
+
+    backend.on_get = go_on  # type: ignore[method-assign]
+    before = len(backend.calls)
+    code, out, _ = typed("schedule", "delete", "mine", "--host", backend.host, "--dry-run")
+    assert (code, out) == (0, "schedule mine would be deleted, its run running terminated\n")
+    assert all(call.startswith("GET") for call in backend.calls[before:])
+    code, out, _ = typed("schedule", "delete", "mine", "--host", backend.host)
+    assert code == 0
+    assert {name: run["state"] for name, run in runs.items()} == {
+        "running": "FAILED",
+        "ended": "SUCCEEDED",
+        "of-nobody": "RUNNING",
+    }
+    assert out.startswith("terminating running\n")
+    assert out.endswith("schedule mine is deleted\n")
+    changes = [call for call in backend.calls if not call.startswith("GET")][-3:]
+    assert [call.rpartition("/")[2].partition(":")[2] or call.split()[0] for call in changes] == [
+        "disable",
+        "terminate",
+        "DELETE",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "needs either --cron or --interval"),
+        (("--cron", "@daily", "--interval", "1h"), "needs either --cron or --interval"),
+        (("--cron", "60 * * * *"), "minute must be in 0..59"),
+        (("--interval", "1.5h"), "interval: must be"),
+    ],
+)
+def test_times_that_never_come_are_refused(
+    backend: FakeBackend, typed: Typed, arguments: tuple[str, ...], words: str
+) -> None:
+    code, out, err = typed("schedule", "create", "--host", backend.host, *arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert re.fullmatch(r"error: [^\n]+Given: [^\n]+\n", err)
+    assert backend.calls == []

@@ -1,0 +1,28 @@
+"""qcnn study --target kubeflow as a user types it, to a backend that checks the published types."""
+
+from pathlib import Path
+
+from qcnn.trainer.config import as_parameters
+from tests.backend import FakeBackend, spec_of
+from tests.qcnn.cli.conftest import STUDY, Typed
+
+
+def test_a_backend_gets_the_search_and_the_words_that_all_trials_share(
+    backend: FakeBackend, typed: Typed, tmp_path: Path
+) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    arguments = ("--target", "kubeflow", "--host", backend.host, "--config", str(tmp_path / "study.yaml"))
+    search = ("--range", "train-fraction=0.5:0.8", "--random", "3", "--parallelism", "4")
+    code, _, err = typed("study", *arguments, *search)
+    assert (code, err) == (0, "")
+    (run,) = backend.objects["runs"].values()
+    words = {"qubits": 4, "rounds": 12, "batch_size": 8, "epochs": 3, "workers": 1, "strategy": "none"}
+    assert run["runtime_config"]["parameters"] == {
+        "experiment": as_parameters(words),
+        "grid": {"learning_rate": [0.0001, 0.02], "model": ["hybrid", "deep"]},
+        "ranges": {"train_fraction": [0.5, 0.8]},
+        "random": 3,
+    }
+    assert run["display_name"].startswith("qcnn-study-")
+    (loop,) = [task for task in spec_of(run)["root"]["dag"]["tasks"].values() if "iteratorPolicy" in task]
+    assert loop["iteratorPolicy"] == {"parallelismLimit": 4}

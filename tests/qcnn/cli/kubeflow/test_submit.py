@@ -1,0 +1,307 @@
+"""qcnn submit --target kubeflow as a user types it, to a backend that checks the published types."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from qcnn.pipelines.compilation import compile_qcnn
+from qcnn.pipelines.kubeflow.target import KUBEFLOW
+from qcnn.pipelines.vertex.target import VERTEX
+from qcnn.trainer.config import ExperimentConfig
+from tests.backend import FakeBackend, Object, spec_of
+from tests.qcnn.cli.conftest import Typed
+
+ENDED = "2026-11-21T10:00:00Z"
+
+
+def _task(name: str, state: str, start: int = 0) -> Object:
+    return {
+        "display_name": name,
+        "state": state,
+        "start_time": f"2026-11-21T09:00:{start:02}Z",
+        "pod_name": f"qcnn-{name}-{start}",
+    }
+
+
+def test_every_word_is_submitted_in_its_type(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
+    config = tmp_path / "experiment.yaml"
+    config.write_text("qubits: 10\nlearning_rate: 1\noptions:\n  train_fraction: 0.8\n  shots: 100\n")
+    code, out, err = typed(
+        "submit",
+        "--target",
+        "kubeflow",
+        "--host",
+        backend.host,
+        "--config",
+        str(config),
+        "--seed",
+        "3",
+        "--restarts",
+        "1",
+    )
+    assert (code, err) == (0, "")
+    (run,) = backend.objects["runs"].values()
+    expected = ExperimentConfig(
+        qubits=10,
+        seed=3,
+        learning_rate=1.0,
+        options=ExperimentConfig().options.model_copy(
+            update={"train_fraction": 0.8, "shots": 100, "restarts": 1},
+        ),
+    )
+    assert run["runtime_config"]["parameters"] == expected.model_dump()
+    assert f"{backend.host}/#/runs/details/{run['run_id']}" in out
+    assert re.search(rf"^run +{run['run_id']}$", out, re.MULTILINE)
+
+
+def test_where_and_how_it_runs_is_passed_on(backend: FakeBackend, typed: Typed) -> None:
+    arguments = (
+        *("--host", backend.host, "--token", "secret", "--cookies", "session=1", "--namespace", "me"),
+        *("--experiment", "papers", "--run-name", "first", "--pipeline-root", "gs://bucket/runs"),
+        *("--service-account", "trainer", "--no-caching", "--image", f"registry/qcnn@sha256:{64 * '1'}"),
+        *("--ui-host", "https://kubeflow.example/pipeline/"),
+    )
+    code, out, _ = typed("submit", "--target", "kubeflow", *arguments)
+    assert code == 0
+    (experiment,) = backend.objects["experiments"].values()
+    (run,) = backend.objects["runs"].values()
+    assert (experiment["display_name"], experiment["namespace"]) == ("papers", "me")
+    assert run["experiment_id"] == experiment["experiment_id"]
+    assert (run["display_name"], run["service_account"]) == ("first", "trainer")
+    assert run["runtime_config"]["pipeline_root"] == "gs://bucket/runs"
+    assert not any(task.get("cachingOptions") for task in spec_of(run)["root"]["dag"]["tasks"].values())
+    executors = spec_of(run)["deploymentSpec"]["executors"].values()
+    assert {executor["container"]["image"] for executor in executors} == {f"registry/qcnn@sha256:{64 * '1'}"}
+    assert all(sent["authorization"] == "Bearer secret" for sent in backend.headers)
+    assert all(sent["Cookie"] == "session=1" for sent in backend.headers)
+    assert f"https://kubeflow.example/pipeline/#/runs/details/{run['run_id']}" in out
+    assert "secret" not in out
+
+
+def test_an_experiment_that_is_there_is_used_again(backend: FakeBackend, typed: Typed) -> None:
+    for _ in range(2):
+        assert typed("submit", "--target", "kubeflow", "--host", backend.host)[0] == 0
+    assert len(backend.objects["experiments"]) == 1
+    assert len(backend.objects["runs"]) == 2
+
+
+def test_kubeflows_own_variables_count(backend: FakeBackend, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KF_PIPELINES_ENDPOINT", backend.host)
+    monkeypatch.setenv("KF_PIPELINES_DEFAULT_EXPERIMENT_NAME", "theirs")
+    assert typed("submit", "--target", "kubeflow")[0] == 0
+    assert [found["display_name"] for found in backend.objects["experiments"].values()] == ["theirs"]
+
+
+def test_a_pipeline_that_was_compiled_before_is_submitted_as_it_is(
+    backend: FakeBackend, typed: Typed, tmp_path: Path
+) -> None:
+    package = tmp_path / "mine.yaml"
+    compile_qcnn(KUBEFLOW, package, "mine:1")
+    assert typed("submit", "--target", "kubeflow", "--host", backend.host, "--package", str(package))[0] == 0
+    (run,) = backend.objects["runs"].values()
+    executors = spec_of(run)["deploymentSpec"]["executors"].values()
+    assert {executor["container"]["image"] for executor in executors} == {"mine:1"}
+    package.write_text("a: 1\n")
+    code, out, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--package", str(package))
+    assert (code, out) == (2, "")
+    assert re.fullmatch(rf"error: package: .*Given: {package}\n", err)
+
+
+def test_waiting_shows_each_change_of_the_steps_alone(backend: FakeBackend, typed: Typed) -> None:
+    story = iter(
+        [
+            ("RUNNING", [_task("generate-data-driver", "RUNNING")]),
+            ("RUNNING", [_task("root", "RUNNING"), _task("generate-data", "RUNNING")]),
+            (
+                "RUNNING",
+                [_task("train", "RUNNING", 20), _task("generate-data", "SUCCEEDED"), _task("executor", "FAILED")],
+            ),
+            ("SUCCEEDED", [_task("train", "SUCCEEDED", 20), _task("generate-data", "SUCCEEDED")]),
+        ]
+    )
+
+    def go_on(run: Object) -> None:
+        run["state"], details = next(story)
+        run["run_details"] = {"task_details": details}
+
+    backend.on_get = go_on  # type: ignore[method-assign]
+    code, out, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[2:] == [
+        "run: running",
+        "generate-data: running",
+        "generate-data: succeeded",
+        "train: running",
+        "train: succeeded",
+        "run: succeeded",
+    ]
+
+
+def test_programs_read_json_alone_while_people_wait(backend: FakeBackend, typed: Typed) -> None:
+    backend.on_get = lambda run: run.update(state="SUCCEEDED")  # type: ignore[method-assign]
+    where = ("--host", backend.host, "--wait", "--format", "json")
+    code, out, err = typed("submit", "--target", "kubeflow", *where)
+    assert (code, err) == (0, "run: succeeded\n")
+    assert json.loads(out).keys() == {"run", "look at it"}
+
+
+@pytest.mark.parametrize(
+    ("state", "details", "words"),
+    [
+        ("FAILED", [_task("train", "FAILED"), _task("root", "FAILED")], "step train failed"),
+        # A step whose driver failed has no task of its own; a driver that succeeded is not mentioned.
+        (
+            "FAILED",
+            [_task("root-driver", "SUCCEEDED"), _task("generate-data-driver", "FAILED"), _task("root", "FAILED")],
+            "step generate-data-driver failed",
+        ),
+        ("FAILED", [_task("root-driver", "FAILED")], "step root-driver failed"),
+        ("FAILED", [], "it ended failed"),
+        ("CANCELED", [], "it ended canceled"),
+    ],
+)
+def test_waiting_for_a_run_that_does_not_succeed_ends_with_the_failed_step(
+    backend: FakeBackend, typed: Typed, state: str, details: list[Object], words: str
+) -> None:
+    def end(run: Object) -> None:
+        run.update(state=state, run_details={"task_details": details})
+
+    backend.on_get = end  # type: ignore[method-assign]
+    code, _, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")
+    (identity,) = backend.objects["runs"]
+    assert code == 1
+    assert words in err
+    assert err.endswith(f"Given: {identity}\n")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["train", "train-driver"])
+def test_a_failed_step_is_named_though_its_state_comes_after_the_runs(
+    backend: FakeBackend, typed: Typed, name: str
+) -> None:
+    story = iter(["RUNNING", "RUNNING", "FAILED"])
+
+    def end(run: Object) -> None:
+        run.update(state="FAILED", run_details={"task_details": [_task(name, next(story))]})
+
+    backend.on_get = end  # type: ignore[method-assign]
+    code, out, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")
+    assert code == 1
+    assert [line for line in out.splitlines()[2:] if line != "train: running"] == ["run: failed", f"{name}: failed"]
+    assert f"step {name} failed" in err
+
+
+def test_a_backend_that_fails_for_a_while_is_waited_for(backend: FakeBackend, typed: Typed) -> None:
+    def fail_first(run: Object) -> None:
+        if backend.calls.count(f"GET runs/{run['run_id']}") < 4:
+            raise ConnectionError
+        run["state"] = "SUCCEEDED"
+
+    backend.on_get = fail_first  # type: ignore[method-assign]
+    assert typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")[0] == 0
+
+
+HTML = "<!doctype html><title>Log in</title>"
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "words"),
+    [
+        ("", (401, ""), "credentials: not accepted"),
+        ("runs", (403, '{"code": 7, "message": "User x\\nis not authorized"}'), "User x is not authorized"),
+        ("", (404, HTML), "not the pipelines API"),
+        ("", (200, HTML), "if it is a login"),
+        ("", (200, "ok"), "not the pipelines API"),
+        ("experiments", (400, '{"code": 3, "message": "no namespace"}'), "no namespace"),
+        ("runs", (500, '{"code": 13, "message": "no database"}'), "no database"),
+        ("", (503, HTML), "the backend fails"),
+    ],
+)
+def test_what_the_backend_answers_is_one_line(
+    backend: FakeBackend, typed: Typed, path: str, answer: tuple[int, str], words: str
+) -> None:
+    backend.answers[path] = answer
+    code, out, err = typed("submit", "--target", "kubeflow", "--host", backend.host)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert re.fullmatch(r"error: [^\n]+Given: [^\n]+\n", err)
+
+
+@pytest.mark.parametrize("host", ["http://127.0.0.1:1", "https://127.0.0.1:1", "http://name.invalid", "http://"])
+def test_a_host_that_does_not_answer_is_one_line(typed: Typed, host: str) -> None:
+    code, out, err = typed("submit", "--target", "kubeflow", "--host", host)
+    assert (code, out) == (2, "")
+    assert re.fullmatch(rf"error: host: does not answer \([^\n]+\)\. Given: {host}\n", err)
+
+
+def test_an_experiment_that_cannot_run_is_refused_before_anything_is_asked(backend: FakeBackend, typed: Typed) -> None:
+    code, _, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--qubits", "3")
+    assert (code, err) == (2, "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3\n")
+    assert backend.calls == []
+
+
+def test_a_tensorboard_is_linked_where_the_pipeline_is_compiled(backend: FakeBackend, typed: Typed) -> None:
+    where = ("submit", "--target", "kubeflow", "--host", backend.host, "--tensorboard", "http://board:5001")
+    code, _, _ = typed(*where)
+    assert code == 0
+    (run,) = backend.objects["runs"].values()
+    link = spec_of(run)["root"]["dag"]["tasks"]["tensorboard"]["inputs"]["parameters"]["address"]
+    assert link["runtimeValue"]["constant"] == "http://board:5001"
+    code, _, err = typed(*where, "--package", "pipeline.yaml")
+    assert code == 2
+    assert re.fullmatch(
+        r"error: tensorboard: is linked where the pipeline is compiled.* Given: http://board:5001\n", err
+    )
+
+
+def test_a_file_of_samples_is_imported_by_the_run_and_one_of_this_machine_refused(
+    backend: FakeBackend, typed: Typed, tmp_path: Path
+) -> None:
+    submit = ("submit", "--target", "kubeflow", "--host", backend.host)
+    code, _, err = typed(*submit, "--data", "rows.csv")
+    assert (code, err.splitlines()[-1].rpartition(". Given: ")[2]) == (2, "rows.csv")
+    assert "data: a file must be in a bucket on a cluster" in err
+    code, _, err = typed(*submit, "--data", "gs://bucket/rows.csv", "--encoding", "ry")
+    assert code == 0, err
+    (run,) = backend.objects["runs"].values()
+    given = run["runtime_config"]["parameters"]
+    # What the file decides is left to the step that reads it.
+    assert (given["data"], given["encoding"], given["batch_size"]) == ("gs://bucket/rows.csv", "ry", 0)
+    tasks = spec_of(run)["root"]["dag"]["tasks"]
+    assert tasks["importer"]["inputs"]["parameters"]["uri"] == {"componentInputParameter": "data"}
+    assert "file" in tasks["generate-data"]["inputs"]["artifacts"]
+
+
+@pytest.mark.parametrize(("own_data", "data"), [(True, "excitations"), (False, "gs://bucket/rows.csv")])
+def test_a_package_that_was_compiled_for_other_data_is_refused(
+    backend: FakeBackend, typed: Typed, tmp_path: Path, own_data: bool, data: str
+) -> None:
+    compile_qcnn(KUBEFLOW, tmp_path / "qcnn.yaml", own_data=own_data)
+    package = ("--package", str(tmp_path / "qcnn.yaml"))
+    code, _, err = typed("submit", "--target", "kubeflow", "--host", backend.host, *package, "--data", data)
+    assert code == 2
+    assert err.endswith(f"Given: data {data}\n")
+    assert f"compile.py calls {'qcnn' if own_data else 'qcnn-own-data'}" in err
+    assert not backend.objects["runs"]
+
+
+def test_submit_with_gpus_names_the_image_they_need(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
+    (path := tmp_path / "pod.yaml").write_text("gpus: 1\n")
+    words = ("--host", backend.host, "--pod", str(path), "--image", "registry/qcnn:1")
+    code, _, err = typed("submit", "--target", "kubeflow", *words)
+    assert code == 0
+    assert err.count("pod.gpus: the image must have TensorFlow's CUDA libraries") == 1
+
+
+@pytest.mark.parametrize("command", [("submit",), ("schedule", "create", "--cron", "0 9 * * *", "--run-name", "a")])
+def test_package_compiled_for_vertex_is_refused(
+    backend: FakeBackend, typed: Typed, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    compile_qcnn(VERTEX, tmp_path / "vertex.yaml", "registry/qcnn:1")
+    words = ("--target", "kubeflow", "--host", backend.host, "--package", str(tmp_path / "vertex.yaml"))
+    code, out, err = typed(*command, *words)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: package: must be compiled for kubeflow; compile.py calls such files NAME-kubeflow")
+    assert not backend.objects["runs"]

@@ -1,0 +1,110 @@
+"""Which logs qcnn tensorboard opens of a backend's runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from qcnn.cli.errors import BackendError
+from qcnn.cli.kubeflow.backend import Backend
+from qcnn.cli.kubeflow.tensorboard import logs_of_runs
+from qcnn.cli.local.tensorboard import Logs
+from qcnn.trainer.errors import ArtifactError
+from tests.backend import FakeBackend
+from tests.metadata import answering, artifact
+from tests.qcnn.cli.conftest import Typed
+
+_ROOT = "minio://mlpipeline/v2/artifacts/qcnn"
+
+
+@pytest.fixture
+def ids(backend: FakeBackend, typed: Typed) -> dict[str, str]:
+    """Runs of an experiment: one that trains, one that has ended, a study of two trials, one that has made nothing."""
+    states = {"trains": "RUNNING", "ended": "SUCCEEDED", "study": "SUCCEEDED", "new": "PENDING"}
+    for name in states:
+        assert typed("submit", "--target", "kubeflow", "--host", backend.host, "--run-name", name)[0] == 0
+    runs = {run["display_name"]: run for run in backend.objects["runs"].values()}
+    for name, state in states.items():
+        runs[name]["state"] = state
+    ids = {name: str(run["run_id"]) for name, run in runs.items()}
+    dataset = artifact(
+        "system.Dataset", {"display_name": "dataset"}, f"{_ROOT}/{ids['trains']}/generate-data/1/dataset"
+    )
+    logs = [
+        artifact("system.Artifact", {"display_name": "logs"}, f"{_ROOT}/{run}/train/{job}/logs")
+        # Training was taken from the cache.
+        for run, job in (("another", "a"), (ids["study"], "b"), (ids["study"], "c"))
+    ]
+    backend.metadata = answering(
+        {ids["trains"]: [dataset], ids["ended"]: logs[:1], ids["study"]: logs[1:], "other": []}
+    )
+    return ids
+
+
+def test_a_run_that_trains_is_looked_at_in_its_folder_others_where_their_artifacts_are(
+    backend: FakeBackend, ids: dict[str, str]
+) -> None:
+    asked = Backend(host=backend.host)
+    trains = Logs("trains", f"{_ROOT}/{ids['trains']}", of_run=True)
+    ended = Logs("ended", f"{_ROOT}/another/train/a/logs")
+    study = [
+        Logs("study", f"{_ROOT}/{ids['study']}/train/b/logs"),
+        Logs("study-2", f"{_ROOT}/{ids['study']}/train/c/logs"),
+    ]
+    assert logs_of_runs(asked, [ids["trains"]], None, (), None) == [trains]
+    assert logs_of_runs(asked, (), "qcnn", ("study",), None) == study
+    assert logs_of_runs(asked, (), "qcnn", (), None) == [trains, ended, *study]
+    assert logs_of_runs(asked, (), None, (), None) == []
+
+
+def test_what_has_no_logs_is_one_line(backend: FakeBackend, ids: dict[str, str]) -> None:
+    asked = Backend(host=backend.host)
+    with pytest.raises(ArtifactError, match=rf"^run: nothing is logged yet\. Given: {ids['new']}$"):
+        logs_of_runs(asked, [ids["new"]], None, (), None)
+    with pytest.raises(ArtifactError, match=r"^run: experiment qcnn has ended, new, study, trains\. Given: old$"):
+        logs_of_runs(asked, (), "qcnn", ("old",), None)
+    with pytest.raises(BackendError, match=r"Given: papers$"):
+        logs_of_runs(asked, (), "papers", (), None)
+
+
+def test_two_runs_of_one_name_are_told_apart(backend: FakeBackend, typed: Typed, ids: dict[str, str]) -> None:
+    for run in backend.objects["runs"].values():
+        run["display_name"] = "same"
+    found = logs_of_runs(Backend(host=backend.host), (), "qcnn", ("same",), None)
+    assert {logs.name for logs in found} >= {f"same-{ids['trains'][:8]}", f"same-{ids['ended'][:8]}"}
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--deploy", "--undeploy", "--image", "qcnn"), "tensorboard: takes one of --deploy, --undeploy. Given: both"),
+        (("--name", "a"), "name: needs --deploy or --undeploy. Given: a"),
+        (("-n", "mine", "--public"), "public: needs --deploy. Given: --public"),
+        (("--cpu", "2"), "tensorboard: takes settings of a pod with --deploy alone. Given: --pod or one of its words"),
+        (("--deploy",), "pod.image: must be given. Given: none"),
+        (
+            ("--deploy", "--image", "qcnn", "runs-here"),
+            "run: must be a folder with logs, .* or the id of a backend's run. Given: runs-here",
+        ),
+        (("--undeploy", "--name", "No"), "name: must be of at most 50 small letters, .* Given: No"),
+    ],
+)
+def test_words_for_a_tensorboard_on_the_cluster_are_checked(typed: Typed, words: tuple[str, ...], line: str) -> None:
+    code, out, err = typed("tensorboard", *words)
+    assert (code, out) == (2, "")
+    assert re.fullmatch(f"error: {line}\n", err), err
+
+
+def test_logs_that_the_pod_would_give_one_name_are_refused(typed: Typed) -> None:
+    addresses = ("gs://bucket/a/x/logs", "gs://bucket/b/x/logs")
+    code, _, err = typed("tensorboard", "--deploy", "--image", "qcnn", *addresses)
+    assert code == 2
+    assert err == "error: run: two different runs have the same name. Given: x\n"
+
+
+def test_logs_that_no_pod_reaches_are_not_deployed(typed: Typed, tmp_path: Path) -> None:
+    logs = tmp_path / "run" / "train" / "logs"
+    logs.mkdir(parents=True)
+    code, _, err = typed("tensorboard", "--deploy", "--image", "qcnn", str(tmp_path / "run"))
+    assert code == 2
+    assert re.fullmatch(rf"error: tensorboard: the logs must be at gs://.* Given: {logs}\n", err), err

@@ -1,0 +1,48 @@
+"""Folders as runs of this machine leave them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.training.history import Epoch, save_history
+
+
+def run_folder(
+    root: Path,
+    name: str,
+    words: dict[str, Any],
+    mse: float | None = None,
+    trained: int = 50,
+    **facts: Any,
+) -> Path:
+    """Make what a run leaves that was `trained` so many epochs; `facts` are laid over those of its record."""
+    folder = root / name
+    (folder / "train" / "training").mkdir(parents=True)
+    epochs = [Epoch(epoch, 1 / epoch, 0.5, 2 / epoch, 0.5, 1.0) for epoch in (1, 2)]
+    save_history(epochs, folder / "train" / "training" / "history.csv")
+    if mse is not None:
+        (folder / "evaluate").mkdir()
+        (folder / "evaluate" / "metrics").write_text(
+            json.dumps({"mse": mse, "accuracy": 1.0, "epochs": float(trained)})
+        )
+    record = {
+        "state": "succeeded",
+        "started": "2026-11-20T23:00:00Z",
+        "ended": "2026-11-20T23:00:01Z",
+        "steps": [],
+        "words": from_mapping(words).model_dump(),
+    }
+    (folder / "run.json").write_text(json.dumps({**record, **facts}))
+    return folder
+
+
+def old_run_folder(root: Path, name: str) -> Path:
+    """Make what a run left of a release that kept no record."""
+    folder = run_folder(root, name, {}, 0.75)
+    (folder / "run.json").unlink()
+    (folder / "generate-data").mkdir()
+    output = {"parameterValues": {"experiment": from_mapping({"seed": 9}).to_json()}, "artifacts": {}}
+    (folder / "generate-data" / "executor_output.json").write_text(json.dumps(output))
+    (folder / "log.txt").write_text("10:00:01.000 - INFO - Pipeline 'qcnn' finished with status SUCCESS\n")
+    return folder

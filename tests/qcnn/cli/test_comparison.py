@@ -1,0 +1,157 @@
+"""qcnn compare as a user types it, on folders as `qcnn run` leaves them; tests/qcnn/cli/kubeflow has the rest."""
+
+import contextlib
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qcnn.cli.main import main
+from qcnn.trainer.quantum.files.held import hold
+from tests.qcnn.cli.run_folders import run_folder
+
+FIRST, SECOND = "the-first", "a-second"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    root = tmp_path / "runs"
+    second: dict[str, Any] = {"started": "2026-11-21T10:00:00Z", "ended": "2026-11-21T10:00:21.500Z"}
+    first: dict[str, Any] = {"started": "2026-11-20T23:59:50Z", "ended": "2026-11-21T00:00:10.250Z"}
+    run_folder(root, SECOND, {"seed": 1, "optimizer": "sgd"}, 0.25, **second)
+    run_folder(root, FIRST, {"learning_rate": 0.5}, 0.5, **first)
+    return root
+
+
+@pytest.fixture
+def compare(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Type the command in the folder above the runs; return what it prints on stdout, or its one line on stderr."""
+
+    def typed(*arguments: str) -> str:
+        monkeypatch.chdir(runs.parent)
+        monkeypatch.setattr("sys.argv", ["qcnn", "compare", *arguments])
+        with contextlib.suppress(SystemExit):
+            main()
+        captured = capsys.readouterr()
+        # Either a result, or one line of what is wrong.
+        assert (captured.out == "") == captured.err.startswith("error: ")
+        assert captured.err.count("\n") == (captured.out == "")
+        return captured.out or captured.err
+
+    return typed
+
+
+def test_a_circuit_is_shown_by_its_files_name(runs: Path, compare: Any) -> None:
+    run_folder(runs, "a-third", {"model": hold("a.qasm", "[]")}, 0.25)
+    for form in ("text", "csv", "json"):
+        shown = compare("--format", form)
+        assert "a.qasm@4f53cda1" in shown
+        assert "a.qasm#" not in shown
+
+
+def _rows(compare: Any, *arguments: str) -> dict[str, dict[str, Any]]:
+    return {row["run"]: row for row in json.loads(compare(*arguments, "--format", "json"))}
+
+
+def test_shows_what_differs_the_metrics_and_the_duration_newest_last(compare: Any) -> None:
+    header, _, *rows = (re.split(r"  +", line.strip()) for line in compare().splitlines())
+    assert header == [
+        "run",
+        "state",
+        "seed",
+        "optimizer",
+        "learning_rate",
+        "mse",
+        "accuracy",
+        "duration",
+    ]
+    assert rows == [
+        [FIRST, "succeeded", "0", "adam", "0.5", "0.5000", "1", "0:00:20"],
+        [SECOND, "succeeded", "1", "sgd", "0.05", "0.2500", "1", "0:00:22"],
+    ]
+
+
+def test_epochs_that_were_trained_stand_beside_those_that_were_asked_for_where_they_differ(
+    runs: Path, compare: Any
+) -> None:
+    run_folder(runs, "longer", {"epochs": 60}, 0.5, trained=60)
+    assert {run: (row["epochs"], "metrics.epochs" in row) for run, row in _rows(compare).items()} == {
+        FIRST: (50, False),
+        SECOND: (50, False),
+        "longer": (60, False),
+    }
+    run_folder(runs, "stopped-early", {"epochs": 60, "options": {"patience": 3}}, 0.5, trained=7)
+    row = _rows(compare)["stopped-early"]
+    assert (row["epochs"], row["metrics.epochs"]) == (60, 7)
+
+
+def test_csv_and_json_hold_the_same_unrounded(compare: Any) -> None:
+    read = list(csv.DictReader(io.StringIO(compare("--format", "csv"))))
+    rows = _rows(compare)
+    assert rows[FIRST]["duration"] == 20.25
+    assert [{name: str(value) for name, value in row.items()} for row in rows.values()] == read
+
+
+@pytest.mark.parametrize(
+    ("column", "order"), [("mse", [SECOND, FIRST]), ("seed", [FIRST, SECOND]), ("optimizer", [FIRST, SECOND])]
+)
+def test_sorts_by_a_column_with_blanks_last(runs: Path, compare: Any, column: str, order: list[str]) -> None:
+    (runs / "early").mkdir()
+    (runs / "early" / "log.txt").touch()
+    assert list(_rows(compare, "--sort", column)) == [*order, "early"]
+
+
+def test_refuses_a_column_that_is_not_there(compare: Any) -> None:
+    assert re.match(
+        r"error: sort: must be one of run, state, seed, .*duration\. Given: speed\n", compare("--sort", "speed")
+    )
+
+
+def test_picks_runs_by_path_or_name_in_the_order_given(compare: Any) -> None:
+    assert list(_rows(compare, f"runs/{SECOND}/", FIRST)) == [SECOND, FIRST]
+
+
+@pytest.mark.parametrize("name", ["runs/other", "missing"])
+def test_refuses_what_is_no_run(runs: Path, compare: Any, name: str) -> None:
+    (runs / "other").mkdir()
+    assert compare(name).endswith(f"Given: {name}\n")
+    assert list(_rows(compare)) == [FIRST, SECOND]
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_no_runs_are_one_line(runs: Path, compare: Any, exists: bool) -> None:
+    shutil.rmtree(runs)
+    if exists:
+        runs.mkdir()
+    assert compare() == "no runs in runs\n"
+    assert compare("--format", "json") == "[]\n"
+
+
+def test_the_page_has_the_curves_of_all_runs(runs: Path, compare: Any) -> None:
+    (runs / "early <b>").mkdir()
+    (runs / "early <b>" / "log.txt").touch()
+    compare("--html", "curves.html")
+    page = (runs.parent / "curves.html").read_text()
+    assert page.count("<svg ") == 2
+    assert "early &lt;b&gt;" in page
+    colors = re.findall(r'class="swatch" style="background:(#\w+)"></span>([^<]*)', page)
+    assert [name for _, name in colors] == ["early &lt;b&gt;", FIRST, SECOND]
+    # Each run's color is that of a line in both figures.
+    assert [page.count(f"stroke: {color}") for color, _ in colors] == [0, 2, 2]
+
+
+def test_a_page_that_cannot_be_written_is_one_line(compare: Any) -> None:
+    assert compare("--html", "runs").startswith("error: output: cannot be written (")
+
+
+def test_draws_without_tensorflow() -> None:
+    program = "import sys; import qcnn.trainer.results.report, qcnn.cli.kubeflow.compare; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"tensorflow", "tf_keras", "cirq"} & set(loaded)

@@ -1,0 +1,136 @@
+"""Commands that print instead of sending, in forms for programs, and experiments as files."""
+
+import importlib.metadata
+import json
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from qcnn.cli.main import qcnn
+from qcnn.cli.targets import TARGETS, load_command
+from qcnn.trainer.config import from_mapping, read_file
+from tests.backend import FakeBackend
+from tests.qcnn.cli.conftest import Typed
+
+SCHEDULE = ("schedule create", "schedule enable", "schedule disable", "schedule delete")
+# Where something is sent, changed or ended.
+DRY = {
+    "kubeflow": ("submit", "study", *SCHEDULE, "terminate", "tensorboard"),
+    "tfjob": ("submit", "predict", "delete"),
+    "vertex": ("submit", "study", *SCHEDULE, "terminate", "delete", "deploy", "undeploy", "predict"),
+    "vertex-job": ("submit", "delete"),
+}
+# Where a table is printed.
+FORMS = {
+    "local": ("run", "study", "predict"),
+    "kubeflow": ("submit", "study", "compare", "schedule create", "schedule list"),
+    "tfjob": ("submit", "status"),
+    "vertex": ("submit", "study", "compare", "schedule create", "schedule list", "status"),
+    "vertex-job": ("submit", "status"),
+}
+
+
+def having(option: str, target: str) -> set[str]:
+    """Return the commands of a target that have an option."""
+    found = set()
+    for name in TARGETS[target].commands:
+        command = TARGETS[target].load(name)
+        parts = {f"{name} {part}": each for part, each in getattr(command, "commands", {}).items()} or {name: command}
+        found |= {part for part, each in parts.items() if any(option in param.opts for param in each.params)}
+    return found
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_sends_something_can_print_it_instead(target: str) -> None:
+    assert having("--dry-run", target) == set(DRY.get(target, ()))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_prints_a_table_prints_json_too(target: str) -> None:
+    assert set(FORMS[target]) <= having("--format", target)
+    assert "--format" in {name for param in load_command("qcnn.cli", "plan").params for name in param.opts}
+
+
+@pytest.mark.parametrize("option", ["--version"])
+def test_the_version_is_that_of_the_package(typed: Typed, option: str) -> None:
+    assert typed(option) == (0, f"qcnn {importlib.metadata.version('qcnn')}\n", "")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--qubits", "12", "--model", "deep", "--learning-rate", "1e-3", "--warmup", "0.1"),
+        ("--stop-at", "floor+0.01", "--visible-gpus", "0", "--profile-batches", "", "--rounds", "44"),
+    ],
+)
+def test_a_printed_experiment_is_read_back_as_it_was(typed: Typed, tmp_path: Path, words: tuple[str, ...]) -> None:
+    code, printed, _ = typed("run", *words, "--print-config")
+    assert code == 0
+    (tmp_path / "file.yaml").write_text(printed)
+    found = from_mapping(read_file(tmp_path / "file.yaml"))
+    assert found.epochs
+    assert typed("run", "--config", str(tmp_path / "file.yaml"), "--print-config") == (0, printed, "")
+    assert found.model_dump() == read_file(tmp_path / "file.yaml")
+
+
+def test_so_is_a_printed_study(typed: Typed, tmp_path: Path) -> None:
+    search = ("--grid", "model=hybrid,deep", "--range", "learning_rate=0.001:0.1:log", "--random", "3")
+    code, printed, _ = typed("study", "--qubits", "4", *search, "--print-config")
+    assert code == 0
+    (tmp_path / "file.yaml").write_text(printed)
+    found = read_file(tmp_path / "file.yaml")
+    assert (found["grid"], found["random"]) == ({"model": ["hybrid", "deep"]}, 3)
+    # What rules choose is another number in another trial.
+    assert (found["qubits"], found["rounds"]) == (4, 0)
+    assert typed("study", "--config", str(tmp_path / "file.yaml"), "--print-config") == (0, printed, "")
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (("submit", "--target", "kubeflow"), "papers"),
+        (("study", "--target", "kubeflow", "--grid", "seed=1,2"), "papers"),
+        (("schedule", "create", "--interval", "2h"), "papers"),
+    ],
+)
+def test_a_request_to_a_backend_is_printed_and_not_sent(
+    typed: Typed, backend: FakeBackend, command: tuple[str, ...], name: str
+) -> None:
+    where = ("--host", backend.host, "--image", "qcnn:1", "--experiment", name, "--qubits", "5", "--dry-run")
+    code, printed, _ = typed(*command, *where)
+    assert code == 0
+    request = json.loads(printed)
+    parameters = request["runtime_config"]["parameters"]
+    assert (request["experiment"], parameters.get("experiment", parameters)["qubits"]) == (name, 5)
+    assert "root" in request["pipeline_spec"]["pipeline_spec"]
+    assert not backend.calls
+
+
+def test_one_printer_prints_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    from qcnn.cli.options.form import show_rows, show_table
+
+    show_rows("json", {"run": "1"})
+    show_table("json", ("id", "state"), [(1, "enabled")], "none")
+    show_table("json", ("id", "state"), [], "none")
+    show_table("text", ("id", "state"), [], "none")
+    assert capsys.readouterr().out.split() == json.dumps({"run": "1"}, indent=2).split() + json.dumps(
+        [{"id": 1, "state": "enabled"}], indent=2
+    ).split() + ["[]", "none"]
+    assert isinstance(qcnn, click.Group)
+
+
+def test_a_tensorboard_and_a_job_that_predicts_are_printed_for_kubectl(typed: Typed) -> None:
+    for command, kinds in (
+        (("tensorboard", "gs://bucket/logs", "--deploy"), ["Deployment", "Service"]),
+        (("predict", "--target", "tfjob", "--model", "gs://bucket/model"), ["Job"]),
+    ):
+        code, printed, said = typed(*command, "--image", "qcnn:1", "--dry-run")
+        assert code == 0, said
+        assert [document["kind"] for document in yaml.safe_load_all(printed)] == kinds
+
+
+def test_what_is_not_deployed_has_nothing_to_print(typed: Typed) -> None:
+    said = "error: dry_run: needs --deploy or --undeploy. Given: --dry-run\n"
+    assert typed("tensorboard", "run", "--dry-run") == (2, "", said)

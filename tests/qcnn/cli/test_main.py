@@ -1,0 +1,71 @@
+"""What becomes of a command whose output cannot be written, or that nobody reads."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+QCNN = Path(sys.executable).with_name("qcnn")
+
+
+def run(command: str, folder: Path) -> tuple[int, str]:
+    """Run a command of the shell; return the exit code of its first program, and what is on stderr."""
+    shell = ("bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}")
+    done = subprocess.run(shell, cwd=folder, stderr=subprocess.PIPE, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+def test_a_run_that_nobody_reads_ends_with_one_line_and_leaves_no_process(tmp_path: Path) -> None:
+    code, said = run(f"{QCNN} run --qubits 4 | head -1 > first", tmp_path)
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert said == f"error: nobody reads the output any more; the run was ended. Given: {folder}\n"
+    assert (code, (tmp_path / "first").read_text()) == (141, "== generate-data\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "line"),
+    [
+        ("compare >/dev/full", 1, "error: No space left on device. Given: the output\n"),
+        ("run --help >/dev/full", 1, "error: No space left on device. Given: the output\n"),
+        ("run --qubits 3 2>/dev/full", 2, ""),
+        ("run --qubits 3 <&- >&-", 2, "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3\n"),
+        (f"run --{'x' * 1000}", 2, f"error: No such option '--{'x' * 80} ... {'x' * 95}'.\n"),
+    ],
+)
+def test_a_command_that_cannot_print_says_so_once(tmp_path: Path, command: str, code: int, line: str) -> None:
+    assert run(f"{QCNN} {command}", tmp_path) == (code, line)
+
+
+def test_a_process_without_standard_streams_gets_some_that_lead_nowhere(tmp_path: Path) -> None:
+    program = """
+import os, sys
+from qcnn.trainer.startup import open_standard_streams
+open_standard_streams()
+opened = os.open("file", os.O_WRONLY | os.O_CREAT)
+print("printed"), sys.stderr.write("said"), sys.stdin.read()
+sys.stdout.flush()
+os.write(opened, str(opened).encode())
+"""
+    (tmp_path / "program.py").write_text(program)
+    root = Path(__file__).parents[3]
+    for closed in ("<&- >&- 2>&-", ">&- 2>&-", ">&-", "<&- 2>&-"):
+        run(f"PYTHONPATH={root} {sys.executable} program.py {closed}", tmp_path)
+        # It stands behind the three, so that nothing that is printed goes into it.
+        assert int((tmp_path / "file").read_text()) > 2
+
+
+def test_the_log_lines_of_a_process_that_nobody_reads_end_it(tmp_path: Path) -> None:
+    program = """
+import logging
+from qcnn.trainer.startup import one_line_errors
+with one_line_errors():
+    while True:
+        logging.getLogger("qcnn").info("line")
+"""
+    (tmp_path / "program.py").write_text(program)
+    command = f"PYTHONPATH={Path(__file__).parents[3]} {sys.executable} program.py"
+    said = "error: nobody reads the output of this process any more\n"
+    assert run(f"{command} | head -1 > first", tmp_path) == (138, said)
+    said = "error: output: cannot be written (No space left on device). Given: standard output\n"
+    assert run(f"{command} > /dev/full", tmp_path) == (2, said)

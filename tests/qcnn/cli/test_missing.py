@@ -1,0 +1,125 @@
+"""Commands, and the Python interface, where no extra is installed: one line says which one brings what is missing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.descriptions import save_description
+
+ROOT = Path(__file__).parents[3]
+ON_VERTEX = "--project my-project --location us-central1"
+SENT = f"{ON_VERTEX} --pipeline-root gs://bucket/runs --image registry/qcnn:1"
+# What is typed, what is said to need which library of which extra.
+TYPED = {
+    "run --qubits 4": ("run", "Kubeflow's SDK", "run", "kfp"),
+    "run --model my_circuits:ladder": ("run", "cirq", "run", "cirq"),
+    "study --grid seed=1,2": ("study", "Kubeflow's SDK", "run", "kfp"),
+    "study --target kubeflow --grid seed=1,2": ("study --target kubeflow", "Kubeflow's SDK", "kubeflow", "kfp"),
+    "plan": ("plan", "cirq", "run", "cirq"),
+    "predict model --data a.csv --output b.csv": ("predict", "pyarrow", "run", "pyarrow"),
+    "compare run --html page.html": ("compare", "matplotlib", "run", "matplotlib"),
+    "compare --experiment x --host http://localhost:1": ("compare", "Kubeflow's SDK", "kubeflow", "kfp"),
+    "tensorboard run": ("tensorboard", "TensorBoard", "run", "tensorboard"),
+    "submit --target kubeflow": ("submit --target kubeflow", "Kubeflow's SDK", "kubeflow", "kfp"),
+    f"submit --target=vertex {SENT}": ("submit --target vertex", "Kubeflow's SDK", "vertex", "kfp"),
+    f"status --target vertex {ON_VERTEX}": (
+        *("status --target vertex", "Google's libraries", "vertex", "google.api_core"),
+    ),
+    f"terminate --target vertex {ON_VERTEX} x": (
+        *("terminate --target vertex", "Google's libraries", "vertex", "google.api_core"),
+    ),
+    "terminate --host http://localhost:1 x": ("terminate", "Kubeflow's SDK", "kubeflow", "kfp"),
+}
+CALLED = {
+    "train": "qcnn.train(experiment, 'new')",
+    "study": "qcnn.study(experiment, grid={'seed': [1, 2]}, folder='new')",
+    "plan": "qcnn.plan(experiment)",
+    "generate": "qcnn.generate(qcnn.Experiment(qubits=4, data='cluster_ising'))",
+    "Experiment": "qcnn.Experiment(data='rows.csv')",
+    "load": "qcnn.load('model')",
+    "circuit": "qcnn.Experiment(model='circuit.qasm')",
+}
+PROGRAM = """
+import json, os, sys
+from tests.base_only import hide
+
+hide()
+import qcnn
+from qcnn.cli.main import main
+
+experiment = qcnn.Experiment(qubits=4)
+for typed in {typed!r}:
+    if os.fork() == 0:
+        os.dup2(1, 2)
+        sys.argv = ["qcnn", *typed.split()]
+        main()
+        os._exit(0)
+    print("code", os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+for called in {called!r}:
+    try:
+        eval(called)
+    except qcnn.MissingLibraryError as error:
+        print(error)
+print(len(qcnn.generate(experiment).train))
+if os.fork() == 0:
+    os.dup2(1, 2)
+    os.environ.update(_QCNN_COMPLETE="bash_complete", COMP_WORDS="qcnn predict ", COMP_CWORD="2")
+    sys.argv = ["qcnn"]
+    main()
+print("code", os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The lines that all of these print, by one process: to hide what is installed takes a second."""
+    folder = tmp_path_factory.mktemp("bare")
+    (folder / "run").mkdir()
+    (folder / "run" / "log.txt").touch()
+    (folder / "run" / "train" / "logs").mkdir(parents=True)
+    (folder / "rows.csv").write_text("qubit,angle,label\n0,0,1\n")
+    (folder / "circuit.qasm").write_text("OPENQASM 3.0;\nqubit[4] q;\n")
+    (folder / "model" / "saved_model").mkdir(parents=True)
+    described = {"dataset_digest": "", "weights_sha256": "", "circuit": "", "training": {}}
+    save_description({"experiment": from_mapping({}).model_dump(), **described}, folder / "model" / "model.json")
+    before = set(folder.rglob("*"))
+    program = PROGRAM.format(typed=list(TYPED), called=list(CALLED.values()))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        cwd=folder,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not done.returncode, done.stderr
+    assert set(folder.rglob("*")) == before
+    return done.stdout.splitlines()
+
+
+def test_a_command_says_in_one_line_which_extra_is_missing(said: list[str]) -> None:
+    lines = iter(said)
+    for typed, (command, title, extra, library) in TYPED.items():
+        what = f'qcnn {command} needs {title}: pip install "qcnn[{extra}]"'
+        expected = f"error: {what}. Given: {library} is not installed"
+        assert (next(lines), next(lines)) == (expected, "code 2"), typed
+
+
+def test_so_does_a_function_and_data_are_made_without_any(said: list[str]) -> None:
+    *_, train, study, plan, generate, experiment, load, circuit, samples, _ = said
+    assert train == 'qcnn.train needs Kubeflow\'s SDK: pip install "qcnn[run]". Given: kfp is not installed'
+    assert study == 'qcnn.study needs Kubeflow\'s SDK: pip install "qcnn[run]". Given: kfp is not installed'
+    assert plan == 'qcnn.plan needs cirq: pip install "qcnn[run]". Given: cirq is not installed'
+    assert generate == 'qcnn.generate needs SciPy: pip install "qcnn[run]". Given: scipy is not installed'
+    assert experiment == 'qcnn.Experiment needs pyarrow: pip install "qcnn[run]". Given: pyarrow is not installed'
+    assert load == 'qcnn.load needs TensorFlow: pip install "qcnn[serve]". Given: tensorflow is not installed'
+    assert circuit == 'qcnn.Experiment needs cirq: pip install "qcnn[run]". Given: cirq is not installed'
+    assert int(samples) > 0
+
+
+def test_a_shell_that_asks_how_words_go_on_is_told_nothing(said: list[str]) -> None:
+    assert said[-1] == "code 2"
+    assert "needs" not in said[-2]

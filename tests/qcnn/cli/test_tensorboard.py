@@ -1,0 +1,236 @@
+"""qcnn tensorboard as a user types it, asked over HTTP."""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import psutil
+import pytest
+from moto.server import ThreadedMotoServer
+
+from qcnn.cli.local.tensorboard import Logs, distinct, logs_here, runs_here
+from qcnn.cli.main import main
+from qcnn.components.train.description import local_job
+from qcnn.jobs.local.run import run_processes
+from qcnn.trainer import data
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.errors import ArtifactError
+from qcnn.trainer.storage.address import Address
+from qcnn.trainer.storage.interface import Store
+from qcnn.trainer.storage.stores import open_store
+from qcnn.trainer.training import checkpoints
+from tests.board import opened
+
+WORDS = {"qubits": 4, "rounds": 10, "batch_size": 8, "epochs": 3}
+
+
+def _train(folder: Path, **words: object) -> None:
+    """Train as the train step of a run does, in the folder of a run."""
+    config = from_mapping({**WORDS, **words})
+    dataset = folder / "generate-data" / "dataset"
+    if not dataset.exists():
+        data.save(data.generate(config), dataset)
+    job = local_job(config, str(dataset), str(folder / "train/training"), str(folder / "train/logs"))
+    run_processes(job, lambda name, event: None)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs: one by two workers, one that died after logging epoch 2 and before saving it."""
+    runs = tmp_path_factory.mktemp("user") / "runs"
+    _train(runs / "two-workers", learning_rate=0.5)
+    died = {"strategy": "none", "workers": 1}
+    _train(runs / "died", **died, epochs=2)
+    (runs / "died/train/training/checkpoints/epoch-000002.npz").unlink()
+    _train(runs / "died", **died)
+    return runs
+
+
+@pytest.mark.long
+def test_tensorboard_serves_every_run_by_its_name(runs: Path) -> None:
+    with opened(folder=runs.parent) as board:
+        tags = board.wait("plugin/scalars/tags", lambda found: len(found) == 4)
+        assert set(tags) == {f"{run}/{split}" for run in ("two-workers", "died") for split in ("train", "validation")}
+        parameters = {f"parameters/s{index}" for index in range(21)}
+        measures = {"loss", "accuracy", "gradient_norm", "learning_rate"}
+        assert set(tags["two-workers/train"]) == parameters | measures
+        # What was logged twice around the crash is shown once.
+        points = board.wait("plugin/scalars/scalars", lambda found: len(found) >= 3, run="died/validation", tag="loss")
+        checkpoint = checkpoints.load_latest(runs / "died/train/training/checkpoints")
+        assert checkpoint
+        assert [step for _, step, _ in points] == [4, 8, 12]
+        assert [loss for *_, loss in points] == pytest.approx([epoch.val_loss for epoch in checkpoint.history])
+        assert len(board.wait("plugin/histograms/tags", lambda found: len(found) == 2)["died/validation"]) == 2
+        for plugin in ("images", "text"):
+            assert set(board.wait(f"plugin/{plugin}/tags", lambda found: len(found) == 2)) == {"two-workers", "died"}
+        assert board.wait("plugin/graphs/info", lambda found: len(found) == 2)["died/train"]["run_graph"]
+
+
+@pytest.mark.long
+def test_runs_compare_by_words_and_metrics_in_hparams(runs: Path) -> None:
+    with opened("two-workers", "died", folder=runs.parent) as board:
+        board.wait("plugin/scalars/tags", lambda found: len(found) == 4)
+        asked = {"startIndex": 0, "sliceSize": 9, "allowedStatuses": ["STATUS_UNKNOWN"]}
+        board.wait("runs", lambda found: len(found) == 6)
+        groups = board.get("plugin/hparams/session_groups", asked)["sessionGroups"]
+        words = {group["sessions"][0]["name"]: group["hparams"] for group in groups}
+        assert {run: values["learning_rate"] for run, values in words.items()} == {"two-workers": 0.5, "died": 0.05}
+        expected = from_mapping({**WORDS, "learning_rate": 0.5}).model_dump()
+        options = expected.pop("options")
+        assert words["two-workers"] == {**expected, **options}
+        for group in groups:
+            metrics = {(value["name"]["group"], value["name"]["tag"]): value for value in group["metricValues"]}
+            assert len(metrics) == 4
+            assert metrics["validation", "loss"]["trainingStep"] == 12
+
+
+@pytest.mark.long
+def test_the_chief_alone_writes_and_its_profile_opens(runs: Path) -> None:
+    logs = runs / "two-workers/train/logs"
+    files = [path for path in logs.rglob("*") if path.is_file()]
+    (trace,) = logs.rglob("*.xplane.pb")
+    # What is compiled shows below this name only.
+    assert b"ThunkExecutor::Execute" in trace.read_bytes()
+    assert len(files) == 4
+    with opened(str(runs / "two-workers"), folder=runs.parent) as board:
+        (run,) = board.wait("plugin/profile/runs", lambda found: len(found) == 1)
+        assert run.startswith("two-workers/train/")
+        (host,) = board.get("plugin/profile/hosts", run=run, tag="framework_op_stats^")
+        table, *_ = board.get("plugin/profile/data", run=run, tag="framework_op_stats^", host=host["hostname"])
+        assert "CollectiveReduce" in str(table["rows"])
+
+
+@pytest.mark.long
+def test_nothing_is_left_when_it_is_ended(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    # What tests before this one keep for those after it.
+    kept = psutil.Process().children(recursive=True)
+    with opened(folder=runs.parent):
+        children = set(psutil.Process().children(recursive=True)).difference(kept)
+        assert children
+        assert len(list(tmp_path.glob("qcnn-tensorboard-*"))) == 1
+    assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+    assert not list(tmp_path.glob("qcnn-tensorboard-*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ([], "error: runs: the folder holds no run with logs; `qcnn run` makes one. Given: runs"),
+        (["--runs", "missing"], "error: runs: the folder holds no run with logs; `qcnn run` makes one. Given: missing"),
+        (
+            ["mine"],
+            "error: run: must be a folder with logs, the name of one in runs, an address in a bucket, or the id of a "
+            "backend's run. Given: mine",
+        ),
+        (["ftp://bucket/logs"], "error: address: must be a local folder or gs://BUCKET/FOLDER"),
+        (["--experiment", "papers", "--host", "http://127.0.0.1:9"], "error: host: does not answer"),
+        (["--job", "none"], "error: cluster: no access to any; set KUBECONFIG"),
+        (["good", "--port", "-1"], "error: Invalid value for '--port': -1 is not in the range 0<=x<=65535."),
+        (["good", "--listen", "no.such.invalid", "--port", "1"], "error: port: cannot be used on no.such.invalid ("),
+    ],
+)
+def test_bad_input_is_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    line: str,
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "good/train/logs").mkdir(parents=True)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    assert _refused(tmp_path, monkeypatch, capsys, arguments).startswith(line)
+
+
+def test_a_taken_port_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "good/train/logs").mkdir(parents=True)
+    with socket.create_server(("localhost", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = _refused(tmp_path, monkeypatch, capsys, ["good", "--port", str(port)])
+    assert line == f"error: port: cannot be used on localhost (Address already in use). Given: {port}"
+
+
+def test_two_runs_of_one_name_are_refused(tmp_path: Path) -> None:
+    for parent in ("a", "b"):
+        (tmp_path / parent / "same/train/logs").mkdir(parents=True)
+    given = [logs_here(str(tmp_path / parent / "same"), tmp_path) for parent in ("a", "b", "a")]
+    found = [logs for logs in given if logs]
+    with pytest.raises(ArtifactError, match=r"^run: two different runs have the same name\. Given: same$"):
+        distinct(found)
+    assert [logs.name for logs in distinct([found[0], found[2]])] == ["same"]
+    assert [logs.name for logs in runs_here(tmp_path / "a")] == ["same"]
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("minio://mlpipeline/v2/artifacts/qcnn/0-0/train/0-0-train-0-1f/logs", "0-0-train-0-1f"),
+        ("gs://bucket/runs/first/train/logs", "first"),
+        ("s3://bucket/experiments", "experiments"),
+        ("s3://bucket", "bucket"),
+        ("s3://logs", "logs"),
+    ],
+)
+def test_logs_in_a_bucket_are_named_as_what_logged_them(tmp_path: Path, given: str, name: str) -> None:
+    assert logs_here(given, tmp_path) == Logs(name, given)
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """The logs of a run in a bucket, s3://bucket/mine."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="bucket")
+    with contextlib.closing(open_store(Address("s3", "bucket", "mine/train/logs"))) as store:
+        yield store
+    server.stop()
+
+
+@pytest.mark.long
+def test_a_bucket_is_followed_while_it_is_written(runs: Path, store: Store, tmp_path: Path) -> None:
+    (events,) = (runs / "two-workers/train/logs/validation").iterdir()
+    content = events.read_bytes()
+    half = tmp_path / "half"
+    half.write_bytes(content[: len(content) // 2])
+    store.write(half, f"validation/{events.name}")
+    with opened("s3://bucket/mine/train/logs", folder=tmp_path) as board:
+        asked = {"run": "mine/validation", "tag": "loss"}
+        points = board.wait("plugin/scalars/scalars", lambda found: len(found) >= 1, **asked)
+        assert len(points) < 3
+        store.write(events, f"validation/{events.name}")
+        points = board.wait("plugin/scalars/scalars", lambda found: len(found) >= 3, **asked)
+        assert [step for _, step, _ in points] == [4, 8, 12]
+
+
+@pytest.mark.usefixtures("store")
+def test_an_address_at_which_nothing_is_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["qcnn", "tensorboard", "s3://bucket/none"])
+    with pytest.raises(SystemExit):
+        main()
+    reading, line = capsys.readouterr().err.splitlines()
+    assert reading == "reading s3://bucket/none"
+    assert line == "error: logs: nothing is there. Given: s3://bucket/none"
+
+
+def _refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> str:
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("sys.argv", ["qcnn", "tensorboard", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line

@@ -1,0 +1,78 @@
+"""How the commands that follow a TFJob end; tests/cluster has real ones."""
+
+import re
+
+import pytest
+
+from qcnn.jobs.job import Job
+from qcnn.jobs.naming import Identity
+from qcnn.jobs.pod import Pod
+from qcnn.jobs.tfjob.manifest import Policy, tfjob
+from tests.qcnn.cli.conftest import Typed
+from tests.qcnn.jobs.apiserver import ApiServer, Object
+from tests.qcnn.jobs.training_operator import RUNNING, Operator, ended
+
+PODS_FAILED = "TFJob a is failed because 1 Worker replica(s) failed."
+SUBMIT = (
+    *("submit", "--target", "tfjob", "--follow", "--output", "gs://bucket/a", "-n", "a"),
+    *("--qubits", "4", "--rounds", "12", "--batch-size", "8", "--image", "qcnn"),
+)
+
+
+def _submit(server: ApiServer, typed: Typed, *moments: object, flags: tuple[str, ...] = ()) -> str:
+    """Submit a training of which this happens; return what is printed at its end."""
+    Operator(server, [[RUNNING, RUNNING], *moments])
+    code, _, err = typed(*SUBMIT, *flags)
+    assert code == 1
+    return err
+
+
+@pytest.mark.parametrize(
+    ("moments", "restarts", "said"),
+    [
+        ([[ended(138), None], f"Failed: {PODS_FAILED}"], 3, "TFJob: was given up for a process that was lost"),
+        ([[ended(137), RUNNING]], 0, "worker 0 ended with exit code 137, after 0 restarts: it printed nothing"),
+    ],
+)
+def test_follow_after_lost_process_says_to_submit_again(
+    api_server: ApiServer, typed: Typed, moments: list[object], restarts: int, said: str
+) -> None:
+    err = _submit(api_server, typed, *moments, flags=("--restarts", str(restarts)))
+    advice = r"; submit it again to continue from its last checkpoint\. Given: qcnn-train-[\w-]+"
+    assert re.fullmatch(rf"error: {re.escape(said)}{advice}", err.splitlines()[-1])
+
+
+def test_follow_in_deleted_namespace_names_the_namespace(api_server: ApiServer, typed: Typed) -> None:
+    Operator(api_server, [[RUNNING, RUNNING], [ended(138), None], f"Failed: {PODS_FAILED}"])
+    operator = api_server.operator
+
+    def end_namespace(job: Object) -> None:
+        api_server.namespace_is_ending = True
+        operator(job)
+
+    api_server.operator = end_namespace
+    code, _, err = typed(*SUBMIT)
+    assert (code, err.splitlines()[-1]) == (1, "error: namespace: is being deleted, with the TFJob. Given: a")
+
+
+def test_follow_by_user_who_may_create_nothing_still_says_why(api_server: ApiServer, typed: Typed) -> None:
+    api_server.refused.add(("create", "services"))
+    err = _submit(api_server, typed, [ended(138), None], f"Failed: {PODS_FAILED}")
+    assert "was given up for a process that was lost; submit it again" in err.splitlines()[-1]
+
+
+def test_logs_interrupted_names_the_namespace_that_was_given(
+    api_server: ApiServer, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pod = Pod(image="qcnn")
+    job = api_server.put(
+        "tfjobs", tfjob(Job(("train",), {"worker": 1}, 3, hang_seconds=60, pod=pod), Identity("run", "train"), Policy())
+    )
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("qcnn.jobs.kubernetes.follow.Following.run", interrupt)
+    name = job["metadata"]["name"]
+    _, _, err = typed("logs", "-f", name, "-n", "a")
+    assert f"Again: qcnn logs -f {name} --namespace a\n" in err

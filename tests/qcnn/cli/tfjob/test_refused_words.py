@@ -1,0 +1,152 @@
+"""qcnn's commands about a cluster as a user types them, as far as none is needed; tests/cluster has the rest."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from qcnn.cli.main import main
+from tests.qcnn.cli.conftest import without_estimate
+
+Type = Callable[..., str]
+PREDICT = ("predict", "--target", "tfjob")
+SUBMIT = ("submit", "--target", "tfjob", "--image", "qcnn", "--output", "gs://bucket")
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Type:
+    """Type a command that is refused for what was typed; return its one line."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+
+    def typed(*words: str) -> str:
+        monkeypatch.setattr("sys.argv", ["qcnn", *words])
+        with pytest.raises(SystemExit) as end:
+            main()
+        captured = capsys.readouterr()
+        assert end.value.code == 2, captured
+        (line,) = without_estimate(captured.err).splitlines()
+        return line
+
+    return typed
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("submit",), "error: submit: --target must be given, one of kubeflow, tfjob, vertex, vertex-job. Given: none"),
+        (("submit", "--target", "moon"), "error: Invalid value for '--target': 'moon' is not "),
+        ((*SUBMIT, "--qubits", "3"), "error: qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
+        ((*SUBMIT, "--quarks", "3"), "error: No such option '--quarks'"),
+        ((*SUBMIT, "--output", "runs"), "error: output: must be gs://BUCKET/FOLDER, "),
+        ((*SUBMIT, "--data", "rows.csv"), "error: data: a file must be in a bucket on a cluster, gs://BUCKET/FILE, "),
+        ((*SUBMIT, "--env", "A"), "error: env: must be NAME=VALUE. Given: A"),
+        ((*SUBMIT, "--gpus", "-1"), "error: pod.gpus: must be an integer, at least 0. Given: -1"),
+        ((*SUBMIT, "--pod", "none.yaml"), "error: pod: no such file. Given: none.yaml"),
+        ((*SUBMIT, "--active-seconds", "0"), "error: Invalid value for '--active-seconds': 0 is not in the range"),
+        (("submit", "--target", "tfjob", "--image", "qcnn"), "error: Missing option '--output'."),
+        (("submit", "--target", "tfjob", "--output", "gs://bucket"), "error: pod.image: must be given. Given: none"),
+        ((*SUBMIT, "--image", ""), "error: pod.image: must be an image reference, [HOST[:PORT]/]NAME[:TAG]"),
+        ((*SUBMIT, "--image", "a b", "--dry-run"), "error: pod.image: must be an image reference, "),
+        ((*SUBMIT, "--namespace", "My NS", "--dry-run"), "error: namespace: must be of at most 63 small letters, "),
+        (("status", "--namespace", ""), "error: namespace: must be of at most 63 small letters, "),
+        (("delete", "a", "-n", "Team"), "error: namespace: must be of at most 63 small letters, "),
+        (
+            ("compare", "--target", "kubeflow", "--experiment", "a", "--namespace", "A"),
+            "error: namespace: must be of at most 63 small letters, ",
+        ),
+        (
+            ("submit", "--target", "kubeflow", "--image", "QCNN:1", "--dry-run"),
+            "error: pod.image: must be an image reference, ",
+        ),
+        (("plan", "--target", "tfjob", "--image", "a:"), "error: pod.image: must be an image reference, "),
+        (("tensorboard", "--deploy", "gs://a/b", "--image", "a b"), "error: pod.image: must be an image reference, "),
+        (("logs",), "error: Missing argument 'JOB'."),
+        (("delete",), "error: delete: takes one of JOB, --run, --orphans, --all. Given: none"),
+        (("delete", "a", "--all"), "error: delete: takes one of JOB, --run, --orphans, --all. Given: JOB --all"),
+        (("delete", "--run", ""), "error: run: must be a name of 1 to 200 printable characters"),
+        (
+            ("delete", "--run", "", "--all"),
+            "error: delete: takes one of JOB, --run, --orphans, --all. Given: --run --all",
+        ),
+        ((*SUBMIT, "--name", ""), "error: run: must be a name of 1 to 200 printable characters"),
+        ((*SUBMIT, "--name", "a\nb"), "error: run: must be a name of 1 to 200 printable characters"),
+        (PREDICT, "error: predict: takes either JOB or --model. Given: none"),
+        ((*PREDICT, "a", "--model", "gs://b"), "error: predict: takes either JOB or --model. Given: both"),
+        ((*PREDICT, "a", "--cpu", "2"), "error: predict: the settings of the pod are those of the training. Given: a"),
+        ((*PREDICT, "--model", "gs://b"), "error: pod.image: must be given. Given: none"),
+        (
+            (*PREDICT, "a", "--data", "gs://b/a.csv"),
+            "error: predict: takes --data and --output together, and --report with both. Given: --data",
+        ),
+        (
+            (*PREDICT, "a", "--data", "gs://b/a.csv", "--output", "a.csv"),
+            "error: output: must be gs://BUCKET/FOLDER, s3://BUCKET/FOLDER, minio://BUCKET/FOLDER, or an absolute path",
+        ),
+        (
+            (*PREDICT, "a", "--data", "gs://b/a.txt", "--output", "/a.csv"),
+            "error: data: must end in .csv, .parquet, .npz or .jsonl. Given: gs://b/a.txt",
+        ),
+        (
+            (*PREDICT, "a", "--data", "gs://u:p@b/a.csv", "--output", "/a.csv"),
+            "error: address: must hold no name or password",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line_before_any_cluster_is_asked(
+    refused: Type, words: tuple[str, ...], said: str
+) -> None:
+    assert refused(*words).startswith(said)
+
+
+@pytest.mark.parametrize(
+    "words", [("status",), ("logs", "a"), ("delete", "--all", "--yes"), (*PREDICT, "a"), SUBMIT], ids=" ".join
+)
+def test_no_cluster_is_one_line(refused: Type, words: tuple[str, ...]) -> None:
+    assert refused(*words).startswith("error: cluster: no access to any; set KUBECONFIG. Given: ")
+    assert refused(*words, "--namespace", "a").startswith("error: cluster: no access to any; set KUBECONFIG. Given: ")
+
+
+def test_a_kubeconfig_that_cannot_be_read_is_one_line(refused: Type, tmp_path: Path) -> None:
+    for content in ("", "[1]", "a: b: c", "apiVersion: v1\ncurrent-context: none\n"):
+        (tmp_path / "none").write_text(content)
+        assert refused("status").startswith("error: cluster: no access to any; set KUBECONFIG. Given: ")
+
+
+def test_flags_win_over_the_file_of_the_pods(refused: Type, tmp_path: Path) -> None:
+    path = tmp_path / "pod.yaml"
+    path.write_text("image: from-file\ncpu: 2\nenvironment: {A: b}\n")
+    assert "no access to any" in refused("submit", "--target", "tfjob", "--output", "gs://bucket", "--pod", str(path))
+    assert refused(*SUBMIT, "--pod", str(path), "--memory", "2 GB").startswith("error: pod.memory: must be a quantity")
+    path.write_text("environment: [A]\n")
+    assert refused(*SUBMIT, "--pod", str(path), "--env", "A=b").startswith("error: pod.environment: must be a mapping")
+    path.write_text("cores: 2\n")
+    assert refused(*SUBMIT, "--pod", str(path)).startswith("error: pod.cores: unknown key; the keys are image, ")
+
+
+def test_a_secret_in_the_environment_is_warned_of_without_its_value(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    monkeypatch.setattr("sys.argv", ["qcnn", *SUBMIT, "--env", "AWS_SECRET_ACCESS_KEY=hidden", "--env", "A=b"])
+    with pytest.raises(SystemExit):
+        main()
+    (said,) = caplog.messages
+    assert said.startswith("warning: pod.environment: AWS_SECRET_ACCESS_KEY looks like a secret, ")
+    assert said.endswith("secrets: {AWS_SECRET_ACCESS_KEY: SECRET/KEY}")
+    captured = capsys.readouterr()
+    assert "hidden" not in said + captured.out + captured.err
+
+
+def test_every_target_tells_its_options(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    shown_by: dict[tuple[str, ...], str] = {
+        (): "--target [kubeflow|tfjob|vertex|vertex-job]",
+        ("--target", "kubeflow"): "--run-name",
+        ("--target", "tfjob"): "--output",
+    }
+    for words, shown in shown_by.items():
+        monkeypatch.setattr("sys.argv", ["qcnn", "submit", *words, "--help"])
+        main()
+        assert shown in capsys.readouterr().out

@@ -1,0 +1,193 @@
+"""What qcnn submit, study and schedule would send to Vertex AI, as --dry-run prints it: no network is asked."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.cloud import aiplatform_v1 as v1
+from google.protobuf import json_format
+
+from qcnn.pipelines.compilation import compile_qcnn, compile_study
+from qcnn.pipelines.kubeflow.target import KUBEFLOW
+from qcnn.pipelines.vertex.target import VERTEX
+from qcnn.trainer.config import from_mapping
+from tests.qcnn.cli.conftest import STUDY, Typed
+
+_PLACE = ("--project", "my-project", "--location", "europe-west4", "--pipeline-root", "gs://bucket/runs")
+_IMAGE = ("--image", "europe/qcnn:1")
+_SUBMIT = ("submit", "--target", "vertex", *_PLACE, *_IMAGE)
+
+
+@pytest.fixture(autouse=True)
+def _no_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_REGION", "CLOUDSDK_CORE_PROJECT", "CLOUDSDK_AI_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    # Whoever asks the network finds no credentials.
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
+
+
+def _sent(typed: Typed, *words: str) -> dict[str, Any]:
+    code, out, err = typed(*words, "--dry-run")
+    assert (code, err) == (0, "")
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_every_word_is_sent_in_its_type_and_google_takes_the_request(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("qubits: 10\nlearning_rate: 1\noptions:\n  shots: 100\n")
+    sent = _sent(typed, *_SUBMIT, "--config", "mine.yaml", "--seed", "3")
+    expected = from_mapping({"qubits": 10, "learning_rate": 1.0, "seed": 3, "options": {"shots": 100}})
+    job = sent["pipelineJob"]
+    assert job["runtimeConfig"]["parameterValues"] == expected.model_dump()
+    assert sent["parent"] == "projects/my-project/locations/europe-west4"
+    assert job["runtimeConfig"]["gcsOutputDirectory"] == "gs://bucket/runs"
+    assert sent["pipelineJobId"].startswith(job["displayName"])
+    message = json_format.ParseDict(sent, v1.CreatePipelineJobRequest.pb(v1.CreatePipelineJobRequest()))
+    assert message.pipeline_job.pipeline_spec["root"]["dag"]["tasks"]["train"]
+
+
+def test_where_and_how_it_runs_is_passed_on(typed: Typed) -> None:
+    sent = _sent(
+        typed,
+        *(*_SUBMIT, "--run-name", "First try!", "--experiment", "papers", "--image", f"europe/qcnn@sha256:{64 * '1'}"),
+        *("--service-account", "a@my-project.iam.gserviceaccount.com", "--network", "projects/1/global/networks/vpc"),
+        *("--label", "team=q", "--label", "cost_center=", "--no-caching"),
+    )
+    job = sent["pipelineJob"]
+    assert job["displayName"] == "First try!"
+    assert job["labels"] == {"team": "q", "cost_center": "", "qcnn_experiment": "papers"}
+    assert (job["serviceAccount"], job["network"]) == (
+        "a@my-project.iam.gserviceaccount.com",
+        "projects/1/global/networks/vpc",
+    )
+    assert sent["pipelineJobId"].startswith("first-try-")
+    spec = job["pipelineSpec"]
+    assert {each["container"]["image"] for each in spec["deploymentSpec"]["executors"].values()} == {
+        f"europe/qcnn@sha256:{64 * '1'}"
+    }
+    assert {task["cachingOptions"].get("enableCache") for task in spec["root"]["dag"]["tasks"].values()} == {False}
+
+
+def test_two_submissions_never_have_one_id(typed: Typed) -> None:
+    first, second = (_sent(typed, *_SUBMIT, "--run-name", "same") for _ in range(2))
+    assert first["pipelineJobId"] != second["pipelineJobId"]
+
+
+def test_a_study_is_sent_with_what_it_searches(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    sent = _sent(typed, "study", "--target", "vertex", *_PLACE, *_IMAGE, "--config", "study.yaml", "--parallelism", "3")
+    values = sent["pipelineJob"]["runtimeConfig"]["parameterValues"]
+    assert values["grid"] == {"learning_rate": [0.0001, 0.02], "model": ["hybrid", "deep"]}
+    assert values["experiment"]["qubits"] == 4
+    (loop,) = [
+        task
+        for task in sent["pipelineJob"]["pipelineSpec"]["root"]["dag"]["tasks"].values()
+        if "parameterIterator" in task
+    ]
+    assert loop["iteratorPolicy"] == {"parallelismLimit": 3}
+
+
+def test_a_schedule_runs_the_pipeline_with_a_seed_of_each_run(typed: Typed) -> None:
+    words = ("schedule", "create", "--target", "vertex", *_PLACE, *_IMAGE, "--cron", "TZ=Europe/Paris 0 9 * * MON-FRI")
+    schedule = _sent(typed, *words, "--run-name", "weekdays", "--max-concurrency", "2", "--qubits", "6")["schedule"]
+    assert (schedule["displayName"], schedule["cron"]) == ("weekdays", "TZ=Europe/Paris 0 9 * * MON-FRI")
+    assert (schedule["maxConcurrentRunCount"], schedule["maxConcurrentActiveRunCount"]) == ("2", "2")
+    request = schedule["createPipelineJobRequest"]
+    # Vertex AI gives each run an id of its own.
+    assert "pipelineJobId" not in request
+    assert request["pipelineJob"]["runtimeConfig"]["parameterValues"]["qubits"] == 6
+    first = request["pipelineJob"]["pipelineSpec"]["root"]["dag"]["tasks"]["generate-data"]
+    assert first["inputs"]["parameters"]["run"] == {"runtimeValue": {"constant": "{{$.pipeline_job_uuid}}"}}
+
+
+def test_a_file_that_was_compiled_before_is_sent_as_it_is(typed: Typed, tmp_path: Path) -> None:
+    compile_qcnn(VERTEX, tmp_path / "mine.yaml", "mine:1")
+    spec = _sent(typed, *_SUBMIT, "--package", "mine.yaml")["pipelineJob"]["pipelineSpec"]
+    assert {each["container"]["image"] for each in spec["deploymentSpec"]["executors"].values()} == {"mine:1"}
+
+
+def test_a_file_of_another_platform_or_pipeline_is_one_line(typed: Typed, tmp_path: Path) -> None:
+    compile_qcnn(KUBEFLOW, tmp_path / "kubeflow.yaml")
+    compile_study(VERTEX, tmp_path / "study.yaml", "qcnn:1")
+    code, out, err = typed(*_SUBMIT, "--package", "kubeflow.yaml", "--dry-run")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: package: must be compiled for vertex; ")
+    assert err.endswith("Given: kubeflow.yaml\n")
+    code, out, err = typed(*_SUBMIT, "--package", "study.yaml", "--dry-run")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: package: the pipeline takes no batch_size, data, encoding, epochs, ")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--project", "My_Project"), "project: must be a project's id"),
+        (("--location", "Frankfurt"), "location: must be a region"),
+        (("--api-endpoint", "http://x/y"), "API endpoint: must be HOST or HOST:PORT. Given: 'http://x/y'"),
+        (("--pipeline-root", "/tmp/runs"), "pipeline root: must be gs://BUCKET/FOLDER. Given: /tmp/runs"),
+        (("--pipeline-root", "s3://bucket/runs"), "pipeline root: must be gs://BUCKET/FOLDER. Given: s3://bucket/runs"),
+        (
+            ("--service-account", "default"),
+            "service account: must be an account's address, ",
+        ),
+        (("--network", "default"), "network: must be projects/NUMBER/global/networks/NAME. Given: default"),
+        (("--experiment", "My papers"), "experiment: must be 1 to 63 small letters, digits and hyphens. "),
+        (("--run-name", ""), "run name: must have 1 to 128 characters. Given: "),
+        (("--label", "team"), "label: must be KEY=VALUE"),
+        (("--label", "1=a"), "label: must be KEY=VALUE"),
+        (("--label", "team=Q"), "label: must be KEY=VALUE"),
+        (("--label", f"team={'q' * 64}"), "label: must be KEY=VALUE"),
+        (("--label", "qcnn_experiment=a"), "label: qcnn_experiment is what --experiment sets. "),
+        (tuple(w for n in range(65) for w in ("--label", f"l{n}=")), "label: there may be 64, ours among them. "),
+        (("--qubits", "3"), "qubits: must be an integer, at least 4"),
+        (("--colour", "red"), "No such option '--colour'."),
+    ],
+)
+def test_what_cannot_run_is_one_line_before_anything_is_asked(typed: Typed, words: tuple[str, ...], line: str) -> None:
+    code, out, err = typed(*_SUBMIT, *words)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {line}")
+    assert err.count("\n") == 1
+
+
+def test_project_and_location_may_come_from_the_environment(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("submit", "--target", "vertex", "--pipeline-root", "gs://bucket/runs", *_IMAGE)
+    assert typed(*words)[2] == "error: project: must be given, by --project or the environment. Given: none\n"
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "my-project")
+    monkeypatch.setenv("CLOUDSDK_AI_REGION", "us-central1")
+    assert _sent(typed, *words)["parent"] == "projects/my-project/locations/us-central1"
+
+
+def test_without_credentials_there_is_one_line(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://localhost:1")
+    code, out, err = typed("status", "--target", "vertex", *_PLACE[:4])
+    assert (code, out) == (2, "")
+    assert err.startswith("error: credentials: none of Google's are found; log in (gcloud auth")
+
+
+@pytest.mark.parametrize("cron", ["60 * * * *", "0 0 9 * * *", "@daily", "TZ=Europe/Paris"])
+def test_times_that_never_come_are_refused(typed: Typed, cron: str) -> None:
+    code, out, err = typed("schedule", "create", "--target", "vertex", *_PLACE, "--cron", cron, "--dry-run")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: cron: ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("submit",),
+        ("study", "--grid", "seed=1,2"),
+        ("study", "--tuner", "vizier", "--range", "learning_rate=0.001:0.1:log", "--random", "4"),
+        ("schedule", "create", "--cron", "0 9 * * *"),
+    ],
+)
+def test_commands_for_vertex_need_an_image(typed: Typed, words: tuple[str, ...]) -> None:
+    """The name that a local build gives its image is that of no registry."""
+    code, out, err = typed(*words, "--target", "vertex", *_PLACE, "--dry-run")
+    assert (code, out, err) == (2, "", "error: pod.image: must be given. Given: none\n")
+    (Path.cwd() / "pod.yaml").write_text("image: europe/qcnn:2\n")
+    code, out, err = typed(*words, "--target", "vertex", *_PLACE, "--pod", "pod.yaml", "--dry-run")
+    assert (code, err) == (0, "")
+    assert '"europe/qcnn:2"' in out

@@ -1,0 +1,288 @@
+"""Runs on the local Vertex AI, as a user submits them, looks at them and ends them."""
+
+import csv
+import json
+import posixpath
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.cloud import aiplatform_v1 as v1
+
+from qcnn.jobs.naming import run_label
+from qcnn.jobs.vertex.custom_job import JOB_LABEL, RUN_LABEL, TASK_LABEL
+from qcnn.trainer.storage.copies import local_copy
+from tests.board import opened
+from tests.qcnn.cli.conftest import Typed
+from tests.qcnn.cli.vertex.packages import FOREVER, two_steps
+from tests.vertex.clients import jobs, python_pool
+from tests.vertex.server.job_run import SUCCEEDED
+from tests.vertex.server.pipelines.jobs import CANCELLED, RUNNING
+from tests.vertex.server.vertex import Vertex
+
+_TARGET = ("--target", "vertex")
+_SMALL = ("--qubits", "4", "--rounds", "10", "--batch-size", "8", "--epochs", "2", "--starts", "1")
+
+
+def _submitted(vertex: Vertex, on_vertex: Typed, *words: str) -> tuple[int, str, str]:
+    return on_vertex("submit", *_TARGET, "--pipeline-root", f"gs://{vertex.bucket}/runs", *words)
+
+
+def _runs(vertex: Vertex) -> list[v1.PipelineJob]:
+    return vertex.state.all(v1.PipelineJob)
+
+
+def test_waiting_shows_the_steps_and_a_lost_answer_makes_no_second_run(
+    vertex: Vertex, on_vertex: Typed, tmp_path: Path
+) -> None:
+    vertex.fail("PipelineService/CreatePipelineJob", 503, answered=False)
+    vertex.fail("PipelineService/GetPipelineJob", 503, times=2)
+    package = two_steps(tmp_path, "echo first")
+    code, out, err = _submitted(vertex, on_vertex, "--package", package, "--run-name", "mine", "--wait")
+    assert code == 0, err
+    (run,) = _runs(vertex)
+    identity = run.name.rpartition("/")[2]
+    lines = out.splitlines()
+    assert lines[0].split() == ["run", identity]
+    page = f"https://console.cloud.google.com/vertex-ai/locations/us-central1/pipelines/runs/{identity}"
+    assert lines[1].endswith(f"{page}?project=qcnn-tests")
+    assert lines[-1] == "run: succeeded"
+    # The console's experiment has the run.
+    (experiment,) = {
+        parent
+        for each in vertex.state.all(v1.Context)
+        if each.name.endswith(identity)
+        for parent in each.parent_contexts
+    }
+    assert experiment.endswith("/metadataStores/default/contexts/qcnn")
+    assert [line for line in lines if line.endswith(": succeeded")] == [
+        "shell: succeeded",
+        "shell-2: succeeded",
+        "run: succeeded",
+    ]
+    code, out, _ = on_vertex("status", "mine", *_TARGET, "--format", "json")
+    assert [(step["step"], step["state"]) for step in json.loads(out)["steps"]] == [
+        ("shell", "succeeded"),
+        ("shell-2", "succeeded"),
+    ]
+    code, out, _ = on_vertex("logs", identity, *_TARGET)
+    assert code == 0
+    # Between them are lines of Vertex AI itself.
+    assert [line for line in out.splitlines() if " service] " not in line] == ["[shell] first", "[shell-2] second"]
+    assert on_vertex("delete", "mine", "--yes", *_TARGET)[0] == 0
+    assert not _runs(vertex)
+
+
+def test_connections_that_break_while_a_run_is_followed_are_made_again(
+    vertex: Vertex, on_vertex: Typed, tmp_path: Path
+) -> None:
+    sign = tmp_path / "sign"
+    package = two_steps(tmp_path, f"echo started; while [ ! -e {sign} ]; do sleep 0.1; done")
+    with ThreadPoolExecutor() as pool:
+        submitted = pool.submit(_submitted, vertex, on_vertex, "--package", package, "--wait")
+        step = vertex.state.until(lambda: next(iter(vertex.state.all(v1.CustomJob)), None))
+        vertex.until_line(step.name, "workerpool0-0", "started")
+        vertex.cut_connections()
+        vertex.fail("PipelineService/GetPipelineJob", 429, times=2)
+        sign.touch()
+        code, out, err = submitted.result()
+    assert code == 0, err
+    assert out.endswith("run: succeeded\n")
+
+
+def test_waiting_for_a_run_that_fails_ends_with_the_failed_step(
+    vertex: Vertex, on_vertex: Typed, tmp_path: Path
+) -> None:
+    package = two_steps(tmp_path, "echo first", "exit 3")
+    code, _, err = _submitted(vertex, on_vertex, "--package", package, "--wait")
+    assert code == 1
+    assert re.fullmatch(r"error: run: step shell-2 failed \(.*non-zero status of 3.*\)\. Given: qcnn-[\w-]+\n", err)
+
+
+def test_a_run_that_is_terminated_takes_its_trainings_along(vertex: Vertex, on_vertex: Typed, tmp_path: Path) -> None:
+    code, out, err = _submitted(vertex, on_vertex, "--package", two_steps(tmp_path, FOREVER), "--experiment", "papers")
+    assert (code, err) == (0, "")
+    (run,) = _runs(vertex)
+    identity = out.split()[1]
+    training = jobs(vertex).create_custom_job(
+        parent=vertex.parent,
+        custom_job=v1.CustomJob(
+            display_name="training",
+            labels={JOB_LABEL: "training", RUN_LABEL: run_label(identity), TASK_LABEL: "train"},
+            job_spec={"worker_pool_specs": [python_pool("import time\nwhile True: time.sleep(60)")]},
+        ),
+    )
+    search = jobs(vertex).create_hyperparameter_tuning_job(
+        parent=vertex.parent,
+        hyperparameter_tuning_job=v1.HyperparameterTuningJob(
+            display_name="search",
+            labels={JOB_LABEL: "search", RUN_LABEL: run_label(identity), TASK_LABEL: "tune"},
+            study_spec={
+                "metrics": [{"metric_id": "val_loss", "goal": "MINIMIZE"}],
+                "parameters": [{"parameter_id": "seed", "integer_value_spec": {"min_value": 1, "max_value": 5}}],
+            },
+            max_trial_count=5,
+            parallel_trial_count=1,
+            trial_job_spec=training.job_spec,
+        ),
+    )
+    vertex.until_pipeline(run.name, RUNNING)
+    code, out, err = on_vertex("delete", "--experiment", "papers", "--yes", *_TARGET)
+    assert (code, out) == (2, "")
+    assert err == f"error: delete: the run has not ended; qcnn terminate ends it. Given: {identity}\n"
+    code, out, err = on_vertex("terminate", identity, *_TARGET)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"run {identity}: cancellation requested\n")
+    assert re.search("^tuning job search, custom job training(, custom job search-trial-1)? cancelled$", out, re.M)
+    assert out.endswith(f"run {identity} is terminated\n")
+    assert vertex.until_pipeline(run.name, CANCELLED).state == CANCELLED
+    assert vertex.state.copy(v1.CustomJob, training.name).state == v1.JobState.JOB_STATE_CANCELLED
+    assert vertex.until_tuning(search.name, v1.JobState.JOB_STATE_CANCELLED)
+    assert len(vertex.state.all(v1.CustomJob)) <= 4
+    code, out, err = on_vertex("terminate", identity, *_TARGET)
+    assert (code, out, err) == (0, f"run {identity} had ended before: cancelled\n", "")
+
+
+def test_terminate_ends_what_it_can_where_vertex_lacks_a_method(
+    vertex: Vertex, on_vertex: Typed, tmp_path: Path
+) -> None:
+    code, out, err = _submitted(vertex, on_vertex, "--package", two_steps(tmp_path, FOREVER))
+    assert (code, err) == (0, "")
+    (run,) = _runs(vertex)
+    identity = out.split()[1]
+    training = jobs(vertex).create_custom_job(
+        parent=vertex.parent,
+        custom_job=v1.CustomJob(
+            display_name="training",
+            labels={JOB_LABEL: "training", RUN_LABEL: run_label(identity), TASK_LABEL: "train"},
+            job_spec={"worker_pool_specs": [python_pool("import time\nwhile True: time.sleep(60)")]},
+        ),
+    )
+    vertex.until_pipeline(run.name, RUNNING)
+    vertex.fail("JobService/ListHyperparameterTuningJobs", 501, times=99, message="Method not found.")
+    code, out, err = on_vertex("terminate", identity, *_TARGET)
+    assert code == 1
+    first, second, *_, last = out.splitlines()
+    assert first == f"run {identity}: cancellation requested"
+    assert (second, last) == ("custom job training cancelled", f"run {identity} is terminated")
+    reason = "jobs of its trainings may go on, since cancelling them failed"
+    assert err == f"error: run: {reason} (Vertex AI refuses (Method not found.)). Given: {identity}\n"
+    assert vertex.state.copy(v1.CustomJob, training.name).state == v1.JobState.JOB_STATE_CANCELLED
+    with vertex.state.changed:
+        vertex.state.get(v1.PipelineJob, run.name).create_time = None
+    code, out, err = on_vertex("status", *_TARGET)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1].split()[:3] == [identity, "qcnn", "cancelled"]
+
+
+@pytest.mark.parametrize(
+    ("status", "line"),
+    [
+        (400, "error: Vertex AI refuses (Request contains an invalid argument.). Given: qcnn-tests in us-central1"),
+        (403, "error: permission: refused (Permission 'aiplatform.customJobs.create' denied on resource"),
+        (404, "error: Vertex AI: not found (Requested entity was not found.). Given: qcnn-tests in us-central1"),
+    ],
+)
+def test_what_vertex_refuses_is_one_line(
+    vertex: Vertex, on_vertex: Typed, tmp_path: Path, status: int, line: str
+) -> None:
+    vertex.fail("PipelineService/CreatePipelineJob", status)
+    code, out, err = _submitted(vertex, on_vertex, "--package", two_steps(tmp_path, "echo first"))
+    assert (code, out) == (2, "")
+    assert err.startswith(line)
+    assert err.count("\n") == 1
+
+
+def test_a_bucket_that_is_not_there_is_refused_and_one_elsewhere_warned_of(
+    vertex: Vertex, on_vertex: Typed, tmp_path: Path
+) -> None:
+    package = two_steps(tmp_path, "echo first")
+    words = ("submit", *_TARGET, "--package", package, "--pipeline-root")
+    code, out, err = on_vertex(*words, "gs://no-such-bucket/runs")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: bucket: it, or what is asked for in it, does not exist. Given: gs://no-such-bucket")
+    assert not _runs(vertex)
+    code, _, err = on_vertex(*words, f"gs://{vertex.bucket}/runs", "--location", "europe-west4")
+    assert err.startswith("warning: pipeline root: the bucket is in us-central1, the run in europe-west4; ")
+
+
+@pytest.mark.long
+def test_the_pipeline_trains_and_its_runs_are_compared_and_shown(
+    vertex: Vertex, on_vertex: Typed, tmp_path: Path
+) -> None:
+    words = ("--image", "registry/qcnn:1", "--experiment", "papers", "--wait", *_SMALL)
+    code, out, err = _submitted(vertex, on_vertex, "--run-name", "first", *words)
+    assert code == 0, out + err
+    assert "train: succeeded" in out.splitlines()
+    rows = _compared(on_vertex)
+    assert [row["run"] for row in rows] == ["first"]
+    assert rows[0]["state"] == "succeeded"
+    assert 0 < rows[0]["mse"] < 4
+    (run,) = _runs(vertex)
+    identity = run.name.rpartition("/")[2]
+    code, out, _ = on_vertex("logs", identity, *_TARGET)
+    assert code == 0
+    assert {re.match(r"\[([\w-]+)", line)[1] for line in out.splitlines() if line[:1] == "["} >= {"train", "chief"}  # type: ignore[index]
+    code, out, _ = on_vertex("status", *_TARGET)
+    assert out.splitlines()[-1].split()[:3] == [identity, "papers", "succeeded"]
+    (link,) = (task for task in run.job_detail.task_details if task.task_name == "tensorboard")
+    (logs,) = (artifact.uri for artifact in link.inputs["logs"].artifacts)
+    # The run as it is named there, and the address that the link step's command has.
+    place = (*_TARGET, "--project", vertex.project, "--location", vertex.location)
+    for chosen, name in (((identity, *place), "first"), ((logs,), posixpath.basename(posixpath.dirname(logs)))):
+        with opened(*chosen, folder=tmp_path, environment=vertex.process_environment()) as board:
+            tags = board.wait("plugin/scalars/tags", lambda found: len(found) == 2)
+        assert "loss" in tags[f"{name}/train"]
+
+
+@pytest.mark.long
+def test_a_study_trains_its_trials_and_evaluates_the_best(vertex: Vertex, on_vertex: Typed) -> None:
+    sent = ("--pipeline-root", f"gs://{vertex.bucket}/runs", "--image", "registry/qcnn:1")
+    words = (*sent, "--experiment", "papers", "--wait", *_SMALL)
+    grid = ("--grid", "learning_rate=0.0001,0.05", "--parallelism", "1")
+    code, out, err = on_vertex("study", *_TARGET, *words, *grid)
+    assert code == 0, out + err
+    lines = out.splitlines()
+    assert {"train: succeeded", "train 2: succeeded", "select-best: succeeded"} <= set(lines)
+    (row,) = _compared(on_vertex)
+    assert row["mse"] > 0
+
+
+@pytest.mark.long
+def test_a_tuner_chooses_the_trials_and_the_best_is_evaluated(
+    vertex: Vertex, on_vertex: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", vertex.environment["STORAGE_EMULATOR_HOST"])
+    sent = ("--pipeline-root", f"gs://{vertex.bucket}/runs", "--image", "registry/qcnn:1")
+    words = (*sent, "--experiment", "papers", "--wait", *_SMALL)
+    searched = ("--range", "learning_rate=0.0001:0.05:log", "--grid", "hidden_units=4,8", "--random", "3")
+    code, out, err = on_vertex("study", *_TARGET, "--tuner", "vizier", *words, *searched)
+    assert code == 0, out + err
+    (job,) = vertex.state.all(v1.HyperparameterTuningJob)
+    assert (job.state, job.max_trial_count, job.parallel_trial_count) == (SUCCEEDED, 3, 2)
+    (run,) = _runs(vertex)
+    tuned = next(task for task in run.job_detail.task_details if task.task_name == "tune")
+    training, table = (tuned.outputs[name].artifacts[0] for name in ("training", "results"))
+    losses = {trial.id: trial.final_measurement.metrics[0].value for trial in job.trials}
+    best = min(losses, key=losses.__getitem__)
+    assert training.uri.endswith(f"/{best}/checkpoints")
+    with local_copy(posixpath.dirname(table.uri)) as folder:
+        rows = list(csv.DictReader((folder / "results.csv").read_text().splitlines()))
+    assert [row["trial"] for row in rows if row["chosen"] == "best"] == [str(int(best) - 1)]
+    assert [float(row["val_loss"]) for row in rows] == pytest.approx(list(losses.values()))
+    for row, trial in zip(rows, job.trials, strict=True):
+        given = {each.parameter_id: float(each.value) for each in trial.parameters}
+        assert given == {name: pytest.approx(float(row[name])) for name in ("learning_rate", "hidden_units")}
+    code, out, _ = on_vertex("logs", run.name.rpartition("/")[2], *_TARGET)
+    assert re.search(r"^\[tune\] trial 3 \(.*learning_rate 0\.\d+.*\) has ended: val_loss \d\.\d{4}$", out, re.M)
+    (compared,) = _compared(on_vertex)
+    assert compared["mse"] > 0
+
+
+def _compared(on_vertex: Typed) -> list[dict[str, Any]]:
+    code, out, err = on_vertex("compare", *_TARGET, "--experiment", "papers", "--format", "json")
+    assert code == 0, err
+    found: list[dict[str, Any]] = json.loads(out)
+    return found

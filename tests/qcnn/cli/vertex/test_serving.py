@@ -1,0 +1,228 @@
+"""Trained networks that answer requests on the local Vertex AI, as a user deploys, asks and removes them."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.cloud import aiplatform_v1 as v1
+
+from qcnn.trainer.descriptions import load_description, save_description
+from tests.qcnn.cli.conftest import Typed
+from tests.vertex.server.pipelines import mount
+from tests.vertex.server.vertex import Vertex
+
+_TARGET = ("--target", "vertex")
+_AT = ("--endpoint", "readouts")
+_FOUR = "qubit,angle,label\n0,0.25,1\n1,-2.5,-1\n2,3,-1\n3,0,1\n"
+# What the exported model itself predicts, by TensorFlow alone.
+_PREDICT = """
+import json, sys
+import tensorflow as tf
+signature = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+rows = json.loads(sys.argv[2])
+found = signature(qubit=tf.constant([row[0] for row in rows]), angle=tf.constant([row[1] for row in rows]))
+print(json.dumps(found["prediction"].numpy().tolist()))
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trained and exported network of four qubits."""
+    folder = tmp_path_factory.mktemp("run")
+    words = ("--qubits", "4", "--rounds", "10", "--epochs", "1", "--workers", "1", "--strategy", "none")
+    qcnn = Path(sys.executable).with_name("qcnn")
+    subprocess.run([qcnn, "run", *words, "--starts", "1", "--runs", folder], check=True, capture_output=True)
+    (found,) = folder.glob("*/export-weights/model")
+    return found
+
+
+def _other(model: Path, folder: Path) -> Path:
+    """Copy a model to a folder as one with other weights."""
+    for path in model.rglob("*"):
+        if path.is_file():
+            target = folder / path.relative_to(model)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(path.read_bytes())
+    description = load_description("model", folder / "model.json")
+    save_description({**description, "weights_sha256": folder.name * 8}, folder / "model.json")
+    return folder
+
+
+def _endpoint(vertex: Vertex) -> v1.Endpoint:
+    (found,) = vertex.state.all(v1.Endpoint)
+    return found
+
+
+def _traffic(vertex: Vertex) -> dict[str, int]:
+    """Return the percent of each version."""
+    at = _endpoint(vertex)
+    return {each.model_version_id: at.traffic_split.get(each.id, 0) for each in at.deployed_models}
+
+
+@pytest.mark.long
+def test_a_model_is_deployed_asked_replaced_rolled_back_and_removed(
+    vertex: Vertex, on_vertex: Typed, model: Path, tmp_path: Path
+) -> None:
+    staging = ("--staging", f"gs://{vertex.bucket}/models")
+    vertex.fail("ModelService/UploadModel", 503, answered=False)
+    code, out, err = on_vertex("deploy", str(model), *_TARGET, *_AT, *staging)
+    assert (code, err) == (0, ""), err
+    assert "model qcnn: version 1 is made of" in out
+    assert "endpoint readouts is made" in out
+    assert _traffic(vertex) == {"1": 100}
+    # Again: nothing new.
+    code, out, err = on_vertex("deploy", str(model), *_TARGET, *_AT, *staging)
+    assert (code, err) == (0, "")
+    assert "version 1 has these weights already" in out
+    assert _traffic(vertex) == {"1": 100}
+
+    (tmp_path / "four.csv").write_text(_FOUR)
+    code, out, err = on_vertex("predict", *_TARGET, *_AT, "--data", "four.csv")
+    assert code == 0, err
+    rows = list(csv.DictReader(io.StringIO(out)))
+    samples = [[int(row["qubit"]), float(row["angle"])] for row in rows]
+    command = [sys.executable, "-c", _PREDICT, str(model / "saved_model"), json.dumps(samples)]
+    expected = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    found = [float(row["prediction"]) for row in rows]
+    assert found == pytest.approx(expected, abs=1e-6)
+    mse = sum((one - label) ** 2 for one, label in zip(found, (1, -1, -1, 1), strict=True)) / 4
+    assert err == f"mse {mse:.6f}\n"
+
+    code, out, err = on_vertex("deploy", str(_other(model, tmp_path / "ba")), *_TARGET, *_AT, *staging)
+    assert (code, err) == (0, "")
+    assert _traffic(vertex) == {"1": 90, "2": 10}
+    (labels,) = {each.labels["qcnn_weights"] for each in _versions(vertex) if "default" in each.version_aliases}
+    assert labels == "ba" * 8
+    assert on_vertex("deploy", str(tmp_path / "ba"), *_TARGET, *_AT, *staging, "--traffic", "60")[0] == 0
+    assert _traffic(vertex) == {"1": 40, "2": 60}
+    code, out, err = on_vertex("deploy", "--rollback", *_TARGET, *_AT)
+    assert (code, err) == (0, "")
+    assert "qcnn-2 is taken away; qcnn-1 is the default version again" in out
+    assert _traffic(vertex) == {"1": 100}
+    code, _, err = on_vertex("deploy", "--rollback", *_TARGET, *_AT)
+    assert (code, err) == (
+        2,
+        "error: rollback: needs a version with traffic, and one deployed before it. Given: qcnn-1\n",
+    )
+
+    (tmp_path / "data" / vertex.bucket).mkdir(parents=True)
+    (tmp_path / "data" / vertex.bucket / "four.csv").write_text(_FOUR)
+    mount.copy_back(vertex.environment["STORAGE_EMULATOR_HOST"], tmp_path / "data", {})
+    words = ("--data", f"gs://{vertex.bucket}/four.csv", "--output", f"gs://{vertex.bucket}/out")
+    code, out, err = on_vertex("predict", *_TARGET, "--model", "qcnn@1", *words)
+    assert (code, err) == (0, ""), err
+    (job,) = vertex.state.all(v1.BatchPredictionJob)
+    assert out.splitlines()[-1] == f"predictions: {job.output_info.gcs_output_directory}"
+    host = vertex.environment["STORAGE_EMULATOR_HOST"]
+    mount.fill(host, tmp_path / "got", [job.output_info.gcs_output_directory])
+    results = [
+        json.loads(line)
+        for path in sorted((tmp_path / "got").rglob("prediction.results*"))
+        for line in path.read_text().splitlines()
+    ]
+    assert [line["prediction"] for line in results] == pytest.approx(expected, abs=1e-6)
+
+    code, out, err = on_vertex("undeploy", "readouts", "--yes", "--format", "json", *_TARGET)
+    assert (code, err) == (0, "deleted\n")
+    assert {tuple(row) for row in json.loads(out)} == {("id", "version", "traffic")}
+    assert not vertex.state.all(v1.Endpoint)
+    assert len(_versions(vertex)) == 2
+
+
+def _versions(vertex: Vertex) -> list[v1.Model]:
+    from tests.vertex.clients import models
+
+    return list(models(vertex).list_model_versions(name=f"{vertex.parent}/models/qcnn"))
+
+
+@pytest.mark.long
+def test_the_requests_are_shown_and_google_takes_them(model: Path, typed: Typed) -> None:
+    place = ("--project", "my-project", "--location", "europe-west4")
+    words = (*_TARGET, *_AT, "--staging", "gs://b/c", "--dry-run", *place)
+    code, out, err = typed("deploy", str(model), *words)
+    assert (code, err) == (0, "")
+    requests: dict[str, Any] = json.loads(out)
+    assert requests["UploadModelRequest"]["model_id"] == "qcnn"
+    image = requests["UploadModelRequest"]["model"]["container_spec"]["image_uri"]
+    assert image == "europe-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"
+    assert requests["DeployModelRequest"]["traffic_split"] == {"0": 100}
+
+
+_PLACE = ("--project", "my-project", "--location", "us-central1")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("deploy", "nowhere"),
+            "error: model: must be a folder that qcnn has exported, ",
+        ),
+        (("deploy",), "error: deploy: takes one of MODEL, --run, --rollback. Given: none"),
+        (
+            ("deploy", "a", "--rollback"),
+            "error: deploy: takes one of MODEL, --run, --rollback. ",
+        ),
+        (("deploy", "s3://a/b"), "error: model: must be in Cloud Storage, or on this machine. Given: s3://a/b"),
+        (("deploy", "a", "--traffic", "0"), "error: "),
+        (("deploy", "a", "--traffic", "101"), "error: "),
+        (("deploy", "a", "--traffic", "ten"), "error: "),
+        (("deploy", "a", "--least", "3", "--most", "2"), "error: least: must not be above --most, 2. Given: 3"),
+        (
+            ("deploy", "a", "--model-name", "Mine"),
+            "error: model-name: must be 1 to 63 small letters, ",
+        ),
+        (("predict", "--data", "nowhere.csv"), "error: data: cannot be read "),
+        (
+            ("predict", "--data", "a.csv", "--model", "b"),
+            "error: predict: takes either --endpoint or --model. ",
+        ),
+    ],
+)
+def test_what_cannot_be_is_one_line_before_anything_is_asked(typed: Typed, words: tuple[str, ...], said: str) -> None:
+    code, out, err = typed(*words, *_AT, *_TARGET, *_PLACE)
+    assert (code, out) == (2, "")
+    assert err.startswith(said)
+    assert len(err.splitlines()) == 1
+
+
+def test_an_endpoint_that_is_not_there_or_may_not_be_asked_is_one_line(
+    vertex: Vertex, on_vertex: Typed, tmp_path: Path
+) -> None:
+    (tmp_path / "four.csv").write_text(_FOUR)
+    code, out, err = on_vertex("predict", *_TARGET, *_AT, "--data", "four.csv")
+    assert (code, out) == (2, "")
+    assert err == "error: endpoint: there is none of this name in qcnn-tests in us-central1. Given: readouts\n"
+    vertex.fail("EndpointService/GetEndpoint", 403)
+    code, out, err = on_vertex("undeploy", "readouts", *_TARGET)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: permission: refused (")
+
+
+_IMPATIENT = """
+from qcnn.cli.main import main
+from qcnn.cli.vertex.serving import endpoint, registry
+endpoint._SECONDS = registry._SECONDS = 1
+main()
+"""
+
+
+@pytest.mark.long
+def test_work_that_never_ends_is_one_line_and_begun_again_makes_no_second_version(
+    vertex: Vertex, on_vertex: Typed, model: Path
+) -> None:
+    words = ("deploy", str(model), *_TARGET, *_AT, "--staging", f"gs://{vertex.bucket}/models")
+    place = ("--project", vertex.project, "--location", vertex.location)
+    vertex.operations.hold()
+    command = [sys.executable, "-c", _IMPATIENT, *words, *place]
+    done = subprocess.run(command, env=vertex.process_environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: EndpointService.create_endpoint: not done within 1 s; it may be later. ")
+    vertex.operations.release()
+    assert on_vertex(*words)[0] == 0
+    assert [each.version_id for each in _versions(vertex)] == ["1"]

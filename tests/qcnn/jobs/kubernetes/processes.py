@@ -1,0 +1,25 @@
+"""Processes of a job in few letters, for tables of cases."""
+
+import re
+
+from qcnn.jobs.kubernetes.pods import Process
+
+_POD = re.compile(r"(\d)(\w)(?::(\d+))?(!?)(\^?)")
+
+
+def process(text: str, job: int = 0) -> Process:
+    """Return what "1b:138!" says: worker 1, its second pod, ended with 138, told to end; "^" is out of memory."""
+    matched = _POD.fullmatch(text)
+    assert matched
+    index, letter, code, told, greedy = matched.groups()
+    return Process(
+        pod=f"worker-{index}",
+        uid=f"{job}-{index}{letter}",
+        role="worker",
+        index=int(index),
+        started=True,
+        exit_code=int(code) if code else None,
+        told_to_end=bool(told),
+        out_of_memory=bool(greedy),
+        trouble=None,
+    )

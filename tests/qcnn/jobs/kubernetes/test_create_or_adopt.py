@@ -1,0 +1,64 @@
+"""Whether a job is created, replaced or taken up; tests/cluster has the API server answer."""
+
+from typing import Any
+
+import pytest
+
+from qcnn.jobs.kubernetes.create_or_adopt import Step, next_step
+from qcnn.jobs.kubernetes.identity import HASH_ANNOTATION, TRAINING_ANNOTATION
+from qcnn.jobs.kubernetes.kinds import JOB, Kind
+from qcnn.jobs.tfjob.kind import TFJOB
+from qcnn.trainer.errors import ConfigError
+
+
+def _job(state: str = "Running", training: str = "1", spec: str = "1", *, deleted: bool = False) -> dict[str, Any]:
+    annotations = {TRAINING_ANNOTATION: training, HASH_ANNOTATION: spec}
+    deletion = {"deletionTimestamp": "2026-01-31T12:00:00Z"} if deleted else {}
+    return {
+        "metadata": {"name": "a", "namespace": "b", "annotations": annotations, **deletion},
+        "status": {"conditions": [{"type": "Created", "status": "True"}, {"type": state, "status": "True"}]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "step"),
+    [
+        (TFJOB, None, Step.CREATE),
+        (TFJOB, _job(), Step.ADOPT),
+        (TFJOB, _job("Restarting"), Step.ADOPT),
+        (TFJOB, _job("Suspended"), Step.ADOPT),
+        (TFJOB, _job("Succeeded"), Step.RETURN),
+        (TFJOB, _job("Failed"), Step.REPLACE),
+        (TFJOB, _job(deleted=True), Step.REPLACE),
+        (TFJOB, _job("Succeeded", deleted=True), Step.REPLACE),
+        # Other settings count once it has ended.
+        (TFJOB, _job("Succeeded", spec="2"), Step.RETURN),
+        (TFJOB, _job("Failed", spec="2"), Step.REPLACE),
+        (TFJOB, _job(spec="2", deleted=True), Step.REPLACE),
+        (JOB, _job("Complete"), Step.RETURN),
+        (JOB, _job("Succeeded"), Step.ADOPT),
+    ],
+)
+def test_what_is_done_follows_from_what_is_there(kind: Kind, found: dict[str, Any] | None, step: Step) -> None:
+    assert next_step(kind, _job(), found) is step
+
+
+def test_a_job_that_nobody_has_looked_at_yet_is_adopted() -> None:
+    found = _job()
+    del found["status"]
+    assert next_step(TFJOB, _job(), found) is Step.ADOPT
+
+
+@pytest.mark.parametrize("state", ["Running", "Succeeded", "Failed"])
+def test_a_name_that_something_else_has_is_refused(state: str) -> None:
+    with pytest.raises(ConfigError, match=r"^TFJob: one of this name trains something else\. Given: a$"):
+        next_step(TFJOB, _job(), _job(state, training="2"))
+    bare = {"metadata": {"name": "a"}}
+    with pytest.raises(ConfigError, match=r"^TFJob: one of this name trains something else\. Given: a$"):
+        next_step(TFJOB, _job(), bare)
+
+
+def test_the_same_with_other_settings_is_refused_while_it_runs() -> None:
+    said = r"^TFJob: the same runs already, with other settings; .*: qcnn delete a --namespace b\. Given: a$"
+    with pytest.raises(ConfigError, match=said):
+        next_step(TFJOB, _job(), _job(spec="2"))

@@ -1,0 +1,43 @@
+"""Image references and names of namespaces, as the published grammars have them."""
+
+import pytest
+
+from qcnn.jobs.references import check_namespace, is_image
+from qcnn.trainer.errors import ConfigError
+
+DIGEST = "sha256:" + 64 * "a"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("qcnn", "qcnn:latest", "team/qcnn", "docker.io/library/qcnn:1.0", "localhost:5000/qcnn", "Host/qcnn"),
+        *(f"qcnn@{DIGEST}", f"europe-docker.pkg.dev/p-1/qcnn/qcnn:v1@{DIGEST}", "a__b/c--d.e_f", "[2001:db8::1]:5/a"),
+        *("qcnn:" + 128 * "t", "h/" + 253 * "a"),
+    ],
+)
+def test_published_forms_of_images_are_accepted(text: str) -> None:
+    assert is_image(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", " ", "a b", "QCNN:1", "team/Qcnn", "qcnn:", "qcnn:a b", "qcnn:.1", "-qcnn", "a//b", "/a", "a/", "a___b"),
+        *("https://host/qcnn", "qcnn@sha256:1", f"qcnn@{DIGEST[:-1]}", f"qcnn@{DIGEST.upper()}", "qcnn\n", "量子"),
+        *("qcnn:" + 129 * "t", "h/" + 254 * "a"),
+    ],
+)
+def test_text_that_no_registry_takes_is_no_image(text: str) -> None:
+    assert not is_image(text)
+
+
+@pytest.mark.parametrize("text", ["a", "kubeflow", "team-1", "1a", 63 * "n"])
+def test_labels_of_rfc_1123_are_namespaces(text: str) -> None:
+    check_namespace(text)
+
+
+@pytest.mark.parametrize("text", ["", "My NS", "Team", "a.b", "-a", "a-", "a_b", 64 * "n", "a\n", "ä"])
+def test_other_text_is_no_namespace(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^namespace: must be of at most 63 small letters, .* Given: "):
+        check_namespace(text)

@@ -1,0 +1,331 @@
+"""Manifests of a training job on Kubernetes; tests/cluster has the API server judge them."""
+
+import dataclasses
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from qcnn.jobs.job import Job
+from qcnn.jobs.kubernetes.identity import HASH_ANNOTATION, QUEUE_LABEL, RUN_ANNOTATION, TRAINING_ANNOTATION
+from qcnn.jobs.naming import Identity
+from qcnn.jobs.pod import Pod, pod_settings
+from qcnn.jobs.tfjob.manifest import Manifest, Policy, lease, profiler_service, tfjob
+from qcnn.jobs.tfjob.read import metrics_port
+from qcnn.trainer.errors import ConfigError
+
+POD = Pod(image=f"registry/qcnn@sha256:{64 * '0'}")
+JOB = Job(argv=("python", "train.py"), replicas={"worker": 2}, restarts=3, hang_seconds=60, pod=POD)
+RUN = Identity("3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7b1ce", "train")
+POLICY = Policy()
+# training-operator v1.9.4, tfjob_webhook.go: NameIsDNS1035Label.
+DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+
+
+def _name(job: Job = JOB, identity: Identity = RUN, policy: Policy = POLICY) -> str:
+    return str(tfjob(job, identity, policy)["metadata"]["name"])
+
+
+def test_one_training_has_one_name_and_every_difference_in_what_is_trained_another() -> None:
+    names = [
+        _name(),
+        _name(identity=dataclasses.replace(RUN, run="another")),
+        _name(identity=dataclasses.replace(RUN, task="another")),
+        _name(identity=dataclasses.replace(RUN, iteration=1)),
+        _name(dataclasses.replace(JOB, argv=("python", "other.py"))),
+        _name(dataclasses.replace(JOB, replicas={"worker": 3})),
+    ]
+    assert len(set(names)) == len(names)
+    assert _name() == names[0]
+
+
+@pytest.mark.parametrize(
+    ("job", "policy"),
+    [
+        (dataclasses.replace(JOB, pod=POD.model_copy(update={"memory": "8Gi"})), POLICY),
+        (dataclasses.replace(JOB, pod=POD.model_copy(update={"image": f"registry/qcnn@sha256:{64 * '1'}"})), POLICY),
+        (dataclasses.replace(JOB, pod=POD.model_copy(update={"labels": {"team": "physics"}})), POLICY),
+        (dataclasses.replace(JOB, pod=POD.model_copy(update={"queue": "team"})), POLICY),
+        (dataclasses.replace(JOB, pod=POD.model_copy(update={"priority_class": "high"})), POLICY),
+        (dataclasses.replace(JOB, pod=POD.model_copy(update={"topology_spread": "zone"})), POLICY),
+        (dataclasses.replace(JOB, pod=pod_settings({"image": POD.image, "roles": {"worker": {"cpu": 2}}})), POLICY),
+        (dataclasses.replace(JOB, restarts=9), POLICY),
+        (JOB, Policy(keep_seconds=60)),
+        (JOB, Policy(lease_seconds=None)),
+    ],
+    ids=["memory", "image", "labels", "queue", "priority", "spread", "roles", "restarts", "time to keep", "no lease"],
+)
+def test_what_a_training_is_given_makes_another_object_of_the_same_name(job: Job, policy: Policy) -> None:
+    first, second = (tfjob(each, RUN, of)["metadata"] for each, of in ((JOB, POLICY), (job, policy)))
+    assert first["name"] == second["name"]
+    assert first["annotations"][TRAINING_ANNOTATION] == second["annotations"][TRAINING_ANNOTATION]
+    assert first["annotations"][HASH_ANNOTATION] != second["annotations"][HASH_ANNOTATION]
+
+
+def test_a_training_is_found_in_the_folder_of_the_releases_before() -> None:
+    assert _name() == "r3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7-train-0-82da8db7"
+
+
+def test_a_job_of_the_releases_before_is_the_same_object() -> None:
+    hashed = tfjob(JOB, RUN, POLICY)["metadata"]["annotations"][HASH_ANNOTATION]
+    assert hashed == "47bf389bf9243b150a4ea21c96a55322f2f2df7285521342b93c9122aa9eeea8"
+
+
+def test_a_job_whose_pods_watch_their_lease_with_another_program_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = tfjob(JOB, RUN, POLICY)
+    monkeypatch.setattr("qcnn.jobs.tfjob.manifest._LEASE_WATCH", ("watch",))
+    after = tfjob(JOB, RUN, POLICY)
+    assert after["metadata"] == before["metadata"]
+    assert after["spec"] != before["spec"]
+
+
+def test_roles_that_no_process_has_make_no_other_training() -> None:
+    assert _name(dataclasses.replace(JOB, replicas={"worker": 2, "ps": 0})) == _name()
+
+
+@pytest.mark.parametrize("run", ["3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7b1ce", "Ünïcode Run_7!", "x", "-", "run-" * 40])
+@pytest.mark.parametrize("task", ["train", "Train on many workers of a cluster", "t"])
+@pytest.mark.parametrize("iteration", [0, 123456])
+def test_every_name_is_a_label_that_leaves_room_for_the_operators_endings(run: str, task: str, iteration: int) -> None:
+    name = _name(identity=Identity(run, task, iteration))
+    assert len(name) <= 50
+    assert DNS_1035.fullmatch(name)
+    assert f"-{iteration}-" in name
+    assert len(f"{name}-evaluator-0") <= 63
+
+
+def test_runs_that_look_alike_once_cut_do_not_meet() -> None:
+    first, second = (_name(identity=Identity("run-" * 40 + end, "train")) for end in "ab")
+    assert first != second
+
+
+def test_the_owner_is_named_but_changes_nothing_else() -> None:
+    owner = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "qcnn-x", "uid": "1-2-3"}
+    owned = tfjob(JOB, RUN, POLICY, owner)
+    assert owned["metadata"].pop("ownerReferences") == [owner]
+    assert owned == tfjob(JOB, RUN, POLICY)
+
+
+def test_every_role_is_restarted_by_exit_code_and_called_as_the_operator_does() -> None:
+    job = dataclasses.replace(JOB, replicas={"chief": 1, "worker": 2, "ps": 1, "evaluator": 1})
+    replicas = tfjob(job, RUN, POLICY)["spec"]["tfReplicaSpecs"]
+    assert {role: spec["replicas"] for role, spec in replicas.items()} == {
+        "Chief": 1,
+        "Worker": 2,
+        "PS": 1,
+        "Evaluator": 1,
+    }
+    for spec in replicas.values():
+        assert spec["restartPolicy"] == "ExitCode"
+        (container,) = spec["template"]["spec"]["containers"]
+        assert container["name"] == "tensorflow"
+        assert [port["containerPort"] for port in container["ports"]] == [2222, 2223]
+
+
+def test_every_process_is_told_where_to_serve_metrics_and_nothing_where_it_is_not_asked_to() -> None:
+    job = dataclasses.replace(JOB, replicas={"chief": 1, "worker": 2, "ps": 1, "evaluator": 1})
+    asked = dataclasses.replace(job, pod=POD.model_copy(update={"metrics_port": 9095}))
+    plain, manifest = tfjob(job, RUN, POLICY), tfjob(asked, RUN, POLICY)
+    assert (metrics_port(plain), metrics_port(manifest)) == (None, 9095)
+    assert "METRICS" not in str(plain)
+    assert manifest["metadata"]["name"] == plain["metadata"]["name"]
+    for spec in manifest["spec"]["tfReplicaSpecs"].values():
+        (container,) = spec["template"]["spec"]["containers"]
+        assert {"name": "metrics", "containerPort": 9095} in container["ports"]
+        assert {"name": "QCNN_METRICS_PORT", "value": "9095"} in container["env"]
+
+
+@pytest.mark.parametrize("port", [2222, 2223])
+def test_metrics_on_a_port_of_tensorflow_are_refused(port: int) -> None:
+    taken = dataclasses.replace(JOB, pod=POD.model_copy(update={"metrics_port": port}))
+    with pytest.raises(ConfigError) as error:
+        tfjob(taken, RUN, POLICY)
+    said = "pod.metrics_port: TensorFlow itself takes 2222 and 2223; choose another one."
+    assert str(error.value) == f"{said} Given: {port}"
+
+
+def test_the_run_policy_is_where_the_operator_reads_it() -> None:
+    spec = tfjob(JOB, RUN, Policy(active_seconds=100, keep_seconds=7))["spec"]
+    assert spec["runPolicy"] == {
+        "activeDeadlineSeconds": 100,
+        "backoffLimit": 3,
+        "cleanPodPolicy": "Running",
+        "ttlSecondsAfterFinished": 7,
+    }
+    assert spec["successPolicy"] == ""
+
+
+def _template(pod: Pod, policy: Policy = POLICY) -> dict[str, Any]:
+    manifest = tfjob(dataclasses.replace(JOB, pod=pod), RUN, policy)
+    return dict(manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"])
+
+
+def test_pods_get_what_the_description_says() -> None:
+    pod = Pod(
+        image="registry/qcnn:1",
+        pull_policy="Never",
+        pull_secrets=("registry",),
+        service_account="trainer",
+        cpu="500m",
+        memory="1Gi",
+        gpus=2,
+        environment={"A": "b"},
+        volumes={"/data": {"emptyDir": {}}},
+        node_selector={"pool": "spot"},
+        tolerations=({"key": "spot", "operator": "Exists"},),
+        labels={"team": "physics"},
+    )
+    template = _template(pod)
+    spec = template["spec"]
+    assert template["metadata"]["labels"].items() >= {"team": "physics", "sidecar.istio.io/inject": "false"}.items()
+    assert template["metadata"]["annotations"] == {"sidecar.istio.io/inject": "false", RUN_ANNOTATION: RUN.run}
+    assert spec["serviceAccountName"] == "trainer"
+    assert spec["imagePullSecrets"] == [{"name": "registry"}]
+    assert spec["nodeSelector"] == {"pool": "spot"}
+    assert spec["tolerations"] == [{"key": "spot", "operator": "Exists"}]
+    (container,) = spec["containers"]
+    assert (container["image"], container["imagePullPolicy"]) == ("registry/qcnn:1", "Never")
+    assert container["resources"] == {
+        "requests": {"cpu": "500m", "memory": "1Gi", "nvidia.com/gpu": "2"},
+        "limits": {"memory": "1Gi", "nvidia.com/gpu": "2"},
+    }
+    assert {"name": "A", "value": "b"} in container["env"]
+    assert {"name": "QCNN_GPUS", "value": "2"} in container["env"]
+    assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/tmp", "/data"]
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+def test_accelerators_and_spot_machines_are_asked_for_by_the_labels_of_nodes() -> None:
+    node = _template(Pod(image="qcnn", gpus=1, accelerator="nvidia-l4", spot=True, node_selector={"pool": "a"}))["spec"]
+    labels = {"cloud.google.com/gke-accelerator": "nvidia-l4", "cloud.google.com/gke-spot": "true", "pool": "a"}
+    assert node["nodeSelector"] == labels
+    assert node["tolerations"] == [{"key": "cloud.google.com/gke-spot", "operator": "Exists"}]
+
+
+@pytest.mark.parametrize("seconds", [None, 600])
+def test_pods_have_no_more_rights_than_they_need(seconds: int | None) -> None:
+    spec = _template(POD, Policy(lease_seconds=seconds))["spec"]
+    # Not the group of root, and volumes that are root's can be written.
+    assert spec["securityContext"].items() >= {"runAsNonRoot": True, "fsGroup": 10001}.items()
+    (container,) = spec["containers"]
+    assert container["securityContext"]["runAsGroup"] == 10001
+    # Only who looks after a Lease speaks to the API server.
+    assert spec["automountServiceAccountToken"] is (seconds is not None)
+    (temporary,) = spec["volumes"]
+    assert temporary["emptyDir"]["sizeLimit"]
+
+
+def test_processes_of_one_job_avoid_each_others_nodes_but_do_not_have_to() -> None:
+    manifest = tfjob(JOB, RUN, POLICY)
+    affinity = manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["affinity"]
+    ((kind, terms),) = affinity["podAntiAffinity"].items()
+    assert kind == "preferredDuringSchedulingIgnoredDuringExecution"
+    selector = terms[0]["podAffinityTerm"]["labelSelector"]["matchLabels"]
+    assert selector == {"training.kubeflow.org/job-name": manifest["metadata"]["name"]}
+
+
+def test_a_job_waits_in_its_queue_and_nothing_else_of_it_does() -> None:
+    queued = tfjob(dataclasses.replace(JOB, pod=POD.model_copy(update={"queue": "team"})), RUN, POLICY)
+    assert queued["metadata"]["labels"][QUEUE_LABEL] == "team"
+    template = queued["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+    for labelled in (template, profiler_service(queued), lease(queued, "me", 30, "2026-01-31T12:00:00.000000Z")):
+        assert QUEUE_LABEL not in labelled["metadata"]["labels"]
+    # Who applies the manifest again must not hold back what runs.
+    assert "suspend" not in queued["spec"]["runPolicy"]
+    assert QUEUE_LABEL not in tfjob(JOB, RUN, POLICY)["metadata"]["labels"]
+
+
+def test_pods_are_spread_over_a_label_of_nodes_as_far_as_there_is_room() -> None:
+    template = _template(Pod(image="qcnn", priority_class="high", topology_spread="topology.kubernetes.io/zone"))
+    assert template["spec"]["priorityClassName"] == "high"
+    (constraint,) = template["spec"]["topologySpreadConstraints"]
+    name = tfjob(JOB, RUN, POLICY)["metadata"]["name"]
+    assert constraint == {
+        "topologyKey": "topology.kubernetes.io/zone",
+        "maxSkew": 1,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"training.kubeflow.org/job-name": name}},
+    }
+    assert not _template(POD)["spec"].keys() & {"priorityClassName", "topologySpreadConstraints"}
+
+
+def test_each_role_gets_its_own_resources() -> None:
+    roles = {"chief": {"memory": "8Gi"}, "worker": {"cpu": 4, "gpus": 2}}
+    pod = pod_settings({"image": "qcnn", "accelerator": "nvidia-l4", "roles": roles})
+    job = dataclasses.replace(JOB, pod=pod, replicas={"chief": 1, "worker": 2, "ps": 1})
+    specs = tfjob(job, RUN, POLICY)["spec"]["tfReplicaSpecs"]
+    pods = {role: spec["template"]["spec"] for role, spec in specs.items()}
+    assert {role: spec["containers"][0]["resources"]["requests"] for role, spec in pods.items()} == {
+        "Chief": {"cpu": "1", "memory": "8Gi"},
+        "Worker": {"cpu": "4", "memory": "2Gi", "nvidia.com/gpu": "2"},
+        "PS": {"cpu": "1", "memory": "2Gi"},
+    }
+    assert {role: "nodeSelector" in spec for role, spec in pods.items()} == {
+        "Chief": False,
+        "Worker": True,
+        "PS": False,
+    }
+
+
+@pytest.mark.parametrize("volumes", [{}, {"/data": {"emptyDir": {}}}], ids=["no volume", "gone with its pod"])
+def test_outputs_that_would_be_gone_with_the_pods_are_refused(volumes: dict[str, Any]) -> None:
+    outputs = {"training": "/data/runs/$(QCNN_JOB)/training"}
+    with pytest.raises(ConfigError, match=r"^output: must be in a bucket, or .* \(pod\.volumes\)\. Given: /data/runs$"):
+        tfjob(dataclasses.replace(JOB, pod=POD.model_copy(update={"volumes": volumes}), outputs=outputs), RUN, POLICY)
+    claimed = POD.model_copy(update={"volumes": {"/data": {"persistentVolumeClaim": {"claimName": "outputs"}}}})
+    made = tfjob(dataclasses.replace(JOB, pod=claimed, outputs=outputs), RUN, POLICY)
+    (container,) = made["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    assert "/data" in [mount["mountPath"] for mount in container["volumeMounts"]]
+
+
+def test_only_a_job_with_a_launcher_watches_its_lease() -> None:
+    def commands(policy: Policy) -> list[list[str]]:
+        specs = tfjob(dataclasses.replace(JOB, replicas={"chief": 1, "worker": 2}), RUN, policy)["spec"]
+        return [spec["template"]["spec"]["containers"][0]["command"] for spec in specs["tfReplicaSpecs"].values()]
+
+    assert commands(Policy(lease_seconds=None)) == [["python", "train.py"]] * 2
+    name = _name(dataclasses.replace(JOB, replicas={"chief": 1, "worker": 2}))
+    watch = ["python", "-m", "qcnn.jobs.tfjob.lease_watch", "--lease", name, "--account", "default", "--seconds", "30"]
+    assert commands(Policy(lease_seconds=30)) == [[*watch, "--", "python", "train.py"]] * 2
+
+
+@pytest.mark.parametrize("of", [profiler_service, lambda job: lease(job, "me", 30, "2026-01-31T12:00:00.000000Z")])
+def test_what_belongs_to_a_job_goes_with_it(of: Callable[[Manifest], Manifest]) -> None:
+    job = tfjob(JOB, RUN, POLICY)
+    job["metadata"]["uid"] = "1-2-3"
+    manifest = of(job)
+    (owner,) = manifest["metadata"]["ownerReferences"]
+    assert owner == {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "TFJob",
+        "name": job["metadata"]["name"],
+        "uid": "1-2-3",
+    }
+    assert manifest["metadata"]["labels"] == job["metadata"]["labels"]
+    assert manifest["metadata"]["annotations"] == {RUN_ANNOTATION: RUN.run}
+
+
+@pytest.mark.parametrize("replicas", [{}, {"worker": 0}, {"ps": 1}, {"chief": 2}, {"worker": 1, "master": 1}])
+def test_a_job_that_nobody_could_lead_is_refused(replicas: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match=r"^replicas: .* Given: "):
+        tfjob(dataclasses.replace(JOB, replicas=replicas), RUN, POLICY)
+
+
+def test_a_job_without_an_image_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^pod: .* Given: none$"):
+        tfjob(dataclasses.replace(JOB, pod=None), RUN, POLICY)
+
+
+def test_processes_learn_how_many_gpus_their_role_requests() -> None:
+    pod = pod_settings({"image": "qcnn", "gpus": 2, "roles": {"chief": {"gpus": 0}}})
+    job = dataclasses.replace(JOB, replicas={"chief": 1, "worker": 1}, pod=pod)
+    made = tfjob(job, RUN, Policy())
+    found = {}
+    for role, spec in made["spec"]["tfReplicaSpecs"].items():
+        environment = {each["name"]: each.get("value") for each in spec["template"]["spec"]["containers"][0]["env"]}
+        found[role] = environment.get("QCNN_GPUS")
+    assert found == {"Chief": None, "Worker": "2"}
+    # No part of what is trained, so the same job without GPUs has the same name.
+    without = dataclasses.replace(job, pod=pod_settings({"image": "qcnn"}))
+    assert tfjob(without, RUN, Policy())["metadata"]["name"] == made["metadata"]["name"]

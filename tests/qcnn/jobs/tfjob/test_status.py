@@ -1,0 +1,143 @@
+"""What a person is told of a TFJob, by what the API server returns."""
+
+import datetime
+from typing import Any
+
+import pytest
+
+from qcnn.jobs.job import Job
+from qcnn.jobs.kubernetes.pods import Process, read
+from qcnn.jobs.naming import Identity
+from qcnn.jobs.pod import Pod
+from qcnn.jobs.tfjob.kind import TFJOB
+from qcnn.jobs.tfjob.manifest import Policy, restarted, tfjob
+from qcnn.jobs.tfjob.status import process_state, process_statuses, status_of
+from qcnn.trainer.startup import ABANDONED
+from tests.qcnn.jobs.kubernetes.processes import process
+
+NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.timezone.utc)
+OUTPUTS = {"training": "gs://a/$(QCNN_JOB)/training"}
+
+
+def _job(**status: Any) -> dict[str, Any]:
+    described = Job(("train",), {"worker": 3}, restarts=3, hang_seconds=60, pod=Pod(image="qcnn"), outputs=OUTPUTS)
+    made = tfjob(described, Identity("run", "train"), Policy())
+    made["metadata"] |= {"uid": "1-2-3", "creationTimestamp": "2026-01-31T11:00:00Z"}
+    return {**made, "status": {"conditions": [{"type": "Running", "status": "True", "message": "it runs"}], **status}}
+
+
+def _pod(index: int, **state: Any) -> dict[str, Any]:
+    labels = {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": str(index)}
+    name = f"{_job()['metadata']['name']}-worker-{index}"
+    return {
+        "metadata": {"name": name, "uid": f"uid-{index}", "labels": labels},
+        "status": {"containerStatuses": [{"name": "tensorflow", "state": state}]},
+    }
+
+
+RUNNING: dict[str, Any] = {"running": {}}
+ENDED = [{"type": "Failed", "status": "True"}]
+WAITING = {"waiting": {"reason": "ContainerCreating"}}
+
+
+def test_a_job_is_told_with_its_processes_times_and_outputs() -> None:
+    pods = [_pod(0, **RUNNING), _pod(1, **WAITING), _pod(2, **RUNNING)]
+    scheduled = [
+        {
+            "metadata": {"creationTimestamp": "2026-01-31T11:30:00Z"},
+            "involvedObject": {"name": pods[0]["metadata"]["name"], "uid": "a pod before"},
+        }
+    ]
+    job = _job(startTime="2026-01-31T11:00:30Z")
+    name = job["metadata"]["name"]
+    status = status_of(job, [read(pod, TFJOB) for pod in pods], scheduled, NOON)
+    assert (status.name, status.run, status.state, status.message) == (name, "run", "Running", "it runs")
+    assert (status.processes, status.running, status.restarts) == (3, 2, 1)
+    assert (status.age, status.duration) == (3600, 3570)
+    assert status.outputs == {"training": f"gs://a/{name}/training"}
+
+
+def test_what_has_ended_lasted_until_then_and_what_has_not_begun_has_lasted_for_no_time() -> None:
+    ended = _job(startTime="2026-01-31T11:10:00Z", completionTime="2026-01-31T11:10:05Z")
+    assert status_of(ended, [], [], NOON).duration == 5
+    assert status_of(_job(), [], [], NOON).duration is None
+
+
+@pytest.mark.parametrize(
+    ("seen", "state"),
+    [
+        (None, "waiting"),
+        (process("0a"), "running"),
+        (process("0a!"), "ending"),
+        (process("0a:0"), "finished"),
+        (process("0a:0!"), "finished"),
+        (process("0a:1"), "failed"),
+        (process("0a:137^"), "failed"),
+        (process("0a:137"), "lost"),
+        (process("0a:143!"), "lost"),
+    ],
+)
+def test_the_state_of_a_process_follows_from_its_pod(seen: Process | None, state: str) -> None:
+    assert process_state(seen) == state
+
+
+def test_why_a_process_does_not_start_is_asked_of_events_where_its_pod_does_not_say() -> None:
+    asked: list[str | None] = []
+
+    def ask(process: Process | None, pod: str) -> str:
+        asked.append(process.name if process else None)
+        assert process is None or process.pod == pod
+        return "by events"
+
+    def troubles(*pods: dict[str, Any], **status: Any) -> list[str | None]:
+        return [each.trouble for each in process_statuses(_job(**status), [read(pod, TFJOB) for pod in pods], ask)]
+
+    image = {"waiting": {"reason": "ErrImagePull", "message": "none"}}
+    assert troubles(_pod(0, **RUNNING), _pod(1, **image), _pod(2, **RUNNING)) == [
+        None,
+        "cannot start, ErrImagePull: none",
+        None,
+    ]
+    assert asked == []
+    assert troubles(_pod(0, **WAITING), _pod(2, **RUNNING)) == ["by events", "by events", None]
+    assert asked == ["worker 0", None]
+    assert troubles(_pod(0, **WAITING), conditions=ENDED) == [None, None, None]
+    assert asked == ["worker 0", None]
+
+
+def test_processes_are_told_in_order_those_without_a_pod_included() -> None:
+    pods = [_pod(1, terminated={"exitCode": 3, "reason": "Error"})]
+    first, second, _ = process_statuses(_job(), [read(pod, TFJOB) for pod in pods], lambda *_: None)
+    assert (first.name, first.pod, first.state, first.exit_code) == ("worker 0", None, "waiting", None)
+    assert (second.name, second.pod, second.state, second.exit_code) == (
+        "worker 1",
+        pods[0]["metadata"]["name"],
+        "failed",
+        3,
+    )
+
+
+def test_nothing_of_a_job_that_has_ended_is_waiting() -> None:
+    pods = [read(_pod(0, **WAITING), TFJOB), read(_pod(1, terminated={"exitCode": 0}), TFJOB)]
+    found = process_statuses(_job(conditions=ENDED), pods, lambda *_: "by events")
+    assert [each.state for each in found] == ["not started", "finished", "removed"]
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ({"exitCode": ABANDONED, "reason": "Error"}, "its launcher did not renew the Lease"),
+        ({"exitCode": 137, "reason": "OOMKilled"}, "used more memory than its limit"),
+        ({"exitCode": 1, "reason": "Error"}, None),
+    ],
+)
+def test_a_process_says_why_it_ended_where_its_exit_code_does_not(state: dict[str, Any], reason: str | None) -> None:
+    pods = [read(_pod(0, terminated=state), TFJOB)]
+    first, *_ = process_statuses(_job(conditions=ENDED), pods, lambda *_: None)
+    assert (first.trouble or "").startswith(reason or "")
+    assert bool(first.trouble) is bool(reason)
+
+
+def test_restarts_of_the_jobs_that_it_replaces_are_counted() -> None:
+    replacing = restarted(_job(), 2)
+    assert status_of(replacing, [], [], NOON).restarts == 2
