@@ -30,13 +30,12 @@ from qcnn.trainer import defaults
 from qcnn.trainer.distribution import needs
 from qcnn.trainer.errors import ConfigError, given, has_credentials, one_line
 from qcnn.trainer.quantum import noise as noises
-from qcnn.trainer.quantum.files.held import JSON, QASM, held, is_file, shown
+from qcnn.trainer.quantum.files.held import JSON, MAX_QUBITS, MODELS, QASM, held, is_file, shown
 from qcnn.trainer.quantum.noise import NOISELESS, Noise
 from qcnn.trainer.quantum.preparation import EXCITATION, Preparation
 from qcnn.trainer.storage.address import SCHEMES, in_bucket
 from qcnn.trainer.tables.endings import ENDINGS, ending_of
 
-MODELS = ("hybrid", "deep")
 # Three state vectors of 2^26 complex64 are 1.5 GiB: what one worker can be expected to hold.
 TFQ_MAX_QUBITS = 26
 # Amplitudes are numbered in int32.
@@ -47,9 +46,6 @@ DENSITY_MAX_QUBITS = 10
 TRAJECTORY_BYTES = 16 * 4
 # What is diagonalized: a matrix of 2^15 rows.
 CLUSTER_ISING_MAX_QUBITS = 15
-# The most that was tried: `hybrid` then has 655,360 gates, which each process makes and reads in a quarter of a minute
-# and keeps in half a GiB.
-MAX_QUBITS = 32_768
 # Half a GiB while they are drawn and split.
 MAX_SAMPLES = 10_000_000
 # Features or amplitudes of all samples, float32: a quarter of a GiB, and a few times that while they are read.
@@ -828,6 +824,20 @@ def _explain(error: ValidationError) -> str:
     if name == "options":
         return f"options: must be a mapping with any of {', '.join(OPTION_FIELDS)}. Given: {value}"
     return f"{name}: must be {allowed(known[name])}. Given: {value}"
+
+
+def with_circuit_read(config: ExperimentConfig) -> ExperimentConfig:
+    """Return an experiment with the circuit in place of its file's name.
+
+    Raises:
+        ConfigError: there is no such file, or it holds no circuit that can be trained; one line.
+    """
+    if not is_file(config.model):
+        return config
+    # Loaded here: most experiments have no file.
+    from qcnn.trainer.quantum.files.reading import embedded
+
+    return config.model_copy(update={"model": embedded(config.model)})
 
 
 def as_shown(words: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from qcnn.trainer.distribution import needs
 from qcnn.trainer.distribution.roles import Cluster, check_roles, parse_cluster
 from qcnn.trainer.monitoring import log_lines
 from qcnn.trainer.monitoring.variables import PORT_VARIABLE
-from qcnn.trainer.quantum.files.reading import complete
 from qcnn.trainer.startup import (
     end_on_signals,
     ending_at_once,
@@ -88,7 +87,7 @@ def _train(arguments: argparse.Namespace, send: Listener, programs: "Programs | 
     """
     with one_line_errors(), contextlib.ExitStack() as stack:
         cluster = parse_cluster(os.environ)
-        experiment = complete(config.from_json(arguments.experiment, _typed(arguments)))
+        experiment = config.with_circuit_read(config.from_json(arguments.experiment, _typed(arguments)))
         check_roles(experiment, cluster)
         if (requested := requested_gpus(os.environ)) or experiment.gpu_words:
             # Before data are made: what is paid for is not used for that either.

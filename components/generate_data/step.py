@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from qcnn.trainer import data
-from qcnn.trainer.config import MODELS, from_mapping
+from qcnn.trainer.config import from_mapping
+from qcnn.trainer.quantum.files.held import MODELS
 from qcnn.trainer.provenance import provenance
 from qcnn.trainer.quantum.files.reading import with_circuit
 from qcnn.trainer.startup import one_line_errors

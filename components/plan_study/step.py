@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from qcnn.trainer.config import MODELS
+from qcnn.trainer.quantum.files.held import MODELS
 from qcnn.trainer.quantum.files.reading import with_circuit, with_circuits
 from qcnn.trainer.startup import one_line_errors
 from qcnn.trainer.study.search import search_from_mapping

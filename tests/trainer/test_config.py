@@ -6,18 +6,8 @@ from typing import Any
 
 import pytest
 
-from qcnn.trainer.config import (
-    MODELS,
-    OPTION_FIELDS,
-    ExperimentConfig,
-    as_parameters,
-    from_json,
-    from_mapping,
-    from_saved,
-    merge,
-    parse_flag,
-    read_file,
-)
+from qcnn.trainer.config import OPTION_FIELDS, ExperimentConfig, as_parameters, from_json, from_mapping, from_saved, merge, parse_flag, read_file
+from qcnn.trainer.quantum.files.held import MODELS
 from qcnn.trainer.errors import ConfigError
 from qcnn.trainer.quantum import circuits
 

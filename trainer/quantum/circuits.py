@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 import cirq
 import sympy
 
-from qcnn.trainer.config import MODELS
+from qcnn.trainer.quantum.files.held import MODELS
 from qcnn.trainer.errors import ConfigError, one_line
 from qcnn.trainer.quantum.ansatz import Ansatz, ring
 from qcnn.trainer.quantum.files import canonical

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from qcnn.trainer.config import MODELS
+from qcnn.trainer.quantum.files.held import MODELS
 from qcnn.trainer.quantum.ansatz import Ansatz
 from qcnn.trainer.quantum.files import canonical
 from qcnn.trainer.simulators.structure.gates import Network, read_model

@@ -9,7 +9,8 @@ from click.shell_completion import CompletionItem
 from pydantic.fields import FieldInfo
 
 from qcnn.components.run_record import FILE
-from qcnn.trainer.config import GENERATED, MODELS, is_switch
+from qcnn.trainer.config import GENERATED, is_switch
+from qcnn.trainer.quantum.files.held import MODELS
 
 # What click asks for the items of a parameter whose value has been begun.
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]

@@ -12,18 +12,8 @@ from pydantic.fields import FieldInfo
 from qcnn.cli.options.completion import complete_file, complete_word
 from qcnn.cli.options.group import options_as
 from qcnn.trainer import data
-from qcnn.trainer.config import (
-    MODELS,
-    WORDS,
-    ExperimentConfig,
-    as_yaml,
-    describe,
-    from_mapping,
-    is_switch,
-    merge,
-    parse_flag,
-    read_file,
-)
+from qcnn.trainer.config import WORDS, ExperimentConfig, as_yaml, describe, from_mapping, is_switch, merge, parse_flag, read_file
+from qcnn.trainer.quantum.files.held import MODELS
 from qcnn.trainer.quantum.files.reading import with_circuit
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import cirq
 import sympy
 
-from qcnn.trainer.config import MAX_QUBITS
+from qcnn.trainer.quantum.files.held import MAX_QUBITS
 from qcnn.trainer.errors import ConfigError, one_line
 from qcnn.trainer.quantum.ansatz import Ansatz
 

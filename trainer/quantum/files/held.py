@@ -13,6 +13,8 @@ from pathlib import PurePosixPath
 
 from qcnn.trainer.errors import ConfigError
 
+# Circuits that need no file.
+MODELS = ("hybrid", "deep")
 # Files of circuits: OpenQASM, and cirq's JSON.
 QASM, JSON = ".qasm", ".json"
 # What an argument of a process, a parameter of a pipeline and an object of Kubernetes can hold beside all else.
@@ -21,6 +23,9 @@ MOST_CHARACTERS = 30_000
 _MOST_BYTES = 2**24
 _MOST_NAME = 60
 _DIGITS = 8
+# The most that was tried: `hybrid` then has 655,360 gates, which each process makes and reads in a quarter of a minute
+# and keeps in half a GiB.
+MAX_QUBITS = 32_768
 _HELD = re.compile(r"([\w.-]{1,60}\.(?:qasm|json))#([A-Za-z0-9_-]+)", re.ASCII)
 _OTHERS = re.compile(r"[^\w.-]", re.ASCII)
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from qcnn.trainer.config import ExperimentConfig
 from qcnn.trainer.errors import ConfigError, one_line
 from qcnn.trainer.quantum.files.held import JSON, QASM, hold, is_file
 from qcnn.trainer.storage.address import Address, in_bucket
@@ -36,15 +35,6 @@ def with_circuits(grid: Any) -> Any:
         return grid
     models = [embedded(model) if isinstance(model, str) and is_file(model) else model for model in grid["model"]]
     return {**grid, "model": models}
-
-
-def complete(config: ExperimentConfig) -> ExperimentConfig:
-    """Return an experiment with the circuit in place of its file's name.
-
-    Raises:
-        ConfigError: as `embedded`.
-    """
-    return config.model_copy(update={"model": embedded(config.model)}) if is_file(config.model) else config
 
 
 def embedded(model: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qcnn.trainer.config import MAX_QUBITS
+from qcnn.trainer.quantum.files.held import MAX_QUBITS
 from qcnn.trainer.data.layout import EXCITATIONS, LABEL, Column
 from qcnn.trainer.data.own import features_of, warn_once
 from qcnn.trainer.data.values import check, check_real

@@ -10,11 +10,11 @@ import cirq
 import pytest
 import sympy
 
-from qcnn.trainer.config import from_mapping
+from qcnn.trainer.config import from_mapping, with_circuit_read
 from qcnn.trainer.errors import ConfigError
 from qcnn.trainer.quantum import circuits
 from qcnn.trainer.quantum.files.held import shown
-from qcnn.trainer.quantum.files.reading import complete, embedded, with_circuit, with_circuits
+from qcnn.trainer.quantum.files.reading import embedded, with_circuit, with_circuits
 from qcnn.trainer.quantum.fingerprint import fingerprint
 from tests.docs.documents import ROOT
 from tests.trainer.storage.conftest import s3_server
@@ -45,7 +45,7 @@ def test_the_circuit_takes_the_place_of_its_files_name(file: str) -> None:
     assert (ansatz.symbols, ansatz.readouts) == ((a,), (first, second))
     # By the same digits it is known wherever it is shown or trained.
     assert shown(text) == f"mine.qasm@{fingerprint(text, 5)[:8]}"
-    assert complete(from_mapping({"model": file})).model == text
+    assert with_circuit_read(from_mapping({"model": file})).model == text
     assert with_circuits({"model": ["hybrid", file], "seed": [1]}) == {"model": ["hybrid", text], "seed": [1]}
 
 
