@@ -44,7 +44,7 @@ test-long: .venv/.complete ## run the tests of whole runs, kills and pairs of wo
 	@$(BIN)/pytest -m "long and not faults" $(parallel) $(ARGS)
 
 test-faults: .venv/.complete ## kill the training at 60 random moments (half an hour)
-	@$(BIN)/pytest -m "faults or not faults" $(call tests,tests/components/train/local/test_faults.py tests/components/train/local/test_faults_of_roles.py)
+	@$(BIN)/pytest -m "faults or not faults" $(call tests,tests/components/steps/test_faults.py tests/components/steps/test_faults_of_roles.py)
 
 test-cluster: .venv/.complete ## run the tests on the cluster of KUBECONFIG, which must have the image qcnn:latest
 	@$(BIN)/pytest -m cluster $(call tests,tests/cluster)

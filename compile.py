@@ -8,13 +8,13 @@ import click
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 
 from qcnn.cli.main import run
-from qcnn.components.train.description import check_data
-from qcnn.pipelines.compilation import compile_qcnn, compile_study, compile_tuning
-from qcnn.pipelines.critical_path import critical_path
+from qcnn.components.training_job import check_data
+from qcnn.errors import ConfigError
+from qcnn.experiment import EXCITATIONS
+from qcnn.experiment_io import as_parameters, read_file
+from qcnn.pipelines.compiler import compile_qcnn, compile_study, compile_tuning, critical_path
+from qcnn.pipelines.parts import Viewer
 from qcnn.pipelines.targets import TARGETS
-from qcnn.pipelines.viewing import Viewer
-from qcnn.trainer.config import EXCITATIONS, as_parameters, read_file
-from qcnn.trainer.errors import ConfigError
 
 
 @click.command()

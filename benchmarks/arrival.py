@@ -8,10 +8,11 @@ from pathlib import Path
 
 from tabulate import tabulate
 
-from qcnn.trainer import data
-from qcnn.trainer.config import ExperimentConfig, from_mapping
-from qcnn.trainer.quantum.floor import floor_of
-from qcnn.trainer.startup import load_tensorflow
+from qcnn import data
+from qcnn.circuits.error_bound import floor_of
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping
+from qcnn.startup import load_tensorflow
 
 SEEDS = range(5)
 ROWS = {
@@ -31,8 +32,8 @@ def experiment(model: str, qubits: int, seed: int) -> ExperimentConfig:
 
 def distance(config: ExperimentConfig) -> tuple[float, float]:
     """Train; return how far above its floor the network ends on fresh samples, and the processor seconds it took."""
-    from qcnn.trainer.training import checkpoints
-    from qcnn.trainer.training.fit import train
+    from qcnn.model import checkpoints
+    from qcnn.trainer.loop import train
 
     dataset, floor = data.generate(config), floor_of(config.model, config.hidden_activation)
     with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
 """Seconds of a training step on some of this machine's cores, and what the rule says: python -m benchmarks.cores.
 
-The rule is `Machine.with_cores` of qcnn.trainer.planning.machine. Each number is a process of its own that may run on
+The rule is `Machine.with_cores` of qcnn.planning.machine. Each number is a process of its own that may run on
 the first cores only: the median of a step of at least 5 epochs at batch 32, beside what a nominal machine with as many
 cores would take for it. Only the ratios to all cores are compared.
 """
@@ -11,9 +11,10 @@ import sys
 from tabulate import tabulate
 
 from benchmarks.simulators import Measured, measure
-from qcnn.trainer.config import ExperimentConfig, from_mapping
-from qcnn.trainer.planning.machine import NOMINAL_MACHINE, available_cores
-from qcnn.trainer.planning.plan import count, predict
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping
+from qcnn.planning.machine import NOMINAL_MACHINE, available_cores
+from qcnn.planning.plan import count, predict
 
 _BATCH = 32
 _NETWORKS = (("hybrid", 8), ("hybrid", 16), ("deep", 12), ("deep", 14), ("deep", 16))

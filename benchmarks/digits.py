@@ -15,8 +15,8 @@ from tabulate import tabulate
 
 from benchmarks.held_out import evaluated
 from examples.digits import COMPONENTS, columns, write
-from qcnn.trainer.config import read_file
-from qcnn.trainer.startup import load_tensorflow
+from qcnn.experiment_io import read_file
+from qcnn.startup import load_tensorflow
 
 _EXAMPLE = Path(__file__).parents[1] / "examples" / "digits.yaml"
 SEEDS = range(3)

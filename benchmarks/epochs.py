@@ -54,16 +54,16 @@ def measure(words: dict[str, Any]) -> dict[str, float]:
 
 def train_once(words: dict[str, Any]) -> None:
     """Train here and print what `measure` returns."""
-    from qcnn.trainer.startup import load_tensorflow, start_compiler
+    from qcnn.startup import load_tensorflow, start_compiler
 
     load_tensorflow()
     start_compiler()
     alone = _peak_megabytes()
-    from qcnn.trainer import data
-    from qcnn.trainer.config import from_mapping
-    from qcnn.trainer.planning.plan import count, predict
-    from qcnn.trainer.planning.probe import probe
-    from qcnn.trainer.training.fit import train
+    from qcnn import data
+    from qcnn.experiment_io import from_mapping
+    from qcnn.planning.machine_benchmark import probe
+    from qcnn.planning.plan import count, predict
+    from qcnn.trainer.loop import train
 
     options = {"checkpoint_seconds": 5.0, "profile_batches": "", **words.pop("options", {})}
     fixed = {"workers": 1, "strategy": "none", "batch_size": 32, "epochs": EPOCHS}

@@ -56,14 +56,14 @@ def measure(row: Row) -> dict[str, float]:
 
 def train_once(words: dict[str, Any]) -> None:
     """Train here; print the seconds of the processor of each part, those of later epochs, and the operations."""
-    from qcnn.trainer.startup import load_tensorflow, start_compiler
+    from qcnn.startup import load_tensorflow, start_compiler
 
     load_tensorflow()
     start_compiler()
-    from qcnn.trainer import data
-    from qcnn.trainer.config import from_mapping
-    from qcnn.trainer.training.fit import train
-    from qcnn.trainer.training.state import Training
+    from qcnn import data
+    from qcnn.experiment_io import from_mapping
+    from qcnn.trainer.loop import train
+    from qcnn.trainer.state import Training
 
     epochs: list[tuple[float, float]] = []
     epoch = Training.epoch

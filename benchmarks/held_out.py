@@ -4,11 +4,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qcnn.trainer import data
-from qcnn.trainer.config import from_mapping, merge
+from qcnn import data
+from qcnn.experiment_io import from_mapping, merge
 
 if TYPE_CHECKING:
-    from qcnn.trainer.results.evaluate import Evaluation
+    from qcnn.results.evaluate import Evaluation
 
 # One process, which saves seldom.
 _WORDS = {"workers": 1, "strategy": "none", "checkpoint_seconds": 60.0, "profile_batches": ""}
@@ -16,8 +16,8 @@ _WORDS = {"workers": 1, "strategy": "none", "checkpoint_seconds": 60.0, "profile
 
 def evaluated(words: dict[str, Any], **flags: Any) -> "Evaluation":
     """Train an experiment, some of its words laid over the others, and evaluate what is exported."""
-    from qcnn.trainer.results import evaluate, export
-    from qcnn.trainer.training.fit import train
+    from qcnn.results import evaluate, export
+    from qcnn.trainer.loop import train
 
     config = from_mapping(merge(words, {**_WORDS, **flags}))
     dataset = data.generate(config)

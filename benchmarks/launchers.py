@@ -20,17 +20,14 @@ from typing import Any
 import kubernetes.client
 from tabulate import tabulate
 
-from qcnn.components.image import IMAGE
-from qcnn.jobs.job import Job
-from qcnn.jobs.kubernetes.access import own_namespace
-from qcnn.jobs.kubernetes.api import PODS, Api
-from qcnn.jobs.kubernetes.identity import RUN_LABEL
-from qcnn.jobs.naming import Identity, run_label
-from qcnn.jobs.pod import Pod
-from qcnn.jobs.tfjob.kind import TFJOBS
+from qcnn.components.resources import IMAGE
+from qcnn.errors import QcnnError
+from qcnn.jobs.job import Identity, Job, run_label
+from qcnn.jobs.kubernetes.api import PODS, Api, own_namespace
+from qcnn.jobs.kubernetes.manifest import RUN_LABEL
+from qcnn.jobs.pod_settings import Pod
 from qcnn.jobs.tfjob.launch import launch
-from qcnn.jobs.tfjob.manifest import Policy, tfjob
-from qcnn.trainer.errors import QcnnError
+from qcnn.jobs.tfjob.manifest import TFJOBS, Policy, tfjob
 
 ROUNDS = 5
 # Seconds over which requests are counted, after those in which the jobs start.
@@ -43,7 +40,7 @@ _WORKERS = 2
 _LATE = 10
 _PROGRAM = """
 from benchmarks.launchers import follow
-from qcnn.trainer.startup import one_line_errors
+from qcnn.startup import one_line_errors
 with one_line_errors():
     follow("{run}", 0, "import time; print(time.time())", cpu="10m")
 """

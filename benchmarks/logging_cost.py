@@ -9,13 +9,13 @@ import numpy as np
 import tensorflow as tf
 from tabulate import tabulate
 
-from qcnn.trainer import data
-from qcnn.trainer.config import from_mapping
-from qcnn.trainer.training import checkpoints
-from qcnn.trainer.training.fit import train
-from qcnn.trainer.training.history import epoch_seconds, save_history
-from qcnn.trainer.training.state import Training, load_saved
-from qcnn.trainer.training.tensorboard import event_log
+from qcnn import data
+from qcnn.experiment_io import from_mapping
+from qcnn.model import checkpoints
+from qcnn.model.history import epoch_seconds, save_history
+from qcnn.trainer.loop import train
+from qcnn.trainer.state import Training, load_saved
+from qcnn.trainer.tensorboard import event_log
 
 # On one process an epoch of these takes about a second on two cores.
 EXPERIMENT = {

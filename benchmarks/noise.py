@@ -14,17 +14,17 @@ import numpy as np
 import tensorflow as tf
 from tabulate import tabulate
 
-from qcnn.trainer import data, simulators
-from qcnn.trainer.config import from_mapping
-from qcnn.trainer.limits import limits
-from qcnn.trainer.model import assemble, build_model
-from qcnn.trainer.quantum import circuits
-from qcnn.trainer.quantum.noise import parse
-from qcnn.trainer.quantum.noisy import excitation, noisy_circuit
-from qcnn.trainer.results import estimated, evaluate
-from qcnn.trainer.simulators import Batch, Limits, Simulator
-from qcnn.trainer.simulators.noise.trajectories import Trajectories
-from qcnn.trainer.simulators.structure.gates import read_model
+from qcnn import data, simulators
+from qcnn.circuits import circuits
+from qcnn.circuits.noise import parse
+from qcnn.circuits.sample_circuits import excitation, noisy_circuit
+from qcnn.experiment_io import from_mapping
+from qcnn.model.network import assemble, build_model
+from qcnn.results import evaluate, noise_estimate
+from qcnn.simulators import Batch, Limits, Simulator
+from qcnn.simulators.interface import limits
+from qcnn.simulators.structure.gates import read_model
+from qcnn.simulators.trajectories import Trajectories
 
 _NOISE = "depolarizing.one=0.001,depolarizing.two=0.01,amplitude_damping=0.002,phase_damping=0.002,readout=0.02"
 _BATCH, _STEPS, _QUBITS = 32, 20, (4, 6, 8, 10)
@@ -86,7 +86,7 @@ def trajectories() -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
     for count in (25, 100, 400):
         config = from_mapping({**words, "options": {"trajectories": count}})
-        found = estimated.predict_from_trajectories(model, config, samples, parse(_NOISE))
+        found = noise_estimate.predict_from_trajectories(model, config, samples, parse(_NOISE))
         stated, true = (np.sqrt(np.mean(np.square(each))) for each in (found.errors, found.predictions - expected))
         rows.append((count, f"{stated:.4f}", f"{true:.4f}"))
     return rows

@@ -1,4 +1,4 @@
-"""Where the SPT phase of the cluster-Ising Hamiltonian ends: the tables of `qcnn.trainer.quantum.phase_diagram`.
+"""Where the SPT phase of the cluster-Ising Hamiltonian ends: the tables of `qcnn.circuits.cluster_ising`.
 
 Towards the paramagnet by finite-size scaling: the spread of the four sectors' ground energies on an open chain, times
 its length, is the same for all lengths where the gap closes. Chains of 9, 11, 13 and 15 give three crossings, from
@@ -16,7 +16,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.sparse import csr_matrix, diags
 from scipy.sparse.linalg import eigsh
 
-from qcnn.trainer.quantum.cluster_ising import sector_energies
+from qcnn.circuits.cluster_ising import sector_energies
 
 _LENGTHS = (9, 11, 13, 15)
 _RING = 16

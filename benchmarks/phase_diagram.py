@@ -12,11 +12,11 @@ import numpy as np
 from tabulate import tabulate
 
 from benchmarks.held_out import evaluated
-from qcnn.trainer.config import read_file
-from qcnn.trainer.data import Samples
-from qcnn.trainer.quantum.cluster_ising import string_order
-from qcnn.trainer.results import figures
-from qcnn.trainer.startup import load_tensorflow
+from qcnn.circuits.cluster_ising import string_order
+from qcnn.data import Samples
+from qcnn.experiment_io import read_file
+from qcnn.results import plots
+from qcnn.startup import load_tensorflow
 
 _ROOT = Path(__file__).parents[1]
 _EXAMPLE = _ROOT / "examples" / "cluster_ising.yaml"
@@ -52,7 +52,7 @@ def main() -> None:
             [seed, *(float(np.mean(part)) for part in parts), result.metrics["val_loss"], f"{share:.3f} at {at:.2f}"]
         )
         if seed == words["seed"] and qubits == words["qubits"]:
-            svg = figures.phase_diagram(samples.known["h1"], h2, predictions, "Phase diagram")
+            svg = plots.phase_diagram(samples.known["h1"], h2, predictions, "Phase diagram")
             _OUTPUT.write_text(
                 svg.replace(
                     "<svg ", '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" ', 1

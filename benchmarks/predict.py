@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 from tabulate import tabulate
 
-from qcnn.trainer import data
-from qcnn.trainer.config import from_mapping
-from qcnn.trainer.startup import load_tensorflow
-from qcnn.trainer.tables.endings import ENDINGS
-from qcnn.trainer.tables.writer import new_table
+from qcnn import data
+from qcnn.experiment_io import from_mapping
+from qcnn.startup import load_tensorflow
+from qcnn.tables.formats import ENDINGS
+from qcnn.tables.table import new_table
 
 QUBITS = 23
 # Of the repeats of the smaller file the median is shown.
@@ -32,8 +32,8 @@ _PIECE = 10**5
 def make_model(folder: Path) -> None:
     """Train a network for a few epochs, and export it."""
     load_tensorflow()
-    from qcnn.trainer.results import export
-    from qcnn.trainer.training.fit import train
+    from qcnn.results import export
+    from qcnn.trainer.loop import train
 
     config = from_mapping({"qubits": QUBITS, "rounds": 10, "epochs": 3, "strategy": "none", "workers": 1})
     train(config, data.generate(config), folder / "training")
@@ -53,10 +53,10 @@ def make_table(path: Path, rows: int) -> None:
 def predict(model: Path, table: Path, output: Path) -> list[float]:
     """Return seconds by the clock and of the processor that predictions take, and the peak of memory in MB."""
     load_tensorflow()
-    from qcnn.trainer.results.predicting import load_predictor
-    from qcnn.trainer.results.prediction_files import Files
-    from qcnn.trainer.results.streaming import predict_table
-    from qcnn.trainer.tables.reader import open_table
+    from qcnn.results.batch_prediction import predict_table
+    from qcnn.results.export import load_predictor
+    from qcnn.results.predictions import Files
+    from qcnn.tables.table import open_table
 
     predictor = load_predictor(model)
     clock, processor = time.perf_counter(), time.process_time()

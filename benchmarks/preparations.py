@@ -11,10 +11,10 @@ import numpy as np
 import tensorflow as tf
 from tabulate import tabulate
 
-from qcnn.trainer import simulators
-from qcnn.trainer.quantum import circuits
-from qcnn.trainer.quantum.preparation import Preparation
-from qcnn.trainer.simulators import Features, Limits
+from qcnn import simulators
+from qcnn.circuits import circuits
+from qcnn.circuits.preparation import Preparation
+from qcnn.simulators import Features, Limits
 
 BATCH = 32
 ROWS = [(model, qubits) for model in ("hybrid", "deep") for qubits in (8, 12, 16)]

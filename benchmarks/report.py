@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 from tabulate import tabulate
 
-from qcnn.trainer import data
-from qcnn.trainer.config import ExperimentConfig
-from qcnn.trainer.quantum.floor import Floor
-from qcnn.trainer.results.report import report_page
-from qcnn.trainer.training.history import Epoch
+from qcnn import data
+from qcnn.circuits.error_bound import Floor
+from qcnn.experiment import ExperimentConfig
+from qcnn.model.history import Epoch
+from qcnn.results.report import report_page
 
 
 def page(qubits: int, rounds: int, epochs: int) -> str:

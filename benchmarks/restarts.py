@@ -11,11 +11,12 @@ from typing import Any
 import psutil
 from tabulate import tabulate
 
-from qcnn.components.train.description import local_job
+from qcnn import data
+from qcnn.components.training_job import local_job
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping
 from qcnn.jobs.local.processes import EventHandler
-from qcnn.jobs.local.run import run_processes
-from qcnn.trainer import data
-from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.jobs.local.runner import run_processes
 
 KILLED_AFTER = 5
 

@@ -17,13 +17,13 @@ from typing import Any
 import psutil
 from tabulate import tabulate
 
-from qcnn.components.train.description import local_job
-from qcnn.jobs.local.run import run_processes
-from qcnn.trainer import data
-from qcnn.trainer.config import from_mapping
-from qcnn.trainer.planning.machine import steps_of
-from qcnn.trainer.training import checkpoints
-from qcnn.trainer.training.history import epoch_seconds, trial_epochs
+from qcnn import data
+from qcnn.components.training_job import local_job
+from qcnn.experiment_io import from_mapping
+from qcnn.jobs.local.runner import run_processes
+from qcnn.model import checkpoints
+from qcnn.model.history import epoch_seconds, trial_epochs
+from qcnn.planning.machine import steps_of
 
 WORDS: dict[str, Any] = {"model": "deep", "qubits": 12}
 STRATEGIES: dict[str, dict[str, Any]] = {

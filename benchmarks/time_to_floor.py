@@ -26,11 +26,12 @@ from tabulate import tabulate
 from benchmarks.arrival import experiment
 from benchmarks.peers.launch import launch
 from benchmarks.peers.trace import Exercise, Moment, load_trace, save_exercise
-from qcnn.trainer import data
-from qcnn.trainer.config import ExperimentConfig, from_mapping
-from qcnn.trainer.quantum.floor import floor_of
-from qcnn.trainer.startup import load_tensorflow
-from qcnn.trainer.training.history import trial_epochs
+from qcnn import data
+from qcnn.circuits.error_bound import floor_of
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping
+from qcnn.model.history import trial_epochs
+from qcnn.startup import load_tensorflow
 
 if TYPE_CHECKING:
     import tf_keras
@@ -86,8 +87,8 @@ def exercise_of(config: ExperimentConfig, model: "tf_keras.Model") -> Exercise:
     """Return what an experiment trains, as plain data."""
     import tensorflow as tf
 
-    from qcnn.trainer.model import initial_weights
-    from qcnn.trainer.training.optimizer import Schedule
+    from qcnn.model.network import initial_weights
+    from qcnn.model.optimizer import Schedule
 
     dataset = data.generate(config)
     samples = len(dataset.train)
@@ -125,8 +126,8 @@ def run(module: str, exercise: Path, *words: str) -> Sequence[Moment] | str:
 
 def measure(row: Row, runs: int) -> dict[str, Reached | str]:
     """Train a network with ours, the median of so many runs, and once with each peer."""
-    from qcnn.trainer.model import build_model
-    from qcnn.trainer.results.serving import fresh_mse
+    from qcnn.model.network import build_model
+    from qcnn.results.serving import fresh_mse
 
     config = experiment(row.model, row.qubits, seed=0)
     model, floor = build_model(config), floor_of(config.model, config.hidden_activation)

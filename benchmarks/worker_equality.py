@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 from tabulate import tabulate
 
-from qcnn.components.train.local.step import train
-from qcnn.trainer import data
-from qcnn.trainer.config import from_mapping
-from qcnn.trainer.training import checkpoints
+from qcnn import data
+from qcnn.components.steps.train_local import train
+from qcnn.experiment_io import from_mapping
+from qcnn.model import checkpoints
 
 # Rounds of 8 qubits.
 SAMPLES = 160

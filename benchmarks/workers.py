@@ -57,13 +57,13 @@ def train_once(words: dict[str, Any], folder: Path, core: int) -> None:
     """Train here, on one core, and print what an epoch after the first takes."""
     # Before TensorFlow counts the cores.
     os.sched_setaffinity(0, {core})
-    from qcnn.trainer.startup import load_tensorflow
+    from qcnn.startup import load_tensorflow
 
     load_tensorflow()
-    from qcnn.trainer import data
-    from qcnn.trainer.config import from_mapping
+    from qcnn import data
+    from qcnn.experiment_io import from_mapping
     from qcnn.trainer.distribution.roles import parse_cluster
-    from qcnn.trainer.training.fit import train
+    from qcnn.trainer.loop import train
 
     ends: list[tuple[float, float]] = []
 

@@ -1,4 +1,4 @@
-"""What the steps of the pipelines are given on a cluster; those of the training itself: qcnn.jobs.pod.Pod."""
+"""The image that every step runs in."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -6,8 +6,17 @@ from typing import Any
 
 import pydantic
 
-from qcnn.jobs.pod import Pod, Quantity
-from qcnn.trainer.errors import ConfigError, given
+from qcnn.errors import ConfigError, given
+from qcnn.jobs.pod_settings import Pod, Quantity
+
+# The name that a local build gives it; `compile.py --image` replaces it with a pushed, pinned one.
+IMAGE = "qcnn:latest"
+
+
+def is_pinned(image: str) -> bool:
+    """Whether an image's name fixes its content by a digest."""
+    return "@sha256:" in image
+
 
 # The key of these settings beside those of the training's pods.
 KEY = "steps"

@@ -16,7 +16,7 @@ from infra.settings import read_settings
 from infra.states import State
 from infra.steps import Found, check_deletable, create_absent, delete, look_at_all, to_delete
 from infra.table import resources
-from qcnn.trainer.errors import ConfigError, QcnnError, one_line
+from qcnn.errors import ConfigError, QcnnError, one_line
 
 _SETTINGS = Path(__file__).with_name("settings.yaml")
 _INVALID, _INTERRUPTED = 2, 130

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from infra.resource import Argv
-from qcnn.trainer.errors import ConfigError, QcnnError, one_line
+from qcnn.errors import ConfigError, QcnnError, one_line
 
 # kubectl asks the plugin for credentials, and has git read the manifests of the two parts of Kubeflow.
 PROGRAMS = ("gcloud", "kubectl", "gke-gcloud-auth-plugin", "git")

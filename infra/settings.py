@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from ruamel.yaml import YAML
 
-from qcnn.trainer.errors import ConfigError, given, one_line
+from qcnn.errors import ConfigError, given, one_line
 
 # https://cloud.google.com/resource-manager/docs/creating-managing-projects
 Project = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$")]

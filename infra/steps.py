@@ -8,7 +8,7 @@ from tenacity import RetryCallState, Retrying, retry_if_exception_type, retry_if
 from infra.commands import CommandError, NotYetError, Run, failure, is_not_found
 from infra.resource import Argv, Resource
 from infra.states import Seen, State, enter, look
-from qcnn.trainer.errors import ConfigError
+from qcnn.errors import ConfigError
 
 # Google says that what was made is known everywhere after two minutes, at most seven:
 # https://cloud.google.com/iam/docs/access-change-propagation

@@ -5,15 +5,9 @@ from typing import NamedTuple
 from kfp import dsl
 from kfp.dsl.base_component import BaseComponent
 
-from qcnn.components.evaluate.component import evaluate
-from qcnn.components.export_weights.component import export_weights
-from qcnn.components.generate_data.component import generate_data
-from qcnn.components.own_data.component import generate_data as generate_of_file
-from qcnn.pipelines.own_data import imported
-from qcnn.pipelines.parameters import DEFAULTS, described
-from qcnn.pipelines.scheduled import RUN_ID
-from qcnn.pipelines.training import TrainStep, train_here
-from qcnn.pipelines.viewing import Viewer
+from qcnn.components.definitions.own_data import generate_data as generate_of_file
+from qcnn.components.definitions.pipeline import evaluate, export_weights, generate_data
+from qcnn.pipelines.parts import DEFAULTS, RUN_ID, TrainStep, Viewer, described, imported, train_here
 
 
 class Outputs(NamedTuple):

@@ -6,13 +6,10 @@ from kfp import dsl
 from kfp.dsl.base_component import BaseComponent
 from kfp.dsl.pipeline_channel import PipelineChannel
 
-from qcnn.components.own_data.component import trial_data as trial_of_file
-from qcnn.components.plan_study.component import plan_study
-from qcnn.components.select_best.component import select_best
-from qcnn.components.trial_data.component import trial_data
-from qcnn.pipelines.own_data import imported
-from qcnn.pipelines.parameters import PARALLELISM
-from qcnn.pipelines.training import TrainStep, train_here
+from qcnn.components.definitions.own_data import trial_data as trial_of_file
+from qcnn.components.definitions.pipeline import trial_data
+from qcnn.components.definitions.study import plan_study, select_best
+from qcnn.pipelines.parts import PARALLELISM, TrainStep, imported, train_here
 
 
 class TrialOutputs(NamedTuple):

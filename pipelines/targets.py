@@ -1,7 +1,7 @@
 """All that pipelines are compiled for; the commands of each target are in qcnn/cli/targets.py."""
 
-from qcnn.pipelines.compilation import Target
-from qcnn.pipelines.kubeflow.target import KUBEFLOW
-from qcnn.pipelines.vertex.target import VERTEX
+from qcnn.pipelines.compiler import Target
+from qcnn.pipelines.kubeflow import KUBEFLOW
+from qcnn.pipelines.vertex import VERTEX
 
 TARGETS: dict[str, Target] = {"kubeflow": KUBEFLOW, "vertex": VERTEX}

@@ -15,16 +15,15 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from qcnn.components.extras import MissingLibraryError
-    from qcnn.datasets import generate
-    from qcnn.experiment import Experiment
-    from qcnn.models import Evaluation, Model, evaluate, load
-    from qcnn.plans import Plan, plan
-    from qcnn.studies import Study, study
-    from qcnn.trainer.data import Dataset, Samples
-    from qcnn.trainer.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
-    from qcnn.trainer.training.history import Epoch
-    from qcnn.trainings import Training, train
+    from qcnn.api.experiments import Experiment, generate
+    from qcnn.api.models import Evaluation, Model, evaluate, load
+    from qcnn.api.plans import Plan, plan
+    from qcnn.api.studies import Study, study
+    from qcnn.api.trainings import Training, train
+    from qcnn.data import Dataset, Samples
+    from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
+    from qcnn.extras import MissingLibraryError
+    from qcnn.model.history import Epoch
 
 # TensorFlow Quantum 0.7 builds on Keras 2, which TensorFlow provides only if this is set before its import.
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
@@ -33,16 +32,15 @@ __version__ = importlib.metadata.version("qcnn")
 
 # Where each public name is; a process of a training imports this package, too, and needs none of them.
 _MODULES = {
-    "qcnn.components.extras": ("MissingLibraryError",),
-    "qcnn.datasets": ("generate",),
-    "qcnn.experiment": ("Experiment",),
-    "qcnn.models": ("Evaluation", "Model", "evaluate", "load"),
-    "qcnn.plans": ("Plan", "plan"),
-    "qcnn.studies": ("Study", "study"),
-    "qcnn.trainer.data": ("Dataset", "Samples"),
-    "qcnn.trainer.errors": ("ArtifactError", "ConfigError", "QcnnError", "RetryableError", "TrainingError"),
-    "qcnn.trainer.training.history": ("Epoch",),
-    "qcnn.trainings": ("Training", "train"),
+    "qcnn.extras": ("MissingLibraryError",),
+    "qcnn.api.experiments": ("Experiment", "generate"),
+    "qcnn.api.models": ("Evaluation", "Model", "evaluate", "load"),
+    "qcnn.api.plans": ("Plan", "plan"),
+    "qcnn.api.studies": ("Study", "study"),
+    "qcnn.data": ("Dataset", "Samples"),
+    "qcnn.errors": ("ArtifactError", "ConfigError", "QcnnError", "RetryableError", "TrainingError"),
+    "qcnn.model.history": ("Epoch",),
+    "qcnn.api.trainings": ("Training", "train"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

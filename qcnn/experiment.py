@@ -1,132 +1,713 @@
-"""An experiment in Python: its words are arguments."""
+"""The experiment, described once: every word, its range and its default. Imports no TensorFlow."""
 
-from __future__ import annotations
-
-import os
+import dataclasses
+import json
+import re
 from collections.abc import Mapping
-from os import PathLike
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
-import numpy as np
+import annotated_types
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
 
-from qcnn.components.extras import explained
-from qcnn.trainer import data
-from qcnn.trainer.config import WORDS, ExperimentConfig, as_shown, from_mapping, read_file, with_options
-from qcnn.trainer.errors import ConfigError, given
-from qcnn.trainer.frozen import Frozen, FrozenDict, frozen
-from qcnn.trainer.quantum.files.reading import with_circuit
+from qcnn import defaults, requirements
+from qcnn.circuits import noise as noises
+from qcnn.circuits.formats.embedded import JSON, MAX_QUBITS, MODELS, QASM, held, is_file, shown
+from qcnn.circuits.noise import NOISELESS, Noise
+from qcnn.circuits.preparation import EXCITATION, Preparation
+from qcnn.errors import ConfigError, has_credentials
+from qcnn.storage.uri import SCHEMES, in_bucket
+from qcnn.tables.formats import ENDINGS, ending_of
+
+# Three state vectors of 2^26 complex64 are 1.5 GiB: what one worker can be expected to hold.
+TFQ_MAX_QUBITS = 26
+# Amplitudes are numbered in int32.
+STATEVECTOR_MAX_QUBITS = 30
+# Observables of 4^10 real numbers are 8 MiB, of which a step holds some for each of its gates.
+DENSITY_MAX_QUBITS = 10
+# Of a trajectory, an amplitude in complex128 and what is made of it at a time.
+TRAJECTORY_BYTES = 16 * 4
+# What is diagonalized: a matrix of 2^15 rows.
+CLUSTER_ISING_MAX_QUBITS = 15
+# Half a GiB while they are drawn and split.
+MAX_SAMPLES = 10_000_000
+# Features or amplitudes of all samples, float32: a quarter of a GiB, and a few times that while they are read.
+_MAX_VALUES = 2**26
+# Readouts of a batch, of which `window` holds some eight numbers each: 2 GiB.
+_MAX_BATCH_QUBITS = 2**26
+# Weights of the hidden layer, of which training holds four numbers each: half a GiB.
+_MAX_WEIGHTS = 2**24
+_CUSTOM_MODEL = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+# Samples that are drawn from the seed, and ground states that are computed; all other data are a file's rows.
+EXCITATIONS, CLUSTER_ISING = GENERATED = ("excitations", "cluster_ising")
+_BATCH_RANGE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
+_TARGET = re.compile(r"(floor\+)?((?:[0-9]{1,9}\.?|[0-9]{0,9}\.[0-9]{1,20})(?:e-?[0-9]{1,2})?)")
+_GPUS = re.compile(r"[0-9]{1,2}(,[0-9]{1,2})*")
+_MEMORY = re.compile(r"growth|(?:[0-9]{1,4}(?:\.[0-9]{1,6})?)")
+# The most in size that a number may be whose text is taken.
+_MOST_AS_TEXT = 1e9
+_RULE = "0 takes a number with which the size trains"
 
 
-class Experiment(Frozen):
-    """An experiment: every word of docs/experiment.md with its value, options among the others.
+def _whole(value: object) -> object:
+    """Return 8 for 8.0: pipeline structs carry every number as a double."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
-    What is not given has its default, and what rules choose is chosen: `words` holds them all. Of a model that is a
-    file, `model` is a text that holds its circuit; of data that are a file, it is read. Experiments do not change.
 
-    Raises:
-        ArtifactError: the file cannot be used; one line with the row that is wrong.
-        ConfigError: one line with the first word that is wrong, its value and what is allowed.
-        MissingLibraryError: what reads such a file is not installed.
+def _number_as_text(value: object) -> object:
+    """Return the text of a number: a file and Python have 0.2 where a flag has "0.2". Nothing is the empty text."""
+    value = _whole(value)
+    if value is None:
+        return ""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MOST_AS_TEXT
+    return repr(value) if is_number else value
 
-    >>> import qcnn
-    >>> experiment = qcnn.Experiment(qubits=4, rounds=10, epochs=2, schedule="constant")
-    >>> experiment.qubits, experiment.epochs, experiment.batch_size
-    (4, 2, 32)
-    >>> qcnn.Experiment(qubits=3)
-    Traceback (most recent call last):
-    qcnn.trainer.errors.ConfigError: qubits: must be an integer, at least 4 and at most 32768. Given: 3
-    """
 
-    _instead = 'make another by qcnn.Experiment(**{**experiment.words, "WORD": VALUE})'
-    _given: Mapping[str, Any]
-    _config: ExperimentConfig
+def _whole_as_text(value: object) -> object:
+    """Return the text of a whole number; of another one the text is not known: 1.10 is 1.1."""
+    return value if isinstance(value, float) else _number_as_text(value)
 
-    def __init__(self, **words: Any) -> None:
-        values = {name: plain(value) for name, value in words.items()}
-        with explained("qcnn.Experiment", "run"):
-            given = with_circuit(with_options(values))
-            config = from_mapping(given)
-            config = data.files_read([config])[0] if config.is_open else config
-        vars(self).update(_given=frozen(given), _config=config)
 
+@dataclasses.dataclass(frozen=True)
+class Allowed:
+    """Says in words what a text field accepts."""
+
+    text: str
+
+
+def _batch_range(value: str) -> str:
+    bounds = _BATCH_RANGE.fullmatch(value)
+    if value and not (bounds and 1 <= int(bounds[1]) <= int(bounds[2])):
+        raise ValueError("no range of batches")
+    return value
+
+
+def _target(value: str) -> str:
+    if value and not _TARGET.fullmatch(value):
+        raise ValueError("no loss to stop at")
+    return value
+
+
+def _gpus(value: str) -> str:
+    if value and not _GPUS.fullmatch(value):
+        raise ValueError("no numbers of GPUs")
+    return value
+
+
+def _memory(value: str) -> str:
+    if value and not (_MEMORY.fullmatch(value) and (value == "growth" or float(value) > 0)):
+        raise ValueError("no memory")
+    return value
+
+
+def _noise(value: object) -> object:
+    """Return noise in its one form; what is none stays as it is, to be refused."""
+    try:
+        if value is None:
+            return ""
+        if isinstance(value, Mapping):
+            return noises.from_mapping(value).text
+        return noises.parse(value).text if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _known_noise(value: str) -> str:
+    noises.parse(value)
+    return value
+
+
+def _without_credentials(value: str) -> str:
+    # Every artifact holds all words.
+    if has_credentials(value):
+        raise ValueError("credentials in an address")
+    return value
+
+
+def _known_data(value: str) -> str:
+    if value not in GENERATED and not ending_of(value):
+        raise ValueError("unknown data")
+    try:
+        place = in_bucket(value)
+    except ConfigError:
+        raise ValueError("no address in a bucket") from None
+    if place and not place.folder:
+        raise ValueError("a bucket alone")
+    return value
+
+
+def _known_model(value: str) -> str:
+    if "#" in value:
+        held(value)
+    elif is_file(value):
+        _without_credentials(value)
+    elif value not in MODELS and not _CUSTOM_MODEL.fullmatch(value):
+        raise ValueError("unknown model")
+    return value
+
+
+Integer = Annotated[int, BeforeValidator(_whole)]
+Model = Annotated[
+    str,
+    AfterValidator(_known_model),
+    Allowed(
+        f"one of {', '.join(MODELS)}, or your own as package.module:function, or as a file of OpenQASM ({QASM}) or of "
+        f"cirq ({JSON}), here or in a bucket"
+    ),
+]
+Data = Annotated[
+    str,
+    AfterValidator(_known_data),
+    Allowed(
+        f"{' or '.join(GENERATED)}, or a file's path or address in a bucket ("
+        f"{', '.join(f'{scheme}://' for scheme in SCHEMES)}) without a name or password in it, which ends in "
+        f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
+    ),
+]
+Folder = Annotated[
+    str,
+    BeforeValidator(_whole_as_text),
+    AfterValidator(_without_credentials),
+    Allowed(
+        "a path (in quotation marks where it reads as a number) or an address in a bucket without a name or password "
+        "in it, or empty for none"
+    ),
+]
+BatchRange = Annotated[
+    str,
+    BeforeValidator(_number_as_text),
+    AfterValidator(_batch_range),
+    Allowed("first-last with 1 <= first <= last, such as 10-20, or empty for none"),
+]
+
+Target = Annotated[
+    str,
+    BeforeValidator(_number_as_text),
+    AfterValidator(_target),
+    Allowed("a loss such as 0.2, a distance from the model's floor such as floor+0.01, or empty for never"),
+]
+
+Gpus = Annotated[
+    str,
+    BeforeValidator(_number_as_text),
+    AfterValidator(_gpus),
+    Allowed("numbers such as 0 or 0,1, or empty for all"),
+]
+GpuMemory = Annotated[
+    str,
+    BeforeValidator(_number_as_text),
+    AfterValidator(_memory),
+    Allowed("growth, a number of GiB greater than 0, or empty for all of it"),
+]
+# A mapping in a file, text everywhere else.
+NoiseText = Annotated[str, BeforeValidator(_noise), AfterValidator(_known_noise), Allowed(noises.ALLOWED)]
+# 1 for yes, 0 for no: pipelines and tuners carry numbers.
+Switch = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=1)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Options(_Frozen):
+    """What few experiments change; one struct in the pipeline."""
+
+    train_fraction: float = Field(0.7, gt=0, lt=1, description="Share of the samples used for training.")
+    validation_fraction: float = Field(
+        0.15, gt=0, lt=1, description="Share used for the validation loss; what both shares leave is the test split."
+    )
+    memory_gib: float = Field(
+        2.0,
+        gt=0,
+        le=2**20,
+        description="Memory that a worker's states may take, in GiB; batches that need more are split.",
+    )
+    precision: Literal["complex64", "complex128"] = Field(
+        "complex64", description="Amplitudes of simulator statevector above 11 qubits; all else takes complex128."
+    )
+    checkpoint_seconds: float = Field(
+        0.0, ge=0, description="Least time between two checkpoints, in seconds; 0 saves after every epoch."
+    )
+    patience: Integer = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description="Epochs without a lower validation loss after which training stops; 0 never stops it.",
+    )
+    stop_at: Target = Field("", description="Validation loss at which training stops, once it is reached.")
+    weights: Literal["last", "best", "both"] = Field(
+        "last", description="Weights to export and evaluate, best by validation loss; both evaluates the best."
+    )
+    continue_from: Folder = Field(
+        "", description="Training folder of the same experiment whose checkpoints are continued."
+    )
+    restarts: Integer = Field(3, ge=0, le=1000, description="How often workers that were lost are started again.")
+    hang_seconds: float = Field(
+        60.0,
+        gt=0,
+        description="Time without a sign of life after which a worker counts as lost, and without a written file after "
+        "which the training waits for its bucket, in seconds.",
+    )
+    log_every: Literal["epoch", "batch"] = Field(
+        "epoch", description="How often TensorBoard gets loss, accuracy and gradient norm of training."
+    )
+    profile_batches: BatchRange = Field(
+        "10-20", description="Batches that the chief profiles, counted from 1 over all epochs."
+    )
+    schedule: Literal["cosine", "constant"] = Field(
+        "cosine", description="How the learning rate goes on once it is reached: falling to zero, or as it is."
+    )
+    warmup: float = Field(
+        0.05, ge=0, lt=1, description="Share of the updates over which the learning rate rises to its value."
+    )
+    readouts: Literal["centred", "plain"] = Field(
+        "centred",
+        description="What the dense layers take: readouts less their values without an excitation, or as they are.",
+    )
+    initialization: Literal["normal", "uniform"] = Field(
+        "normal",
+        description="How the quantum parameters begin, in turns of pi: normal, or uniform in [0, 2 pi), as published.",
+    )
+    initialization_scale: float = Field(
+        0.5, ge=0, le=100, description="Standard deviation of initialization normal; a small one begins near identity."
+    )
+    starts: Integer = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="Initial weights that are tried for a tenth of the epochs each; the one with the lowest validation "
+        f"loss goes on. {_RULE}: several of deep.",
+    )
+    shots: Integer = Field(
+        0,
+        ge=0,
+        le=1_000_000_000,
+        description="Measurements that every readout is estimated from; 0 computes expectation values.",
+    )
+    noise: NoiseText = Field(
+        "",
+        description="What acts on the qubits of every gate after it, and on readouts; training is under it up to "
+        f"{DENSITY_MAX_QUBITS} qubits, evaluation always.",
+    )
+    trajectories: Integer = Field(
+        100,
+        ge=2,
+        le=1_000_000,
+        description=f"Random trajectories of a test sample, from which noise is estimated above {DENSITY_MAX_QUBITS} "
+        "qubits.",
+    )
+    gradient: Literal["adjoint", "parameter_shift"] = Field(
+        "adjoint",
+        description="How the quantum parameters' gradient is computed: from the states, or from shifted circuits, as "
+        "hardware would; with shots those are sampled too.",
+    )
+    scaling: Literal["range", "none"] = Field(
+        "range",
+        description="How a feature becomes an angle: its least value in the training split 0 and its greatest pi, or "
+        "as radians.",
+    )
+    samples: Integer = Field(
+        0, ge=0, le=MAX_SAMPLES, description="Rows of the file that count, the first ones; 0 takes all."
+    )
+    chief: Switch = Field(0, description="1 makes one of the training processes of strategy multi_worker the chief.")
+    ps: Integer = Field(0, ge=0, le=64, description="Parameter servers of strategy parameter_server; 0 takes one.")
+    evaluator: Switch = Field(
+        0, description="1 starts a process beside the training that measures every checkpoint and keeps the best."
+    )
+    devices: Integer = Field(
+        0,
+        ge=0,
+        le=64,
+        description="Devices that strategies mirrored and central_storage train on: GPUs, or where there are none, "
+        "parts of the processor; 0 takes all GPUs, or one processor.",
+    )
+    reduction: Literal["auto", "hierarchical_copy", "one_device", "nccl"] = Field(
+        "auto", description="How strategy mirrored adds up over its devices; auto takes nccl on GPUs, else one_device."
+    )
+    communication: Literal["auto", "ring", "nccl"] = Field(
+        "auto", description="How strategy multi_worker adds up over its processes."
+    )
+    communication_timeout: float = Field(
+        0.0,
+        ge=0,
+        description="Time after which strategy multi_worker gives up a sum over its processes, in seconds; 0 never.",
+    )
+    inter_threads: Integer = Field(
+        0, ge=0, le=1024, description="Operations that a process runs at once; 0 leaves it to TensorFlow."
+    )
+    intra_threads: Integer = Field(
+        0, ge=0, le=1024, description="Threads that an operation of a process may use; 0 leaves it to TensorFlow."
+    )
+    placement_log: Switch = Field(0, description="1 prints on which device every operation is placed.")
+    visible_gpus: Gpus = Field("", description="GPUs that each process sees, such as one for each of several trials.")
+    gpu_memory: GpuMemory = Field("", description="Memory that a process takes of each GPU it sees.")
+
+    @property
+    def profiled(self) -> range:
+        """The batches to profile, counted from 0; empty for none."""
+        bounds = _BATCH_RANGE.fullmatch(self.profile_batches)
+        return range(int(bounds[1]) - 1, int(bounds[2])) if bounds else range(0)
+
+    @property
+    def target(self) -> tuple[bool, float] | None:
+        """Whether `stop_at` is a distance from the floor, and its number; None for never."""
+        found = _TARGET.fullmatch(self.stop_at)
+        return (bool(found[1]), float(found[2])) if found else None
+
+
+# Words of which 0 takes what a rule says; so does the option starts.
+RULES = ("rounds", "epochs", "batch_size")
+
+
+class ExperimentConfig(_Frozen):
+    """One experiment; the fields are the CLI's flags and the pipeline's parameters."""
+
+    qubits: Integer = Field(8, ge=4, le=MAX_QUBITS, description="Qubits on the ring.")
+    rounds: Integer = Field(
+        0,
+        ge=0,
+        le=1_000_000,
+        description=f"Excitation rounds: rounds x qubits samples are generated, at most {MAX_SAMPLES}; as many ground "
+        f"states. {_RULE}.",
+    )
+    data: Data = Field(
+        EXCITATIONS,
+        description="Where samples come from: excitations drawn from the seed, ground states of the cluster-Ising "
+        "Hamiltonian, or the rows of a file.",
+    )
+    encoding: Literal["excitation", "rx", "ry", "rz"] = Field(
+        "excitation",
+        description="How a row becomes a state: qubit and angle of an excitation, or features that each turn a qubit.",
+    )
+    seed: Integer = Field(
+        0,
+        ge=0,
+        le=2**32 - 1,
+        description="Seed of the data, the split, the order of samples and the weights.",
+    )
+    model: Model = Field("hybrid", description="Circuit and head of the network.")
+    simulator: Literal["auto", "window", "statevector", "tfq", "density"] = Field(
+        "auto",
+        description="What computes the expectation values; auto takes the cheapest that is exact and fits. "
+        f"At most {STATEVECTOR_MAX_QUBITS} qubits with statevector, {TFQ_MAX_QUBITS} with tfq, {DENSITY_MAX_QUBITS} "
+        "with density, which alone knows noise.",
+    )
+    optimizer: Literal["adam", "sgd", "rmsprop", "adagrad", "adamax", "nadam"] = Field(
+        "adam", description="Optimizer, with Keras' defaults but for the learning rate."
+    )
+    hidden_units: Integer = Field(
+        8,
+        ge=1,
+        le=4096,
+        description=f"Units of the hidden dense layer (several readouts); times qubits at most {_MAX_WEIGHTS}.",
+    )
+    hidden_activation: Literal["linear", "relu", "elu", "selu", "gelu", "tanh", "sigmoid", "softplus"] = Field(
+        "linear", description="Activation of the hidden dense layer."
+    )
+    strategy: Literal["multi_worker", "mirrored", "central_storage", "parameter_server", "tpu", "none"] = Field(
+        "multi_worker", description="TensorFlow's distribution strategy."
+    )
+    workers: Integer = Field(
+        2, ge=1, le=512, description="Training processes, with strategy multi_worker the chief among them."
+    )
+    epochs: Integer = Field(0, ge=0, le=1_000_000, description=f"Passes over the training samples. {_RULE}.")
+    batch_size: Integer = Field(
+        0,
+        ge=0,
+        le=MAX_SAMPLES,
+        description="Samples a step, over all workers together, at least one for each; "
+        f"times qubits at most {_MAX_BATCH_QUBITS}. {_RULE}.",
+    )
+    learning_rate: float = Field(0.05, gt=0, description="Learning rate of the optimizer, at its highest.")
+    options: Options = Field(default_factory=Options, description="Everything else.")
+
+    @model_validator(mode="wrap")
     @classmethod
-    def from_file(cls, path: str | PathLike[str], **words: Any) -> Experiment:
-        r"""Return the experiment of a YAML or JSON file, as --config takes one, with words laid over it.
+    def _complete(cls, values: Any, handler: ModelWrapValidatorHandler["ExperimentConfig"]) -> "ExperimentConfig":
+        """Take what the rules say where a word is 0, and refuse combinations that cannot run."""
+        config = handler(values)
+        config._check_data()
+        if 0 in (*(getattr(config, name) for name in RULES), config.options.starts):
+            config = handler(config._by_rules())
+        config._check()
+        return config
 
-        Raises:
-            ConfigError: the file cannot be read, or a word is wrong.
+    def _by_rules(self) -> dict[str, Any]:
+        """Return all words, those that are 0 as `qcnn.defaults` says."""
+        model, words = self.model, self.model_dump()
+        words["options"]["starts"] = self.options.starts or defaults.starts(model)
+        if not self.is_file:
+            if self.data == CLUSTER_ISING:
+                least = defaults.rounds_of_ground_states(self.qubits)
+            else:
+                least = defaults.rounds(model, self.qubits, self.options.train_fraction, MAX_SAMPLES)
+            words["rounds"] = self.rounds or least
+        if self.is_open:
+            return words
+        count = self.options.samples if self.is_file else words["rounds"] * self.qubits
+        samples = max(1, round(self.options.train_fraction * count))
+        words["batch_size"] = self.batch_size or defaults.batch_size(samples, self.workers)
+        words["epochs"] = self.epochs or defaults.epochs(model, samples, words["batch_size"])
+        return words
 
-        >>> import pathlib
-        >>> import qcnn
-        >>> _ = pathlib.Path("experiment.yaml").write_text("qubits: 4\nmodel: deep\n")
-        >>> experiment = qcnn.Experiment.from_file("experiment.yaml", seed=3)
-        >>> experiment.model, experiment.seed
-        ('deep', 3)
-        """
-        found, over = with_options(read_file(Path(path))), with_options(words)
-        if isinstance(found.get("options"), Mapping) and isinstance(over.get("options"), Mapping):
-            over["options"] = {**found["options"], **over["options"]}
-        return cls(**{**found, **over})
+    def _check(self) -> None:
+        requirements.check(self._words, _DEFAULTS)
+        if self.batch_size < self.shares and not (self.is_open and self.batch_size == 0):
+            word = "devices" if requirements.STRATEGIES[self.strategy].devices else "workers"
+            raise ConfigError(
+                f"batch_size: must be at least {word} ({self.shares}), so that each has a sample. "
+                f"Given: {self.batch_size}"
+            )
+        if self.simulator == "tfq" and self.qubits > TFQ_MAX_QUBITS:
+            raise ConfigError(
+                f"qubits: must be at most {TFQ_MAX_QUBITS} with simulator tfq, which holds 2^qubits amplitudes. "
+                f"Given: {self.qubits}"
+            )
+        self._check_noise()
+        for name, most in (
+            ("rounds", self.most_samples),
+            ("hidden_units", _MAX_WEIGHTS),
+            ("batch_size", _MAX_BATCH_QUBITS),
+        ):
+            value = getattr(self, name)
+            if value * self.qubits > most:
+                raise ConfigError(
+                    f"{name}: {name} x qubits must be at most {most}. Given: {value} with {self.qubits} qubits"
+                )
+        train, validation = self.options.train_fraction, self.options.validation_fraction
+        if train + validation >= 1:
+            raise ConfigError(
+                "validation_fraction: train_fraction + validation_fraction must be less than 1, so that a test split "
+                f"is left. Given: {train} + {validation}"
+            )
+        self._check_target()
+        counts = self.split_counts
+        if min(dataclasses.astuple(counts)) < 1 and not self.is_open:
+            word, given, number = "rounds", "rounds x qubits samples", f"{self.rounds} rounds of {self.qubits} qubits"
+            if self.is_file:
+                word, given, number = "data", "the file's rows", f"{self.options.samples} rows"
+            raise ConfigError(
+                f"{word}: {given} must leave at least one each for training, validation and test. "
+                f"Given: {number}, split {counts.train} / {counts.validation} / {counts.test}"
+            )
+
+    def _check_noise(self) -> None:
+        if self.simulator == "density" and self.qubits > DENSITY_MAX_QUBITS:
+            raise ConfigError(
+                f"qubits: must be at most {DENSITY_MAX_QUBITS} with simulator density, which holds 4^qubits numbers. "
+                f"Given: {self.qubits}"
+            )
+        if self.options.gradient != "adjoint" and self.simulator == "tfq":
+            raise ConfigError(
+                f"gradient: must be adjoint with simulator tfq, whose circuits are not shifted. Given: "
+                f"{self.options.gradient}"
+            )
+        if self.noise_in_training and self.simulator not in ("auto", "density"):
+            raise ConfigError(
+                f"simulator: must be auto or density with noise, which the others do not know. Given: {self.simulator}"
+            )
+        if not self.noise_by_trajectories:
+            return
+        if self.options.shots:
+            raise ConfigError(
+                f"shots: must be 0 with noise above {DENSITY_MAX_QUBITS} qubits, where trajectories estimate the "
+                f"readouts. Given: {self.options.shots}"
+            )
+        needed = TRAJECTORY_BYTES * 2.0**self.qubits / 2**30
+        if needed > self.options.memory_gib:
+            raise ConfigError(
+                f"noise: a trajectory of {self.qubits} qubits needs {needed:.3g} GiB; memory_gib gives it "
+                f"{self.options.memory_gib}. Given: {self.options.noise}"
+            )
+
+    def _check_data(self) -> None:
+        """Refuse words about data of another kind than these."""
+        options, is_encoded = self.options, self.encoding != "excitation"
+        given = f"with data {self.data}"
+        if is_encoded and not self.is_file:
+            raise ConfigError(f"encoding: must be excitation unless data is a file. Given: {self.encoding} {given}")
+        if self.rounds and self.is_file:
+            raise ConfigError(f"rounds: must be 0 where data is a file. Given: {self.rounds} {given}")
+        if options.samples and not self.is_file:
+            raise ConfigError(
+                f"samples: must be 0 unless data is a file; rounds make others. Given: {options.samples} {given}"
+            )
+        if options.scaling != "range" and not is_encoded:
+            raise ConfigError(f"scaling: must be range unless encoding is rx, ry or rz. Given: {options.scaling}")
+        if self.data == CLUSTER_ISING and self.qubits > CLUSTER_ISING_MAX_QUBITS:
+            raise ConfigError(
+                f"qubits: must be at most {CLUSTER_ISING_MAX_QUBITS} {given}, which is diagonalized. "
+                f"Given: {self.qubits}"
+            )
+        if self.data == CLUSTER_ISING and self.simulator in ("window", "tfq"):
+            raise ConfigError(
+                f"simulator: must be statevector, density or auto {given}, whose samples are states. "
+                f"Given: {self.simulator}"
+            )
+        if options.samples > self.most_samples:
+            raise ConfigError(
+                f"samples: must be at most {self.most_samples} with encoding {self.encoding} on {self.qubits} qubits. "
+                f"Given: {options.samples}"
+            )
 
     @property
-    def config(self) -> ExperimentConfig:
-        """The experiment as the rest of the package has it."""
-        return self._config
+    def is_file(self) -> bool:
+        """Whether samples are the rows of a file."""
+        return self.data not in GENERATED
 
     @property
-    def given(self) -> Mapping[str, Any]:
-        """What was given, as a file has it; all else may change with it."""
-        return self._given
+    def most_samples(self) -> int:
+        """How many samples there may be, whose features or amplitudes are all held."""
+        if self.data == CLUSTER_ISING:
+            return _MAX_VALUES >> self.qubits
+        return MAX_SAMPLES if self.encoding == "excitation" else min(MAX_SAMPLES, _MAX_VALUES // self.qubits)
 
     @property
-    def words(self) -> Mapping[str, Any]:
-        """All words with their values, as arguments that make an equal experiment."""
-        words = self._config.model_dump()
-        return FrozenDict({**words.pop("options"), **words})
+    def is_open(self) -> bool:
+        """Whether the file that samples come from has yet to be read, before words that depend on it are known."""
+        return self.is_file and not self.options.samples
 
-    def __getattr__(self, word: str) -> Any:
-        if word in WORDS:
-            return self.words[word]
-        raise AttributeError(f"an experiment has no word {word}")
+    def _check_target(self) -> None:
+        if self.options.target and self.options.target[0] and self.data != EXCITATIONS:
+            raise ConfigError(
+                f"stop_at: a floor is known of data {EXCITATIONS} alone; give a loss such as 0.2. "
+                f"Given: {self.options.stop_at} with data {self.data}"
+            )
+        if self.options.target and self.options.target[0]:
+            # NumPy is not needed for anything else here.
+            from qcnn.circuits.error_bound import floor_of
 
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *WORDS]
+            if floor_of(self.model, self.hidden_activation) is None:
+                raise ConfigError(
+                    f"stop_at: no floor is known of model {shown(self.model)} with hidden_activation "
+                    f"{self.hidden_activation}; give a loss such as 0.2. Given: {self.options.stop_at}"
+                )
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Experiment) and self._config == other._config
+    @property
+    def split_counts(self) -> "SplitCounts":
+        """Samples in each split; train and validation are rounded, the test split is the rest."""
+        samples = self.options.samples if self.is_file else self.rounds * self.qubits
+        train = round(self.options.train_fraction * samples)
+        validation = round(self.options.validation_fraction * samples)
+        return SplitCounts(train, validation, samples - train - validation)
 
-    def __hash__(self) -> int:
-        return hash(self.config.to_json())
+    @property
+    def preparation(self) -> Preparation:
+        """How a sample becomes a state; a feature more than a file has turns its qubit by nothing."""
+        if self.data == CLUSTER_ISING:
+            return Preparation("state")
+        return Preparation(self.encoding, self.qubits) if self.encoding != "excitation" else EXCITATION
 
-    def __repr__(self) -> str:
-        words = as_shown(self.words)
-        known = {name: value for name, value in words.items() if value != WORDS[name].default}
-        return f"Experiment({', '.join(f'{name}={value!r}' for name, value in known.items())})"
+    @property
+    def noise_in_training(self) -> Noise:
+        """The noise that the network is trained, exported and served with: none where it cannot be exact."""
+        return NOISELESS if self.noise_by_trajectories else noises.parse(self.options.noise)
+
+    @property
+    def noise_by_trajectories(self) -> Noise:
+        """The noise that the evaluation alone estimates, from trajectories."""
+        return noises.parse(self.options.noise) if self.qubits > DENSITY_MAX_QUBITS else NOISELESS
+
+    @property
+    def _words(self) -> dict[str, Any]:
+        """All words, those of the options beside the others."""
+        words = self.model_dump()
+        return {**words.pop("options"), **words}
+
+    @property
+    def replicas(self) -> dict[str, int]:
+        """How many processes each role has: chief, worker, ps, evaluator."""
+        return requirements.replicas(self._words)
+
+    @property
+    def shares(self) -> int:
+        """How many replicas share a batch."""
+        return requirements.shares(self._words)
+
+    @property
+    def gpu_words(self) -> dict[str, str]:
+        """The words that a process without a GPU cannot follow, with their values."""
+        return requirements.gpu_words(self._words)
+
+    def to_json(self) -> str:
+        """Return the whole experiment as one line of JSON, as passed between steps."""
+        return json.dumps(self.model_dump())
 
 
-def plain(value: Any) -> Any:
-    """Return a word's value, or a mapping of options, as a file has it."""
-    return {name: _one(each) for name, each in value.items()} if isinstance(value, Mapping) else _one(value)
+@dataclasses.dataclass(frozen=True)
+class SplitCounts:
+    """How many samples each split holds."""
+
+    train: int
+    validation: int
+    test: int
 
 
-def _one(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        return value.item()
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
+# The typed parameters of the pipeline; `options` carries the rest.
+EXPERIMENT_FIELDS: dict[str, FieldInfo] = {
+    name: field for name, field in ExperimentConfig.model_fields.items() if name != "options"
+}
+OPTION_FIELDS: dict[str, FieldInfo] = dict(Options.model_fields)
+# All words, wherever they stand.
+WORDS = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
+_DEFAULTS = {name: field.default for name, field in WORDS.items()}
+# Words about the machine of each process, which has to be set before it computes anything.
+MACHINE_WORDS = ("devices", "inter_threads", "intra_threads", "placement_log", "visible_gpus", "gpu_memory")
+# Words about processes and machines, with any of which a training can go on.
+DISTRIBUTION_WORDS = (
+    *("workers", "strategy", "chief", "ps", "evaluator"),
+    *("reduction", "communication", "communication_timeout"),
+    *MACHINE_WORDS,
+)
 
 
-def checked(experiment: Experiment) -> Experiment:
-    """Return an experiment; of something else say so, such as of the name of a file.
+def field_type(field: FieldInfo) -> type[int | float | str]:
+    """Return the plain type of a field: int, float or str."""
+    if get_origin(field.annotation) is Literal:
+        return str
+    kinds: tuple[type[int | float | str], ...] = (int, float, str)
+    for kind in kinds:
+        if field.annotation is kind:
+            return kind
+    raise TypeError(f"fields are int, float or str. Given: {field.annotation}")
 
-    Raises:
-        ConfigError: it is none.
-    """
-    if not isinstance(experiment, Experiment):
-        raise ConfigError(f"experiment: must be a qcnn.Experiment. Given: {given(experiment)}")
-    return experiment
+
+def is_switch(field: FieldInfo) -> bool:
+    """Whether a field is 1 for yes and 0 for no."""
+    bounds = [mark.le for mark in field.metadata if isinstance(mark, annotated_types.Le)]
+    return field_type(field) is int and bounds == [1]
 
 
-def of(config: ExperimentConfig) -> Experiment:
-    """Return the experiment of the rest of the package as one of this."""
-    return Experiment(**config.model_dump())
+def allowed(field: FieldInfo) -> str:
+    """Say in words what a field accepts, from its own annotation."""
+    if get_origin(field.annotation) is Literal:
+        return "one of " + ", ".join(get_args(field.annotation))
+    bounds = []
+    for mark in field.metadata:
+        match mark:
+            case Allowed():
+                return mark.text
+            case annotated_types.Ge():
+                bounds.append(f"at least {mark.ge}")
+            case annotated_types.Gt():
+                bounds.append(f"greater than {mark.gt}")
+            case annotated_types.Le():
+                bounds.append(f"at most {mark.le}")
+            case annotated_types.Lt():
+                bounds.append(f"less than {mark.lt}")
+    kind = "an integer" if field_type(field) is int else "a finite number"
+    return ", ".join([kind, " and ".join(bounds)]) if bounds else kind
+
+
+def describe(field: FieldInfo) -> str:
+    """Return the description of a field with what it accepts, for help texts and pipeline parameters."""
+    text = allowed(field)
+    return f"{field.description} {text[0].upper()}{text[1:]}."

@@ -1,9 +1,9 @@
-"""Write the table of the experiment's words in docs/experiment.md from their one description, trainer/config.py."""
+"""Write the table of the experiment's words in docs/experiment.md from their one description, qcnn/experiment.py."""
 
 import re
 from pathlib import Path
 
-from qcnn.trainer.config import WORDS, describe
+from qcnn.experiment import WORDS, describe
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "experiment.md"
 _TABLE = re.compile(r"(<!-- words: begin .*?-->\n).*?(<!-- words: end -->)", re.DOTALL)

@@ -14,8 +14,9 @@ from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConf
 from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType, PipelineSpec, PipelineTaskSpec, PlatformSpec
 
 import compile as compile_command
-from qcnn.trainer.config import EXPERIMENT_FIELDS, Options, allowed, as_parameters, field_type
-from qcnn.trainer.errors import ConfigError
+from qcnn.errors import ConfigError
+from qcnn.experiment import EXPERIMENT_FIELDS, Options, allowed, field_type
+from qcnn.experiment_io import as_parameters
 
 ROOT = Path(__file__).parents[1]
 IMAGE = f"registry.example/team/qcnn@sha256:{64 * '0'}"

@@ -1,28 +1,41 @@
-"""Which room may import which: cli -> pipelines -> components -> launchers -> trainer, and qcnn beside cli."""
+"""Which package may import which: the Python interface and cli above, errors and files below, never back."""
 
 import ast
-from collections import Counter
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-LAYERS = ["trainer", "launchers", "components", "pipelines", "cli"]
-# The Python interface, which needs no Kubeflow.
-API = "qcnn"
-ROOMS = [*LAYERS, API, "infra"]
+# Folders of the package that stand at the top of the repository.
+LINKED = ("pipelines", "components", "trainer")
+# From below; what stands in one line may import each other, but never in a circle.
+LAYERS = (
+    ("errors", "frozen", "atomic_files", "artifact_io", "monitoring", "startup", "environment", "defaults", "extras"),
+    ("storage", "tables", "circuits"),
+    ("requirements", "experiment", "experiment_io", "provenance"),
+    ("simulators", "data"),
+    ("model",),
+    ("studies", "results", "planning"),
+    ("jobs", "trainer"),
+    ("components",),
+    ("pipelines",),
+    ("cli", "api"),
+)
+LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
 # What runs the processes of a training knows nothing of what they train.
-LAUNCHERS_KNOW = ("qcnn.trainer.errors", "qcnn.trainer.startup", "qcnn.trainer.provenance", "qcnn.trainer.monitoring.")
-# What counts, and so answers before TensorFlow is loaded; only the probe computes.
-COUNTING = ("qcnn.trainer.simulators.structure.", "qcnn.trainer.simulators.costs.", "qcnn.trainer.planning.")
-COMPUTING = {"qcnn.trainer.planning.probe"}
+JOBS_KNOW = ("errors", "startup", "provenance", "monitoring")
+# What counts, and so answers before TensorFlow is loaded; only the benchmark computes.
+COUNTING = ("qcnn.simulators.structure.", "qcnn.simulators.costs.", "qcnn.planning.")
+COMPUTING = {"qcnn.planning.machine_benchmark"}
 TENSORFLOW = {"tensorflow", "tensorflow_quantum", "tf_keras"}
-# Libraries that a layer leaves to those above.
-LEFT = {"trainer": {"kfp", "kubernetes"}, "launchers": {"kfp"}}
+# The lowest layer that may use a library.
+LOWEST = {"kfp": "components", "kubernetes": "jobs", "click": "cli"}
 
 
-def _imported(path: Path, *, when_loaded: bool = False) -> set[str]:
+@functools.cache
+def _imported(path: Path, *, when_loaded: bool = False) -> frozenset[str]:
     """Return the dotted names that a module imports, only those that it imports when it is itself if so asked."""
     names: set[str] = set()
     tree = ast.parse(path.read_text())
@@ -31,49 +44,61 @@ def _imported(path: Path, *, when_loaded: bool = False) -> set[str]:
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
-
-
-def _modules(layer: str) -> Iterator[tuple[Path, set[str]]]:
-    for path in sorted((ROOT / layer).rglob("*.py")):
-        yield path, _imported(path)
+    return frozenset(names)
 
 
 def _dotted(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts if parts[0] == "qcnn" else ("qcnn", *parts)).removesuffix(".__init__")
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-def test_imports_never_point_upwards(layer: str) -> None:
-    forbidden = {*LAYERS[LAYERS.index(layer) + 1 :], *LEFT.get(layer, ())}
-    for path, imported in _modules(layer):
-        assert not {name.split(".")[0] for name in imported} & forbidden, path
-        assert layer != "trainer" or not any(name.startswith("google.cloud.aiplatform") for name in imported), path
+def _modules() -> Iterator[tuple[Path, str, frozenset[str]]]:
+    for folder in ("qcnn", *LINKED):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if path.relative_to(ROOT).parts[:2] not in [("qcnn", linked) for linked in LINKED]:
+                yield path, _dotted(path), _imported(path)
 
 
-def test_the_python_interface_stands_beside_the_commands() -> None:
-    for path, imported in _modules(API):
-        assert not {name.split(".")[0] for name in imported} & {"cli", "pipelines", "kfp", "kubernetes"}, path
-    for layer in LAYERS:
-        for path, imported in _modules(layer):
-            assert not {name for name in imported if name.split(".")[0] == API}, path
+def _package(name: str) -> str:
+    """Return the package, or module, directly in qcnn of which a dotted name is."""
+    return name.split(".")[1] if name.startswith("qcnn.") else ""
+
+
+def test_every_package_has_a_layer() -> None:
+    assert {_package(name) for _, name, _ in _modules()} - {""} == LEVELS.keys()
+
+
+@pytest.mark.parametrize("package", LEVELS)
+def test_imports_never_point_upwards(package: str) -> None:
+    for path, name, imported in _modules():
+        if _package(name) != package:
+            continue
+        used = {_package(other) for other in imported} - {""}
+        assert not {other for other in used if LEVELS[other] > LEVELS[package]}, path
+        libraries = {other.split(".")[0] for other in imported} & LOWEST.keys()
+        assert not {each for each in libraries if LEVELS[package] < LEVELS[LOWEST[each]]}, path
+
+
+def test_the_library_knows_nothing_of_its_names_for_users() -> None:
+    for path, name, imported in _modules():
+        assert name == "qcnn" or not {other for other in imported if other in ("qcnn", "infra")}, path
 
 
 def test_what_makes_a_cloud_ready_stands_apart() -> None:
-    for path, imported in _modules("infra"):
-        of_ours = {name for name in imported if name.split(".")[0] in LAYERS}
-        assert all(name.startswith("qcnn.trainer.errors.") for name in of_ours), path
-    for layer in LAYERS:
-        for path, imported in _modules(layer):
-            assert not {name for name in imported if name.split(".")[0] == "infra"}, path
+    for path in sorted((ROOT / "infra").rglob("*.py")):
+        assert all(name.startswith("qcnn.errors.") for name in _imported(path) if name.startswith("qcnn")), path
+    for path, _, imported in _modules():
+        assert not {name for name in imported if name.split(".")[0] == "infra"}, path
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     """Imports inside functions count, too: modules in a circle cannot be understood one at a time."""
-    modules = {_dotted(path): imported for layer in ROOMS for path, imported in _modules(layer)}
+    modules = {name: imported for _, name, imported in _modules()}
     known = {
         name: {used if used in modules else used.rpartition(".")[0] for used in imported} - {name}
         for name, imported in modules.items()
+        # Its names are loaded when they are first used.
+        if name != "qcnn"
     }
     # Modules that import nothing that is left are taken away until none is left, or only circles are.
     while leaves := {name for name, imported in known.items() if imported.isdisjoint(known)}:
@@ -82,9 +107,8 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def test_what_counts_loads_no_tensorflow() -> None:
-    paths = {_dotted(path): path for path, _ in _modules("trainer")}
-    loads = {name: _imported(path, when_loaded=True) for name, path in paths.items()}
-    for name in paths:
+    loads = {name: _imported(path, when_loaded=True) for path, name, _ in _modules()}
+    for name in loads:
         if not name.startswith(COUNTING) or name in COMPUTING:
             continue
         reached, waiting = set[str](), {name}
@@ -96,22 +120,19 @@ def test_what_counts_loads_no_tensorflow() -> None:
         assert not {module.split(".")[0] for module in reached} & TENSORFLOW, name
 
 
-def test_launchers_know_no_experiments() -> None:
-    for path, imported in _modules("launchers"):
-        of_trainer = {name for name in imported if name.startswith("trainer.")}
-        assert not {name for name in of_trainer if not name.startswith(LAUNCHERS_KNOW)}, path
+def test_jobs_know_no_experiments() -> None:
+    for path, name, imported in _modules():
+        if _package(name) == "jobs":
+            used = {_package(other) for other in imported} - {"", "jobs"}
+            assert used <= set(JOBS_KNOW), path
 
 
-@pytest.mark.parametrize("kind", sorted(path.parent.name for path in (ROOT / "launchers").glob("*/__init__.py")))
+@pytest.mark.parametrize("kind", sorted(path.parent.name for path in (ROOT / "qcnn" / "jobs").glob("*/__init__.py")))
 def test_one_way_to_start_a_training_knows_nothing_of_another(kind: str) -> None:
-    shared = tuple(f"launchers.{path.stem}." for path in (ROOT / "launchers").glob("*.py"))
-    # What machines hold and cost; what any job on a cluster of Kubernetes needs.
-    shared += ("qcnn.jobs.costs.", *(("qcnn.jobs.kubernetes.",) if kind in ("tfjob", "tensorboard") else ()))
-    for path, imported in _modules(f"qcnn/jobs/{kind}"):
-        of_launchers = {name for name in imported if name.startswith("launchers.")}
-        assert not {name for name in of_launchers if not f"{name}.".startswith((*shared, f"launchers.{kind}."))}, path
-
-
-def test_a_folder_holds_no_more_than_fifteen_modules() -> None:
-    modules = Counter(path.parent for layer in ROOMS for path, _ in _modules(layer) if path.name != "__init__.py")
-    assert {folder for folder, count in modules.items() if count > 15} == set()
+    shared = tuple(f"qcnn.jobs.{path.stem}." for path in (ROOT / "qcnn" / "jobs").glob("*.py"))
+    # What any job on a cluster of Kubernetes needs.
+    shared += ("qcnn.jobs.kubernetes.",) if kind == "tfjob" else ()
+    for path, name, imported in _modules():
+        if name.startswith(f"qcnn.jobs.{kind}"):
+            of_jobs = {other for other in imported if other.startswith("qcnn.jobs.")}
+            assert not {other for other in of_jobs if not f"{other}.".startswith((*shared, f"qcnn.jobs.{kind}."))}, path

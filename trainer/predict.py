@@ -5,13 +5,13 @@ import logging
 import os
 from pathlib import Path
 
-from qcnn.trainer import data
-from qcnn.trainer.results.description import describe
-from qcnn.trainer.results.prediction_files import Files, files_of
-from qcnn.trainer.results.streaming import Predicted, Watch, predict_files, unwatched
-from qcnn.trainer.startup import load_tensorflow, one_line_errors, open_standard_streams
-from qcnn.trainer.storage.copies import local_copy
-from qcnn.trainer.surroundings import requested_gpus
+from qcnn import data
+from qcnn.environment import requested_gpus
+from qcnn.results.batch_prediction import Predicted, Watch, predict_files, unwatched
+from qcnn.results.model_folder import describe
+from qcnn.results.predictions import Files, files_of
+from qcnn.startup import load_tensorflow, one_line_errors, open_standard_streams
+from qcnn.storage.copies import local_copy
 
 logger = logging.getLogger("qcnn")
 
@@ -32,7 +32,7 @@ def main() -> None:
     with one_line_errors():
         if requested := requested_gpus(os.environ):
             load_tensorflow()
-            from qcnn.trainer.distribution.devices import check_gpus
+            from qcnn.trainer.distribution.strategies import check_gpus
 
             check_gpus(requested, {})
         files = files_of(asked.data, asked.output, asked.report)
@@ -55,7 +55,7 @@ def predict_new(model: Path, files: Files, watch: Watch = unwatched) -> Predicte
 def predict_held_out(model: Path, dataset: str | None) -> Predicted:
     """Log predictions of the test split beside their labels; log and return their error, and that of the training."""
     load_tensorflow()
-    from qcnn.trainer.results import evaluate
+    from qcnn.results import evaluate
 
     _, experiment = describe(model)
     found = evaluate.evaluate(model, data.obtain(dataset, experiment))

@@ -9,28 +9,28 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qcnn.trainer import config, data
-from qcnn.trainer.distribution import needs
-from qcnn.trainer.distribution.roles import Cluster, check_roles, parse_cluster
-from qcnn.trainer.monitoring import log_lines
-from qcnn.trainer.monitoring.variables import PORT_VARIABLE
-from qcnn.trainer.startup import (
+from qcnn import data, experiment_io, requirements
+from qcnn import experiment as config
+from qcnn.environment import FOLDERS, Reports, address, in_pod, requested_gpus
+from qcnn.model import checkpoints
+from qcnn.model.history import is_complete
+from qcnn.monitoring import logs as log_lines
+from qcnn.monitoring.logs import PORT_VARIABLE
+from qcnn.startup import (
     end_on_signals,
     ending_at_once,
     load_tensorflow,
     one_line_errors,
     open_standard_streams,
 )
-from qcnn.trainer.storage.address import in_bucket
-from qcnn.trainer.storage.copies import local_copy, working_copy
-from qcnn.trainer.storage.live_copies import followed
-from qcnn.trainer.surroundings import FOLDERS, Reports, address, in_pod, requested_gpus
-from qcnn.trainer.training import checkpoints
-from qcnn.trainer.training.history import is_complete
-from qcnn.trainer.training.messages import FINISHED, Listener, ignore, to_pipe
+from qcnn.storage.copies import local_copy, working_copy
+from qcnn.storage.sync import followed
+from qcnn.storage.uri import in_bucket
+from qcnn.trainer.distribution.roles import Cluster, check_roles, parse_cluster
+from qcnn.trainer.events import FINISHED, Listener, ignore, to_pipe
 
 if TYPE_CHECKING:
-    from qcnn.trainer.training.programs import Programs
+    from qcnn.trainer.programs import Programs
 
 # What the parser calls the value of a word: an address has the name of one.
 _WORD = "word_{}"
@@ -87,24 +87,24 @@ def _train(arguments: argparse.Namespace, send: Listener, programs: "Programs | 
     """
     with one_line_errors(), contextlib.ExitStack() as stack:
         cluster = parse_cluster(os.environ)
-        experiment = config.with_circuit_read(config.from_json(arguments.experiment, _typed(arguments)))
+        experiment = experiment_io.with_circuit_read(experiment_io.from_json(arguments.experiment, _typed(arguments)))
         check_roles(experiment, cluster)
         if (requested := requested_gpus(os.environ)) or experiment.gpu_words:
             # Before data are made: what is paid for is not used for that either.
             send("state", state="loading TensorFlow")
             load_tensorflow()
-            from qcnn.trainer.distribution.devices import check_gpus
+            from qcnn.trainer.distribution.strategies import check_gpus
 
             check_gpus(requested, experiment.gpu_words)
         observer = _observer(experiment, cluster, stack)
-        serves = cluster is not None and cluster.role in needs.serving(experiment.strategy)
+        serves = cluster is not None and cluster.role in requirements.serving(experiment.strategy)
         if not serves or experiment.is_open:
             dataset = data.obtain(arguments.dataset, experiment)
             experiment = data.completed(experiment, dataset)
         if cluster and serves:
             _serve(arguments, experiment, cluster, send)
             return None
-        if cluster and cluster.role == needs.EVALUATOR:
+        if cluster and cluster.role == requirements.EVALUATOR:
             _evaluate(arguments, experiment, dataset, send, observer)
             return None
         is_chief = cluster is None or cluster.is_chief
@@ -129,10 +129,10 @@ def _train(arguments: argparse.Namespace, send: Listener, programs: "Programs | 
         if is_first:
             listener("state", state="loading TensorFlow")
             load_tensorflow()
-        from qcnn.trainer.distribution.devices import set_up
-        from qcnn.trainer.training.fit import train
-        from qcnn.trainer.training.profiling import serve_profiles
-        from qcnn.trainer.training.programs import Programs
+        from qcnn.trainer.distribution.strategies import set_up
+        from qcnn.trainer.loop import train
+        from qcnn.trainer.profiling import serve_profiles
+        from qcnn.trainer.programs import Programs
 
         set_up(experiment)
         if is_first and arguments.profiler_port:
@@ -151,7 +151,7 @@ def _train(arguments: argparse.Namespace, send: Listener, programs: "Programs | 
             programs=programs,
         )
         if arguments.export and is_chief:
-            from qcnn.trainer.results.export import export_to
+            from qcnn.results.export import export_to
 
             export_to(workdir.folder, arguments.export)
         return programs
@@ -164,7 +164,7 @@ def _observer(experiment: config.ExperimentConfig, cluster: Cluster | None, stac
     log_lines.identify(role, index)
     if PORT_VARIABLE not in os.environ:
         return ignore
-    from qcnn.trainer.monitoring.metrics import training_metrics
+    from qcnn.monitoring.metrics import training_metrics
 
     metrics = stack.enter_context(training_metrics(os.environ, role, index))
     metrics.listen("asked", epochs=experiment.epochs)
@@ -180,10 +180,10 @@ def _serve(
     """Serve the chief of a training as one of its workers or parameter servers."""
     send("state", state="loading TensorFlow")
     load_tensorflow()
-    from qcnn.trainer.distribution.devices import set_up
     from qcnn.trainer.distribution.parameter_servers import serve
+    from qcnn.trainer.distribution.strategies import set_up
 
-    if cluster.role == needs.WORKER:
+    if cluster.role == requirements.WORKER:
         set_up(experiment)
 
     def is_over() -> bool:
@@ -204,8 +204,8 @@ def _evaluate(
 ) -> None:
     """Measure the checkpoints of a training in folders of this process' own below those of the training."""
     load_tensorflow()
-    from qcnn.trainer.distribution.devices import set_up
-    from qcnn.trainer.training.evaluator import FOLDER, evaluate_beside
+    from qcnn.trainer.distribution.strategies import set_up
+    from qcnn.trainer.evaluator import FOLDER, evaluate_beside
 
     set_up(experiment)
     with contextlib.ExitStack() as stack:

@@ -1,6 +1,6 @@
 """The network as plain data, for libraries that know neither cirq nor TensorFlow, and what it is trained on.
 
-The truth is qcnn.trainer.quantum.circuits; tests/benchmarks/test_peers.py compares. NumPy alone is imported, so that it
+The truth is qcnn.circuits.circuits; tests/benchmarks/test_peers.py compares. NumPy alone is imported, so that it
 runs in either environment.
 """
 

@@ -11,13 +11,14 @@ import tensorflow as tf
 
 from benchmarks.peers import process
 from benchmarks.peers.network import EPOCH_STEPS, HIDDEN_UNITS, LEARNING_RATE, Batch, Task
-from qcnn.trainer.config import ExperimentConfig, from_mapping
-from qcnn.trainer.data import excited
-from qcnn.trainer.model import build_model
-from qcnn.trainer.training.batches import Shards, shard
-from qcnn.trainer.training.optimizer import build_optimizer
-from qcnn.trainer.training.steps import training_epoch
-from qcnn.trainer.training.variables import assign, values_of
+from qcnn.data import excited
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping
+from qcnn.model.batches import Shards, shard
+from qcnn.model.network import build_model
+from qcnn.model.optimizer import build_optimizer
+from qcnn.model.steps import training_epoch
+from qcnn.model.variables import assign, values_of
 
 
 class Ours:

@@ -5,19 +5,19 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.peers.trace import Trace, parser
-from qcnn.trainer.startup import loading, start_compiler
+from qcnn.startup import loading, start_compiler
 
 
 def main() -> None:
     """Train."""
     arguments = parser().parse_args()
     with loading():
-        from qcnn.trainer import data
-        from qcnn.trainer.config import from_json
-        from qcnn.trainer.distribution.creation import create_strategy
-        from qcnn.trainer.training.profiling import batch_profile
-        from qcnn.trainer.training.state import Training
-        from qcnn.trainer.training.variables import values_of
+        from qcnn import data
+        from qcnn.experiment_io import from_json
+        from qcnn.model.variables import values_of
+        from qcnn.trainer.distribution.strategies import create_strategy
+        from qcnn.trainer.profiling import batch_profile
+        from qcnn.trainer.state import Training
 
     trace = Trace(arguments.started, arguments.limit)
     config = from_json(arguments.exercise.read_text())

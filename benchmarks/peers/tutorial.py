@@ -12,7 +12,7 @@ import tf_keras
 
 from benchmarks.peers import process
 from benchmarks.peers.network import HIDDEN_UNITS, LEARNING_RATE, Batch, Task
-from qcnn.trainer.quantum import circuits
+from qcnn.circuits import circuits
 
 
 class Tutorial:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-# The functions that are compiled, by their names in trainer/training/steps.py.
+# The functions that are compiled, by their names in qcnn/model/steps.py.
 _PROGRAMS = ("epoch", "own_steps")
 _FIRST = "the first epoch"
 
@@ -111,7 +111,7 @@ def main() -> None:
     """Run the steps and print their seconds."""
     clock = Clock()
     with clock("TensorFlow's import"):
-        from qcnn.trainer.startup import load_tensorflow, start_compiler
+        from qcnn.startup import load_tensorflow, start_compiler
 
         load_tensorflow()
     with clock("the compiler's start"):
@@ -121,12 +121,12 @@ def main() -> None:
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         with clock("the project's import"):
-            from qcnn.trainer import data
-            from qcnn.trainer.config import from_mapping
-            from qcnn.trainer.results import evaluate, export, report
-            from qcnn.trainer.training import fit, state
-            from qcnn.trainer.training.history import load_history
-            from qcnn.trainer.training.tensorboard import EventLog
+            from qcnn import data
+            from qcnn.experiment_io import from_mapping
+            from qcnn.model.history import load_history
+            from qcnn.results import evaluate, export, report
+            from qcnn.trainer import loop, state
+            from qcnn.trainer.tensorboard import EventLog
         for place, name, what in (
             (state.Training, "save", "checkpoints"),
             (EventLog, "__init__", "TensorBoard"),
@@ -141,7 +141,7 @@ def main() -> None:
         with clock("data"):
             dataset = data.generate(config)
         with clock("the network, and all else of training"), tracing_counted() as traced:
-            fit.train(config, dataset, workdir)
+            loop.train(config, dataset, workdir)
         with clock("export"):
             export.export(workdir, model)
         with clock("evaluate"):

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from qcnn.trainer.distribution.coordination import Batch
+from qcnn.trainer.distribution.parameter_servers import Batch
 
 # Points are of this line, with normal noise.
 SLOPE, INTERCEPT, NOISE = 2.0, 0.0, 0.1
@@ -14,7 +14,7 @@ _BATCH = 32
 
 
 class Line:
-    """A line, as `qcnn.trainer.distribution.coordination.Learner` says; it begins at y = 0."""
+    """A line, as `qcnn.trainer.distribution.parameter_servers.Learner` says; it begins at y = 0."""
 
     def __init__(self) -> None:
         self.weights = [tf.Variable(tf.zeros([1], tf.float64), name=name) for name in ("w", "b")]

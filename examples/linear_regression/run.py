@@ -7,20 +7,19 @@ from typing import Any
 import click
 
 from examples.linear_regression.train import HANG_SECONDS, STRATEGY
+from qcnn import requirements
 from qcnn.cli.main import run
 from qcnn.cli.options.pod import PodFlags, pod_options
 from qcnn.cli.tfjob.connection import namespace_option
-from qcnn.jobs.job import Job
-from qcnn.jobs.kubernetes.access import own_namespace
-from qcnn.jobs.local.run import run_processes
-from qcnn.jobs.naming import Identity
-from qcnn.jobs.pod import Pod
+from qcnn.errors import ConfigError
+from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.kubernetes.api import own_namespace
+from qcnn.jobs.local.runner import run_processes
+from qcnn.jobs.pod_settings import Pod
 from qcnn.jobs.tfjob.launch import launch
 from qcnn.jobs.tfjob.manifest import Policy, tfjob
-from qcnn.trainer.distribution import needs
-from qcnn.trainer.errors import ConfigError
-from qcnn.trainer.monitoring.variables import JOB_VARIABLE
-from qcnn.trainer.startup import one_line_errors
+from qcnn.monitoring.logs import JOB_VARIABLE
+from qcnn.startup import one_line_errors
 
 _REPLICAS = {"chief": 1, "ps": 1, "worker": 1}
 
@@ -33,8 +32,8 @@ def described(python: str, output: str, updates: int, pod: Pod | None) -> Job:
         replicas=_REPLICAS,
         restarts=3,
         hang_seconds=HANG_SECONDS,
-        ends_with_others=needs.ends_with_others(STRATEGY),
-        started_alone=needs.started_alone(STRATEGY),
+        ends_with_others=requirements.ends_with_others(STRATEGY),
+        started_alone=requirements.started_alone(STRATEGY),
         pod=pod,
         outputs={"training": output},
     )

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from qcnn.trainer.distribution.needs import serving
-from qcnn.trainer.distribution.roles import Cluster, parse_cluster
-from qcnn.trainer.errors import ConfigError
-from qcnn.trainer.folders import new_file, only_writer, readable
-from qcnn.trainer.startup import (
+from qcnn.artifact_io import open_arrays
+from qcnn.atomic_files import new_file, only_writer, readable
+from qcnn.errors import ConfigError
+from qcnn.requirements import serving
+from qcnn.startup import (
     end_on_signals,
     ending_at_once,
     load_tensorflow,
     one_line_errors,
     open_standard_streams,
 )
-from qcnn.trainer.storage.copies import WorkingCopy, local_copy, working_copy
-from qcnn.trainer.training.messages import Listener, ignore, to_pipe
-from qcnn.trainer.untrusted import open_arrays
+from qcnn.storage.copies import WorkingCopy, local_copy, working_copy
+from qcnn.trainer.distribution.roles import Cluster, parse_cluster
+from qcnn.trainer.events import Listener, ignore, to_pipe
 
 if TYPE_CHECKING:
     from examples.linear_regression.model import Line
@@ -85,9 +85,9 @@ def _coordinate(cluster: Cluster, output: WorkingCopy, updates: int, save_second
     import tensorflow as tf
 
     from examples.linear_regression.model import Line, batches
-    from qcnn.trainer.distribution.coordination import Coordinator
-    from qcnn.trainer.distribution.creation import parameter_servers
-    from qcnn.trainer.distribution.peers import lost_peers
+    from qcnn.trainer.distribution.parameter_servers import Coordinator
+    from qcnn.trainer.distribution.peer_errors import lost_peers
+    from qcnn.trainer.distribution.strategies import parameter_servers
 
     with only_writer(folder), lost_peers(cluster), contextlib.ExitStack() as stack:
         if _saved_updates(folder) >= updates:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qcnn.cli.local.tensorboard import Logs
-from qcnn.components.tensorboard.step import BACKENDS_OWN
-from qcnn.trainer.config import WORDS, from_mapping, from_saved
-from qcnn.trainer.errors import ConfigError
+from qcnn.components.steps.tensorboard import BACKENDS_OWN
+from qcnn.errors import ConfigError
+from qcnn.experiment import WORDS
+from qcnn.experiment_io import from_mapping, from_saved
 
 _METRICS, _MODEL = "system.Metrics", "system.Model"
 _LOGS = "logs"

@@ -12,11 +12,12 @@ from typing import Any
 import click
 from tabulate import tabulate
 
+from qcnn.atomic_files import new_file
 from qcnn.cli.options.group import options_as
-from qcnn.trainer.config import WORDS, as_shown
-from qcnn.trainer.errors import ConfigError
-from qcnn.trainer.folders import new_file
-from qcnn.trainer.training.history import Epoch
+from qcnn.errors import ConfigError
+from qcnn.experiment import WORDS
+from qcnn.experiment_io import as_shown
+from qcnn.model.history import Epoch
 
 # The cells of a row; None for a value that the run does not have (yet).
 Row = dict[str, object]
@@ -160,17 +161,17 @@ def _text(name: str, value: object) -> str:
 def _page(runs: Sequence[Run], header: Sequence[str], rows: Sequence[Row]) -> str:
     """Return the loss curves of all runs as one page, the table their legend."""
     # The plotting library takes longer to start than everything else here.
-    from qcnn.trainer.results import figures, page
+    from qcnn.results import html, plots
 
-    colors = figures.distinct_colors(len(runs))
+    colors = plots.distinct_colors(len(runs))
     curves = {
         "Training loss": [[epoch.train_loss for epoch in run.history] for run in runs],
         "Validation loss": [[epoch.val_loss for epoch in run.history] for run in runs],
     }
     drawn = [
-        page.Figure(title, figures.loss_curves(losses, colors, title), "Mean squared error of every epoch.")
+        html.Figure(title, plots.loss_curves(losses, colors, title), "Mean squared error of every epoch.")
         for title, losses in curves.items()
     ]
-    table = page.table(header, _texts(header, rows), colors)
-    parts = [page.heading("Loss"), page.columns(map(page.figure, drawn)), page.heading("Runs"), table]
-    return page.document("Runs compared", f"{len(runs)} runs", parts)
+    table = html.table(header, _texts(header, rows), colors)
+    parts = [html.heading("Loss"), html.columns(map(html.figure, drawn)), html.heading("Runs"), table]
+    return html.document("Runs compared", f"{len(runs)} runs", parts)

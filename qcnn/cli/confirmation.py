@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import click
 
-from qcnn.trainer.errors import ConfigError
+from qcnn.errors import ConfigError
 
 
 def check_one_given(given: Mapping[str, bool]) -> None:

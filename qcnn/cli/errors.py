@@ -1,6 +1,6 @@
 """Errors of the command line."""
 
-from qcnn.trainer.errors import QcnnError, bounded
+from qcnn.errors import QcnnError, bounded
 
 # The exit codes of qcnn; where a command follows processes elsewhere it may also end with the code of one that failed.
 DONE, FAILED, REFUSED = 0, 1, 2

@@ -6,26 +6,26 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qcnn.jobs.costs.prices import own_prices, prices_from
-from qcnn.trainer.config import read_file
+from qcnn.experiment_io import read_file
+from qcnn.jobs.pricing import own_prices, prices_from
 
 if TYPE_CHECKING:
-    from qcnn.components.train.estimate import Platform
-    from qcnn.jobs.costs.prices import Prices
-    from qcnn.jobs.pod import Pod
+    from qcnn.components.cost_estimate import Platform
+    from qcnn.jobs.pod_settings import Pod
+    from qcnn.jobs.pricing import Prices
 
 # From the settings of pods, prices, and the name of a machine type, which may be empty.
 Platforms = Mapping[str, Callable[["Pod", "Prices", str], "Platform"]]
 
 
 def _on_kubernetes(pod: Pod, prices: Prices, machine_type: str) -> Platform:
-    from qcnn.components.train.estimate import on_kubernetes
+    from qcnn.components.cost_estimate import on_kubernetes
 
     return on_kubernetes(pod, prices, machine_type)
 
 
 def _on_vertex(pod: Pod, prices: Prices, machine_type: str) -> Platform:
-    from qcnn.components.train.estimate import on_vertex
+    from qcnn.components.cost_estimate import on_vertex
 
     return on_vertex(pod, prices, machine_type)
 

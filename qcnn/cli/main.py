@@ -10,9 +10,9 @@ from click.shell_completion import CompletionItem
 
 from qcnn.cli.errors import FAILED, INTERRUPTED, REFUSED, UNREAD, StepError
 from qcnn.cli.targets import asked_target, load_command, target_command
-from qcnn.components.extras import missing
-from qcnn.trainer.errors import QcnnError, one_line
-from qcnn.trainer.startup import drop_output, open_standard_streams
+from qcnn.errors import QcnnError, one_line
+from qcnn.extras import missing
+from qcnn.startup import drop_output, open_standard_streams
 
 # What a shell sets that asks how words go on.
 _COMPLETION = "_QCNN_COMPLETE"

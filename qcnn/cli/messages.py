@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import click
 
-from qcnn.jobs.pod import Pod
+from qcnn.jobs.pod_settings import Pod
 
 
 @contextlib.contextmanager

@@ -14,10 +14,11 @@ import click
 
 from qcnn.cli.messages import quiet
 from qcnn.cli.options.group import options_as
-from qcnn.components.train.description import check_data
-from qcnn.jobs.pod import Pod, pod_settings
-from qcnn.trainer.config import EXCITATIONS, GENERATED, read_file
-from qcnn.trainer.errors import ConfigError, one_line
+from qcnn.components.training_job import check_data
+from qcnn.errors import ConfigError, one_line
+from qcnn.experiment import EXCITATIONS, GENERATED
+from qcnn.experiment_io import read_file
+from qcnn.jobs.pod_settings import Pod, pod_settings
 
 # Writes a pipeline to a path, every step in an image, with settings of the training's pods.
 Compile = Callable[[Path, str | None, Mapping[str, Any]], None]
@@ -68,9 +69,9 @@ def main_pipeline(target: str, *, data: str, seeded_by_run: bool = False, board:
     own_data = check_data(data)
 
     def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
-        from qcnn.pipelines.compilation import compile_qcnn
+        from qcnn.pipelines.compiler import compile_qcnn
+        from qcnn.pipelines.parts import Viewer
         from qcnn.pipelines.targets import TARGETS
-        from qcnn.pipelines.viewing import Viewer
 
         compile_qcnn(
             *(TARGETS[target], path, image, settings),
@@ -91,7 +92,7 @@ def study_pipeline(target: str, parallelism: int, data: str) -> Compile:
     file = data if check_data(data) else ""
 
     def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
-        from qcnn.pipelines.compilation import compile_study
+        from qcnn.pipelines.compiler import compile_study
         from qcnn.pipelines.targets import TARGETS
 
         compile_study(TARGETS[target], path, image, settings, parallelism=parallelism, data=file)
@@ -103,7 +104,7 @@ def tuning_pipeline(target: str, parallelism: int, stopping: str) -> Compile:
     """Return what compiles the study of a target's own tuner."""
 
     def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
-        from qcnn.pipelines.compilation import compile_tuning
+        from qcnn.pipelines.compiler import compile_tuning
         from qcnn.pipelines.targets import TARGETS
 
         compile_tuning(TARGETS[target], path, image, settings, parallelism=parallelism, stopping=stopping)
@@ -143,7 +144,7 @@ def scheduled(source: Source, target: str, data: str) -> Iterator[Path]:
         with quiet():
             import yaml
 
-            from qcnn.pipelines.scheduled import seeded_by_run
+            from qcnn.pipelines.parts import seeded_by_run
 
         pipeline, *platform = read_package(package, target)
         try:

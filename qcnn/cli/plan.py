@@ -16,17 +16,17 @@ from qcnn.cli.estimates import PLATFORMS, in_dollars, read_prices
 from qcnn.cli.options.experiment import Words, experiment_options, prepared
 from qcnn.cli.options.form import form_option
 from qcnn.cli.options.pod import PodFlags, pod_options
-from qcnn.components.image import IMAGE
-from qcnn.trainer.errors import ConfigError
+from qcnn.components.resources import IMAGE
+from qcnn.errors import ConfigError
 
 if TYPE_CHECKING:
-    from qcnn.components.train.estimate import Way, Ways
-    from qcnn.jobs.costs.prices import Prices
-    from qcnn.jobs.pod import Pod
-    from qcnn.trainer.config import ExperimentConfig
-    from qcnn.trainer.planning.kept_machine import KeptMachine
-    from qcnn.trainer.planning.plan import Counts, Prediction
-    from qcnn.trainer.simulators.choice import Estimate
+    from qcnn.components.cost_estimate import Way, Ways
+    from qcnn.experiment import ExperimentConfig
+    from qcnn.jobs.pod_settings import Pod
+    from qcnn.jobs.pricing import Prices
+    from qcnn.planning.machine_cache import KeptMachine
+    from qcnn.planning.plan import Counts, Prediction
+    from qcnn.simulators.registry import Estimate
 
 _HERE = "local"
 _SECONDS = "seconds an epoch"
@@ -72,7 +72,7 @@ def plan(target: str, form: str, prices: Path | None, machine_type: str | None, 
     """Print what an experiment will cost: circuits, light cones, memory, seconds, machines and money, and why."""
     (experiment,) = prepared([words.experiment()])
     _check_target(target, prices, machine_type, pod)
-    from qcnn.trainer.planning.plan import count, predict
+    from qcnn.planning.plan import count, predict
 
     # What is given is read before anything is measured.
     settings, priced = pod.settings(image=IMAGE), read_prices(prices)
@@ -82,7 +82,7 @@ def plan(target: str, form: str, prices: Path | None, machine_type: str | None, 
     predicted = predict(experiment, counts, kept.machine)
     elsewhere = None
     if platform:
-        from qcnn.components.train.estimate import ways
+        from qcnn.components.cost_estimate import ways
 
         found = ways(experiment, counts, platform, kept.machine, settings.spot)
         elsewhere = _Elsewhere(target, settings, priced, found)
@@ -104,7 +104,7 @@ def _check_target(target: str, prices: Path | None, machine_type: str | None, po
 
 def _machine() -> KeptMachine:
     """Return how fast this machine is, measured if nothing is kept of it."""
-    from qcnn.trainer.planning.kept_machine import load_or_measure
+    from qcnn.planning.machine_cache import load_or_measure
 
     return load_or_measure(lambda: click.echo("measuring this machine, which takes some seconds", err=True))
 
@@ -116,7 +116,7 @@ def _lines(
     kept: KeptMachine,
     elsewhere: _Elsewhere | None,
 ) -> list[str]:
-    from qcnn.trainer.planning.expectation import strategy_does_not_pay
+    from qcnn.planning.training_estimate import strategy_does_not_pay
 
     lines = [
         _counts(counts),
@@ -160,7 +160,7 @@ def simulators_table(
     estimates: Sequence[Estimate], chosen: Estimate | None, seconds: Mapping[str, float] | None = None
 ) -> str:
     """Return what a step costs each simulator, and an epoch in seconds where these are known."""
-    from qcnn.trainer.simulators.costs.cost import in_words
+    from qcnn.simulators.costs.cost import in_words
 
     rows = []
     for estimate in estimates:
@@ -178,7 +178,7 @@ def simulators_table(
 
 
 def _choice(counts: Counts, predicted: Prediction, experiment: ExperimentConfig, kept: KeptMachine) -> str:
-    from qcnn.trainer.planning.expectation import where_planned
+    from qcnn.planning.training_estimate import where_planned
 
     why = "the cheapest that is exact and fits in memory" if experiment.simulator == "auto" else "as asked"
     where = f"; delete {kept.path} to measure it again" if kept.path else ", and could not be kept"
@@ -190,8 +190,8 @@ def _choice(counts: Counts, predicted: Prediction, experiment: ExperimentConfig,
 
 
 def _whole(predicted: Prediction, experiment: ExperimentConfig) -> str:
-    from qcnn.trainer.planning.expectation import in_time, where_planned
-    from qcnn.trainer.training.history import epochs_left
+    from qcnn.model.history import epochs_left
+    from qcnn.planning.training_estimate import in_time, where_planned
 
     starts = experiment.options.starts
     tried = f", {starts} starts tried for a tenth of them each included" if starts > 1 else ""
@@ -203,8 +203,8 @@ def _whole(predicted: Prediction, experiment: ExperimentConfig) -> str:
 
 
 def _memory(counts: Counts) -> str:
-    from qcnn.trainer.planning.plan import PROCESS_BYTES, process_bytes
-    from qcnn.trainer.simulators.costs.cost import in_words
+    from qcnn.planning.plan import PROCESS_BYTES, process_bytes
+    from qcnn.simulators.costs.cost import in_words
 
     states = counts.chosen.cost.memory
     return (
@@ -214,7 +214,7 @@ def _memory(counts: Counts) -> str:
 
 
 def _workers(predicted: Prediction) -> str:
-    from qcnn.trainer.planning.expectation import more_do_not_pay, paying_workers
+    from qcnn.planning.training_estimate import more_do_not_pay, paying_workers
 
     best = paying_workers(predicted.by_workers)
     times = ", ".join(f"{workers}: {seconds:.3g} s" for workers, seconds in predicted.by_workers.items())
@@ -223,8 +223,8 @@ def _workers(predicted: Prediction) -> str:
 
 
 def _elsewhere(elsewhere: _Elsewhere, experiment: ExperimentConfig, counts: Counts, predicted: Prediction) -> list[str]:
-    from qcnn.components.train.estimate import enough_here, seconds_of_all
-    from qcnn.trainer.planning.expectation import in_time
+    from qcnn.components.cost_estimate import enough_here, seconds_of_all
+    from qcnn.planning.training_estimate import in_time
 
     ways, prices = elsewhere.ways, elsewhere.prices
     rows = [
@@ -271,8 +271,8 @@ def _as_json(
     elsewhere: _Elsewhere | None,
 ) -> dict[str, Any]:
     """Return all numbers of a plan; null for those that are more than any machine has."""
-    from qcnn.trainer.planning.plan import process_bytes
-    from qcnn.trainer.training.history import epochs_left
+    from qcnn.model.history import epochs_left
+    from qcnn.planning.plan import process_bytes
 
     simulators = {
         estimate.simulator: {

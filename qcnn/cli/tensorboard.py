@@ -18,11 +18,10 @@ from qcnn.cli.local.tensorboard import Logs, distinct, logs_here, runs_here
 from qcnn.cli.options.completion import complete_run
 from qcnn.cli.options.group import Decorator
 from qcnn.cli.options.runs import runs_option
-from qcnn.components.extras import check_library
-from qcnn.trainer.errors import ArtifactError, ConfigError
-from qcnn.trainer.storage.address import in_bucket
-from qcnn.trainer.storage.live_copies import Follower
-from qcnn.trainer.storage.stores import open_store
+from qcnn.errors import ArtifactError, ConfigError
+from qcnn.extras import check_library
+from qcnn.storage.sync import Follower, open_store
+from qcnn.storage.uri import in_bucket
 
 # Events, and what plugins keep beside them.
 _READ = re.compile(r"tfevents[^/]*$|(^|/)plugins/")

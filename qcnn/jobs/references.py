@@ -2,7 +2,7 @@
 
 import re
 
-from qcnn.trainer.errors import ConfigError
+from qcnn.errors import ConfigError
 
 # distribution/reference v0.6.0, regexp.go and reference.go: the grammar that container runtimes and registries share.
 _DOMAIN_PART = r"(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])"

@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.peers import network
 from benchmarks.peers.network import Gate, Task
-from qcnn.trainer.quantum import circuits
+from qcnn.circuits import circuits
 
 _GATES: dict[str, cirq.Gate] = {
     **{"H": cirq.H, "CZ": cirq.CZ, "CNOT": cirq.CNOT},

@@ -7,9 +7,9 @@ import pytest
 from benchmarks.arrival import experiment
 from benchmarks.peers.trace import Moment, Trace, load_exercise, load_trace, save_exercise
 from benchmarks.time_to_floor import Reached, exercise_of, median, reached, table
-from qcnn.trainer import data
-from qcnn.trainer.config import ExperimentConfig
-from qcnn.trainer.model import build_model
+from qcnn import data
+from qcnn.experiment import ExperimentConfig
+from qcnn.model.network import build_model
 
 
 @pytest.fixture

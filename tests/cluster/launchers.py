@@ -9,22 +9,19 @@ from typing import Any
 
 from kubernetes.client import CoreV1Api, CustomObjectsApi
 
-from qcnn.components.image import IMAGE
-from qcnn.jobs.job import Job
+from qcnn.components.resources import IMAGE
+from qcnn.jobs.job import Identity, Job, run_label
 from qcnn.jobs.kubernetes.api import LEASES, PODS, SERVICES, Api, Resource
-from qcnn.jobs.kubernetes.identity import RUN_LABEL
-from qcnn.jobs.kubernetes.pod_template import CONTAINER
-from qcnn.jobs.kubernetes.refusals import NOT_FOUND, RefusedError
-from qcnn.jobs.naming import Identity, run_label
-from qcnn.jobs.pod import Pod
-from qcnn.jobs.tfjob.kind import TFJOBS
-from qcnn.jobs.tfjob.manifest import Manifest, Policy, tfjob
+from qcnn.jobs.kubernetes.manifest import CONTAINER, RUN_LABEL
+from qcnn.jobs.kubernetes.retry import NOT_FOUND, RefusedError
+from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.tfjob.manifest import TFJOBS, Manifest, Policy, tfjob
 from tests.cluster.programs import Program
 
 _PROGRAM = """
 import json, sys
 from qcnn.jobs.tfjob.launch import launch
-from qcnn.trainer.startup import one_line_errors
+from qcnn.startup import one_line_errors
 
 given = json.loads(sys.argv[1])
 with one_line_errors():

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from qcnn.errors import ConfigError
 from qcnn.jobs.kubernetes.api import LEASES, Api
-from qcnn.jobs.tfjob.kind import TFJOBS
-from qcnn.trainer.errors import ConfigError
+from qcnn.jobs.tfjob.manifest import TFJOBS
 from tests.cluster.launchers import Launchers, job
 
 

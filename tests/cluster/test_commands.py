@@ -12,9 +12,8 @@ from kubernetes.client import CoreV1Api
 
 from qcnn.jobs.kubernetes.api import LEASES, PODS, SERVICES
 from qcnn.jobs.kubernetes.kinds import condition
-from qcnn.jobs.tfjob.kind import TFJOBS
-from qcnn.jobs.tfjob.manifest import Policy, lease, profiler_service
-from qcnn.jobs.tfjob.times import micro_time
+from qcnn.jobs.tfjob.manifest import TFJOBS, Policy, lease, profiler_service
+from qcnn.jobs.tfjob.rfc3339 import micro_time
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Qcnn
 

@@ -11,16 +11,16 @@ import psutil
 import pytest
 from kubernetes.client import CoreV1Api
 
-from qcnn.components.generate_data.step import generate_data
-from qcnn.components.image import IMAGE
-from qcnn.components.train.description import cluster_job
-from qcnn.components.train.local.step import train
+from qcnn.components.resources import IMAGE
+from qcnn.components.steps.dataset import generate_data
+from qcnn.components.steps.train_local import train
+from qcnn.components.training_job import cluster_job
+from qcnn.experiment_io import from_mapping
 from qcnn.jobs.job import Job
-from qcnn.jobs.pod import Pod
-from qcnn.trainer.config import from_mapping
-from qcnn.trainer.storage.copies import local_copy
-from qcnn.trainer.training import checkpoints
-from qcnn.trainer.training.checkpoints import Checkpoint
+from qcnn.jobs.pod_settings import Pod
+from qcnn.model import checkpoints
+from qcnn.model.checkpoints import Checkpoint
+from qcnn.storage.copies import local_copy
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Program, Qcnn
 

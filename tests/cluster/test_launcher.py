@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 from kubernetes.client import CoreV1Api
 
+from qcnn.errors import RetryableError
 from qcnn.jobs.kubernetes.api import LEASES, PODS
-from qcnn.jobs.kubernetes.identity import TRAINING_ANNOTATION
 from qcnn.jobs.kubernetes.kinds import condition
-from qcnn.jobs.tfjob.kind import TFJOBS
+from qcnn.jobs.kubernetes.manifest import TRAINING_ANNOTATION
 from qcnn.jobs.tfjob.launch import launch
-from qcnn.jobs.tfjob.manifest import Policy
-from qcnn.trainer.errors import RetryableError
-from qcnn.trainer.startup import ABANDONED
+from qcnn.jobs.tfjob.manifest import TFJOBS, Policy
+from qcnn.startup import ABANDONED
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Program, Qcnn
 from tests.cluster.proxy import Proxy

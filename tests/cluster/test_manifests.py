@@ -3,9 +3,8 @@
 import pytest
 from kubernetes.client import BatchV1Api, CustomObjectsApi
 
-from qcnn.jobs.job import Job
-from qcnn.jobs.naming import Identity
-from qcnn.jobs.pod import Pod, RoleResources
+from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.pod_settings import Pod, RoleResources
 from qcnn.jobs.tfjob.manifest import Policy, tfjob
 from qcnn.jobs.tfjob.predict_job import for_model, for_training
 

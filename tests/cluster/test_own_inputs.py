@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from qcnn.components.image import IMAGE
-from qcnn.trainer.results.description import describe
-from qcnn.trainer.results.predicting import load_predictor
-from qcnn.trainer.storage.copies import local_copy, local_file, new_file_copy
+from qcnn.components.resources import IMAGE
+from qcnn.results.export import load_predictor
+from qcnn.results.model_folder import describe
+from qcnn.storage.copies import local_copy, local_file, new_file_copy
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Qcnn
 

@@ -10,8 +10,7 @@ import psutil
 import pytest
 from kubernetes.client import CoreV1Api
 
-from qcnn.jobs.tfjob.kind import TFJOBS
-from qcnn.jobs.tfjob.manifest import Policy
+from qcnn.jobs.tfjob.manifest import TFJOBS, Policy
 from tests.cluster.launchers import Launchers, job
 
 FOUND = """

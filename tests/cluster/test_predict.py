@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.components.image import IMAGE
+from qcnn import data
+from qcnn.components.resources import IMAGE
+from qcnn.experiment_io import from_mapping
 from qcnn.jobs.kubernetes.api import JOBS, PODS
-from qcnn.jobs.tfjob.kind import TFJOBS
-from qcnn.trainer import data
-from qcnn.trainer.config import from_mapping
-from qcnn.trainer.results import evaluate
-from qcnn.trainer.results.description import describe
-from qcnn.trainer.storage.copies import local_copy
+from qcnn.jobs.tfjob.manifest import TFJOBS
+from qcnn.results import evaluate
+from qcnn.results.model_folder import describe
+from qcnn.storage.copies import local_copy
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Qcnn
 

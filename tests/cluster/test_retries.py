@@ -2,10 +2,10 @@
 
 import pytest
 
-from qcnn.jobs.tfjob.kind import TFJOBS
+from qcnn.errors import TrainingError
 from qcnn.jobs.tfjob.launch import launch
-from qcnn.trainer.errors import TrainingError
-from qcnn.trainer.startup import ABANDONED
+from qcnn.jobs.tfjob.manifest import TFJOBS
+from qcnn.startup import ABANDONED
 from tests.cluster.launchers import Launchers, job
 
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from kubernetes.client import ApiClient, ApiException, CoreV1Api, RbacAuthorizationV1Api
 
-from qcnn.jobs.tfjob.kind import TFJOBS
-from qcnn.jobs.tfjob.manifest import Policy
+from qcnn.jobs.tfjob.manifest import TFJOBS, Policy
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Qcnn
 

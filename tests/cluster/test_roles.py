@@ -10,15 +10,16 @@ import pytest
 
 from examples.linear_regression.model import INTERCEPT, SLOPE
 from examples.linear_regression.run import described
-from qcnn.components.generate_data.step import generate_data
-from qcnn.components.image import IMAGE
-from qcnn.components.train.description import cluster_job
-from qcnn.components.train.local.step import train
-from qcnn.jobs.pod import Pod
-from qcnn.trainer.config import ExperimentConfig, from_mapping
-from qcnn.trainer.storage.copies import local_copy
-from qcnn.trainer.training import checkpoints
-from qcnn.trainer.training.checkpoints import Checkpoint
+from qcnn.components.resources import IMAGE
+from qcnn.components.steps.dataset import generate_data
+from qcnn.components.steps.train_local import train
+from qcnn.components.training_job import cluster_job
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping
+from qcnn.jobs.pod_settings import Pod
+from qcnn.model import checkpoints
+from qcnn.model.checkpoints import Checkpoint
+from qcnn.storage.copies import local_copy
 from tests.cluster.launchers import Launchers
 
 WORDS: dict[str, Any] = {"qubits": 4, "rounds": 100, "batch_size": 32, "epochs": 12}

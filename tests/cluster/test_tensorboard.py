@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from qcnn.components.image import IMAGE
+from qcnn.components.resources import IMAGE
 from qcnn.jobs.kubernetes.api import DEPLOYMENTS, PODS, SERVICES
-from qcnn.trainer.storage.address import in_bucket
-from qcnn.trainer.storage.stores import open_store
+from qcnn.storage.sync import open_store
+from qcnn.storage.uri import in_bucket
 from tests.board import Board
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Qcnn

@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.components.generate_data.step import generate_data
-from qcnn.components.image import IMAGE
-from qcnn.components.train.description import local_job
-from qcnn.components.train.local.step import train
+from qcnn.components.resources import IMAGE
+from qcnn.components.steps.dataset import generate_data
+from qcnn.components.steps.train_local import train
+from qcnn.components.training_job import local_job
+from qcnn.experiment_io import from_json
 from qcnn.jobs.job import Job
-from qcnn.jobs.pod import Pod
-from qcnn.trainer.config import from_json
-from qcnn.trainer.training.history import load_history
+from qcnn.jobs.pod_settings import Pod
+from qcnn.model.history import load_history
 from tests.cluster.launchers import Launchers
 
 WORDS = {"qubits": 4, "rounds": 10, "epochs": 5}
 # Every pod makes the dataset itself, which is the same to the bit everywhere, and so needs no storage.
 _PROGRAM = f"""
 import runpy
-from qcnn.components.generate_data.step import generate_data
+from qcnn.components.steps.dataset import generate_data
 generate_data({WORDS!r}, "/tmp/dataset")
 runpy.run_module("qcnn.trainer.worker", run_name="__main__", alter_sys=True)
 """

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.components.export_weights.step import export_weights
-from qcnn.components.generate_data.step import generate_data
-from qcnn.components.train.local.step import train
+from qcnn.components.steps.dataset import generate_data
+from qcnn.components.steps.evaluate import export_weights
+from qcnn.components.steps.train_local import train
 
 
 def refused_line(capfd: pytest.CaptureFixture[str]) -> str:

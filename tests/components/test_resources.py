@@ -1,11 +1,17 @@
-"""What a person may give the steps of a pipeline."""
+"""Which images always have the same content."""
 
 from typing import Any
 
 import pytest
 
-from qcnn.components.resources import DEFAULTS, Resources, step_resources
-from qcnn.trainer.errors import ConfigError
+from qcnn.components.resources import DEFAULTS, IMAGE, Resources, is_pinned, step_resources
+from qcnn.errors import ConfigError
+
+
+def test_only_a_digest_pins_an_image() -> None:
+    assert is_pinned("registry.example/team/qcnn@sha256:" + 64 * "0")
+    assert not is_pinned("registry.example/team/qcnn:1.0")
+    assert not is_pinned(IMAGE)
 
 
 def test_what_is_given_is_laid_over_the_defaults() -> None:

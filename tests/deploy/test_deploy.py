@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from qcnn.jobs.kubernetes.identity import labels
-from qcnn.jobs.naming import Identity
+from qcnn.jobs.job import Identity
+from qcnn.jobs.kubernetes.manifest import labels
 from qcnn.jobs.tfjob.manifest import CLUSTER_PORT, PROFILER_PORT
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from qcnn.jobs.secrecy import secrets_in
+from qcnn.jobs.pod_settings import secrets_in
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()

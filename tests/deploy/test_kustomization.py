@@ -9,14 +9,13 @@ import pytest
 import yaml
 
 from qcnn.cli.tfjob.printing import FORMS, as_text
-from qcnn.components.train.description import cluster_job
+from qcnn.components.training_job import cluster_job
+from qcnn.experiment_io import from_mapping
+from qcnn.jobs.job import Identity
 from qcnn.jobs.kubernetes.create_or_adopt import Step, next_step
-from qcnn.jobs.naming import Identity
-from qcnn.jobs.pod import pod_settings
-from qcnn.jobs.tfjob.kind import REPLICA_TYPES, TFJOB
-from qcnn.jobs.tfjob.manifest import Manifest, Policy, tfjob
-from qcnn.jobs.tfjob.submit import applied
-from qcnn.trainer.config import from_mapping
+from qcnn.jobs.pod_settings import pod_settings
+from qcnn.jobs.tfjob.launch import applied
+from qcnn.jobs.tfjob.manifest import REPLICA_TYPES, TFJOB, Manifest, Policy, tfjob
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 EXAMPLE = DEPLOY.parent / "examples" / "overlay"

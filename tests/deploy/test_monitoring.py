@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
-from qcnn.jobs.job import Job
-from qcnn.jobs.kubernetes.identity import OWN
-from qcnn.jobs.metrics import LauncherMetrics
-from qcnn.jobs.naming import Identity
-from qcnn.jobs.pod import Pod
-from qcnn.jobs.tfjob import read
+from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.kubernetes.manifest import OWN
+from qcnn.jobs.launcher_metrics import LauncherMetrics
+from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.tfjob import status
 from qcnn.jobs.tfjob.manifest import CLUSTER_PORT, PROFILER_PORT, Policy, tfjob
-from qcnn.pipelines.kubeflow.platform import LAUNCHER_LABEL
+from qcnn.pipelines.kubeflow import LAUNCHER_LABEL
 from tests.watched import Watched
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -32,12 +31,12 @@ def objects() -> dict[tuple[str, str], Object]:
 def template() -> Object:
     pod = Pod(image="qcnn", metrics_port=9095)
     job = Job(("train",), {"worker": 2}, restarts=1, hang_seconds=60, pod=pod)
-    return read.leading_template(tfjob(job, Identity("run", "train"), Policy()))
+    return status.leading_template(tfjob(job, Identity("run", "train"), Policy()))
 
 
 def _metrics(watched: Watched) -> dict[str, set[str]]:
     """Return every metric that a training and its launcher serve, with the labels of its values."""
-    launcher = LauncherMetrics("job", read.STATES)
+    launcher = LauncherMetrics("job", status.STATES)
     launcher.see("Running", 1)
     found = [*watched.metrics, *launcher.registry.collect()]
     return {metric.name: {label for sample in metric.samples for label in sample.labels} for metric in found}

@@ -6,24 +6,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qcnn.trainer.errors import ConfigError
-from qcnn.trainer.quantum import circuits
-from qcnn.trainer.quantum.ansatz import Ansatz, ring
-from qcnn.trainer.quantum.data_states import data_state
-from qcnn.trainer.quantum.files import openqasm, writing
-from qcnn.trainer.quantum.files.reading import embedded
-from qcnn.trainer.quantum.preparation import EXCITATION
+from qcnn.circuits import circuits
+from qcnn.circuits.ansatz import Ansatz, ring
+from qcnn.circuits.formats import export, openqasm
+from qcnn.circuits.formats.loading import embedded
+from qcnn.circuits.preparation import EXCITATION
+from qcnn.circuits.sample_circuits import data_state
+from qcnn.errors import ConfigError
 from tests.docs.documents import ROOT, blocks
-from tests.trainer.simulators.drawn import expectations
+from tests.qcnn.simulators.drawn import expectations
 
 
 def test_readouts_of_an_exported_network_in_qiskit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ansatz = circuits.build(embedded(str(ROOT / "examples" / "stabilizers.qasm")), 8)
     values, sample = np.array([0.9, 0.2, -0.6]), (3, 0.5)
-    bound = writing.bound(ansatz, values)
+    bound = export.bound(ansatz, values)
     whole = Ansatz(data_state(EXCITATION, ring(8), sample) + bound.circuit, (), bound.readouts)
     monkeypatch.chdir(tmp_path)
-    writing.write(whole, ring(8), Path("trained.qasm"), 3, [])
+    export.write(whole, ring(8), Path("trained.qasm"), 3, [])
     (shown,) = blocks(ROOT / "docs" / "circuits.md", "python")
     names: dict[str, list[float]] = {}
     exec(compile(shown.text, shown.title, "exec"), names)

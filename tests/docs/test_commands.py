@@ -17,8 +17,8 @@ import infra.__main__
 import qcnn.cli.local.run
 import qcnn.cli.local.study
 from qcnn.cli.main import main
-from qcnn.trainer.planning.kept_machine import keep
-from qcnn.trainer.planning.machine import NOMINAL_MACHINE
+from qcnn.planning.machine import NOMINAL_MACHINE
+from qcnn.planning.machine_cache import keep
 from tests.docs.documents import DOCUMENTS, NOT_RUN, ROOT, Command, blocks, commands
 
 EVERY = list(commands())

@@ -9,12 +9,13 @@ import pytest
 from qcnn.cli.options.experiment import Words
 from qcnn.cli.options.pod import PodFlags
 from qcnn.cli.options.search import SearchFlags, read_study
-from qcnn.jobs.pod import Pod, pod_settings
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping, read_file
+from qcnn.jobs.pod_settings import Pod, pod_settings
 from qcnn.jobs.vertex.machines import machine_for
 from qcnn.jobs.vertex.settings import Settings, vertex_settings
-from qcnn.pipelines.compilation import compile_qcnn
-from qcnn.pipelines.kubeflow.target import KUBEFLOW
-from qcnn.trainer.config import ExperimentConfig, from_mapping, read_file
+from qcnn.pipelines.compiler import compile_qcnn
+from qcnn.pipelines.kubeflow import KUBEFLOW
 from tests.docs.documents import ROOT, blocks
 
 EXAMPLES = ROOT / "examples"

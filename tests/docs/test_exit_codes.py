@@ -2,8 +2,8 @@
 
 import re
 
+from qcnn import startup
 from qcnn.cli import errors
-from qcnn.trainer import startup
 from tests.docs.documents import ROOT
 
 

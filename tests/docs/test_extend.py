@@ -9,24 +9,24 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from qcnn.pipelines.compilation import compile_qcnn
-from qcnn.trainer import data
-from qcnn.trainer.config import from_mapping
+from qcnn import data
+from qcnn.circuits import circuits
+from qcnn.experiment_io import from_mapping
+from qcnn.model.batches import shard
+from qcnn.model.network import build_model
+from qcnn.model.optimizer import build_optimizer
+from qcnn.model.steps import training_epoch
+from qcnn.model.variables import values_of
+from qcnn.pipelines.compiler import compile_qcnn
+from qcnn.simulators import Batch, Limits, statevector
+from qcnn.simulators.structure.gates import read_network
+from qcnn.storage.copies import download
+from qcnn.storage.sync import Mirror
+from qcnn.storage.uri import Address
 from qcnn.trainer.distribution.parameter_servers import SharedWeights
-from qcnn.trainer.model import build_model
-from qcnn.trainer.quantum import circuits
-from qcnn.trainer.simulators import Batch, Limits, statevector
-from qcnn.trainer.simulators.structure.gates import read_network
-from qcnn.trainer.storage.address import Address
-from qcnn.trainer.storage.copies import download
-from qcnn.trainer.storage.mirror import Mirror
-from qcnn.trainer.training.batches import shard
-from qcnn.trainer.training.optimizer import build_optimizer
-from qcnn.trainer.training.steps import training_epoch
-from qcnn.trainer.training.variables import values_of
 from tests.docs.documents import example
+from tests.qcnn.simulators.step import step
 from tests.trainer.conftest import SMALL
-from tests.trainer.simulators.step import step
 
 
 def _module(title: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
@@ -47,7 +47,7 @@ def test_a_circuit_of_ones_own_is_built(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_strategy_of_ones_own_trains(monkeypatch: pytest.MonkeyPatch) -> None:
     config = from_mapping({**SMALL, "simulator": "statevector"})
     samples = data.generate(config).train
-    strategy = _module("trainer/distribution/creation.py", monkeypatch).one_device(config, None)
+    strategy = _module("trainer/distribution/strategies.py", monkeypatch).one_device(config, None)
     with strategy.scope():
         model, optimizer = build_model(config), build_optimizer(config, updates=1)
         optimizer.build(model.trainable_variables)
@@ -83,7 +83,7 @@ def test_a_model_of_ones_own_learns_from_parameter_servers(monkeypatch: pytest.M
 def test_a_simulator_of_ones_own_agrees_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     # An odd number: some gates act on qubits that are not in ascending order.
     network = read_network(circuits.build("hybrid", 5), circuits.ring(5))
-    own = _module("trainer/simulators/plain.py", monkeypatch).Plain(network)
+    own = _module("qcnn/simulators/plain.py", monkeypatch).Plain(network)
     known = statevector.create(network, Limits(memory=2**30, batch=4))
     random = np.random.default_rng(0)
     parameters = random.uniform(0, 2, network.parameters)
@@ -100,7 +100,7 @@ def test_a_simulator_of_ones_own_agrees_with_the_others(monkeypatch: pytest.Monk
 
 
 def test_a_store_of_ones_own_follows_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = _module("trainer/storage/mounted.py", monkeypatch).MountedStore
+    made = _module("qcnn/storage/mounted.py", monkeypatch).MountedStore
     store = made(Address("mnt", "share", "runs/1"), tmp_path / "mnt")
     folder = tmp_path / "training"
     (folder / "checkpoints").mkdir(parents=True)
@@ -123,4 +123,4 @@ def test_a_target_of_ones_own_trains_in_the_steps_pod(tmp_path: Path, monkeypatc
         for name, executor in spec.deployment_spec["executors"].items()
         if name == "exec-train"
     ]
-    assert "qcnn.components.train.local.step" in trains
+    assert "qcnn.components.steps.train_local" in trains

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from qcnn.trainer import data, simulators
-from qcnn.trainer.config import from_mapping, read_file
-from qcnn.trainer.quantum import circuits, noise
-from qcnn.trainer.results import evaluate, export
-from qcnn.trainer.simulators import Batch, Limits
-from qcnn.trainer.training.fit import train
+from qcnn import data, simulators
+from qcnn.circuits import circuits, noise
+from qcnn.experiment_io import from_mapping, read_file
+from qcnn.results import evaluate, export
+from qcnn.simulators import Batch, Limits
+from qcnn.trainer.loop import train
 from tests.docs.documents import ROOT, blocks
 
 PAGE, EXAMPLE = ROOT / "docs" / "noise.md", ROOT / "examples" / "noise.yaml"

@@ -11,8 +11,8 @@ from typing import cast
 
 import pytest
 
-from qcnn.trainer.config import WORDS, describe
-from qcnn.trainer.results.evaluate import Evaluation, report
+from qcnn.experiment import WORDS, describe
+from qcnn.results.evaluate import Evaluation, report
 from tests.docs.documents import DOCUMENTS, PAGES, ROOT
 
 MOST_BYTES = 200_000

@@ -6,11 +6,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from qcnn import data
 from qcnn.cli.main import main
-from qcnn.trainer import data
-from qcnn.trainer.config import from_mapping
-from qcnn.trainer.results import export
-from qcnn.trainer.training.fit import train
+from qcnn.experiment_io import from_mapping
+from qcnn.results import export
+from qcnn.trainer.loop import train
 from tests.docs.documents import ROOT, blocks, commands
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from benchmarks.digits import linear
 from examples.digits import columns, write
-from qcnn.trainer import data
-from qcnn.trainer.config import from_mapping, merge, read_file
-from qcnn.trainer.results import evaluate, export
-from qcnn.trainer.training.fit import train
+from qcnn import data
+from qcnn.experiment_io import from_mapping, merge, read_file
+from qcnn.results import evaluate, export
+from qcnn.trainer.loop import train
 
 ROOT = Path(__file__).parents[2]
 WORDS = {**read_file(ROOT / "examples" / "digits.yaml"), "data": str(ROOT / "examples" / "digits.csv")}

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from qcnn.trainer import simulators
-from qcnn.trainer.quantum import circuits
-from qcnn.trainer.quantum.ansatz import Ansatz
-from qcnn.trainer.quantum.files.reading import embedded
-from qcnn.trainer.simulators import Batch, Limits
-from tests.trainer.simulators.drawn import Floats
+from qcnn import simulators
+from qcnn.circuits import circuits
+from qcnn.circuits.ansatz import Ansatz
+from qcnn.circuits.formats.loading import embedded
+from qcnn.simulators import Batch, Limits
+from tests.qcnn.simulators.drawn import Floats
 
 FILE = Path(__file__).parents[2] / "examples" / "published.qasm"
 QUBITS = 23

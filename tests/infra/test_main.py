@@ -12,7 +12,7 @@ import pytest
 import infra.__main__
 from infra.commands import PROGRAMS, Answer
 from infra.resource import Argv, Resource
-from qcnn.trainer.errors import MOST_QUOTED
+from qcnn.errors import MOST_QUOTED
 from tests.infra.conftest import ROOT
 from tests.infra.fake_cloud import FakeCloud
 

@@ -7,7 +7,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from infra.settings import Settings, read_settings, settings_of
-from qcnn.trainer.errors import ConfigError
+from qcnn.errors import ConfigError
 from tests.infra.conftest import ROOT
 
 FILE = ROOT / "infra" / "settings.yaml"

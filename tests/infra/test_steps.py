@@ -11,7 +11,7 @@ from infra.commands import Answer, CommandError, Run
 from infra.resource import Argv, Resource
 from infra.states import State
 from infra.steps import check_deletable, create_absent, delete, look_at_all, to_delete
-from qcnn.trainer.errors import ConfigError
+from qcnn.errors import ConfigError
 from tests.infra.fake_cloud import FakeCloud
 
 Table = tuple[Resource, ...]

@@ -3,10 +3,10 @@
 import contextlib
 
 from qcnn.cli.kubeflow.backend import SINGLE_USER
+from qcnn.jobs.job import run_label
 from qcnn.jobs.kubernetes.api import PODS, Api
-from qcnn.jobs.kubernetes.identity import RUN_LABEL
-from qcnn.jobs.naming import run_label
-from qcnn.jobs.tfjob.kind import TFJOBS
+from qcnn.jobs.kubernetes.manifest import RUN_LABEL
+from qcnn.jobs.tfjob.manifest import TFJOBS
 
 # What the pod of a train step calls.
 _TRAIN_STEP = "qcnn.components.train.tfjob"

@@ -23,7 +23,7 @@ from qcnn.cli.artifacts import Artifact
 from qcnn.cli.kubeflow.backend import Backend, connect
 from qcnn.cli.kubeflow.ml_metadata import MetadataStore
 from qcnn.cli.kubeflow.runs import find_experiment, pages
-from qcnn.components.image import IMAGE
+from qcnn.components.resources import IMAGE
 
 _BIN = Path(sys.executable).parent
 Answer = TypeVar("Answer")

@@ -8,8 +8,8 @@ import yaml
 
 from qcnn.cli.kubeflow.backend import connect
 from qcnn.cli.kubeflow.follow import Asking, follow
-from qcnn.pipelines.compilation import compile_qcnn
-from qcnn.pipelines.kubeflow.target import KUBEFLOW
+from qcnn.pipelines.compiler import compile_qcnn
+from qcnn.pipelines.kubeflow import KUBEFLOW
 from tests.kfp.cluster import steps_log, tfjobs
 from tests.kfp.conftest import SMALL, Ended, Kubeflow, until
 

@@ -11,7 +11,7 @@ import yaml
 
 from qcnn.cli.kubeflow.backend import connect
 from qcnn.cli.kubeflow.follow import Asking, check_succeeded, follow
-from qcnn.trainer.storage.copies import new_file_copy
+from qcnn.storage.copies import new_file_copy
 from tests.buckets import new_bucket
 from tests.kfp.conftest import Kubeflow
 

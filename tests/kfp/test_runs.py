@@ -8,10 +8,10 @@ import pytest
 
 from qcnn.cli.kubeflow.backend import connect
 from qcnn.cli.kubeflow.follow import Asking, follow, states
-from qcnn.components.image import is_pinned
-from qcnn.pipelines.compilation import compile_qcnn
-from qcnn.pipelines.kubeflow.target import KUBEFLOW
-from qcnn.trainer.config import ExperimentConfig
+from qcnn.components.resources import is_pinned
+from qcnn.experiment import ExperimentConfig
+from qcnn.pipelines.compiler import compile_qcnn
+from qcnn.pipelines.kubeflow import KUBEFLOW
 from tests.kfp.cluster import steps_log
 from tests.kfp.conftest import SMALL, Ended, Kubeflow
 

@@ -7,8 +7,8 @@ import yaml
 from google.protobuf import json_format
 from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType, PipelineSpec
 
-from qcnn.pipelines.compilation import compile_study
-from qcnn.pipelines.kubeflow.target import KUBEFLOW
+from qcnn.pipelines.compiler import compile_study
+from qcnn.pipelines.kubeflow import KUBEFLOW
 
 STRING = ParameterType.ParameterTypeEnum.Value("STRING")
 

@@ -10,9 +10,9 @@ from google.protobuf import json_format
 from kfp.pipeline_spec.pipeline_spec_pb2 import ComponentSpec, PipelineSpec
 
 import compile as compile_command
-from qcnn.pipelines.compilation import Target, compile_qcnn, compile_study
+from qcnn.pipelines.compiler import Target, compile_qcnn, compile_study
+from qcnn.pipelines.parts import train_here
 from qcnn.pipelines.targets import TARGETS
-from qcnn.pipelines.training import train_here
 
 
 def test_a_new_target_is_a_line_and_takes_no_platform_document_that_it_has_none_of(

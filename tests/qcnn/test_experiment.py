@@ -1,118 +1,320 @@
-"""Experiments in Python."""
-
-import copy
-import pickle
-import re
+import json
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-import qcnn
-from qcnn.trainer.config import WORDS, from_mapping
-from tests.docs.documents import ROOT
+from qcnn.circuits import circuits
+from qcnn.circuits.formats.embedded import MODELS
+from qcnn.errors import ConfigError
+from qcnn.experiment import OPTION_FIELDS, ExperimentConfig
+from qcnn.experiment_io import as_parameters, from_json, from_mapping, from_saved, merge, parse_flag, read_file
 
 
-def test_words_are_arguments_and_options_stand_among_them() -> None:
-    experiment = qcnn.Experiment(qubits=4, schedule="constant", options={"shots": 10})
-    assert experiment.config == from_mapping({"qubits": 4, "options": {"schedule": "constant", "shots": 10}})
-    assert (experiment.qubits, experiment.schedule, experiment.shots) == (4, "constant", 10)
-    assert set(experiment.words) == set(WORDS) <= set(dir(experiment))
+def test_defaults_are_what_a_network_of_eight_qubits_trains_with() -> None:
+    config = from_mapping({})
+    assert (config.qubits, config.rounds, config.model, config.workers) == (8, 279, "hybrid", 2)
+    assert (config.batch_size, config.epochs, config.optimizer, config.learning_rate) == (128, 50, "adam", 0.05)
+    assert (config.split_counts.train, config.split_counts.validation, config.split_counts.test) == (1562, 335, 335)
+    assert config.options.starts == 1
 
 
-def test_all_words_make_an_equal_experiment() -> None:
-    numbers = {"qubits": np.int64(4), "learning_rate": np.float64(0.5), "options": {"shots": np.int64(3)}}
-    experiment = qcnn.Experiment(**numbers, model="deep")
-    assert experiment.shots == 3
-    others = (qcnn.Experiment(**experiment.words), copy.deepcopy(experiment), pickle.loads(pickle.dumps(experiment)))
-    assert set(others) == {experiment}
-    assert qcnn.Experiment(**{**experiment.words, "seed": 1}) != experiment
+def test_what_rules_choose_stays_open_where_other_words_may_still_change() -> None:
+    words = as_parameters({"qubits": 64, "rounds": 50})
+    assert (words["qubits"], words["rounds"], words["batch_size"], words["epochs"]) == (64, 50, 0, 0)
+    assert words["options"]["starts"] == 0
+    assert as_parameters({"options": {"starts": 3}})["options"]["starts"] == 3
+    # What was chosen by itself is an experiment of the same words.
+    config = from_mapping({"qubits": 64, "rounds": 50})
+    assert from_mapping(config.model_dump()) == config
 
 
-def test_it_is_shown_by_the_words_that_are_not_the_defaults() -> None:
-    shown = repr(qcnn.Experiment(qubits=4, rounds=10, epochs=2, shots=5))
-    assert shown == "Experiment(starts=1, shots=5, qubits=4, rounds=10, epochs=2, batch_size=32)"
+def test_a_result_from_before_a_word_keeps_what_it_was_made_with() -> None:
+    words = from_mapping({"rounds": 20}).model_dump()
+    for name in ("schedule", "warmup", "readouts", "initialization", "initialization_scale", "starts", "stop_at"):
+        del words["options"][name]
+    options = from_saved(words).options
+    assert (options.schedule, options.warmup, options.readouts, options.starts) == ("constant", 0, "plain", 1)
+    assert options.initialization == "uniform"
+    assert from_saved(from_mapping({}).model_dump()) == from_mapping({})
 
 
-def test_a_circuits_file_becomes_the_circuit_and_is_shown_by_its_name() -> None:
-    experiment = qcnn.Experiment(model=str(ROOT / "examples" / "stabilizers.qasm"))
-    assert experiment.model.startswith("stabilizers.qasm#")
-    assert re.fullmatch(r"Experiment\(.*model='stabilizers.qasm@[0-9a-f]{8}'.*\)", repr(experiment))
-    assert qcnn.Experiment(**experiment.words) == experiment
-
-
-def test_a_file_has_words_laid_over_it(tmp_path: Path) -> None:
-    (tmp_path / "file.yaml").write_text("qubits: 4\noptions: {shots: 5, warmup: 0.1}\n")
-    experiment = qcnn.Experiment.from_file(tmp_path / "file.yaml", shots=7, seed=2)
-    assert experiment == qcnn.Experiment(qubits=4, shots=7, warmup=0.1, seed=2)
-
-
-def test_options_of_a_file_and_of_python_are_laid_over_each_other(tmp_path: Path) -> None:
-    path = tmp_path / "file.yaml"
-    path.write_text("qubits: 4\nshots: 5\nstop_at: 0.25\noptions: {warmup: 0.1}\n")
-    expected = qcnn.Experiment(qubits=4, shots=7, stop_at="0.25", warmup=0.1, patience=2)
-    assert qcnn.Experiment.from_file(path, shots=7, options={"patience": 2}) == expected
-    with pytest.raises(qcnn.ConfigError, match=r"^shots: must have the same value under options .* Given: 1 and 2$"):
-        qcnn.Experiment(shots=2, options={"shots": 1})
+def test_a_floor_to_stop_at_must_be_known() -> None:
+    assert from_mapping({"options": {"stop_at": "floor+0.01"}}).options.target == (True, 0.01)
+    assert from_mapping({"options": {"stop_at": "2e-1"}}).options.target == (False, 0.2)
+    assert from_mapping({}).options.target is None
+    with pytest.raises(ConfigError, match=r"^stop_at: no floor is known of model hybrid .*relu.* Given: floor\+0.01$"):
+        from_mapping({"hidden_activation": "relu", "options": {"stop_at": "floor+0.01"}})
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("word", "value", "text"),
+    [
+        ("stop_at", 0.2, "0.2"),
+        ("stop_at", 1, "1"),
+        ("stop_at", 2.5e-7, "2.5e-07"),
+        ("visible_gpus", 1, "1"),
+        # Pipeline structs carry every number as a double.
+        ("visible_gpus", 3.0, "3"),
+        ("gpu_memory", 1.5, "1.5"),
+        ("continue_from", 2031, "2031"),
+        # What a file has for a key without a value.
+        ("stop_at", None, ""),
+        ("profile_batches", None, ""),
+        ("noise", None, ""),
+        ("continue_from", None, ""),
+    ],
+)
+def test_a_number_is_taken_for_its_text_as_a_flag_would_be(word: str, value: object, text: str) -> None:
+    found = from_mapping({"options": {word: value}})
+    assert getattr(found.options, word) == text
+    assert found == from_mapping({"options": {word: parse_flag(OPTION_FIELDS[word], text)}})
+
+
+@pytest.mark.parametrize("value", [True, -0.5, math.nan, math.inf, pytest.param(10**5000, id="large")])
+def test_what_is_no_loss_is_no_text_either(value: object) -> None:
+    with pytest.raises(ConfigError, match=r"^stop_at: must be a loss such as 0.2, .* Given: "):
+        from_mapping({"options": {"stop_at": value}})
+
+
+def test_options_may_stand_beside_the_other_words() -> None:
+    expected = from_mapping({"qubits": 5, "options": {"shots": 64, "warmup": 0.2, "starts": 3}})
+    beside = {"qubits": 5, "shots": 64, "options": {"warmup": 0.2}, "starts": 3}
+    assert from_mapping(beside) == from_json(json.dumps(beside)) == expected
+    assert from_mapping({"shots": 64, **expected.model_dump()}) == expected
+    assert as_parameters(beside)["options"]["starts"] == 3
+    assert from_mapping(merge(beside, {"shots": 7})).options.shots == 7
+    assert from_saved({"schedule": "cosine"}).options.schedule == "cosine"
+
+
+@pytest.mark.parametrize("read", [from_mapping, as_parameters, from_saved, lambda words: merge(words, {"seed": 1})])
+def test_a_word_with_two_values_is_one_line(read: Callable[[dict[str, Any]], object]) -> None:
+    with pytest.raises(ConfigError, match=r"^shots: must have the same value under options .* Given: 6 and 'five'$"):
+        read({"shots": "five", "options": {"shots": 6}})
+
+
+def test_a_word_that_is_no_option_is_named_where_it_stands_among_them() -> None:
+    with pytest.raises(ConfigError, match=r"^epochs: must stand beside options, not under it. Given: epochs=3$"):
+        from_mapping({"options": {"epochs": 3}})
+
+
+def test_models_of_the_config_are_those_that_can_be_built() -> None:
+    assert set(circuits._BUILT_IN) == set(MODELS)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
     [
         ({"qubits": 3}, "qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
-        ({"qubits": "four"}, "qubits: must be an integer, at least 4 and at most 32768. Given: 'four'"),
-        ({"shots": 1.5}, "shots: must be an integer, at least 0 and at most 1000000000. Given: 1.5"),
-        ({"qubit": 4}, "qubit: unknown key; "),
-        ({"options": 3}, "options: must be a mapping with any of "),
-        ({"options": 3, "shots": 1}, "options: must be a mapping with any of "),
+        ({"qubits": 0}, "qubits: must be an integer, at least 4 and at most 32768. Given: 0"),
+        ({"qubits": -1}, "qubits: must be an integer, at least 4 and at most 32768. Given: -1"),
+        ({"qubits": "eight"}, "qubits: must be an integer, at least 4 and at most 32768. Given: 'eight'"),
+        ({"qubits": "8"}, "qubits: must be an integer, at least 4 and at most 32768. Given: '8'"),
+        ({"qubits": 8.5}, "qubits: must be an integer, at least 4 and at most 32768. Given: 8.5"),
+        ({"qubits": True}, "qubits: must be an integer, at least 4 and at most 32768. Given: True"),
+        ({"qubits": 27, "simulator": "tfq"}, "qubits: must be at most 26 with simulator tfq.* Given: 27"),
+        ({"options": {"shots": -1}}, "shots: must be an integer, at least 0 and at most 1000000000. Given: -1"),
+        ({"options": {"shots": 0.5}}, "shots: must be an integer, at least 0 and at most 1000000000. Given: 0.5"),
+        ({"options": {"shots": 10**9 + 1}}, "shots: must be an integer, .* at most 1000000000. Given: 1000000001"),
+        ({"options": {"shots": "many"}}, "shots: must be an integer, .* Given: 'many'"),
+        ({"rounds": -1}, "rounds: must be an integer, at least 0 and at most 1000000. Given: -1"),
+        ({"qubits": 4, "rounds": 1}, "rounds: .* must leave at least one each .*Given: 1 rounds of 4 qubits"),
+        ({"workers": 0}, "workers: must be an integer, at least 1 and at most 512. Given: 0"),
+        ({"workers": 2, "strategy": "none"}, "workers: must be 1 with strategy none.* Given: 2"),
+        ({"batch_size": -1}, "batch_size: must be an integer, at least 0 and at most 10000000. Given: -1"),
+        ({"batch_size": 3, "workers": 4}, r"batch_size: must be at least workers \(4\).* Given: 3"),
+        ({"epochs": -1}, "epochs: must be an integer, at least 0 and at most 1000000. Given: -1"),
+        ({"options": {"stop_at": "soon"}}, "stop_at: must be a loss such as 0.2, .* Given: 'soon'"),
+        ({"options": {"stop_at": "floor-0.1"}}, "stop_at: must be a loss such as 0.2, .* Given: 'floor-0.1'"),
+        ({"options": {"schedule": "linear"}}, "schedule: must be one of cosine, constant. Given: 'linear'"),
+        ({"options": {"warmup": 1.0}}, "warmup: must be a finite number, at least 0 and less than 1. Given: 1.0"),
+        ({"options": {"readouts": "raw"}}, "readouts: must be one of centred, plain. Given: 'raw'"),
+        ({"options": {"initialization": "zero"}}, "initialization: must be one of normal, uniform. Given: 'zero'"),
+        ({"options": {"initialization_scale": -1}}, "initialization_scale: must be a finite number, .* Given: -1"),
+        ({"options": {"starts": 1001}}, "starts: must be an integer, at least 0 and at most 1000. Given: 1001"),
+        ({"learning_rate": 0}, "learning_rate: must be a finite number, greater than 0. Given: 0"),
+        ({"learning_rate": -1}, "learning_rate: must be a finite number, greater than 0. Given: -1"),
         ({"learning_rate": float("nan")}, "learning_rate: must be a finite number, greater than 0. Given: nan"),
+        ({"learning_rate": float("inf")}, "learning_rate: must be a finite number, greater than 0. Given: inf"),
+        ({"seed": -1}, "seed: must be an integer, at least 0 and at most 4294967295. Given: -1"),
+        ({"model": "shallow"}, "model: must be one of hybrid, deep, or your own .* Given: 'shallow'"),
+        ({"simulator": "abacus"}, "simulator: must be one of auto, window, statevector, tfq, density. Given: 'abacus'"),
+        ({"strategy": "horovod"}, "strategy: must be one of multi_worker, .* Given: 'horovod'"),
+        ({"qbits": 8}, "qbits: unknown key; the keys are qubits, .* Given: qbits=8"),
+        ({"options": {"checkpoints": 1}}, "checkpoints: unknown key; the keys are train_fraction, .*"),
+        ({"options": {"train_fraction": 1}}, "train_fraction: .* greater than 0 and less than 1. Given: 1"),
+        (
+            {"options": {"train_fraction": 0.9, "validation_fraction": 0.2}},
+            r"validation_fraction: train_fraction \+ validation_fraction must be less than 1.* Given: 0.9 \+ 0.2",
+        ),
+        ({"qubits": 32_769}, "qubits: must be an integer, at least 4 and at most 32768. Given: 32769"),
+        ({"qubits": 10**9}, "qubits: must be .* at most 32768. Given: 1000000000"),
+        ({"qubits": 10**5000}, "qubits: must be .* at most 32768. Given: an integer of 16610 bits"),
+        (
+            {"qubits": 1000, "rounds": 10_001},
+            "rounds: rounds x qubits must be at most 10000000. Given: 10001 with 1000",
+        ),
+        ({"hidden_units": 4097}, "hidden_units: must be an integer, at least 1 and at most 4096. Given: 4097"),
+        (
+            {"hidden_units": 4096, "qubits": 4097},
+            "hidden_units: hidden_units x qubits must be .* Given: 4096 with 4097",
+        ),
+        ({"batch_size": 10**10}, "batch_size: must be an integer, .* at most 10000000. Given: 10000000000"),
+        ({"batch_size": 10**7}, "batch_size: batch_size x qubits must be at most 67108864. Given: 10000000 with 8"),
+        ({"workers": 513}, "workers: must be an integer, at least 1 and at most 512. Given: 513"),
+        ({"epochs": 10**7}, "epochs: must be an integer, at least 0 and at most 1000000. Given: 10000000"),
+        ({"options": {"restarts": 1001}}, "restarts: must be an integer, at least 0 and at most 1000. Given: 1001"),
+        (
+            {"options": {"patience": 10**7}},
+            "patience: must be an integer, at least 0 and at most 1000000. Given: 10000",
+        ),
+        (
+            {"options": {"memory_gib": 1e308}},
+            "memory_gib: must be a finite number, .* at most 1048576. Given: 1e[+]308",
+        ),
+        (
+            {"learning_rate": 10**400},
+            "learning_rate: must be a finite number, greater than 0. Given: an integer of 1329",
+        ),
+        ({"model": "x" * 10**6}, "model: must be one of .* Given: 'x{190}"),
+        ({"y" * 10**6: 1}, "y{98} ... y{97}: unknown key; the keys are qubits, .* Given: y{97}"),
+        ({"a\x1b[31m\nb": 1}, r"a.x1b.31m b: unknown key; .* Given: a.x1b.31m b=1"),
+        ({"options": {"profile_batches": "20-10"}}, "profile_batches: must be first-last .* Given: '20-10'"),
+        ({"options": {"profile_batches": "0-3"}}, "profile_batches: must be first-last .* Given: '0-3'"),
+        ({"options": {"profile_batches": "10"}}, "profile_batches: must be first-last .* Given: '10'"),
+        ({"options": {"log_every": "step"}}, "log_every: must be one of epoch, batch. Given: 'step'"),
+        ({"options": 7}, "options: must be a mapping .* Given: 7"),
+        (
+            {"data": "cluster_ising", "simulator": "tfq"},
+            "simulator: must be statevector, density or auto with data cluster_ising, .* Given: tfq",
+        ),
+        ({"data": "rows.txt"}, "data: must be excitations or cluster_ising, or a file's path .* Given: 'rows.txt'"),
+        ({"data": "s3://name:key@bucket/a.csv"}, r"data: must be .* without a name or password .*Given: 's3://\*\*\*@"),
+        *(
+            ({"data": address}, f"data: must be .* in a bucket .gs://, s3://, minio://. .* Given: '{address}'")
+            for address in ("https://host/a.csv", "gs:///a.csv", "gs://bucket.csv", "gs://bucket/../a.csv")
+        ),
+        ({"encoding": "ry"}, "encoding: must be excitation unless data is a file. Given: ry with data excitations"),
+        ({"data": "a.csv", "rounds": 3}, "rounds: must be 0 where data is a file. Given: 3 with data a.csv"),
+        ({"options": {"samples": 3}}, "samples: must be 0 unless data is a file; .* Given: 3 with data excitations"),
+        ({"options": {"scaling": "none"}}, "scaling: must be range unless encoding is rx, ry or rz. Given: none"),
+        (
+            {"data": "a.csv", "options": {"samples": 2}},
+            "data: the file's rows must leave at least one each .* Given: 2 rows, split 1 / 0 / 1",
+        ),
+        (
+            {"data": "a.csv", "encoding": "ry", "qubits": 1000, "options": {"samples": 10**6}},
+            "samples: must be at most 67108 with encoding ry on 1000 qubits. Given: 1000000",
+        ),
+        (
+            {"data": "a.csv", "options": {"stop_at": "floor+0.1"}},
+            r"stop_at: a floor is known of data excitations alone; .* Given: floor\+0.1 with data a.csv",
+        ),
     ],
 )
-def test_wrong_words_are_one_line(words: dict[str, Any], said: str) -> None:
-    with pytest.raises(qcnn.ConfigError) as caught:
-        qcnn.Experiment(**words)
-    assert str(caught.value).startswith(said)
+def test_refuses_with_field_value_and_what_is_allowed(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{message}") as error:
+        from_mapping(values)
+    assert_short_line(error.value)
 
 
-def test_a_path_is_a_word_as_its_text_is(tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text("x,label\n" + "".join(f"{number},{number % 2}\n" for number in range(20)))
-    words = {"qubits": 4, "encoding": "ry"}
-    found = qcnn.Experiment(data=tmp_path / "rows.csv", **words)
-    assert found == qcnn.Experiment(data=str(tmp_path / "rows.csv"), **words)
-    assert copy.deepcopy(found) == pickle.loads(pickle.dumps(found)) == found
+def assert_short_line(error: ConfigError) -> None:
+    """The message is one line, whose value has at most 200 characters."""
+    message = str(error)
+    assert message.isprintable()
+    assert len(message.partition("Given: ")[2]) <= 200
+    assert len(message) < 700
+
+
+LARGEST = {"qubits": 32_768, "rounds": 305, "hidden_units": 512, "batch_size": 2048}
+
+
+def test_the_largest_that_is_allowed_is_accepted() -> None:
+    assert from_mapping(LARGEST).qubits == 32_768
+    assert from_mapping({"qubits": 10, "rounds": 1_000_000}).rounds == 1_000_000
+
+
+def test_whole_doubles_of_pipeline_structs_are_integers() -> None:
+    assert from_mapping({"qubits": 8.0}).qubits == 8
+
+
+def test_survives_the_way_between_steps() -> None:
+    config = from_mapping({"qubits": 5, "learning_rate": 1e-3, "options": {"checkpoint_seconds": 2.5}})
+    assert from_json(config.to_json()) == config
+
+
+def test_is_frozen() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        ExperimentConfig().qubits = 9  # type: ignore[misc]
+
+
+def test_flags_win_over_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "experiment.yaml"
+    path.write_text("qubits: 6\nlearning_rate: 1e-3\noptions:\n  train_fraction: 0.5\n")
+    config = from_mapping(merge(read_file(path), {"qubits": 5, "checkpoint_seconds": 3.0}))
+    assert (config.qubits, config.learning_rate) == (5, 0.001)
+    assert (config.options.train_fraction, config.options.checkpoint_seconds) == (0.5, 3.0)
 
 
 @pytest.mark.parametrize(
-    ("search", "said"),
+    ("content", "message"),
     [
-        ({"grid": {"qubits": 4}}, "grid: must be a mapping of words to lists of values. Given: {'qubits': 4}"),
-        ({"grid": ["seed"]}, "grid: must be a mapping of words to lists of values. Given: ['seed']"),
-        ({"ranges": 3, "random": 2}, "range: must be a mapping of words to [low, high] or "),
-        ({"grid": {"model": "deep"}}, "grid: must be a mapping of words to lists of values. Given: {'model': 'deep'}"),
-        ({"ranges": {"learning_rate": 1}, "random": 2}, "learning_rate: a range must be [low, high]"),
-        ({"grid": {"qubits": np.array([4, 3])}}, "qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
+        (None, "config: no such file"),
+        (b"", "config: the file is empty"),
+        (b"# nothing\n", "config: the file is empty"),
+        (b"qubits: [8\n", "config: the file is not valid YAML"),
+        (b"qubits: 8\nqubits: 9\n", "config: the file is not valid YAML"),
+        (b"- 8\n", "config: the file must be a mapping"),
+        (b"\xff\xfe\x00", "config: the file cannot be read"),
+        (b"# " + b"x" * 10**6, "config: the file must have at most 1000000 bytes"),
+        (b"qubits: [" + b"8," * 10_000 + b"]", "config: the file must hold at most 10000 values"),
+        (b"options: &all [*all]", "config: the file must hold at most 10000 values"),
+        (b"qubits: !!bool 8", "config: the file is not valid YAML"),
+        (b"qubits: !!int eight", "config: the file is not valid YAML"),
+        (b"qubits: " + b"8" * 5000, "config: the file is not valid YAML"),
+        (b"{a: " * 500, "config: the file is not valid YAML"),
     ],
 )
-def test_a_search_that_is_none_is_one_line(search: dict[str, Any], said: str) -> None:
-    with pytest.raises(qcnn.ConfigError) as caught:
-        qcnn.study(qcnn.Experiment(qubits=4, rounds=10), **search)
-    assert str(caught.value).startswith(said)
+def test_refuses_files_that_say_nothing(tmp_path: Path, content: bytes | None, message: str) -> None:
+    path = tmp_path / "experiment.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=f"^{message}.*Given: ") as error:
+        read_file(path)
+    assert_short_line(error.value)
 
 
-@pytest.mark.parametrize("name", ["generate", "train", "plan", "study"])
-def test_what_is_no_experiment_is_one_line(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(qcnn.ConfigError, match=r"^experiment: must be a qcnn.Experiment. Given: 'first.yaml'$"):
-        getattr(qcnn, name)("first.yaml", **({"grid": {"seed": [1]}} if name == "study" else {}))
-    assert not [*tmp_path.iterdir()]
+def bomb(form: str, levels: int) -> str:
+    """Return a file of few bytes whose last value is 9 of the one before, and so on."""
+    lines = ["a0: &a0 {x: 1}"]
+    lines += [f"a{n}: &a{n} {form.format(', '.join([f'*a{n - 1}'] * 9))}" for n in range(1, levels)]
+    return "\n".join([*lines, f"qubits: *a{levels - 1}", ""])
 
 
-def test_what_is_no_word_is_no_attribute() -> None:
-    with pytest.raises(AttributeError, match=r"an experiment has no word colour"):
-        _ = qcnn.Experiment().colour
+@pytest.mark.parametrize("form", ["[{}]", "{{<<: [{}]}}", "!!omap [a: [{}]]"])
+def test_names_that_are_used_again_and_again_are_refused_before_they_are_followed(tmp_path: Path, form: str) -> None:
+    path = tmp_path / "experiment.yaml"
+    path.write_text(bomb(form, 30))
+    with pytest.raises(ConfigError, match=r"^config: the file must hold at most 10000 values. Given: ") as error:
+        read_file(path)
+    assert_short_line(error.value)
 
 
-def test_a_file_that_is_missing_is_one_line() -> None:
-    with pytest.raises(qcnn.ConfigError, match=r"config: no such file. Given: nowhere.yaml"):
-        qcnn.Experiment.from_file("nowhere.yaml")
+def test_a_name_that_is_used_twice_is_fine(tmp_path: Path) -> None:
+    path = tmp_path / "experiment.yaml"
+    path.write_text("grid: &words {qubits: [5, 6]}\nrange: *words\n")
+    assert read_file(path)["range"] == {"qubits": [5, 6]}
+
+
+def test_a_value_without_end_is_refused_as_quickly() -> None:
+    value: list[object] = ["x"]
+    for _ in range(60):
+        value = [value] * 9
+    with pytest.raises(ConfigError, match=r"^qubits: must be an integer, .* Given: \[\[\[\[") as error:
+        from_mapping({"qubits": value})
+    assert_short_line(error.value)
+    value.append(value)
+    with pytest.raises(ConfigError, match=r"^options: must be a mapping .* Given: \[\[\[\["):
+        from_mapping({"options": value})

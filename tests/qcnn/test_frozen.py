@@ -11,8 +11,8 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 import qcnn
-from qcnn.trainer.planning import kept_machine
-from qcnn.trainer.planning.machine import NOMINAL_MACHINE
+from qcnn.planning import machine_cache
+from qcnn.planning.machine import NOMINAL_MACHINE
 from tests.qcnn.conftest import SMALL
 
 EXPERIMENT = qcnn.Experiment(**{**SMALL, "options": {"noise": {"readout": 0.01}}})
@@ -81,7 +81,7 @@ def test_experiments_and_datasets_refuse_changes() -> None:
 
 
 def test_a_plan_refuses_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_machine, "load", lambda: kept_machine.KeptMachine(NOMINAL_MACHINE, "", None, 0.0))
+    monkeypatch.setattr(machine_cache, "load", lambda: machine_cache.KeptMachine(NOMINAL_MACHINE, "", None, 0.0))
     _assert_frozen(qcnn.plan(EXPERIMENT))
 
 

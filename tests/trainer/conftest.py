@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qcnn.trainer import data
-from qcnn.trainer.config import ExperimentConfig, from_mapping
-from qcnn.trainer.results import export
-from qcnn.trainer.training import checkpoints
-from qcnn.trainer.training.fit import train
-from qcnn.trainer.training.history import Epoch
+from qcnn import data
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping
+from qcnn.model import checkpoints
+from qcnn.model.history import Epoch
+from qcnn.results import export
+from qcnn.trainer.loop import train
 
 ROOT = Path(__file__).parents[2]
 # A profile takes as long as several epochs of these.

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from qcnn.trainer import data
-from qcnn.trainer.config import ExperimentConfig
-from qcnn.trainer.results.report import report_page
-from qcnn.trainer.training.history import Epoch
+from qcnn import data
+from qcnn.experiment import ExperimentConfig
+from qcnn.model.history import Epoch
+from qcnn.results.report import report_page
 
 
 def report(

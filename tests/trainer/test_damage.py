@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from qcnn import data
+from qcnn.artifact_io import save_description
 from qcnn.cli.local.artifact_metadata import read_experiment
 from qcnn.cli.local.past_runs import read_run
-from qcnn.trainer import data
-from qcnn.trainer.config import from_mapping, read_file
-from qcnn.trainer.descriptions import save_description
-from qcnn.trainer.errors import ArtifactError, ConfigError
-from qcnn.trainer.results.description import describe
-from qcnn.trainer.training import checkpoints
-from qcnn.trainer.training.history import Epoch, load_history, save_history
+from qcnn.errors import ArtifactError, ConfigError
+from qcnn.experiment_io import from_mapping, read_file
+from qcnn.model import checkpoints
+from qcnn.model.history import Epoch, load_history, save_history
+from qcnn.results.model_folder import describe
 
 CONFIG = from_mapping({"qubits": 4, "rounds": 10})
 # So long that a checkpoint's parts are read in pieces: the reader comes to a damaged one before it knows that.

@@ -7,26 +7,27 @@ from typing import Any
 
 import pytest
 
-from qcnn.trainer import config, data, simulators
-from qcnn.trainer.planning import plan
-from qcnn.trainer.results import evaluate, export, predicting
-from qcnn.trainer.study import trials
-from qcnn.trainer.tables import reader, writer
-from qcnn.trainer.training import fit
+from qcnn import data, experiment_io, simulators
+from qcnn.planning import plan
+from qcnn.results import evaluate, export
+from qcnn.results import export as predicting
+from qcnn.studies import trials
+from qcnn.tables import table
+from qcnn.trainer import loop
 
 # A later one may use the files that an earlier one leaves.
 ENTRY_POINTS: tuple[Callable[..., Any], ...] = (
-    config.from_mapping,
+    experiment_io.from_mapping,
     data.generate,
     simulators.create,
-    fit.train,
+    loop.train,
     export.export,
     evaluate.evaluate,
     predicting.load_predictor,
     plan.count,
     trials.plan,
-    reader.open_table,
-    writer.new_table,
+    table.open_table,
+    table.new_table,
 )
 
 

@@ -9,18 +9,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from qcnn.components.evaluate import step
-from qcnn.trainer import data
-from qcnn.trainer.config import ExperimentConfig, from_mapping, merge
-from qcnn.trainer.errors import ArtifactError
-from qcnn.trainer.results import export
-from qcnn.trainer.results.evaluate import Evaluation, evaluate, save_predictions
-from qcnn.trainer.results.predicting import load_predictor
-from qcnn.trainer.results.report import report_page
-from qcnn.trainer.training import checkpoints
-from qcnn.trainer.training.evaluator import evaluate_beside
-from qcnn.trainer.training.fit import train
-from qcnn.trainer.training.history import Epoch, load_history
+from qcnn import data
+from qcnn.components.steps import evaluate as step
+from qcnn.errors import ArtifactError
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping, merge
+from qcnn.model import checkpoints
+from qcnn.model.history import Epoch, load_history
+from qcnn.results import export
+from qcnn.results.evaluate import Evaluation, evaluate, save_predictions
+from qcnn.results.export import load_predictor
+from qcnn.results.report import report_page
+from qcnn.trainer.evaluator import evaluate_beside
+from qcnn.trainer.loop import train
 
 
 @dataclasses.dataclass(frozen=True)

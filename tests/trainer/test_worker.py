@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping
+from qcnn.model.checkpoints import load_latest
+from qcnn.model.history import load_history
 from qcnn.trainer import worker
-from qcnn.trainer.config import ExperimentConfig, from_mapping
 from qcnn.trainer.distribution.joining import answers
-from qcnn.trainer.training.checkpoints import load_latest
-from qcnn.trainer.training.history import load_history
 from tests.watched import port_in, scrape, values
 
 ENDLESS = from_mapping({"qubits": 4, "epochs": 100_000})
@@ -30,7 +31,7 @@ _OF_LIBRARIES = re.compile(r"^(?:[IWEF]\d{4} |.*absl::).*$", re.MULTILINE)
 LOST_WHILE_PUBLISHING = """
 import os, signal
 from qcnn.trainer import worker
-from qcnn.trainer.storage.copies import WorkingCopy
+from qcnn.storage.copies import WorkingCopy
 WorkingCopy.flush = lambda _: os.kill(os.getpid(), signal.SIGKILL)
 worker.main()
 """

@@ -13,10 +13,10 @@ import yaml
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import aiplatform_v1 as v1
 
-from qcnn.pipelines.compilation import Target, compile_qcnn
-from qcnn.pipelines.training import train_here
-from qcnn.pipelines.vertex.target import VERTEX
-from qcnn.trainer.config import from_mapping
+from qcnn.experiment_io import from_mapping
+from qcnn.pipelines.compiler import Target, compile_qcnn
+from qcnn.pipelines.parts import train_here
+from qcnn.pipelines.vertex import VERTEX
 from tests.vertex.clients import custom_job, jobs, pipelines
 from tests.vertex.server import job_run
 from tests.vertex.server.pipelines.jobs import CANCELLED, FAILED, SUCCEEDED

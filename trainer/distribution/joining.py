@@ -7,16 +7,15 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 
-from qcnn.trainer.distribution.proxies import connect_directly
+from qcnn.startup import ERROR, RETRYABLE, end_now
 from qcnn.trainer.distribution.roles import Cluster
-from qcnn.trainer.startup import ERROR, RETRYABLE, end_now
 
 logger = logging.getLogger("qcnn")
 
@@ -143,3 +142,23 @@ def _pointer(capsule: object) -> int:
     """Return the address in a capsule without a name."""
     prototype = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
     return int(prototype(("PyCapsule_GetPointer", ctypes.pythonapi))(capsule, None))
+
+
+# Variables that name hosts which gRPC connects to without a proxy; the first that is set counts
+# (github.com/grpc/grpc, doc/environment_variables.md).
+_EXCEPTIONS = ("no_grpc_proxy", "no_proxy")
+
+
+def connect_directly(cluster: Cluster, environment: MutableMapping[str, str]) -> None:
+    """Exempt the hosts of a cluster from the proxy variables that gRPC reads in an environment.
+
+    gRPC sends everything to the proxy of grpc_proxy, https_proxy or http_proxy, connections to this machine too.
+    """
+    named = next((environment[name] for name in _EXCEPTIONS if environment.get(name)), "")
+    exempt = [name for name in named.split(",") if name]
+    for addresses in cluster.addresses.values():
+        for address in addresses:
+            host = address.rpartition(":")[0].strip("[]")
+            if host not in exempt:
+                exempt.append(host)
+    environment[_EXCEPTIONS[0]] = ",".join(exempt)

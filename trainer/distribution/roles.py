@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from qcnn.trainer.config import ExperimentConfig
-from qcnn.trainer.distribution.needs import CHIEF, EVALUATOR, ROLES, STRATEGIES, WORKER, Chief
-from qcnn.trainer.errors import ConfigError, given
+from qcnn.errors import ConfigError, given
+from qcnn.experiment import ExperimentConfig
+from qcnn.requirements import CHIEF, EVALUATOR, ROLES, STRATEGIES, WORKER, Chief
 
 # A host, or an IPv6 address in brackets, and a port.
 _ADDRESS = re.compile(r"(?:[^\s:/]+|\[[^\s/]+\]):(\d{1,5})", re.ASCII)

@@ -18,7 +18,7 @@ from qcnn.cli.options.cost import Cost, check_package_cost
 from qcnn.cli.options.form import Sending, alone_on_stdout, show_rows
 from qcnn.cli.options.group import options_as
 from qcnn.cli.packages import Compile, Source, check_imports, compiled, read_package, steps_of
-from qcnn.trainer.config import ExperimentConfig
+from qcnn.experiment import ExperimentConfig
 
 EXPERIMENT = "qcnn"
 

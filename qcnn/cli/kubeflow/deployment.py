@@ -9,11 +9,11 @@ from tabulate import tabulate
 
 from qcnn.cli.local.tensorboard import Logs, distinct, logs_here
 from qcnn.cli.options.group import options_as
-from qcnn.jobs.pod import Pod
-from qcnn.jobs.tensorboard.manifest import PORT, Board, check_name, deployment, service
+from qcnn.errors import ConfigError
+from qcnn.jobs.kubernetes.tensorboard import PORT, Board, check_name, deployment, service
+from qcnn.jobs.pod_settings import Pod
 from qcnn.jobs.tfjob.manifest import PROFILER_PORT
-from qcnn.trainer.errors import ConfigError
-from qcnn.trainer.storage.address import SCHEMES, in_bucket
+from qcnn.storage.uri import SCHEMES, in_bucket
 
 _NAME = "tensorboard"
 
@@ -48,7 +48,7 @@ class Deployment:
         """Deploy a TensorBoard on these logs, in a pod with these settings, and print how to look at it.
 
         Raises:
-            ConfigError: logs are where its pod does not reach them; or as qcnn.jobs.tensorboard.deploy.
+            ConfigError: logs are where its pod does not reach them; or as qcnn.jobs.kubernetes.tensorboard.
             ArtifactError: two of them would have one name.
         """
         for logs in found:
@@ -59,7 +59,7 @@ class Deployment:
                 )
         from qcnn.cli.tfjob.connection import cluster
         from qcnn.cli.tfjob.printing import FORMS, as_text
-        from qcnn.jobs.tensorboard.deploy import deploy
+        from qcnn.jobs.kubernetes.tensorboard import deploy
 
         # The pod names them by their addresses.
         distinct(named for logs in found if (named := logs_here(logs.address, Path())))
@@ -88,7 +88,7 @@ class Deployment:
             ArtifactError: there is none of this name.
         """
         from qcnn.cli.tfjob.connection import cluster
-        from qcnn.jobs.tensorboard.deploy import undeploy
+        from qcnn.jobs.kubernetes.tensorboard import undeploy
 
         name = self.name or _NAME
         if self.dry_run:

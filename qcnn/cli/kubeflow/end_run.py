@@ -9,7 +9,7 @@ from qcnn.cli.errors import UnavailableError
 from qcnn.cli.kubeflow.backend import Backend
 from qcnn.cli.kubeflow.follow import ENDED, Asking, follow
 from qcnn.cli.kubeflow.refusals import explained
-from qcnn.trainer.errors import QcnnError, as_clause
+from qcnn.errors import QcnnError, as_clause
 
 if TYPE_CHECKING:
     import kfp
@@ -78,10 +78,10 @@ def _deleted(run: str, namespace: str) -> str:
 def _deleted_on_cluster(run: str, namespace: str) -> str:
     # The cluster's client takes longer to load than everything else here.
     from qcnn.cli.tfjob.connection import cluster
-    from qcnn.jobs.tfjob import deletion
+    from qcnn.jobs.tfjob import cleanup
 
     with cluster(namespace) as api:
-        everything = deletion.find_all(api)
-        left = deletion.with_dependents(deletion.belonging_to(run, everything), everything)
-        deletion.delete(api, left)
+        everything = cleanup.find_all(api)
+        left = cleanup.with_dependents(cleanup.belonging_to(run, everything), everything)
+        cleanup.delete(api, left)
     return ", ".join(found.name for found in left if found.kind == "TFJob")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import urllib3
 
 from qcnn.cli.errors import BackendError, CredentialsError, UnavailableError
-from qcnn.trainer.errors import one_line
+from qcnn.errors import one_line
 
 if TYPE_CHECKING:
     import kfp_server_api

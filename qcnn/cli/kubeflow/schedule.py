@@ -20,7 +20,7 @@ from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import Sending, form_option, sending_options, show_rows, show_table, shown_only_option
 from qcnn.cli.options.times import cron_expression, interval_seconds
 from qcnn.cli.packages import Source, check_imports, read_package, scheduled, source_options
-from qcnn.trainer.errors import ConfigError
+from qcnn.errors import ConfigError
 
 if TYPE_CHECKING:
     import kfp

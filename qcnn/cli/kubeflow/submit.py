@@ -9,7 +9,7 @@ from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import Sending, sending_options
 from qcnn.cli.options.runs import wait_option
 from qcnn.cli.packages import Source, main_pipeline, source_options
-from qcnn.trainer.errors import ConfigError
+from qcnn.errors import ConfigError
 
 
 @click.command()

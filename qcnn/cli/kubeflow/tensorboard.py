@@ -19,8 +19,8 @@ from qcnn.cli.local.tensorboard import Logs
 from qcnn.cli.options.pod import PodFlags, pod_options
 from qcnn.cli.tensorboard import tensorboard_command
 from qcnn.cli.tfjob.tensorboard import logs_of_jobs
-from qcnn.jobs.tensorboard.manifest import ACCOUNT
-from qcnn.trainer.errors import ArtifactError, ConfigError
+from qcnn.errors import ArtifactError, ConfigError
+from qcnn.jobs.kubernetes.tensorboard import ACCOUNT
 
 if TYPE_CHECKING:
     import kfp_server_api

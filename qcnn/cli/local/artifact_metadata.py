@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from qcnn.trainer.config import ExperimentConfig, from_saved
-from qcnn.trainer.errors import ArtifactError, ConfigError, one_line
-from qcnn.trainer.folders import readable
-from qcnn.trainer.untrusted import text_of
+from qcnn.artifact_io import text_of
+from qcnn.atomic_files import readable
+from qcnn.errors import ArtifactError, ConfigError, one_line
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_saved
 
 
 def read_metadata(run: Path, step: str, artifact: str) -> dict[str, Any]:

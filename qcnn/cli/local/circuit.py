@@ -12,27 +12,28 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
 
+from qcnn.circuits.formats.embedded import holds, is_file, shown
+from qcnn.circuits.formats.loading import embedded
 from qcnn.cli.options.completion import complete_word
 from qcnn.cli.options.experiment import check_model
 from qcnn.cli.options.form import form_option
 from qcnn.cli.plan import cones_line, simulators_table
-from qcnn.components.run_folders import model_in, of_run
-from qcnn.trainer.config import EXPERIMENT_FIELDS, ExperimentConfig, from_mapping
-from qcnn.trainer.errors import ConfigError
-from qcnn.trainer.quantum.files.held import holds, is_file, shown
-from qcnn.trainer.quantum.files.reading import embedded
-from qcnn.trainer.results.description import FILE
-from qcnn.trainer.storage.address import in_bucket
-from qcnn.trainer.storage.copies import local_copy
+from qcnn.errors import ConfigError
+from qcnn.experiment import EXPERIMENT_FIELDS, ExperimentConfig
+from qcnn.experiment_io import from_mapping
+from qcnn.results.local_run import model_in, of_run
+from qcnn.results.model_folder import FILE
+from qcnn.storage.copies import local_copy
+from qcnn.storage.uri import in_bucket
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from qcnn.trainer.planning.anatomy import Anatomy
-    from qcnn.trainer.quantum.preparation import Kind
-    from qcnn.trainer.simulators.choice import Estimate
-    from qcnn.trainer.simulators.structure.gates import Network
+    from qcnn.circuits.preparation import Kind
+    from qcnn.planning.plan import Anatomy
+    from qcnn.simulators.registry import Estimate
+    from qcnn.simulators.structure.gates import Network
 
 _ENCODINGS = get_args(EXPERIMENT_FIELDS["encoding"].annotation)
 # The least ring there is.
@@ -93,9 +94,9 @@ def circuit(
     if target:
         _check_target(model, target)
     subject = _subject(model, qubits, encoding)
-    from qcnn.trainer.limits import limits
-    from qcnn.trainer.planning.anatomy import anatomy
-    from qcnn.trainer.quantum import drawing
+    from qcnn.circuits import drawing
+    from qcnn.planning.plan import anatomy
+    from qcnn.simulators.interface import limits
 
     drawn = drawing.draw(subject.network.ansatz)
     found = anatomy(subject.network, limits(subject.config))
@@ -129,13 +130,13 @@ def _subject(model: str, qubits: int | None, encoding: str | None) -> _Subject:
     if not (holds(model) or is_file(model)) and (in_bucket(model) or Path(model).is_dir()):
         if qubits is not None or encoding is not None:
             raise ConfigError(f"circuit: a trained model has its own --qubits and --encoding. Given: {model}")
-        from qcnn.trainer.results.parameters import load_trained
+        from qcnn.results.weights import load_trained
 
         with local_copy(model) as folder:
             trained = load_trained(model_in(folder, model))
         return _Subject(trained.config, trained.network, trained.values)
-    from qcnn.trainer.quantum.preparation import EXCITATION, Preparation
-    from qcnn.trainer.simulators.structure.gates import read_model
+    from qcnn.circuits.preparation import EXCITATION, Preparation
+    from qcnn.simulators.structure.gates import read_model
 
     text = embedded(model) if is_file(model) else model
     words = {"model": text, **({"qubits": qubits} if qubits is not None else _own_qubits(text))}
@@ -148,28 +149,28 @@ def _subject(model: str, qubits: int | None, encoding: str | None) -> _Subject:
 
 def _own_qubits(model: str) -> dict[str, int]:
     """Return the qubits of a circuit that a text holds, none for another model."""
-    from qcnn.trainer.quantum.files import canonical
-    from qcnn.trainer.quantum.files.held import held
+    from qcnn.circuits.formats import cirq_json
+    from qcnn.circuits.formats.embedded import held
 
     try:
         content = held(model)
     except ValueError:
         return {}
-    return {"qubits": max(_LEAST_QUBITS, canonical.width(canonical.read(content, shown(model))))}
+    return {"qubits": max(_LEAST_QUBITS, cirq_json.width(cirq_json.read(content, shown(model))))}
 
 
 def _export(subject: _Subject, target: Path, version: int, sample: str | None) -> None:
-    from qcnn.trainer.quantum.ansatz import Ansatz
-    from qcnn.trainer.quantum.data_states import data_state
-    from qcnn.trainer.quantum.files import writing
+    from qcnn.circuits.ansatz import Ansatz
+    from qcnn.circuits.formats import export
+    from qcnn.circuits.sample_circuits import data_state
 
     ansatz, ring = subject.network.ansatz, subject.network.ring
     if subject.values is not None:
-        ansatz = writing.bound(ansatz, subject.values)
+        ansatz = export.bound(ansatz, subject.values)
     if sample is not None:
         prepared = data_state(subject.network.preparation, ring, _numbers(sample))
         ansatz = Ansatz(prepared + ansatz.circuit, ansatz.symbols, ansatz.readouts)
-    writing.write(ansatz, ring, target, version, _notes(subject, sample))
+    export.write(ansatz, ring, target, version, _notes(subject, sample))
 
 
 def _notes(subject: _Subject, sample: str | None) -> list[str]:

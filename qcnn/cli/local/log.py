@@ -10,11 +10,11 @@ from typing import Any, TextIO
 
 import click
 
+from qcnn.circuits.formats.embedded import shown_within
 from qcnn.cli.errors import UNREAD, OutputLostError
-from qcnn.components.train.local.progress import TrainingProgress
-from qcnn.components.train.local.step import EVENT_PREFIX
-from qcnn.trainer.monitoring import log_lines
-from qcnn.trainer.quantum.files.held import shown_within
+from qcnn.components.steps.train_local import EVENT_PREFIX
+from qcnn.components.steps.train_progress import TrainingProgress
+from qcnn.monitoring import logs
 
 _STAMP = r"^\d\d:\d\d:\d\d\.\d+ - "
 # Blocks of the SDK: what a step was given, and what it returned, each up to a closing line.
@@ -69,7 +69,7 @@ class RunLog(io.TextIOBase):
                 continue
             with self._writing("the log"):
                 self._log(plain)
-            if shown := self._for_people(log_lines.as_text(plain, named=True)):
+            if shown := self._for_people(logs.as_text(plain, named=True)):
                 with self._writing("the output"):
                     self._progress.show(shown)
         return len(text)

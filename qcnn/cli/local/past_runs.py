@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from qcnn.artifact_io import text_of
 from qcnn.cli.comparison import Run
-from qcnn.components.run_record import FILE, RunRecord, read_record
-from qcnn.trainer.errors import ArtifactError
-from qcnn.trainer.training.history import HISTORY, Epoch, load_history
-from qcnn.trainer.untrusted import text_of
+from qcnn.errors import ArtifactError
+from qcnn.model.history import HISTORY, Epoch, load_history
+from qcnn.results.local_run import FILE, RunRecord, read_record
 
 # Of releases that kept no record: what makes a folder a run's.
 _OLD_MARKS = ("log.txt", "generate-data")

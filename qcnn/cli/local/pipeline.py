@@ -16,14 +16,14 @@ import psutil
 
 from qcnn.cli.errors import OutputLostError, StepError
 from qcnn.cli.local.log import RunLog
-from qcnn.components.extras import check
-from qcnn.components.run_record import Recorder
-from qcnn.components.train.local.step import EVENTS_VARIABLE, LOADED
-from qcnn.jobs.local.fork_request import ForkServer, fork_server
+from qcnn.components.steps.train_local import EVENTS_VARIABLE, LOADED
+from qcnn.errors import ArtifactError
+from qcnn.experiment import ExperimentConfig
+from qcnn.extras import check
+from qcnn.jobs.local.fork_client import ForkServer, fork_server
 from qcnn.jobs.local.processes import GRACE
-from qcnn.trainer.config import ExperimentConfig
-from qcnn.trainer.errors import ArtifactError
-from qcnn.trainer.startup import terminated_as_interrupt
+from qcnn.results.local_run import Recorder
+from qcnn.startup import terminated_as_interrupt
 
 if TYPE_CHECKING:
     from kfp import dsl
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # The train step needs a little more than it gives its workers, in seconds.
 _GRACE = GRACE + 1.0
 # What other steps load besides.
-_EVALUATION = ("qcnn.trainer.results.evaluate", "qcnn.trainer.results.report")
+_EVALUATION = ("qcnn.results.evaluate", "qcnn.results.report")
 
 
 def run_pipeline(experiment: ExperimentConfig, runs: Path) -> dict[str, dsl.Artifact]:

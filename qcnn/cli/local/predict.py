@@ -11,12 +11,12 @@ import click
 from qcnn.cli.errors import UNREAD
 from qcnn.cli.local.rows_progress import rows_progress
 from qcnn.cli.options.form import alone_on_stdout, form_option, show_rows
-from qcnn.components.run_folders import model_in, of_run
+from qcnn.results.batch_prediction import Predicted
+from qcnn.results.local_run import model_in, of_run
+from qcnn.results.predictions import Files, files_of
+from qcnn.startup import RETRYABLE, one_line_errors, terminated_as_interrupt
+from qcnn.storage.copies import local_copy
 from qcnn.trainer.predict import predict_held_out, predict_new
-from qcnn.trainer.results.prediction_files import Files, files_of
-from qcnn.trainer.results.streaming import Predicted
-from qcnn.trainer.startup import RETRYABLE, one_line_errors, terminated_as_interrupt
-from qcnn.trainer.storage.copies import local_copy
 
 
 @click.command()

@@ -17,9 +17,10 @@ from qcnn.cli.options.completion import complete_run
 from qcnn.cli.options.experiment import Words, experiment_options, prepared, unwarned
 from qcnn.cli.options.form import alone_on_stdout, form_option, show
 from qcnn.cli.options.runs import runs_option
-from qcnn.components.tensorboard.step import command as tensorboard_command
-from qcnn.trainer.config import ExperimentConfig, from_mapping, merge
-from qcnn.trainer.errors import ConfigError
+from qcnn.components.steps.tensorboard import command as tensorboard_command
+from qcnn.errors import ConfigError
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping, merge
 
 if TYPE_CHECKING:
     from kfp import dsl
@@ -80,7 +81,7 @@ def run(runs: Path, resume: Path | None, repeat: Path | None, form: str, words: 
 
 def continued(run: Path) -> ExperimentConfig:
     """Return the experiment of a run, to be continued from that run's checkpoints if it has any yet."""
-    from qcnn.trainer.training import checkpoints
+    from qcnn.model import checkpoints
 
     experiment, training = experiment_of(run), (run / "train" / "training").absolute()
     if not checkpoints.any_in(training / checkpoints.FOLDER):

@@ -15,7 +15,7 @@ from kfp.dsl.component_factory import EXECUTOR_MODULE
 from kfp.dsl.executor import Executor
 from kfp.local import status, subprocess_task_handler
 
-from qcnn.jobs.local.fork_request import ForkServer, start_process
+from qcnn.jobs.local.fork_client import ForkServer, start_process
 
 # What the shell does first in the command of a step (kfp.dsl.component_factory, 2.13).
 _SCRIPT = f"""program_path=$(mktemp -d)

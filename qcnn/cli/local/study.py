@@ -20,14 +20,13 @@ from qcnn.cli.options.experiment import Words, experiment_options, prepared, unw
 from qcnn.cli.options.form import alone_on_stdout, form_option, show
 from qcnn.cli.options.runs import runs_option
 from qcnn.cli.options.search import STUDY_HELP, SearchFlags, read_study, search_options
-from qcnn.components.extras import check
-from qcnn.jobs.local.run import Crew
-from qcnn.trainer.config import ExperimentConfig
-from qcnn.trainer.errors import ArtifactError, ConfigError
-from qcnn.trainer.startup import load_tensorflow
-from qcnn.trainer.study.failures import save_failure
-from qcnn.trainer.study.table import read_table
-from qcnn.trainer.study.trials import FailedTrial
+from qcnn.errors import ArtifactError, ConfigError
+from qcnn.experiment import ExperimentConfig
+from qcnn.extras import check
+from qcnn.jobs.local.runner import Crew
+from qcnn.startup import load_tensorflow
+from qcnn.studies.table import read_table
+from qcnn.studies.trials import FailedTrial, save_failure
 
 if TYPE_CHECKING:
     from kfp import dsl
@@ -126,9 +125,9 @@ def _train_and_select(
 
 def _steps_here(crew: Crew) -> dict[str, Callable[..., Any]]:
     """Return the steps of a trial as functions of this process, by their names; a process each would take longer."""
-    from qcnn.components.train.local.component import train
-    from qcnn.components.train.local.step import train as run
-    from qcnn.components.trial_data.component import trial_data
+    from qcnn.components.definitions.pipeline import trial_data
+    from qcnn.components.definitions.train_local import train
+    from qcnn.components.steps.train_local import train as run
 
     @functools.wraps(train.python_func)
     def train_here(
@@ -158,7 +157,7 @@ def _failed(trial: FailedTrial, folder: Path) -> _Made:
 
 def _select_best(made: Sequence[_Made], folder: Path) -> dict[str, dsl.Artifact]:
     """Run the last step here: Kubeflow's local runner hands no lists of artifacts on."""
-    from qcnn.components.select_best.component import select_best
+    from qcnn.components.definitions.study import select_best
     from qcnn.pipelines.study import StudyOutputs
 
     load_tensorflow()

@@ -4,12 +4,13 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from qcnn.components.run_record import FILE as RUN_FILE
-from qcnn.components.run_record import read_record
-from qcnn.trainer.config import ExperimentConfig, from_saved
-from qcnn.trainer.errors import ArtifactError
-from qcnn.trainer.folders import new_file, readable
-from qcnn.trainer.untrusted import text_of
+from qcnn.artifact_io import text_of
+from qcnn.atomic_files import new_file, readable
+from qcnn.errors import ArtifactError
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_saved
+from qcnn.results.local_run import FILE as RUN_FILE
+from qcnn.results.local_run import read_record
 
 # Where the folder of a trial keeps its training.
 TRAINING = Path("train", "training")

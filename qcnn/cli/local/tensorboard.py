@@ -5,8 +5,8 @@ import dataclasses
 from collections.abc import Iterable
 from pathlib import Path, PurePath, PurePosixPath
 
-from qcnn.trainer.errors import ArtifactError
-from qcnn.trainer.storage.address import in_bucket
+from qcnn.errors import ArtifactError
+from qcnn.storage.uri import in_bucket
 
 _LOGS = Path("train", "logs")
 _EVENTS = "*tfevents*"

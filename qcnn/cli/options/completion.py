@@ -8,9 +8,9 @@ import click
 from click.shell_completion import CompletionItem
 from pydantic.fields import FieldInfo
 
-from qcnn.components.run_record import FILE
-from qcnn.trainer.config import GENERATED, is_switch
-from qcnn.trainer.quantum.files.held import MODELS
+from qcnn.circuits.formats.embedded import MODELS
+from qcnn.experiment import GENERATED, is_switch
+from qcnn.results.local_run import FILE
 
 # What click asks for the items of a parameter whose value has been begun.
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]

@@ -15,14 +15,14 @@ from qcnn.cli.estimates import PLATFORMS, about_dollars, read_prices
 from qcnn.cli.messages import warn_of_gpu_image
 from qcnn.cli.options.group import options_as
 from qcnn.cli.packages import pod_of
-from qcnn.trainer.errors import ConfigError
+from qcnn.errors import ConfigError
 
 if TYPE_CHECKING:
-    from qcnn.components.train.estimate import Way
-    from qcnn.jobs.costs.prices import Prices
-    from qcnn.jobs.pod import Pod
-    from qcnn.trainer.config import ExperimentConfig
-    from qcnn.trainer.planning.machine import Machine
+    from qcnn.components.cost_estimate import Way
+    from qcnn.experiment import ExperimentConfig
+    from qcnn.jobs.pod_settings import Pod
+    from qcnn.jobs.pricing import Prices
+    from qcnn.planning.machine import Machine
 
 # Dollars.
 _LIMIT = 10.0
@@ -108,8 +108,8 @@ def check_cost(cost: Cost, target: str, pod: Pod, trials: Sequence[ExperimentCon
 
 def _estimated(target: str, pod: Pod, prices: Prices, trials: Sequence[ExperimentConfig]) -> list[Way]:
     """Return what some of the trials take as they are asked for: all of few, else each of as many steps."""
-    from qcnn.components.train.estimate import ways
-    from qcnn.trainer.planning.plan import count
+    from qcnn.components.cost_estimate import ways
+    from qcnn.planning.plan import count
 
     platform = PLATFORMS[target](pod, prices, "")
     machine = _machine()
@@ -121,8 +121,8 @@ def _machine() -> Machine:
     """Return what is known of this machine without measuring it."""
     from importlib.metadata import PackageNotFoundError
 
-    from qcnn.trainer.planning.kept_machine import load
-    from qcnn.trainer.planning.machine import NOMINAL_MACHINE
+    from qcnn.planning.machine import NOMINAL_MACHINE
+    from qcnn.planning.machine_cache import load
 
     try:
         kept = load()
@@ -133,7 +133,7 @@ def _machine() -> Machine:
 
 
 def _line(trials: int, ways: Sequence[Way], share: float, dollars: float, pod: Pod, prices: Prices) -> str:
-    from qcnn.trainer.planning.expectation import in_time
+    from qcnn.planning.training_estimate import in_time
 
     seconds = share * sum(way.seconds for way in ways)
     hours = share * sum(way.bill.hours for way in ways)

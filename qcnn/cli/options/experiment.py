@@ -9,12 +9,13 @@ from typing import Any
 import click
 from pydantic.fields import FieldInfo
 
+from qcnn import data
+from qcnn.circuits.formats.embedded import MODELS
+from qcnn.circuits.formats.loading import with_circuit
 from qcnn.cli.options.completion import complete_file, complete_word
 from qcnn.cli.options.group import options_as
-from qcnn.trainer import data
-from qcnn.trainer.config import WORDS, ExperimentConfig, as_yaml, describe, from_mapping, is_switch, merge, parse_flag, read_file
-from qcnn.trainer.quantum.files.held import MODELS
-from qcnn.trainer.quantum.files.reading import with_circuit
+from qcnn.experiment import WORDS, ExperimentConfig, describe, is_switch
+from qcnn.experiment_io import as_yaml, from_mapping, merge, parse_flag, read_file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,6 +125,6 @@ def check_model(experiment: ExperimentConfig) -> None:
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     # It takes a second to load.
-    from qcnn.trainer.simulators.structure.gates import read_model
+    from qcnn.simulators.structure.gates import read_model
 
     read_model(experiment.model, experiment.qubits)

@@ -10,9 +10,9 @@ import click
 from qcnn.cli.messages import warn_of_gpu_image
 from qcnn.cli.options.group import options_as
 from qcnn.components.resources import KEY, step_resources
-from qcnn.jobs.pod import Pod, pod_settings
-from qcnn.trainer.config import read_file
-from qcnn.trainer.errors import ConfigError
+from qcnn.errors import ConfigError
+from qcnn.experiment_io import read_file
+from qcnn.jobs.pod_settings import Pod, pod_settings
 
 # What often differs between jobs; the rest belongs in a file.
 _FLAGS = {

@@ -6,14 +6,15 @@ from typing import Any
 
 import click
 
+from qcnn.circuits.formats.loading import with_circuits
 from qcnn.cli.options.experiment import Words
 from qcnn.cli.options.group import options_as
-from qcnn.pipelines.parameters import PARALLELISM
-from qcnn.trainer.config import WORDS, ExperimentConfig, as_parameters, parse_flag
-from qcnn.trainer.errors import ConfigError
-from qcnn.trainer.quantum.files.reading import with_circuits
-from qcnn.trainer.study.search import search_from_mapping
-from qcnn.trainer.study.trials import plan
+from qcnn.errors import ConfigError
+from qcnn.experiment import WORDS, ExperimentConfig
+from qcnn.experiment_io import as_parameters, parse_flag
+from qcnn.pipelines.parts import PARALLELISM
+from qcnn.studies.search import search_from_mapping
+from qcnn.studies.trials import plan
 
 # What each target's command says that it does.
 STUDY_HELP = """

@@ -3,7 +3,7 @@
 import re
 import zoneinfo
 
-from qcnn.trainer.errors import ConfigError
+from qcnn.errors import ConfigError
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _INTERVAL = re.compile(r"([1-9]\d{0,8})([smhd]?)")

@@ -9,16 +9,15 @@ import click
 
 from qcnn.cli.errors import StepError
 from qcnn.cli.messages import shown
-from qcnn.jobs.kubernetes.access import own_namespace
-from qcnn.jobs.kubernetes.api import Api
-from qcnn.jobs.kubernetes.follow import Following, LostError
-from qcnn.jobs.kubernetes.identity import OWN, RUN_LABEL, run_of
-from qcnn.jobs.naming import run_label
+from qcnn.errors import ArtifactError, QcnnError, RetryableError, TrainingError
+from qcnn.jobs.job import run_label
+from qcnn.jobs.kubernetes.api import Api, own_namespace
+from qcnn.jobs.kubernetes.job_watcher import Following, LostError
+from qcnn.jobs.kubernetes.manifest import OWN, RUN_LABEL, run_of
 from qcnn.jobs.references import check_namespace
-from qcnn.jobs.tfjob.kind import TFJOB, TFJOBS
-from qcnn.jobs.tfjob.read import processes
-from qcnn.trainer.errors import ArtifactError, QcnnError, RetryableError, TrainingError
-from qcnn.trainer.startup import terminated_as_interrupt
+from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS
+from qcnn.jobs.tfjob.status import replicas
+from qcnn.startup import terminated_as_interrupt
 
 # For how long a failed job's namespace is asked for, which only makes the message more precise.
 _SECONDS = 10.0
@@ -86,7 +85,7 @@ def follow(api: Api, job: dict[str, Any], restarts: int | None, hint: str) -> No
     Raises:
         StepError: it failed.
     """
-    following = Following(api, TFJOB, job, processes(job), restarts, pending_seconds=float("inf"))
+    following = Following(api, TFJOB, job, replicas(job), restarts, pending_seconds=float("inf"))
     try:
         with terminated_as_interrupt():
             following.run()

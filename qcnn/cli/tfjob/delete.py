@@ -7,10 +7,10 @@ import click
 from qcnn.cli.confirmation import check_one_given, confirm
 from qcnn.cli.options.form import form_option, show_table, shown_only_option
 from qcnn.cli.tfjob.connection import cluster, namespace_option
-from qcnn.jobs.naming import check_run
-from qcnn.jobs.tfjob import deletion, read
-from qcnn.jobs.tfjob.deletion import Found
-from qcnn.trainer.errors import ArtifactError, ConfigError
+from qcnn.errors import ArtifactError, ConfigError
+from qcnn.jobs.job import check_run
+from qcnn.jobs.tfjob import cleanup, status
+from qcnn.jobs.tfjob.cleanup import Found
 
 _HEADER = ("kind", "name", "run", "state")
 
@@ -50,12 +50,12 @@ def delete(
     with cluster(namespace) as api:
 
         def choose() -> list[Found]:
-            everything = deletion.find_all(api)
+            everything = cleanup.find_all(api)
             if orphans:
-                chosen = deletion.orphans(everything, api.now())
+                chosen = cleanup.orphans(everything, api.now())
             else:
-                chosen = _chosen(deletion.jobs(everything), names, run, kind, api.namespace)
-            return deletion.with_dependents(chosen, everything)
+                chosen = _chosen(cleanup.jobs(everything), names, run, kind, api.namespace)
+            return cleanup.with_dependents(chosen, everything)
 
         chosen = choose()
         show_table(form, _HEADER, _rows(chosen), f"nothing to delete in namespace {api.namespace}")
@@ -64,7 +64,7 @@ def delete(
         confirm(len(chosen), yes)
         # A launcher may have come back to its job meanwhile.
         still = {found.uid for found in (choose() if orphans else chosen)}
-        deletion.delete(api, [found for found in chosen if found.uid in still])
+        cleanup.delete(api, [found for found in chosen if found.uid in still])
         click.echo("deleted", err=form == "json")
 
 
@@ -77,12 +77,12 @@ def _chosen(
         hint = f"; all that belongs to the run of this name: --run {missing[0]}" if is_run else ""
         raise ArtifactError(f"job: qcnn made none of this name in namespace {namespace}{hint}. Given: {missing[0]}")
     if run is not None:
-        return [found for found in deletion.belonging_to(run, own) if kind in (None, found.kind)]
+        return [found for found in cleanup.belonging_to(run, own) if kind in (None, found.kind)]
     return [found for found in own if not names or found.name in names]
 
 
 def _rows(chosen: Sequence[Found]) -> list[tuple[str, str, str | None, str]]:
     return [
-        (found.kind, found.name, found.run, read.state(found.object) if found.kind == "TFJob" else "")
+        (found.kind, found.name, found.run, status.state(found.object) if found.kind == "TFJob" else "")
         for found in chosen
     ]

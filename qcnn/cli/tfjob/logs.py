@@ -8,10 +8,10 @@ import click
 from qcnn.cli.tfjob.connection import cluster, find_job, flag_of, follow, namespace_option
 from qcnn.jobs.kubernetes import pods
 from qcnn.jobs.kubernetes.api import PODS, Api
-from qcnn.jobs.kubernetes.pod_template import CONTAINER
+from qcnn.jobs.kubernetes.manifest import CONTAINER
 from qcnn.jobs.kubernetes.pods import Process
-from qcnn.jobs.tfjob.kind import JOB_NAME_LABEL, TFJOB
-from qcnn.trainer.monitoring import log_lines
+from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL, TFJOB
+from qcnn.monitoring import logs as log_lines
 
 
 @click.command()

@@ -9,18 +9,17 @@ from qcnn.cli.errors import StepError
 from qcnn.cli.options.pod import PodFlags, pod_options
 from qcnn.cli.tfjob.connection import cluster, find_job, namespace_option
 from qcnn.cli.tfjob.printing import FORMS, as_text
+from qcnn.errors import ConfigError, RetryableError, TrainingError
 from qcnn.jobs.kubernetes.api import Api
 from qcnn.jobs.kubernetes.create_or_adopt import abandon, create_or_adopt
-from qcnn.jobs.kubernetes.follow import Following
+from qcnn.jobs.kubernetes.job_watcher import Following
 from qcnn.jobs.kubernetes.kinds import JOB
-from qcnn.jobs.pod import WORKER_ACCOUNT
-from qcnn.jobs.tfjob.launch import PENDING_SECONDS
+from qcnn.jobs.pod_settings import WORKER_ACCOUNT
+from qcnn.jobs.tfjob.launch import PENDING_SECONDS, check_worker_account
 from qcnn.jobs.tfjob.predict_job import TASK, for_model, for_training
-from qcnn.jobs.tfjob.submit import check_worker_account
-from qcnn.trainer.errors import ConfigError, RetryableError, TrainingError
-from qcnn.trainer.results.prediction_files import Files, files_of
-from qcnn.trainer.startup import terminated_as_interrupt
-from qcnn.trainer.storage.address import check_reachable, in_bucket
+from qcnn.results.predictions import Files, files_of
+from qcnn.startup import terminated_as_interrupt
+from qcnn.storage.uri import check_reachable, in_bucket
 
 
 @click.command()

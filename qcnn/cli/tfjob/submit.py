@@ -2,22 +2,21 @@
 
 import click
 
+from qcnn import data
 from qcnn.cli.options.cost import Cost, check_cost, cost_options
 from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import show_rows
 from qcnn.cli.options.pod import PodFlags, pod_options
 from qcnn.cli.tfjob.connection import cluster, flag_of, follow, namespace_option
 from qcnn.cli.tfjob.printing import FORMS, as_text
-from qcnn.components.train.description import check_data, cluster_job
+from qcnn.components.training_job import check_data, cluster_job
+from qcnn.errors import ConfigError
+from qcnn.jobs.job import Identity, check_run
 from qcnn.jobs.kubernetes.create_or_adopt import How
-from qcnn.jobs.naming import Identity, check_run
-from qcnn.jobs.pod import WORKER_ACCOUNT, Pod
-from qcnn.jobs.secrecy import secrets_in
-from qcnn.jobs.tfjob import read
-from qcnn.jobs.tfjob import submit as tfjobs
+from qcnn.jobs.pod_settings import WORKER_ACCOUNT, Pod, secrets_in
+from qcnn.jobs.tfjob import launch as tfjobs
+from qcnn.jobs.tfjob import status
 from qcnn.jobs.tfjob.manifest import Policy, tfjob
-from qcnn.trainer import data
-from qcnn.trainer.errors import ConfigError
 
 _DAY = 86400
 _TASK = "train"
@@ -91,7 +90,7 @@ def submit(
         tfjobs.check_worker_account(api, settings)
         found, how = tfjobs.submit(api, manifest)
         commands = _commands(found["metadata"]["name"], flag_of(namespace))
-        rows = {**read.outputs(found), **commands}
+        rows = {**status.outputs(found), **commands}
         if form:
             show_rows(form, {"job": found["metadata"]["name"], **rows})
         else:

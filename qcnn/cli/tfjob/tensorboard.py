@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from qcnn.cli.local.tensorboard import Logs
-from qcnn.trainer.errors import ArtifactError
-from qcnn.trainer.storage.address import in_bucket
+from qcnn.errors import ArtifactError
+from qcnn.storage.uri import in_bucket
 
 
 def logs_of_jobs(names: Sequence[str], namespace: str | None, *, in_a_pod: bool = False) -> list[Logs]:
@@ -17,7 +17,7 @@ def logs_of_jobs(names: Sequence[str], namespace: str | None, *, in_a_pod: bool 
         return []
     # The cluster's client takes longer to load than everything else here.
     from qcnn.cli.tfjob.connection import cluster, find_job
-    from qcnn.jobs.tfjob.read import outputs
+    from qcnn.jobs.tfjob.status import outputs
 
     with cluster(namespace) as api:
         addresses = {name: outputs(find_job(api, name)).get("logs", "") for name in names}

@@ -13,9 +13,9 @@ from qcnn.cli.vertex.service import trainings
 from qcnn.cli.vertex.service.connection import Vertex, place_options
 from qcnn.cli.vertex.service.messages import id_of
 from qcnn.cli.vertex.service.runs import ENDED, find_run, list_runs, state_of
-from qcnn.jobs.vertex import states as job_states
-from qcnn.jobs.vertex.place import Place
-from qcnn.trainer.errors import ConfigError
+from qcnn.errors import ConfigError
+from qcnn.jobs.vertex import client as job_states
+from qcnn.jobs.vertex.location import Place
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob

@@ -34,10 +34,9 @@ from qcnn.cli.vertex.serving.endpoint import deploy as deploy_version
 from qcnn.cli.vertex.serving.exported import Exported, exported, stage
 from qcnn.cli.vertex.serving.registry import get_version, make_default, model_name, upload_request, version_of
 from qcnn.cli.vertex.serving.traffic import shared, without
+from qcnn.errors import ArtifactError, ConfigError
 from qcnn.jobs.references import check_image
-from qcnn.jobs.vertex.console import endpoint_page
-from qcnn.jobs.vertex.place import Place
-from qcnn.trainer.errors import ArtifactError, ConfigError
+from qcnn.jobs.vertex.location import Place, endpoint_page
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _SHARE = 10
@@ -159,7 +158,7 @@ def _show_requests(
     vertex: Vertex, endpoint: str, name: str, found: Exported, image: str, machines: Machines, account: str | None
 ) -> None:
     """Print the requests of a first version at a new endpoint, checked by the types of the API."""
-    from qcnn.jobs.vertex.client.library import aiplatform
+    from qcnn.jobs.vertex.client import aiplatform
 
     first = model_name(vertex, name)
     shares = {deployed_id(f"{first}@1"): 100}

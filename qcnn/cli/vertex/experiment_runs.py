@@ -10,7 +10,7 @@ from qcnn.cli.errors import BackendError
 from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.service.messages import id_of, seconds_of
 from qcnn.cli.vertex.service.runs import EXPERIMENT_LABEL, get_run, list_runs, state_of
-from qcnn.jobs.vertex.place import Place
+from qcnn.jobs.vertex.location import Place
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob

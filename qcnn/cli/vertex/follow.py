@@ -11,7 +11,7 @@ from qcnn.cli.following import Seen
 from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.service.messages import id_of
 from qcnn.cli.vertex.service.runs import ENDED, get_run, state_of, steps_in, tasks_of
-from qcnn.trainer.errors import one_line
+from qcnn.errors import one_line
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob

@@ -15,8 +15,8 @@ from qcnn.cli.vertex.service.connection import Vertex, place_options
 from qcnn.cli.vertex.service.log_lines import Jobs, Reader, show
 from qcnn.cli.vertex.service.messages import id_of
 from qcnn.cli.vertex.service.runs import ENDED, find_run, get_run, state_of, steps_in, tasks_of
-from qcnn.jobs.vertex.place import Place
-from qcnn.jobs.vertex.states import creation_time
+from qcnn.jobs.vertex.client import creation_time
+from qcnn.jobs.vertex.location import Place
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob
@@ -59,6 +59,6 @@ def _jobs(vertex: Vertex, run: PipelineJob) -> Jobs:
 
 def _step_name(step: str, replica: str) -> str:
     """Return a step's name; of what Vertex AI itself says, that too."""
-    from qcnn.jobs.vertex.lines import SERVICE
+    from qcnn.jobs.vertex.job_watcher import SERVICE
 
     return f"{step} {replica}" if replica == SERVICE else step

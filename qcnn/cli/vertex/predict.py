@@ -16,12 +16,12 @@ from qcnn.cli.vertex.service.connection import Vertex, place_options
 from qcnn.cli.vertex.serving import batch
 from qcnn.cli.vertex.serving.endpoint import MACHINE, Machines, get_endpoint
 from qcnn.cli.vertex.serving.samples import Samples, read_samples
-from qcnn.jobs.vertex.place import Place
-from qcnn.trainer.data.layout import LABEL, PREDICTION
-from qcnn.trainer.errors import ConfigError
-from qcnn.trainer.storage.address import in_bucket
-from qcnn.trainer.tables.endings import check_ending
-from qcnn.trainer.tables.writer import new_table
+from qcnn.data.layout import LABEL, PREDICTION
+from qcnn.errors import ConfigError
+from qcnn.jobs.vertex.location import Place
+from qcnn.storage.uri import in_bucket
+from qcnn.tables.formats import check_ending
+from qcnn.tables.table import new_table
 
 # Numbers in a request, which may have 1.5 MB (cloud.google.com/vertex-ai/docs/predictions/get-online-predictions); one
 # has less than 50 bytes, its name included.
@@ -86,7 +86,7 @@ def predict(
 def _predicted(vertex: Vertex, endpoint: str, samples: Samples) -> Iterator[float]:
     from google.protobuf import json_format, struct_pb2
 
-    from qcnn.jobs.vertex.client.library import aiplatform
+    from qcnn.jobs.vertex.client import aiplatform
 
     most = max(1, _CHUNK // len(samples.columns))
     for start in range(0, len(samples), most):

@@ -20,9 +20,8 @@ from qcnn.cli.vertex.service.messages import as_json, id_of
 from qcnn.cli.vertex.service.runs import ENDED, EXPERIMENT_LABEL, list_runs, state_of
 from qcnn.cli.vertex.submitting.request import run_request
 from qcnn.cli.vertex.submitting.submission import Submission, submission_options
-from qcnn.jobs.vertex.console import schedule_page
-from qcnn.jobs.vertex.place import Place
-from qcnn.jobs.vertex.states import creation_time
+from qcnn.jobs.vertex.client import creation_time
+from qcnn.jobs.vertex.location import Place, schedule_page
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob, Schedule

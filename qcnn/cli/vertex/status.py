@@ -14,10 +14,9 @@ from qcnn.cli.vertex.service import trainings
 from qcnn.cli.vertex.service.connection import Vertex, place_options
 from qcnn.cli.vertex.service.messages import age_of, id_of, seconds_of
 from qcnn.cli.vertex.service.runs import EXPERIMENT_LABEL, find_run, list_runs, state_of, steps_in, tasks_of
-from qcnn.jobs.vertex import states as job_states
-from qcnn.jobs.vertex.console import run_page
-from qcnn.jobs.vertex.place import Place
-from qcnn.trainer.errors import one_line
+from qcnn.errors import one_line
+from qcnn.jobs.vertex import client as job_states
+from qcnn.jobs.vertex.location import Place, run_page
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CustomJob, PipelineJob, PipelineTaskDetail

@@ -11,10 +11,10 @@ from qcnn.cli.packages import Source, source_options, study_pipeline, tuning_pip
 from qcnn.cli.vertex.service.connection import place_options
 from qcnn.cli.vertex.submitting.create_run import create_run
 from qcnn.cli.vertex.submitting.submission import Submission, submission_options
-from qcnn.jobs.vertex.place import Place
-from qcnn.jobs.vertex.tuning.rules import DEFAULT, RULES
-from qcnn.trainer.study.search import search_from_mapping
-from qcnn.trainer.study.tuning import shared_experiment
+from qcnn.jobs.vertex.location import Place
+from qcnn.jobs.vertex.tuning_job import DEFAULT, RULES
+from qcnn.studies.search import search_from_mapping
+from qcnn.studies.trials import shared_experiment
 
 
 @click.command(help=STUDY_HELP)

@@ -10,7 +10,7 @@ from qcnn.cli.packages import Source, main_pipeline, source_options
 from qcnn.cli.vertex.service.connection import place_options
 from qcnn.cli.vertex.submitting.create_run import create_run
 from qcnn.cli.vertex.submitting.submission import Submission, submission_options
-from qcnn.jobs.vertex.place import Place
+from qcnn.jobs.vertex.location import Place
 
 
 @click.command()

@@ -12,8 +12,8 @@ from qcnn.cli.vertex.experiment_runs import artifacts_of
 from qcnn.cli.vertex.service.connection import Vertex, place_options
 from qcnn.cli.vertex.service.messages import id_of
 from qcnn.cli.vertex.service.runs import ENDED, find_run, get_run, is_id, list_runs, state_of
-from qcnn.jobs.vertex.place import Place
-from qcnn.trainer.errors import ArtifactError
+from qcnn.errors import ArtifactError
+from qcnn.jobs.vertex.location import Place
 
 
 def logs_of_runs(ids: Sequence[str], experiment: str | None, names: Sequence[str], *, place: Place) -> list[Logs]:

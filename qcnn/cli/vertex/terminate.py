@@ -9,7 +9,7 @@ from qcnn.cli.vertex.service import trainings
 from qcnn.cli.vertex.service.connection import Vertex, place_options
 from qcnn.cli.vertex.service.messages import id_of
 from qcnn.cli.vertex.service.runs import find_run, state_of
-from qcnn.jobs.vertex.place import Place
+from qcnn.jobs.vertex.location import Place
 
 
 @click.command()

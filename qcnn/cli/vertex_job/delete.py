@@ -13,9 +13,9 @@ from qcnn.cli.vertex.service import runs, trainings
 from qcnn.cli.vertex.service.connection import Vertex, place_options
 from qcnn.cli.vertex.service.messages import id_of
 from qcnn.cli.vertex.service.refusals import NotFoundError
-from qcnn.jobs.naming import check_run
-from qcnn.jobs.vertex.place import Place
-from qcnn.jobs.vertex.states import state_of
+from qcnn.jobs.job import check_run
+from qcnn.jobs.vertex.client import state_of
+from qcnn.jobs.vertex.location import Place
 
 if TYPE_CHECKING:
     from qcnn.cli.vertex.service.trainings import TrainingJob

@@ -11,9 +11,9 @@ from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.service.log_lines import Jobs, Reader, show
 from qcnn.cli.vertex.service.messages import id_of
 from qcnn.cli.vertex.service.trainings import get_job
-from qcnn.jobs.vertex.states import ENDED, creation_time, state_of
-from qcnn.trainer.errors import one_line
-from qcnn.trainer.startup import terminated_as_interrupt
+from qcnn.errors import one_line
+from qcnn.jobs.vertex.client import ENDED, creation_time, state_of
+from qcnn.startup import terminated_as_interrupt
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CustomJob

@@ -7,7 +7,7 @@ from qcnn.cli.vertex.service.log_lines import Reader, show
 from qcnn.cli.vertex.service.messages import id_of
 from qcnn.cli.vertex.service.trainings import find_job
 from qcnn.cli.vertex_job.follow import follow, lines_of
-from qcnn.jobs.vertex.place import Place
+from qcnn.jobs.vertex.location import Place
 
 
 @click.command()

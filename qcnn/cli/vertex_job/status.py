@@ -13,10 +13,9 @@ from qcnn.cli.options.form import form_option
 from qcnn.cli.vertex.service.connection import Vertex, place_options
 from qcnn.cli.vertex.service.messages import age_of, id_of, seconds_of
 from qcnn.cli.vertex.service.trainings import find_job, list_jobs, run_of
-from qcnn.jobs.vertex.console import job_page
-from qcnn.jobs.vertex.place import Place
-from qcnn.jobs.vertex.states import state_of
-from qcnn.trainer.errors import one_line
+from qcnn.errors import one_line
+from qcnn.jobs.vertex.client import state_of
+from qcnn.jobs.vertex.location import Place, job_page
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CustomJob

@@ -4,6 +4,7 @@ import contextlib
 
 import click
 
+from qcnn import data
 from qcnn.cli.messages import shown
 from qcnn.cli.options.cost import Cost, check_cost, cost_options
 from qcnn.cli.options.experiment import Words, experiment_options
@@ -14,11 +15,9 @@ from qcnn.cli.vertex.service.connection import Vertex, flags_of, place_options
 from qcnn.cli.vertex.service.messages import as_json
 from qcnn.cli.vertex.service.trainings import ALONE
 from qcnn.cli.vertex_job.follow import follow
-from qcnn.components.train.description import check_data, vertex_job
-from qcnn.jobs.naming import Identity, check_run
-from qcnn.jobs.vertex.console import job_page, tensorboard_page
-from qcnn.jobs.vertex.place import Place
-from qcnn.trainer import data
+from qcnn.components.training_job import check_data, vertex_job
+from qcnn.jobs.job import Identity, check_run
+from qcnn.jobs.vertex.location import Place, job_page, tensorboard_page
 
 
 @click.command()
@@ -54,9 +53,8 @@ def submit(
     (experiment,) = data.files_read([experiment])
     job = vertex_job(experiment, output, settings)
     # The library takes a second and a half to load.
-    from qcnn.jobs.vertex.client.api import Api
-    from qcnn.jobs.vertex.client.library import aiplatform
-    from qcnn.jobs.vertex.create_or_adopt import How, create_or_adopt
+    from qcnn.jobs.vertex.attempts import How, create_or_adopt
+    from qcnn.jobs.vertex.client import Api, aiplatform
     from qcnn.jobs.vertex.custom_job import custom_job, outputs
 
     made = custom_job(job, Identity(check_run(name), ALONE), place)

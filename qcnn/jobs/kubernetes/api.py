@@ -1,4 +1,4 @@
-"""The API of a Kubernetes cluster: requests that are tried again, watches that go on, errors of one line."""
+"""Access to a cluster: the one that this process runs in, else the one that KUBECONFIG names."""
 
 import contextlib
 import copy
@@ -8,20 +8,68 @@ import email.utils
 import json
 import logging
 import math
+import os
 import random
 import re
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import kubernetes.client
+import kubernetes.config
 import urllib3
 
-from qcnn.jobs.kubernetes.access import configuration
-from qcnn.jobs.kubernetes.patience import Patience
-from qcnn.jobs.kubernetes.refusals import NO_ANSWER, NOT_FOUND, RefusedError, is_broken, refused, why
-from qcnn.trainer.errors import RetryableError
+from qcnn.errors import ConfigError, RetryableError, one_line
+from qcnn.jobs.kubernetes.retry import NO_ANSWER, NOT_FOUND, Patience, RefusedError, is_broken, refused, why
+
+_VARIABLE = "KUBECONFIG"
+_DEFAULT = "~/.kube/config"
+_DEFAULT_NAMESPACE = "default"
+_NAMESPACE_OF_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+
+def configuration() -> kubernetes.client.Configuration:
+    """Return how the cluster is reached.
+
+    Raises:
+        ConfigError: there is no cluster, or its description cannot be read.
+    """
+    found = kubernetes.client.Configuration()
+    with _config_errors():
+        try:
+            kubernetes.config.load_incluster_config(client_configuration=found)
+        except kubernetes.config.ConfigException:
+            kubernetes.config.load_kube_config(_kubeconfig(), client_configuration=found)
+    return found
+
+
+def own_namespace() -> str:
+    """Return the namespace of this pod, else of the current context, else "default".
+
+    Raises:
+        ConfigError: there is no cluster.
+    """
+    if _NAMESPACE_OF_POD.exists():
+        return _NAMESPACE_OF_POD.read_text(encoding="utf-8")
+    with _config_errors():
+        _, context = kubernetes.config.list_kube_config_contexts(_kubeconfig())
+    return str(context["context"].get("namespace") or _DEFAULT_NAMESPACE)
+
+
+def _kubeconfig() -> str:
+    """Return the path of the user's file, or several paths; the library reads the variable only when it is imported."""
+    return os.environ.get(_VARIABLE) or _DEFAULT
+
+
+@contextlib.contextmanager
+def _config_errors() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # Of a damaged file the library raises whatever its parser does.
+        raise ConfigError(f"cluster: no access to any; set KUBECONFIG. Given: {one_line(error)}") from None
+
 
 logger = logging.getLogger("qcnn")
 

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from qcnn.errors import ConfigError, QcnnError
 from qcnn.jobs.kubernetes.api import Api
-from qcnn.jobs.kubernetes.identity import HASH_ANNOTATION, TRAINING_ANNOTATION, annotation
 from qcnn.jobs.kubernetes.kinds import Kind, condition
-from qcnn.trainer.errors import ConfigError, QcnnError
+from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, TRAINING_ANNOTATION, annotation
 
 logger = logging.getLogger("qcnn")
 

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from qcnn.jobs.kubernetes.api import JOBS, Resource
-from qcnn.jobs.kubernetes.identity import TASK_LABEL
+from qcnn.jobs.kubernetes.manifest import TASK_LABEL
 
 
 @dataclasses.dataclass(frozen=True)

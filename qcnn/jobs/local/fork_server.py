@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from qcnn.jobs.local.fork_message import READY, REFUSED, STATUS, receive_request, same_user
+from qcnn.jobs.local.fork_protocol import READY, REFUSED, STATUS, receive_request, same_user
 
 # What is read when a library is loaded: where a process asks for other values, it is not forked from here.
 _READ_AT_LOAD = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "TF_", "XLA_", "CUDA_", "OMP_", "KMP_", "MKL_", "OPENBLAS_")
@@ -66,7 +66,7 @@ def main() -> None:
 
 def _load(modules: Sequence[str]) -> None:
     # Not before it is known what surrounds this process: it sets variables for the libraries.
-    from qcnn.trainer.startup import loading
+    from qcnn.startup import loading
 
     with loading():
         for module in modules:

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from qcnn.jobs.local.fork_request import start_process
-from qcnn.trainer.monitoring import log_lines
+from qcnn.jobs.local.fork_client import start_process
+from qcnn.monitoring import logs
 
 # A process that was asked to end is killed after this, in seconds.
 GRACE = 3.0
@@ -154,8 +154,8 @@ class Process:
 
     def _pass_on(self, line: bytes) -> None:
         text = line.decode(errors="replace").rstrip()
-        self.last_line = log_lines.texts([text])[-1] or self.last_line
-        for passed_on in log_lines.passed_on(text, self.name):
+        self.last_line = logs.texts([text])[-1] or self.last_line
+        for passed_on in logs.passed_on(text, self.name):
             sys.stdout.write(f"{passed_on}\n")
         sys.stdout.flush()
 

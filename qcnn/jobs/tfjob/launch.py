@@ -1,23 +1,74 @@
-"""The launcher: create a TFJob, or take up the one that is there, and follow it to its end."""
+"""Create a TFJob that needs no launcher, or say what would be created."""
 
 import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from qcnn.jobs.kubernetes.api import SERVICES, Api
+from qcnn.errors import ConfigError, RetryableError, TrainingError
+from qcnn.jobs.kubernetes.api import SERVICE_ACCOUNTS, SERVICES, Api
 from qcnn.jobs.kubernetes.create_or_adopt import How, abandon, create_or_adopt
-from qcnn.jobs.kubernetes.follow import Following, GivenUpError, Observer, ignore
-from qcnn.jobs.kubernetes.lives import Lives
-from qcnn.jobs.tfjob import read
-from qcnn.jobs.tfjob.eviction import OwnPod
-from qcnn.jobs.tfjob.kind import TFJOB, TFJOBS
-from qcnn.jobs.tfjob.lease_renewal import Renewal
-from qcnn.jobs.tfjob.lease_review import check_lease_right
-from qcnn.jobs.tfjob.manifest import Manifest, profiler_service, restarted
-from qcnn.jobs.tfjob.termination import GRACE, Termination
-from qcnn.trainer.errors import ConfigError, RetryableError, TrainingError
-from qcnn.trainer.startup import ABANDONED
+from qcnn.jobs.kubernetes.job_watcher import Following, GivenUpError, Observer, ignore
+from qcnn.jobs.kubernetes.restart_policy import Lives
+from qcnn.jobs.kubernetes.retry import FORBIDDEN, RefusedError
+from qcnn.jobs.pod_settings import WORKER_ACCOUNT, Pod
+from qcnn.jobs.tfjob import status
+from qcnn.jobs.tfjob.lease import Renewal, check_lease_right
+from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS, Manifest, profiler_service, restarted
+from qcnn.jobs.tfjob.termination import GRACE, OwnPod, Termination
+from qcnn.startup import ABANDONED
+
+
+def applied(manifest: Manifest, namespace: str | None) -> list[Manifest]:
+    """Return what `submit` creates, for others to apply, in that order; without a namespace, in whatever is theirs.
+
+    The Service belongs to the TFJob only once `submit` has taken that up: by then it is known by its uid.
+    """
+    place = {"namespace": namespace} if namespace else {}
+    made = (manifest, profiler_service(manifest))
+    return [{**each, "metadata": {**each["metadata"], **place}} for each in made]
+
+
+def check_worker_account(api: Api, pod: Pod) -> None:
+    """Check that the account is there as which pods run by default.
+
+    The role qcnn-user may not look at accounts; whoever has it has the account too, which the same file makes.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if pod.service_account != WORKER_ACCOUNT:
+        return
+    try:
+        found = api.get(SERVICE_ACCOUNTS, WORKER_ACCOUNT)
+    except RefusedError as error:
+        if error.status != FORBIDDEN:
+            raise
+        return
+    if found is None:
+        raise ConfigError(
+            f"pod.service_account: namespace {api.namespace} has no account {WORKER_ACCOUNT}; `kubectl -n "
+            f"{api.namespace} apply -f deploy/rbac.yaml` makes it, or --service-account names another one, such as "
+            f"default. Given: {WORKER_ACCOUNT}"
+        )
+
+
+def submit(api: Api, manifest: Manifest) -> tuple[dict[str, Any], How]:
+    """Return the TFJob of a manifest, which is created, or taken up where it runs or has succeeded.
+
+    Raises:
+        ConfigError: the cluster refuses it; one line that says why. What was created is deleted.
+    """
+    found, how = create_or_adopt(api, TFJOB, manifest)
+    try:
+        if how is not How.SUCCEEDED:
+            api.apply(SERVICES, profiler_service(found))
+    except ConfigError:
+        if how is How.CREATED:
+            abandon(api, TFJOB, found)
+        raise
+    return found, how
+
 
 logger = logging.getLogger("qcnn")
 
@@ -46,7 +97,11 @@ def launch(
         RetryableError: processes were lost more often than the manifest allows, the job was deleted by somebody else,
             or the API server does not answer any more.
     """
-    name, lease_seconds, restarts = manifest["metadata"]["name"], read.lease_seconds(manifest), read.restarts(manifest)
+    name, lease_seconds, restarts = (
+        manifest["metadata"]["name"],
+        status.lease_seconds(manifest),
+        status.restarts(manifest),
+    )
     with contextlib.ExitStack() as stack:
         api = stack.enter_context(contextlib.closing(Api(namespace)))
         renewing = stack.enter_context(contextlib.closing(api.with_own_connections()))
@@ -58,7 +113,7 @@ def launch(
         @contextlib.contextmanager
         def creating() -> Iterator[None]:
             if lease_seconds is not None:
-                check_lease_right(api, read.service_account(manifest), name)
+                check_lease_right(api, status.service_account(manifest), name)
             with termination.creation.going_on():
                 yield
 
@@ -71,8 +126,8 @@ def launch(
             logger.info("TFJob %s %s", name, how.value)
             if how is How.SUCCEEDED:
                 return
-            before = read.restarts_before(running) if before is None else before
-            processes = read.processes(manifest)
+            before = status.restarts_before(running) if before is None else before
+            processes = status.replicas(manifest)
             following = Following(api, TFJOB, running, processes, restarts, pending_seconds, lives, observer)
             try:
                 _follow(api, renewing, running, following, lease_seconds)
@@ -93,15 +148,15 @@ def _watched(stack: contextlib.ExitStack, api: Api, own_pod: str | None) -> Call
 
 def _observer(stack: contextlib.ExitStack, manifest: Manifest) -> Observer:
     """Serve metrics of a job where its processes do, on the same port; return what takes note of the job."""
-    port = read.metrics_port(manifest)
+    port = status.metrics_port(manifest)
     if port is None:
         return ignore
     # Only where it is asked for: the library takes a tenth of a second to load.
-    from qcnn.jobs.metrics import LauncherMetrics
+    from qcnn.jobs.launcher_metrics import LauncherMetrics
 
-    metrics = LauncherMetrics(manifest["metadata"]["name"], read.STATES)
+    metrics = LauncherMetrics(manifest["metadata"]["name"], status.STATES)
     stack.enter_context(metrics.served(port))
-    return lambda job, restarts: metrics.see(read.state(job), restarts)
+    return lambda job, restarts: metrics.see(status.state(job), restarts)
 
 
 def _check_fault(api: Api, manifest: Manifest) -> None:
@@ -111,9 +166,9 @@ def _check_fault(api: Api, manifest: Manifest) -> None:
         TrainingError: the one with which it failed.
     """
     found = api.get(TFJOBS, manifest["metadata"]["name"])
-    if not found or read.state(found) != "Failed":
+    if not found or status.state(found) != "Failed":
         return
-    processes, restarts = read.processes(manifest), read.restarts(manifest)
+    processes, restarts = status.replicas(manifest), status.restarts(manifest)
     following = Following(api, TFJOB, found, processes, restarts, pending_seconds=float("inf"))
     try:
         following.run()

@@ -1,8 +1,4 @@
-"""The lease watch: python -m qcnn.jobs.tfjob.lease_watch --lease NAME --account NAME --seconds N -- COMMAND.
-
-Runs COMMAND in a pod, and ends it for good when the Lease that its launcher renews is stale. It is a process of its
-own, so nothing that the training does, or hangs in, can delay it.
-"""
+"""The right of a training's pods to read their Lease, and how they get it; imports nothing heavy."""
 
 import argparse
 import dataclasses
@@ -20,10 +16,25 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from qcnn.jobs.tfjob import lease_right
-from qcnn.jobs.tfjob.times import parse_time
-from qcnn.trainer.monitoring import log_lines
-from qcnn.trainer.startup import ABANDONED, OWN_FAULT, end_now
+from qcnn.jobs.tfjob.rfc3339 import parse_time
+from qcnn.monitoring import logs
+from qcnn.startup import ABANDONED, OWN_FAULT, end_now
+
+# In deploy/rbac.yaml.
+ROLE = "qcnn-worker"
+
+
+def missing(account: str, namespace: str) -> str:
+    """Return one line: a service account may not read Leases, and what gives it the right."""
+    binding = (
+        f"kubectl -n {namespace} create rolebinding {account}-{ROLE} --role {ROLE} "
+        f"--serviceaccount {namespace}:{account}"
+    )
+    return (
+        f"permission: the pods' service account may not read the Lease by which they see that their launcher is there; "
+        f"bind role {ROLE} (deploy/rbac.yaml) to it: {binding}. Given: service account {account}"
+    )
+
 
 # Where Kubernetes mounts what a pod needs to reach the API server ("Accessing the Kubernetes API from a Pod").
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -130,7 +141,7 @@ def _check_right(lease: str, account: str, process: "subprocess.Popen[bytes]", o
             # The Lease may not have been created yet.
             return
         time.sleep(1)
-    on_end(_End(lease_right.missing(account, _namespace()), OWN_FAULT))
+    on_end(_End(missing(account, _namespace()), OWN_FAULT))
     _stop(process)
 
 
@@ -145,7 +156,7 @@ def _watch(lease: str, seconds: float, process: "subprocess.Popen[bytes]", on_en
             watched = watched.miss(str(error), time.monotonic() - began)
             if watched.is_known and not warned and isinstance(error, RefusedError):
                 warning = f"warning: the training would not end with its launcher any more: {error}"
-                sys.stderr.write(f"{log_lines.printed(warning, logging.WARNING)}\n")
+                sys.stderr.write(f"{logs.printed(warning, logging.WARNING)}\n")
                 warned = True
     reason = f" ({watched.reason})" if watched.reason else ""
     why = f"the launcher has not renewed its lease for {seconds:g} s{reason}; the last checkpoint counts"

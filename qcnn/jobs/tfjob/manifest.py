@@ -1,31 +1,41 @@
-"""A training job as a TFJob: manifests, by pure functions.
-
-The contract is training-operator v1.9.4: pkg/apis/kubeflow.org/v1 (the types), pkg/controller.v1/tensorflow and
-pkg/controller.v1/common (what they do), pkg/webhooks/tensorflow (what is refused).
-"""
+"""TFJobs as the training operator (v1.9.4) knows them: their resource, their roles, the labels of their pods."""
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from qcnn.jobs.job import Job
-from qcnn.jobs.kubernetes.identity import (
+from qcnn.errors import ConfigError
+from qcnn.jobs.job import Identity, Job, digest
+from qcnn.jobs.job import name as job_name
+from qcnn.jobs.kubernetes.api import Resource
+from qcnn.jobs.kubernetes.kinds import Kind
+from qcnn.jobs.kubernetes.manifest import (
     HASH_ANNOTATION,
     QUEUE_LABEL,
     RUN_ANNOTATION,
     TRAINING_ANNOTATION,
     annotations,
     labels,
+    pod_template,
     queue_label,
     run_of,
 )
-from qcnn.jobs.kubernetes.pod_template import pod_template
-from qcnn.jobs.naming import Identity, digest
-from qcnn.jobs.naming import name as job_name
-from qcnn.jobs.pod import Pod
-from qcnn.jobs.tfjob.kind import JOB_NAME_LABEL, REPLICA_TYPES
-from qcnn.trainer.errors import ConfigError
-from qcnn.trainer.monitoring.variables import JOB_VARIABLE, PORT_VARIABLE
+from qcnn.jobs.pod_settings import Pod
+from qcnn.monitoring.logs import JOB_VARIABLE, PORT_VARIABLE
+
+TFJOBS = Resource("/apis/kubeflow.org/v1", "tfjobs")
+# Set by the operator on every pod.
+JOB_NAME_LABEL = "training.kubeflow.org/job-name"
+_ROLE_LABEL = "training.kubeflow.org/replica-type"
+_INDEX_LABEL = "training.kubeflow.org/replica-index"
+TFJOB = Kind("TFJob", TFJOBS, "Succeeded", JOB_NAME_LABEL, _ROLE_LABEL, _INDEX_LABEL, many=True)
+REPLICA_TYPES = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": "Evaluator"}
+
+
+def pod_name(job: dict[str, Any], role: str, index: int) -> str:
+    """Return the name that the operator gives the pod of a process (pkg/core GenGeneralName)."""
+    return f"{job['metadata']['name']}-{role}-{index}"
+
 
 Manifest = dict[str, Any]
 

@@ -4,20 +4,21 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qcnn.jobs.kubernetes.identity import (
+from qcnn.errors import ConfigError
+from qcnn.jobs.job import Identity, digest, name
+from qcnn.jobs.kubernetes.manifest import (
+    CONTAINER,
     HASH_ANNOTATION,
     JOB_LABEL,
     QUEUE_LABEL,
     annotations,
     labels,
+    pod_template,
     queue_label,
     run_of,
 )
-from qcnn.jobs.kubernetes.pod_template import CONTAINER, pod_template
-from qcnn.jobs.naming import Identity, digest, name
-from qcnn.jobs.pod import Pod
-from qcnn.jobs.tfjob.read import leading_template, outputs, state
-from qcnn.trainer.errors import ConfigError
+from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.tfjob.status import leading_template, outputs, state
 
 # A Job is kept this long after its end, to be looked at, in seconds.
 _KEEP_SECONDS = 300

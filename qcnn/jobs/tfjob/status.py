@@ -1,20 +1,96 @@
-"""The status of TFJobs and of their processes, as a person wants to know it."""
+"""Read TFJobs, by pure functions (kubeflow.org/v1 TFJob: as the API returns it, or its manifest)."""
 
 import dataclasses
 import datetime
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from qcnn.jobs.kubernetes import events, pods
+from qcnn.jobs.job import OUTPUTS
+from qcnn.jobs.kubernetes import pods
+from qcnn.jobs.kubernetes import pods as events
 from qcnn.jobs.kubernetes.api import EVENTS, PODS, Api
-from qcnn.jobs.kubernetes.identity import OWN, run_of
 from qcnn.jobs.kubernetes.kinds import condition
+from qcnn.jobs.kubernetes.manifest import CONTAINER, OWN, annotation, run_of
+from qcnn.jobs.kubernetes.pending import question
 from qcnn.jobs.kubernetes.pods import Process
-from qcnn.jobs.kubernetes.start import question
-from qcnn.jobs.tfjob import read
-from qcnn.jobs.tfjob.kind import JOB_NAME_LABEL, TFJOB, TFJOBS, pod_name
-from qcnn.jobs.tfjob.times import parse_time
-from qcnn.trainer.startup import ABANDONED
+from qcnn.jobs.tfjob.manifest import (
+    JOB_NAME_LABEL,
+    LEASE_ANNOTATION,
+    METRICS_PORT,
+    REPLICA_TYPES,
+    RESTARTS_ANNOTATION,
+    TFJOB,
+    TFJOBS,
+    output_annotation,
+    pod_name,
+)
+from qcnn.jobs.tfjob.rfc3339 import parse_time
+from qcnn.startup import ABANDONED
+
+# A TFJob may be in several of these; the first in this order is its state.
+_STATES = ("Failed", "Succeeded", "Suspended", "Restarting", "Running", "Created")
+_DELETING, _NEW = "Deleting", "New"
+STATES = (*_STATES, _DELETING, _NEW)
+
+
+def state(job: dict[str, Any]) -> str:
+    """Return the condition that a TFJob is in; Deleting where it is being deleted, New where it is in none yet."""
+    if "deletionTimestamp" in job["metadata"]:
+        return _DELETING
+    return next((kind for kind in _STATES if condition(job, kind)), _NEW)
+
+
+def has_ended(job: dict[str, Any]) -> bool:
+    """Whether it has finished for good."""
+    return state(job) in ("Failed", "Succeeded")
+
+
+def replicas(job: dict[str, Any]) -> list[tuple[str, int]]:
+    """Return role and index of every process."""
+    specs = job["spec"]["tfReplicaSpecs"]
+    counts = {role: specs[kind].get("replicas", 1) for role, kind in REPLICA_TYPES.items() if kind in specs}
+    return [(role, index) for role, count in counts.items() for index in range(count)]
+
+
+def leading_template(job: dict[str, Any]) -> dict[str, Any]:
+    """Return the pod template of the process that writes the model."""
+    specs = job["spec"]["tfReplicaSpecs"]
+    return dict((specs.get("Chief") or specs["Worker"])["template"])
+
+
+def restarts(job: dict[str, Any]) -> int:
+    """Return how often its processes are started again, at most, when one is lost."""
+    return int(job["spec"]["runPolicy"]["backoffLimit"])
+
+
+def restarts_before(job: dict[str, Any]) -> int:
+    """Return how often its processes were started again before it replaced another TFJob."""
+    count = annotation(job["metadata"], RESTARTS_ANNOTATION)
+    return int(count) if count and count.isdecimal() else 0
+
+
+def service_account(job: dict[str, Any]) -> str:
+    """Return the service account of its pods."""
+    return str(leading_template(job)["spec"].get("serviceAccountName", "default"))
+
+
+def metrics_port(job: dict[str, Any]) -> int | None:
+    """Return the port on which its processes serve their metrics, None where they serve none."""
+    (container,) = (each for each in leading_template(job)["spec"]["containers"] if each["name"] == CONTAINER)
+    return next((port["containerPort"] for port in container["ports"] if port["name"] == METRICS_PORT), None)
+
+
+def outputs(job: dict[str, Any]) -> dict[str, str]:
+    """Return the address of each output that it writes: training, logs, model."""
+    found = {output: annotation(job["metadata"], output_annotation(output)) for output in OUTPUTS}
+    return {output: address for output, address in found.items() if address}
+
+
+def lease_seconds(job: dict[str, Any]) -> int | None:
+    """Return how many seconds it outlives its launcher, None where it needs no launcher."""
+    seconds = annotation(job["metadata"], LEASE_ANNOTATION)
+    return int(seconds) if seconds and seconds.isdecimal() else None
+
 
 OWN_SELECTOR = ",".join(f"{label}={value}" for label, value in OWN.items())
 _SCHEDULED = "involvedObject.kind=Pod,reason=Scheduled"
@@ -77,18 +153,18 @@ def status_of(
     """Return the status of a TFJob, by its processes, events of pods that got a node, and the server's clock."""
     metadata, status = job["metadata"], job.get("status", {})
     began, ended = status.get("startTime"), status.get("completionTime")
-    state = read.state(job)
+    current = state(job)
     return Status(
         name=metadata["name"],
         run=run_of(metadata) or "",
-        state=state,
-        processes=len(read.processes(job)),
+        state=current,
+        processes=len(replicas(job)),
         running=sum(process_state(process) == "running" for process in processes),
-        restarts=read.restarts_before(job) + events.restarts(job, scheduled, processes),
+        restarts=restarts_before(job) + events.restarts(job, scheduled, processes),
         age=(now - parse_time(metadata["creationTimestamp"])).total_seconds(),
         duration=((parse_time(ended) if ended else now) - parse_time(began)).total_seconds() if began else None,
-        message=condition(job, state) or "",
-        outputs=read.outputs(job),
+        message=condition(job, current) or "",
+        outputs=outputs(job),
     )
 
 
@@ -101,9 +177,9 @@ def process_statuses(
     say it.
     """
     by_name = {process.name: process for process in processes}
-    job_has_ended = read.has_ended(job)
+    job_has_ended = has_ended(job)
     found = []
-    for role, index in read.processes(job):
+    for role, index in replicas(job):
         name = f"{role} {index}"
         process = by_name.get(name)
         state = process_state(process, job_has_ended=job_has_ended)

@@ -1,14 +1,53 @@
-"""What a launcher does that is told to end: one request, on a connection that is already open."""
+"""Whether the pod that this process runs in is being taken away (core/v1 Pod)."""
 
 import contextlib
+import logging
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from qcnn.jobs.creation import Creation
-from qcnn.jobs.kubernetes.api import Api
-from qcnn.jobs.tfjob.kind import TFJOBS
-from qcnn.trainer.startup import end_now
+from qcnn.jobs.kubernetes.api import PODS, Api
+from qcnn.jobs.pending_creation import Creation
+from qcnn.jobs.tfjob.manifest import TFJOBS
+from qcnn.startup import end_now
+
+logger = logging.getLogger("qcnn")
+
+
+class OwnPod:
+    """Watches a pod in a thread until this process ends, so that `is_going` is known without a request."""
+
+    def __init__(self, api: Api, name: str) -> None:
+        self._api = api
+        self._name = name
+        self._is_going = threading.Event()
+        threading.Thread(target=self._run, name=f"watch of {name}", daemon=True).start()
+
+    @property
+    def is_going(self) -> bool:
+        """Whether the pod is being taken away."""
+        return self._is_going.is_set()
+
+    def _run(self) -> None:
+        try:
+            for pods in self._api.watch(PODS, fieldSelector=f"metadata.name={self._name}"):
+                if any(map(is_going, pods.values())):
+                    self._is_going.set()
+                    return
+        except Exception as error:  # Whatever it is: the training goes on without this knowledge.
+            logger.warning("an eviction of this pod would not be seen: %s", error)
+
+
+def is_going(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod, as the API returns it, is being deleted, or ended by its node (drained, preempted, out of memory).
+
+    Where a backend terminates a run, its pods stay: Argo only sends a signal to their processes.
+    """
+    conditions = pod["status"].get("conditions", ())
+    disrupted = any(found["type"] == "DisruptionTarget" and found["status"] == "True" for found in conditions)
+    return "deletionTimestamp" in pod["metadata"] or disrupted
+
 
 # Kubeflow kills a step this long after it has told the step to end, in seconds.
 GRACE = 0.7

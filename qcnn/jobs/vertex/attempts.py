@@ -1,14 +1,18 @@
 """The jobs of one training, one after the other, as they say of themselves."""
 
+import contextlib
 import dataclasses
 import datetime
+import enum
+import logging
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 
-from qcnn.jobs.vertex.client.kind import VertexJob
-from qcnn.jobs.vertex.custom_job import POOLS, SPEC_LABEL
-from qcnn.jobs.vertex.states import ENDED, creation_time, state_of
-from qcnn.trainer.startup import is_own_fault
+from qcnn.errors import ConfigError, QcnnError, RetryableError
+from qcnn.jobs.vertex.client import ENDED, Api, UnansweredError, VertexJob, creation_time, state_of
+from qcnn.jobs.vertex.custom_job import JOB_LABEL, POOLS, SPEC_LABEL
+from qcnn.startup import is_own_fault
 
 _ENDING = "CANCELLING"
 _SUCCEEDED = "SUCCEEDED"
@@ -114,3 +118,190 @@ def to_blame(message: str) -> Ended | None:
         for each in _REPLICA.finditer(message)
     ]
     return min(found, key=lambda ended: not ended.own_fault, default=None)
+
+
+# google.rpc.Code.
+_RESOURCE_EXHAUSTED, _INTERNAL, _UNAVAILABLE, _ABORTED = 8, 13, 14, 10
+# What Vertex AI says of a job that found no machines, or lost one that was taken back ("Understand the custom training
+# service", "Use Spot VMs with training"); and of a fault of its own.
+_NO_MACHINES = ("resources are insufficient", "stockout", "quota")
+_TAKEN_BACK = ("preempt", "internal error", "maintenance")
+# What it says of a tuning job whose trials have failed.
+_FAILED_TRIALS = "failed trials"
+
+
+class Fault(enum.Enum):
+    """Why a job has ended without success."""
+
+    OWN = "it would fail again in the same way"
+    LOST = "a process or its machine was lost"
+    NO_ROOM = "there were no machines for it"
+    CANCELLED = "somebody cancelled it"
+
+
+class Step(enum.Enum):
+    """What is done about a training whose jobs have been looked at."""
+
+    CREATE = "create a job"
+    FOLLOW = "follow the job that is there"
+    WAIT = "look again: a job is being cancelled, and its processes may still write"
+    RETURN = "do nothing: it has succeeded"
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is done, about which job; those of `surplus` are cancelled first."""
+
+    step: Step
+    job: Attempt | None = None
+    surplus: tuple[Attempt, ...] = ()
+
+
+def next_step(attempts: Sequence[Attempt]) -> Plan:
+    """Return what is done about a training, by all of its jobs.
+
+    Of several that live the oldest is kept, by the time of its creation, then by its name: so all that look come to the
+    same end.
+    """
+    alive = [each for each in in_order(attempts) if each.is_alive]
+    if done := [each for each in in_order(attempts) if each.has_succeeded]:
+        return Plan(Step.RETURN, done[0], tuple(alive))
+    if alive:
+        return Plan(Step.FOLLOW, alive[0], tuple(alive[1:]))
+    if ending := [each for each in attempts if each.is_ending]:
+        return Plan(Step.WAIT, ending[0])
+    return Plan(Step.CREATE)
+
+
+def fault(attempt: Attempt) -> Fault | None:
+    """Return why a job that has ended did so, None for one that has succeeded."""
+    if attempt.has_succeeded:
+        return None
+    if attempt.state == "CANCELLED":
+        return Fault.CANCELLED
+    if ended := to_blame(attempt.message):
+        return Fault.OWN if ended.own_fault else Fault.LOST
+    message = attempt.message.lower()
+    if _FAILED_TRIALS in message:
+        return Fault.OWN
+    if attempt.code == _RESOURCE_EXHAUSTED or any(words in message for words in _NO_MACHINES):
+        # A machine that was there has been taken back.
+        return Fault.LOST if attempt.started else Fault.NO_ROOM
+    if attempt.code in (_INTERNAL, _UNAVAILABLE, _ABORTED) or any(words in message for words in _TAKEN_BACK):
+        return Fault.LOST
+    return Fault.OWN
+
+
+def losses(attempts: Sequence[Attempt]) -> int:
+    """Return how many jobs of a training were lost, whoever followed them."""
+    return sum(each.has_ended and fault(each) is Fault.LOST for each in attempts)
+
+
+def last_fault(attempts: Sequence[Attempt]) -> tuple[Attempt, Fault] | None:
+    """Return the newest job of a training that has ended without success, and why."""
+    for each in reversed(in_order(attempts)):
+        why = fault(each) if each.has_ended else None
+        if why:
+            return each, why
+    return None
+
+
+logger = logging.getLogger("qcnn")
+
+# A job is asked for as long as this while no answer comes, or while one before it is being cancelled, in seconds; the
+# jobs that are there are looked at this often.
+_SECONDS = 600.0
+_LOOK_SECONDS = 1.0
+
+
+class How(enum.Enum):
+    """How a job came to be there."""
+
+    CREATED = "is created"
+    ADOPTED = "is adopted"
+    SUCCEEDED = "has already succeeded"
+
+
+def create_or_adopt(
+    api: Api,
+    job: VertexJob,
+    check: Callable[[Sequence[Attempt]], None] = lambda attempts: None,
+    creating: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+) -> tuple[Attempt, How]:
+    """Return the job of a training; one that has ended without success is followed by another.
+
+    Before one is created, within `creating()`, `check` may refuse that by all that are there. A job that trains the
+    same with other settings (image, memory, ...) is replaced only once it has ended.
+
+    Raises:
+        ConfigError: one runs with other settings, or Vertex AI refuses the job.
+        QuotaError: there is no quota left for it.
+        RetryableError: the API does not answer any more, or a job that is being cancelled does not end.
+    """
+    end = time.monotonic() + _SECONDS
+    while True:
+        attempts = look_at(api, job)
+        plan = next_step(attempts)
+        kept = _taken_up(api, job, plan)
+        if kept and plan.step is not Step.WAIT:
+            return kept, How.SUCCEEDED if plan.step is Step.RETURN else How.ADOPTED
+        why = f"{api.kind.word} {kept.id} is being cancelled" if kept else ""
+        if plan.step is Step.CREATE:
+            check(attempts)
+            try:
+                with creating():
+                    created = attempt(api.create(job))
+                return _oldest(api, job, created)
+            except UnansweredError as error:
+                why = str(error)
+                logger.warning("%s; whether there is one is looked for", why)
+        if time.monotonic() > end:
+            raise RetryableError(f"{why}, for {_SECONDS:g} s. Given: {api.place.endpoint}")
+        time.sleep(_LOOK_SECONDS)
+
+
+def look_at(api: Api, job: VertexJob) -> list[Attempt]:
+    """Return all jobs of the training that a job is for."""
+    return [attempt(found) for found in api.find(f"labels.{JOB_LABEL}={job.labels[JOB_LABEL]}")]
+
+
+def abandon(api: Api, name: str) -> None:
+    """Cancel a job that nobody will follow any more.
+
+    Where that fails, a warning says so; the caller's own error counts.
+    """
+    try:
+        api.cancel(name)
+    except QcnnError as error:
+        logger.warning("%s %s cannot be cancelled (%s)", api.kind.word, name, error)
+
+
+def _oldest(api: Api, job: VertexJob, created: Attempt) -> tuple[Attempt, How]:
+    """Return the job that is kept, now that one was created: that of another launcher where it is older."""
+    attempts = look_at(api, job)
+    if created.name not in {each.name for each in attempts}:
+        attempts.append(created)
+    plan = next_step(attempts)
+    kept = _taken_up(api, job, plan)
+    if kept and kept.name != created.name and plan.step is not Step.WAIT:
+        return kept, How.SUCCEEDED if plan.step is Step.RETURN else How.ADOPTED
+    # It may have ended already.
+    return next(each for each in attempts if each.name == created.name), How.CREATED
+
+
+def _taken_up(api: Api, job: VertexJob, plan: Plan) -> Attempt | None:
+    """Return the job of a plan, once those that are too many are cancelled.
+
+    Raises:
+        ConfigError: it runs with other settings.
+    """
+    for each in plan.surplus:
+        logger.warning("%s %s is one too many; it is cancelled", api.kind.word, each.name)
+        api.cancel(each.name)
+    found = plan.job
+    if found and plan.step is Step.FOLLOW and found.spec != job.labels[SPEC_LABEL]:
+        raise ConfigError(
+            f"{api.kind.word}: the same runs already, with other settings; wait for its end, or cancel it and go on "
+            f"from its last checkpoint. Given: {found.name}"
+        )
+    return found

@@ -10,15 +10,14 @@ import datetime
 import posixpath
 from collections.abc import Mapping
 
-from qcnn.jobs.job import Job
-from qcnn.jobs.naming import LABEL_LENGTH, Identity, digest, name, run_label, slug
-from qcnn.jobs.pod import ROLES, Pod
-from qcnn.jobs.vertex.client.library import aiplatform
+from qcnn.errors import ConfigError
+from qcnn.jobs.job import LABEL_LENGTH, Identity, Job, digest, name, run_label, slug
+from qcnn.jobs.pod_settings import ROLES, Pod
+from qcnn.jobs.vertex.client import aiplatform
+from qcnn.jobs.vertex.location import Place
 from qcnn.jobs.vertex.machines import Machine, accelerator_type, machine_for
-from qcnn.jobs.vertex.place import Place
 from qcnn.jobs.vertex.settings import Settings, vertex_settings
-from qcnn.trainer.errors import ConfigError
-from qcnn.trainer.monitoring.variables import JOB_VARIABLE
+from qcnn.monitoring.logs import JOB_VARIABLE
 
 # By these labels qcnn finds its own jobs: all of one training, which has a job after the other where one is lost, those
 # of a run, and those of a task. The last is a hash of all that the job is given.

@@ -6,10 +6,10 @@ Machine types and how many GPUs each can have: "Configure compute resources for 
 
 import dataclasses
 
-from qcnn.jobs.accelerators import on_vertex
-from qcnn.jobs.costs.nodes import left_of_memory
-from qcnn.jobs.pod import Pod, amount
-from qcnn.trainer.errors import ConfigError
+from qcnn.errors import ConfigError
+from qcnn.jobs.pod_settings import Pod, amount, on_vertex
+from qcnn.jobs.pricing import Bill, Prices, bill, left_of_memory
+from qcnn.jobs.vertex.settings import vertex_settings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,3 +128,19 @@ def _fits(pod: Pod, machine: Machine) -> bool:
 def _free_memory(machine: Machine) -> float:
     """Return what of a machine's memory, in GiB, is left for a process."""
     return left_of_memory(machine.memory) - _AGENTS
+
+
+def bill_of_machines(processes: int, pod: Pod, seconds: float, prices: Prices) -> Bill:
+    """Return the bill for as many machines, of the type that a custom job would have, for so many seconds.
+
+    The storage of its disks is not in it, and on a persistent resource nothing of it is charged anew.
+
+    Raises:
+        ConfigError: no machine has what is asked for, or its price is not known.
+    """
+    machine = machine_for(pod, vertex_settings(pod).machine_type)
+    priced = prices.machines.get(machine.name)
+    if priced is None or (priced.accelerator, priced.gpus) != (machine.accelerator, machine.gpus):
+        gpus = f" with {machine.gpus} {machine.accelerator}" if machine.gpus else ""
+        raise ConfigError(f"prices: must have the machine that the job would run on. Given: no {machine.name}{gpus}")
+    return bill(machine.name, priced, processes, seconds, prices.vertex_factor)

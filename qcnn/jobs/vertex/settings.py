@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from qcnn.jobs.pod import Pod
-from qcnn.jobs.validation import refusal
-from qcnn.trainer.errors import ConfigError, given
+from qcnn.errors import ConfigError, given
+from qcnn.jobs.pod_settings import Pod, refusal
 
 # Words of a pod that mean nothing on Vertex AI, and what there is instead.
 _MEANINGLESS = {

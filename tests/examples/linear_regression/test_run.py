@@ -10,7 +10,7 @@ import pytest
 
 from examples.linear_regression.model import INTERCEPT, SLOPE
 from tests.board import scalars
-from tests.components.train.local.launched import launched
+from tests.components.steps.launched import launched
 from tests.trainer.conftest import ROOT
 
 RUN = (sys.executable, "-m", "examples.linear_regression.run")

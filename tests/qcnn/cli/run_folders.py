@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from qcnn.trainer.config import from_mapping
-from qcnn.trainer.training.history import Epoch, save_history
+from qcnn.experiment_io import from_mapping
+from qcnn.model.history import Epoch, save_history
 
 
 def run_folder(

@@ -4,7 +4,7 @@ from typing import Any
 
 from qcnn.cli.artifacts import Artifact, logs_of, metrics_of, words_of
 from qcnn.cli.local.tensorboard import Logs
-from qcnn.trainer.config import from_mapping
+from qcnn.experiment_io import from_mapping
 
 
 def _artifact(kind: str = "system.Artifact", uri: str = "gs://b/r/1/run/train/logs", **metadata: Any) -> Artifact:

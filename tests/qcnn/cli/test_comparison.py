@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from qcnn.circuits.formats.embedded import hold
 from qcnn.cli.main import main
-from qcnn.trainer.quantum.files.held import hold
 from tests.qcnn.cli.run_folders import run_folder
 
 FIRST, SECOND = "the-first", "a-second"
@@ -152,6 +152,6 @@ def test_a_page_that_cannot_be_written_is_one_line(compare: Any) -> None:
 
 
 def test_draws_without_tensorflow() -> None:
-    program = "import sys; import qcnn.trainer.results.report, qcnn.cli.kubeflow.compare; print(*sys.modules)"
+    program = "import sys; import qcnn.results.report, qcnn.cli.kubeflow.compare; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert not {"tensorflow", "tf_keras", "cirq"} & set(loaded)

@@ -10,7 +10,7 @@ import yaml
 
 from qcnn.cli.main import qcnn
 from qcnn.cli.targets import TARGETS, load_command
-from qcnn.trainer.config import from_mapping, read_file
+from qcnn.experiment_io import from_mapping, read_file
 from tests.backend import FakeBackend
 from tests.qcnn.cli.conftest import Typed
 

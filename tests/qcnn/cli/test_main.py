@@ -40,7 +40,7 @@ def test_a_command_that_cannot_print_says_so_once(tmp_path: Path, command: str, 
 def test_a_process_without_standard_streams_gets_some_that_lead_nowhere(tmp_path: Path) -> None:
     program = """
 import os, sys
-from qcnn.trainer.startup import open_standard_streams
+from qcnn.startup import open_standard_streams
 open_standard_streams()
 opened = os.open("file", os.O_WRONLY | os.O_CREAT)
 print("printed"), sys.stderr.write("said"), sys.stdin.read()
@@ -58,7 +58,7 @@ os.write(opened, str(opened).encode())
 def test_the_log_lines_of_a_process_that_nobody_reads_end_it(tmp_path: Path) -> None:
     program = """
 import logging
-from qcnn.trainer.startup import one_line_errors
+from qcnn.startup import one_line_errors
 with one_line_errors():
     while True:
         logging.getLogger("qcnn").info("line")

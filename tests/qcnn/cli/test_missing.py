@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.trainer.config import from_mapping
-from qcnn.trainer.descriptions import save_description
+from qcnn.artifact_io import save_description
+from qcnn.experiment_io import from_mapping
 
 ROOT = Path(__file__).parents[3]
 ON_VERTEX = "--project my-project --location us-central1"

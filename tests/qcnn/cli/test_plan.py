@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from qcnn.cli.main import main
-from qcnn.trainer.planning import kept_machine
-from qcnn.trainer.planning.machine import NOMINAL_MACHINE
+from qcnn.planning import machine_cache
+from qcnn.planning.machine import NOMINAL_MACHINE
 
 WORDS = ["--qubits", "12", "--rounds", "10", "--batch-size", "16", "--workers", "1", "--strategy", "none"]
 
@@ -42,7 +42,7 @@ def plan(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a cache folder of its own, which takes the machine for a nominal one: measuring it takes seconds."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    kept = kept_machine.keep(NOMINAL_MACHINE)
+    kept = machine_cache.keep(NOMINAL_MACHINE)
     assert kept.path
     return kept.path.parent
 
@@ -126,7 +126,7 @@ def test_the_memory_of_a_process_is_at_least_what_was_measured(
 def test_a_measurement_says_its_spread(plan: Callable[..., str]) -> None:
     today = datetime.date.today()
     assert f"measured on {today} with a spread of 0%; delete" in plan(*WORDS)
-    kept_machine.keep(NOMINAL_MACHINE, 0.75)
+    machine_cache.keep(NOMINAL_MACHINE, 0.75)
     assert f"measured on {today} with a spread of 75%, so it was busy with other work; delete" in plan(*WORDS)
     assert json.loads(plan(*WORDS, "--format", "json"))["machine"]["spread"] == 0.75
 

@@ -10,17 +10,17 @@ import psutil
 import pytest
 from moto.server import ThreadedMotoServer
 
+from qcnn import data
 from qcnn.cli.local.tensorboard import Logs, distinct, logs_here, runs_here
 from qcnn.cli.main import main
-from qcnn.components.train.description import local_job
-from qcnn.jobs.local.run import run_processes
-from qcnn.trainer import data
-from qcnn.trainer.config import from_mapping
-from qcnn.trainer.errors import ArtifactError
-from qcnn.trainer.storage.address import Address
-from qcnn.trainer.storage.interface import Store
-from qcnn.trainer.storage.stores import open_store
-from qcnn.trainer.training import checkpoints
+from qcnn.components.training_job import local_job
+from qcnn.errors import ArtifactError
+from qcnn.experiment_io import from_mapping
+from qcnn.jobs.local.runner import run_processes
+from qcnn.model import checkpoints
+from qcnn.storage.store import Store
+from qcnn.storage.sync import open_store
+from qcnn.storage.uri import Address
 from tests.board import opened
 
 WORDS = {"qubits": 4, "rounds": 10, "batch_size": 8, "epochs": 3}

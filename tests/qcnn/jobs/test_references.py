@@ -2,8 +2,8 @@
 
 import pytest
 
+from qcnn.errors import ConfigError
 from qcnn.jobs.references import check_namespace, is_image
-from qcnn.trainer.errors import ConfigError
 
 DIGEST = "sha256:" + 64 * "a"
 

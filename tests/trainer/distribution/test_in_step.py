@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from qcnn.trainer.training.optimizer import _OPTIMIZERS
+from qcnn.model.optimizer import _OPTIMIZERS
 from tests.trainer.conftest import ROOT, SMALL
 
 # Devices are set up once in a process, so one process trains them all.
@@ -19,10 +19,10 @@ _PROGRAM = """
 import json, sys
 from pathlib import Path
 from qcnn.trainer import data
-from qcnn.trainer.config import from_mapping
-from qcnn.trainer.distribution.devices import set_up
+from qcnn.experiment import from_mapping
+from qcnn.trainer.distribution.strategies import set_up
 from qcnn.trainer.training import checkpoints
-from qcnn.trainer.training.fit import train
+from qcnn.trainer.loop import train
 
 found = []
 for number, trainings in enumerate(json.loads(sys.argv[1])):

@@ -7,12 +7,13 @@ import numpy.typing as npt
 import pytest
 import tensorflow as tf
 
-from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.errors import RetryableError
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping
+from qcnn.model.optimizer import _OPTIMIZERS, build_optimizer
+from qcnn.model.variables import values_of
 from qcnn.trainer.distribution.parameter_servers import _CAUTION, SharedWeights, serve
 from qcnn.trainer.distribution.roles import Cluster
-from qcnn.trainer.errors import RetryableError
-from qcnn.trainer.training.optimizer import _OPTIMIZERS, build_optimizer
-from qcnn.trainer.training.variables import values_of
 
 HERE = "/job:localhost/replica:0/task:0/device:CPU:0"
 VALUES = (np.array([1.0, -2.0, 0.5]), np.array([[3.0], [-1.0]]))

@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from qcnn.trainer.config import from_mapping
+from qcnn.errors import ConfigError
+from qcnn.experiment_io import from_mapping
 from qcnn.trainer.distribution.roles import Cluster, check_roles, parse_cluster
-from qcnn.trainer.errors import ConfigError
 
 # As training-operator v1.9 writes it: genTFConfigJSONStr.
 CHIEF = ["train-chief-0.team.svc:2222"]

@@ -8,13 +8,15 @@ from typing import Any, TypeVar
 
 from google.protobuf import json_format
 
-from qcnn.jobs.vertex.states import creation_time
+from qcnn.jobs.vertex.client import creation_time
 from tests.vertex.server import filters
 from tests.vertex.server.refusal import RefusedError
 
 # Vertex names everything by the project's number, whatever the client said.
 PROJECT_NUMBER = "123456789012"
 _DEFAULT_PAGE = 100
+# Of a wait for what should come at once.
+_MOST_SECONDS = 300
 T = TypeVar("T")
 
 _ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
@@ -127,9 +129,16 @@ class State:
             self.changed.notify_all()
 
     def until(self, happened: Callable[[], T | None]) -> T:
-        """Wait until something is there, looking whenever a message has changed."""
+        """Wait until something is there, looking whenever a message has changed.
+
+        Raises:
+            TimeoutError: it is not there after minutes; what should make it has failed.
+        """
         with self.changed:
-            return self.changed.wait_for(happened)  # type: ignore[return-value]
+            found = self.changed.wait_for(happened, _MOST_SECONDS)
+        if not found:
+            raise TimeoutError(f"what a test waits for must come within {_MOST_SECONDS} s")
+        return found
 
 
 def _state_name(state: Any) -> str:

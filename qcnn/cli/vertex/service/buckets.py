@@ -2,8 +2,8 @@
 
 import click
 
-from qcnn.jobs.vertex.place import Place
-from qcnn.trainer.storage.address import in_bucket
+from qcnn.jobs.vertex.location import Place
+from qcnn.storage.uri import in_bucket
 
 
 def check_bucket(root: str, place: Place) -> None:
@@ -13,7 +13,7 @@ def check_bucket(root: str, place: Place) -> None:
         ConfigError: it does not exist, or there are no credentials.
     """
     # It takes a second to load.
-    from qcnn.trainer.storage.google import bucket_region
+    from qcnn.storage.gcs import bucket_region
 
     address = in_bucket(root)
     assert address

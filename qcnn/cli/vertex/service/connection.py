@@ -14,8 +14,8 @@ import click
 from qcnn.cli.errors import UnavailableError
 from qcnn.cli.options.group import options_as
 from qcnn.cli.vertex.service.refusals import NotFoundError, explained
-from qcnn.jobs.vertex.place import ENDPOINT_VARIABLE, Place, endpoint_of, logging_endpoint_of
-from qcnn.trainer.errors import ConfigError
+from qcnn.errors import ConfigError
+from qcnn.jobs.vertex.location import ENDPOINT_VARIABLE, Place, endpoint_of, logging_endpoint_of
 
 # Until an answer to one request, and until the work that it began is done.
 _SECONDS, _WORK_SECONDS = 60.0, 120.0
@@ -139,7 +139,7 @@ class Vertex:
             self.finish(method, name=name)
 
     def _tried(self, method: str, use: Callable[[Callable[..., Any]], Any], *, again: bool = True) -> Any:
-        from qcnn.jobs.vertex.client.patience import tries
+        from qcnn.jobs.vertex.client import tries
 
         service, _, name = method.partition(".")
         with explained(self.place):
@@ -150,10 +150,10 @@ class Vertex:
 
     def _client(self, service: str) -> Any:
         if service not in self._clients:
-            from qcnn.jobs.vertex.client import library
+            from qcnn.jobs.vertex import client
 
             is_log = service == _LOGGING
             endpoint = logging_endpoint_of(os.environ) if is_log else self.place.endpoint
-            kind = library.LoggingServiceV2Client if is_log else getattr(library.aiplatform, f"{service}Client")
+            kind = client.LoggingServiceV2Client if is_log else getattr(client.aiplatform, f"{service}Client")
             self._clients[service] = kind(client_options={"api_endpoint": endpoint})
         return self._clients[service]

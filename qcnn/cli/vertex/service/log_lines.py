@@ -11,7 +11,7 @@ from qcnn.cli.following import INTERVAL
 from qcnn.cli.vertex.service.connection import Vertex
 
 if TYPE_CHECKING:
-    from qcnn.jobs.vertex.lines import Cursor
+    from qcnn.jobs.vertex.job_watcher import Cursor
 
 # What jobs there are now, by their ids: when each was created, and what names a replica of it.
 Jobs = Mapping[str, tuple[datetime.datetime, Callable[[str], str]]]
@@ -32,7 +32,7 @@ class Reader:
         Raises:
             BackendError: Cloud Logging refuses, or does not answer.
         """
-        from qcnn.jobs.vertex.lines import Cursor, lines_filter, replica_of, text
+        from qcnn.jobs.vertex.job_watcher import Cursor, lines_filter, replica_of, text
 
         found: list[tuple[datetime.datetime, str]] = []
         for job, (created, name) in jobs.items():

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator
 
 from qcnn.cli.errors import BackendError, CredentialsError, UnavailableError
-from qcnn.jobs.vertex.place import Place
-from qcnn.trainer.storage.reasons import proxy_note
+from qcnn.jobs.vertex.location import Place
+from qcnn.storage.store import proxy_note
 
 _LOGIN = "log in (gcloud auth application-default login), or run as a service account that has some"
 
@@ -28,7 +28,7 @@ def explained(place: Place) -> Iterator[None]:
     Raises:
         BackendError: it refuses, or does not answer.
     """
-    from qcnn.jobs.vertex.client.library import auth_exceptions, exceptions
+    from qcnn.jobs.vertex.client import auth_exceptions, exceptions
 
     try:
         yield
@@ -37,8 +37,7 @@ def explained(place: Place) -> Iterator[None]:
 
 
 def _refused(error: BaseException, place: Place) -> BackendError:
-    from qcnn.jobs.vertex.client.library import auth_exceptions, exceptions
-    from qcnn.jobs.vertex.client.refusals import is_broken, is_quota, why
+    from qcnn.jobs.vertex.client import auth_exceptions, exceptions, is_broken, is_quota, why
 
     where = f"{place.project} in {place.location}"
     if is_quota(error):

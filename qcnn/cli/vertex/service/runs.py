@@ -12,7 +12,7 @@ from qcnn.cli.packages import steps_of
 from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.service.messages import id_of
 from qcnn.cli.vertex.service.refusals import NotFoundError
-from qcnn.jobs.vertex.states import creation_time
+from qcnn.jobs.vertex.client import creation_time
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob, PipelineTaskDetail

@@ -12,8 +12,8 @@ from qcnn.cli.following import INTERVAL
 from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.service.messages import id_of
 from qcnn.cli.vertex.service.refusals import NotFoundError
-from qcnn.jobs.naming import run_label
-from qcnn.jobs.vertex.states import ENDED, creation_time, state_of
+from qcnn.jobs.job import run_label
+from qcnn.jobs.vertex.client import ENDED, creation_time, state_of
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CustomJob, HyperparameterTuningJob

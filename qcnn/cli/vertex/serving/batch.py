@@ -15,9 +15,9 @@ from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.serving.endpoint import Machines
 from qcnn.cli.vertex.serving.registry import get_version, model_name
 from qcnn.cli.vertex.serving.samples import Samples
-from qcnn.jobs.vertex.states import ENDED
-from qcnn.trainer.errors import one_line
-from qcnn.trainer.storage.copies import new_copy
+from qcnn.errors import one_line
+from qcnn.jobs.vertex.client import ENDED
+from qcnn.storage.copies import new_copy
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import BatchPredictionJob

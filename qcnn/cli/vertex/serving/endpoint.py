@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.service.refusals import AlreadyExistsError, NotFoundError
-from qcnn.jobs.vertex.states import creation_time
-from qcnn.trainer.errors import ConfigError
+from qcnn.errors import ConfigError
+from qcnn.jobs.vertex.client import creation_time
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import DeployedModel, Endpoint

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from qcnn.trainer.errors import ArtifactError, ConfigError
-from qcnn.trainer.quantum.files.held import shown
-from qcnn.trainer.results.description import FILE, SAVED_MODEL
-from qcnn.trainer.storage.address import in_bucket
-from qcnn.trainer.storage.copies import is_whole, local_copy, new_copy
+from qcnn.circuits.formats.embedded import shown
+from qcnn.errors import ArtifactError, ConfigError
+from qcnn.results.model_folder import FILE, SAVED_MODEL
+from qcnn.storage.copies import is_whole, local_copy, new_copy
+from qcnn.storage.uri import in_bucket
 
 # By this label a version is found that has these weights already.
 WEIGHTS_LABEL = "qcnn_weights"
@@ -95,7 +95,7 @@ def _label(text: str) -> str:
 
 
 def _described(folder: Path, given: str) -> dict[str, Any]:
-    from qcnn.trainer.descriptions import load_description
+    from qcnn.artifact_io import load_description
 
     if not (folder / SAVED_MODEL / "saved_model.pb").is_file():
         raise ArtifactError(f"model: must be a folder that qcnn has exported, with {SAVED_MODEL}. Given: {given}")

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qcnn.trainer.quantum.files.held import MAX_QUBITS
-from qcnn.trainer.data.layout import EXCITATIONS, LABEL, Column
-from qcnn.trainer.data.own import features_of, warn_once
-from qcnn.trainer.data.values import check, check_real
-from qcnn.trainer.tables.pieces import Piece
-from qcnn.trainer.tables.reader import open_table
+from qcnn.circuits.formats.embedded import MAX_QUBITS
+from qcnn.data.file_data import check, check_real, features_of, warn_once
+from qcnn.data.layout import EXCITATIONS, LABEL, Column
+from qcnn.tables.chunks import Piece
+from qcnn.tables.table import open_table
 
 
 @dataclasses.dataclass(frozen=True)

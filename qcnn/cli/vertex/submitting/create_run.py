@@ -17,9 +17,8 @@ from qcnn.cli.vertex.service.refusals import AlreadyExistsError
 from qcnn.cli.vertex.service.runs import get_run
 from qcnn.cli.vertex.submitting.request import run_request
 from qcnn.cli.vertex.submitting.submission import Submission
-from qcnn.jobs.vertex.console import run_page
-from qcnn.jobs.vertex.place import Place
-from qcnn.trainer.config import ExperimentConfig
+from qcnn.experiment import ExperimentConfig
+from qcnn.jobs.vertex.location import Place, run_page
 
 
 def create_run(

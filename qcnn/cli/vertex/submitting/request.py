@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from qcnn.cli.messages import quiet
 from qcnn.cli.vertex.submitting.submission import Submission
-from qcnn.jobs.naming import slug
-from qcnn.jobs.vertex.place import Place
-from qcnn.trainer.errors import ConfigError, given, one_line
+from qcnn.errors import ConfigError, given, one_line
+from qcnn.jobs.job import slug
+from qcnn.jobs.vertex.location import Place
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CreatePipelineJobRequest

@@ -10,8 +10,8 @@ import click
 
 from qcnn.cli.options.group import options_as
 from qcnn.cli.vertex.service.runs import EXPERIMENT_LABEL
-from qcnn.trainer.errors import ConfigError
-from qcnn.trainer.storage.address import in_bucket
+from qcnn.errors import ConfigError
+from qcnn.storage.uri import in_bucket
 
 EXPERIMENT = "qcnn"
 # cloud.google.com/resource-manager/docs/labels-overview: keys begin with a letter, 64 labels in all.

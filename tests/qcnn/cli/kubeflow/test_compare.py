@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from qcnn.trainer.config import from_mapping
+from qcnn.experiment_io import from_mapping
 from tests.backend import FakeBackend, Object
 from tests.metadata import answering, artifact
 from tests.qcnn.cli.conftest import Typed

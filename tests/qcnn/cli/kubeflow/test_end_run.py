@@ -1,9 +1,8 @@
 """What a run that is ended leaves on the cluster; tests/kfp has real runs."""
 
 from qcnn.cli.kubeflow.end_run import clean
-from qcnn.jobs.job import Job
-from qcnn.jobs.naming import Identity
-from qcnn.jobs.pod import Pod
+from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.pod_settings import Pod
 from qcnn.jobs.tfjob.manifest import Policy, lease, profiler_service, tfjob
 from tests.qcnn.jobs.apiserver import ApiServer
 

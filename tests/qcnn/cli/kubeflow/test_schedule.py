@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.pipelines.compilation import compile_qcnn, compile_study
-from qcnn.pipelines.kubeflow.target import KUBEFLOW
-from qcnn.trainer.config import from_mapping
+from qcnn.experiment_io import from_mapping
+from qcnn.pipelines.compiler import compile_qcnn, compile_study
+from qcnn.pipelines.kubeflow import KUBEFLOW
 from tests.backend import FakeBackend, Object, spec_of
 from tests.qcnn.cli.conftest import Typed
 

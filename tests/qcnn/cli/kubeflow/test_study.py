@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from qcnn.trainer.config import as_parameters
+from qcnn.experiment_io import as_parameters
 from tests.backend import FakeBackend, spec_of
 from tests.qcnn.cli.conftest import STUDY, Typed
 

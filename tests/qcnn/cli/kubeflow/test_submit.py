@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.pipelines.compilation import compile_qcnn
-from qcnn.pipelines.kubeflow.target import KUBEFLOW
-from qcnn.pipelines.vertex.target import VERTEX
-from qcnn.trainer.config import ExperimentConfig
+from qcnn.experiment import ExperimentConfig
+from qcnn.pipelines.compiler import compile_qcnn
+from qcnn.pipelines.kubeflow import KUBEFLOW
+from qcnn.pipelines.vertex import VERTEX
 from tests.backend import FakeBackend, Object, spec_of
 from tests.qcnn.cli.conftest import Typed
 

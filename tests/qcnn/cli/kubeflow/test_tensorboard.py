@@ -9,7 +9,7 @@ from qcnn.cli.errors import BackendError
 from qcnn.cli.kubeflow.backend import Backend
 from qcnn.cli.kubeflow.tensorboard import logs_of_runs
 from qcnn.cli.local.tensorboard import Logs
-from qcnn.trainer.errors import ArtifactError
+from qcnn.errors import ArtifactError
 from tests.backend import FakeBackend
 from tests.metadata import answering, artifact
 from tests.qcnn.cli.conftest import Typed

@@ -12,15 +12,15 @@ import pytest
 from qiskit import qasm3, qpy
 from qiskit.quantum_info import Pauli, Statevector
 
-from qcnn.trainer.config import from_mapping
-from qcnn.trainer.descriptions import save_description
-from qcnn.trainer.quantum import circuits
-from qcnn.trainer.quantum.files.reading import embedded
-from qcnn.trainer.quantum.fingerprint import fingerprint
-from qcnn.trainer.simulators.registry import SIMULATORS
+from qcnn.artifact_io import save_description
+from qcnn.circuits import circuits
+from qcnn.circuits.formats.loading import embedded
+from qcnn.experiment_io import from_mapping
+from qcnn.model.circuit_digest import fingerprint
+from qcnn.simulators.registry import SIMULATORS
 from tests.docs.documents import ROOT
 from tests.qcnn.cli.conftest import Typed
-from tests.trainer.simulators.drawn import expectations
+from tests.qcnn.simulators.drawn import expectations
 
 FILE = str(ROOT / "examples" / "stabilizers.qasm")
 VALUES = np.array([0.9, 0.1, -0.4])
@@ -64,7 +64,7 @@ def test_draws_counts_and_names_the_simulator(typed: Typed) -> None:
         (("hybrid", "--qubits", "64"), 64, "window"),
         (("deep", "--qubits", "5"), 5, "statevector"),
         ((FILE, "--qubits", "12"), 12, "window"),
-        (("tests.trainer.quantum.test_circuits:reread",), 8, "window"),
+        (("tests.qcnn.circuits.test_circuits:reread",), 8, "window"),
     ],
 )
 def test_all_numbers_as_json(typed: Typed, words: tuple[str, ...], qubits: int, simulator: str) -> None:

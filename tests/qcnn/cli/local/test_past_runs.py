@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from qcnn.cli.local.past_runs import find_runs, read_run
-from qcnn.components.run_record import Recorder
-from qcnn.trainer.config import ExperimentConfig, from_mapping
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping
+from qcnn.results.local_run import Recorder
 from tests.qcnn.cli.run_folders import old_run_folder, run_folder
 
 

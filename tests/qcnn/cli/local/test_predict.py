@@ -14,13 +14,13 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from qcnn import data
 from qcnn.cli.local.rows_progress import rows_progress
-from qcnn.trainer import data
-from qcnn.trainer.config import from_mapping
-from qcnn.trainer.results import evaluate, export
-from qcnn.trainer.results.description import describe
-from qcnn.trainer.tables.writer import new_table
-from qcnn.trainer.training.fit import train
+from qcnn.experiment_io import from_mapping
+from qcnn.results import evaluate, export
+from qcnn.results.model_folder import describe
+from qcnn.tables.table import new_table
+from qcnn.trainer.loop import train
 from tests.qcnn.cli.conftest import Typed
 
 QCNN = Path(sys.executable).with_name("qcnn")

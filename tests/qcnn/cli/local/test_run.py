@@ -20,8 +20,8 @@ import pytest
 from qcnn.cli.errors import StepError
 from qcnn.cli.local.run import compare, continued
 from qcnn.cli.options.experiment import check_model
-from qcnn.components.run_record import read_record
-from qcnn.trainer.config import from_mapping
+from qcnn.experiment_io import from_mapping
+from qcnn.results.local_run import read_record
 from tests.board import opened
 from tests.qcnn.cli.conftest import Typed
 
@@ -29,7 +29,7 @@ QCNN = Path(sys.executable).with_name("qcnn")
 CIRCUITS = """
 import sys
 import cirq, sympy
-from qcnn.trainer.quantum.circuits import Ansatz
+from qcnn.circuits.circuits import Ansatz
 def turns(qubits):
     s = sympy.Symbol("s")
     return Ansatz(cirq.Circuit(cirq.X(qubits[0]) ** s), (s,), (qubits[0],))

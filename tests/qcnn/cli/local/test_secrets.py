@@ -115,9 +115,9 @@ def test_an_address_with_a_password_is_refused_without_it(
 def test_a_server_that_does_not_answer_is_named_without_its_password(folder: Path, environment: dict[str, str]) -> None:
     # Once: each try is waited for.
     program = (
-        "import qcnn.trainer.storage.s3 as s3; s3._TRIES = 1\n"
-        "from qcnn.trainer.storage.copies import is_whole\n"
-        "from qcnn.trainer.startup import one_line_errors\n"
+        "import qcnn.storage.s3 as s3; s3._TRIES = 1\n"
+        "from qcnn.storage.copies import is_whole\n"
+        "from qcnn.startup import one_line_errors\n"
         "with one_line_errors(): is_whole('s3://bucket/folder', 'model.json')"
     )
     done = _run([sys.executable, "-c", program], folder, environment)

@@ -16,7 +16,7 @@ with warnings.catch_warnings():
     from kfp.local import subprocess_task_handler
 
 from qcnn.cli.local.step_handler import steps_reported
-from qcnn.jobs.local.fork_request import ForkServer, fork_server
+from qcnn.jobs.local.fork_client import ForkServer, fork_server
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from qcnn.cli.local.past_runs import find_runs, read_run
-from qcnn.trainer.training import checkpoints
+from qcnn.model import checkpoints
 from tests.qcnn.cli.conftest import STUDY, Typed
 
 QCNN = Path(sys.executable).with_name("qcnn")
@@ -167,8 +167,8 @@ def test_a_study_that_was_ended_is_resumed_and_leaves_no_process(tmp_path: Path,
         (("--grid", "qubits"), "grid: must be WORD=VALUE,.... Given: qubits"),
         (("--grid", "qubits=8,x"), "qubits: must be an integer, at least 4 and at most 32768. Given: 'x'"),
         (
-            ("--grid", "qubits=8,9", "--model", "tests.trainer.quantum.test_circuits:exits"),
-            "model: cannot be imported or fails (SystemExit: 3). Given: tests.trainer.quantum.test_circuits:exits",
+            ("--grid", "qubits=8,9", "--model", "tests.qcnn.circuits.test_circuits:exits"),
+            "model: cannot be imported or fails (SystemExit: 3). Given: tests.qcnn.circuits.test_circuits:exits",
         ),
         (("--grid", "qbits=8"), "study: only the experiment's words can be searched. Given: qbits"),
         (

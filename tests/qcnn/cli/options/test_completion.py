@@ -6,8 +6,8 @@ import pytest
 
 from qcnn.cli.main import qcnn
 from qcnn.cli.options.completion import complete_word
-from qcnn.components.run_record import Recorder
-from qcnn.trainer.config import WORDS
+from qcnn.experiment import WORDS
+from qcnn.results.local_run import Recorder
 
 
 @pytest.fixture(autouse=True)

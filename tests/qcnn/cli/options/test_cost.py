@@ -11,9 +11,10 @@ import pytest
 
 from qcnn.cli.main import main
 from qcnn.cli.options.cost import Cost, check_cost, check_package_cost
-from qcnn.jobs.pod import Pod, pod_settings
-from qcnn.trainer.config import ExperimentConfig, from_mapping
-from qcnn.trainer.errors import ConfigError
+from qcnn.errors import ConfigError
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping
+from qcnn.jobs.pod_settings import Pod, pod_settings
 
 LONG = {"workers": 32, "batch_size": 128, "epochs": 100_000}
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 from click.testing import CliRunner
 
+from qcnn.circuits.formats.loading import embedded
 from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.search import SearchFlags, read_study
-from qcnn.trainer.quantum.files.reading import embedded
 from tests.docs.documents import ROOT
 
 

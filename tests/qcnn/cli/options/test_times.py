@@ -6,7 +6,7 @@ import re
 import pytest
 
 from qcnn.cli.options.times import cron_expression, interval_seconds, unix_cron
-from qcnn.trainer.errors import ConfigError
+from qcnn.errors import ConfigError
 from tests.vertex.server.pipelines.cron import next_time
 from tests.vertex.server.refusal import RefusedError
 

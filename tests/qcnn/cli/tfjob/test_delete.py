@@ -1,8 +1,7 @@
 """What qcnn delete says of names that no job has; tests/cluster deletes real ones."""
 
-from qcnn.jobs.job import Job
-from qcnn.jobs.naming import Identity
-from qcnn.jobs.pod import Pod
+from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.pod_settings import Pod
 from qcnn.jobs.tfjob.manifest import Policy, tfjob
 from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.jobs.apiserver import ApiServer

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from qcnn.trainer.config import from_json
-from qcnn.trainer.quantum import circuits
+from qcnn.circuits import circuits
+from qcnn.experiment_io import from_json
 from tests.docs.documents import ROOT
 from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.jobs.apiserver import ApiServer

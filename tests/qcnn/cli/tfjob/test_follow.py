@@ -4,9 +4,8 @@ import re
 
 import pytest
 
-from qcnn.jobs.job import Job
-from qcnn.jobs.naming import Identity
-from qcnn.jobs.pod import Pod
+from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.pod_settings import Pod
 from qcnn.jobs.tfjob.manifest import Policy, tfjob
 from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.jobs.apiserver import ApiServer, Object
@@ -72,7 +71,7 @@ def test_logs_interrupted_names_the_namespace_that_was_given(
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("qcnn.jobs.kubernetes.follow.Following.run", interrupt)
+    monkeypatch.setattr("qcnn.jobs.kubernetes.job_watcher.Following.run", interrupt)
     name = job["metadata"]["name"]
     _, _, err = typed("logs", "-f", name, "-n", "a")
     assert f"Again: qcnn logs -f {name} --namespace a\n" in err

@@ -4,11 +4,10 @@ import pytest
 
 from qcnn.cli.local.tensorboard import Logs
 from qcnn.cli.tfjob.tensorboard import logs_of_jobs
-from qcnn.jobs.job import Job
-from qcnn.jobs.naming import Identity
-from qcnn.jobs.pod import Pod
+from qcnn.errors import ArtifactError
+from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.pod_settings import Pod
 from qcnn.jobs.tfjob.manifest import Policy, tfjob
-from qcnn.trainer.errors import ArtifactError
 from tests.qcnn.jobs.apiserver import ApiServer
 
 

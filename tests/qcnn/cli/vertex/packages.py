@@ -6,8 +6,8 @@ from typing import Any
 import yaml
 from kfp import compiler, dsl
 
-from qcnn.pipelines.compilation import compile_qcnn
-from qcnn.pipelines.vertex.target import VERTEX
+from qcnn.pipelines.compiler import compile_qcnn
+from qcnn.pipelines.vertex import VERTEX
 
 FOREVER = "trap 'exit 143' TERM; echo started; while true; do sleep 0.1; done"
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from google.cloud import aiplatform_v1 as v1
 
-from qcnn.jobs.naming import run_label
+from qcnn.jobs.job import run_label
 from qcnn.jobs.vertex.custom_job import JOB_LABEL, RUN_LABEL, TASK_LABEL
-from qcnn.trainer.storage.copies import local_copy
+from qcnn.storage.copies import local_copy
 from tests.board import opened
 from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.cli.vertex.packages import FOREVER, two_steps

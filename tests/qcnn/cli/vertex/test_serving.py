@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from google.cloud import aiplatform_v1 as v1
 
-from qcnn.trainer.descriptions import load_description, save_description
+from qcnn.artifact_io import load_description, save_description
 from tests.qcnn.cli.conftest import Typed
 from tests.vertex.server.pipelines import mount
 from tests.vertex.server.vertex import Vertex

@@ -4,7 +4,7 @@ import json
 
 from google.cloud import aiplatform_v1 as v1
 
-from qcnn.jobs.naming import run_label
+from qcnn.jobs.job import run_label
 from qcnn.jobs.vertex.custom_job import JOB_LABEL, RUN_LABEL, RUN_VARIABLE, TASK_LABEL
 from tests.qcnn.cli.conftest import Typed
 from tests.vertex.clients import jobs, python_pool

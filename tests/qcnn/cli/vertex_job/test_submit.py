@@ -7,9 +7,9 @@ import pytest
 from google.cloud import aiplatform_v1 as v1
 from google.protobuf import json_format
 
-from qcnn.trainer.config import from_json
-from qcnn.trainer.quantum import circuits
-from qcnn.trainer.storage.address import Address
+from qcnn.circuits import circuits
+from qcnn.experiment_io import from_json
+from qcnn.storage.uri import Address
 from tests.docs.documents import ROOT
 from tests.qcnn.cli.conftest import Typed
 from tests.vertex.server.vertex import Vertex

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from qcnn.errors import ConfigError
 from qcnn.jobs.kubernetes.create_or_adopt import Step, next_step
-from qcnn.jobs.kubernetes.identity import HASH_ANNOTATION, TRAINING_ANNOTATION
 from qcnn.jobs.kubernetes.kinds import JOB, Kind
-from qcnn.jobs.tfjob.kind import TFJOB
-from qcnn.trainer.errors import ConfigError
+from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, TRAINING_ANNOTATION
+from qcnn.jobs.tfjob.manifest import TFJOB
 
 
 def _job(state: str = "Running", training: str = "1", spec: str = "1", *, deleted: bool = False) -> dict[str, Any]:

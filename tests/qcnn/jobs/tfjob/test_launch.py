@@ -9,18 +9,16 @@ import threading
 
 import pytest
 
-from qcnn.jobs.job import Job
-from qcnn.jobs.kubernetes import patience
+from qcnn.errors import ConfigError, RetryableError, TrainingError
+from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.kubernetes import retry
 from qcnn.jobs.kubernetes.api import Api
 from qcnn.jobs.kubernetes.create_or_adopt import How
-from qcnn.jobs.naming import Identity
-from qcnn.jobs.pod import Pod
-from qcnn.jobs.tfjob.launch import launch
+from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.tfjob.launch import applied, launch, submit
 from qcnn.jobs.tfjob.manifest import Manifest, Policy, profiler_service, tfjob
 from qcnn.jobs.tfjob.status import read_all
-from qcnn.jobs.tfjob.submit import applied, submit
-from qcnn.trainer.errors import ConfigError, RetryableError, TrainingError
-from qcnn.trainer.startup import ABANDONED
+from qcnn.startup import ABANDONED
 from tests.qcnn.jobs.apiserver import ApiServer, Object
 from tests.qcnn.jobs.training_operator import DONE, RUNNING, Operator, ended
 from tests.watched import port_in, scrape
@@ -30,7 +28,7 @@ PODS_FAILED = "TFJob a is failed because 1 Worker replica(s) failed."
 
 @pytest.fixture
 def server(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> ApiServer:
-    monkeypatch.setattr(patience, "REFUSAL_SECONDS", 0.0)
+    monkeypatch.setattr(retry, "REFUSAL_SECONDS", 0.0)
     return api_server
 
 
@@ -313,7 +311,7 @@ def test_the_lines_of_workers_that_log_json_are_read_as_text(
     assert "    error: no room. Given: /" in caplog.messages
 
 
-@pytest.mark.parametrize("step", ["qcnn.components.train.tfjob.step", "qcnn.components.tensorboard.step"])
+@pytest.mark.parametrize("step", ["qcnn.components.steps.train_tfjob", "qcnn.components.steps.tensorboard"])
 def test_steps_that_do_not_train_load_nothing_that_does(step: str) -> None:
     program = f"""
 import sys

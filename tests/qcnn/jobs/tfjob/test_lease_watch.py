@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from qcnn.jobs.tfjob.lease_watch import Watched
-from qcnn.trainer.startup import ABANDONED, OWN_FAULT
+from qcnn.startup import ABANDONED, OWN_FAULT
 
 WATCH = [sys.executable, "-m", "qcnn.jobs.tfjob.lease_watch", "--lease", "mine", "--account", "me"]
 

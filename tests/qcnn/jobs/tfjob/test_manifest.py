@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from qcnn.jobs.job import Job
-from qcnn.jobs.kubernetes.identity import HASH_ANNOTATION, QUEUE_LABEL, RUN_ANNOTATION, TRAINING_ANNOTATION
-from qcnn.jobs.naming import Identity
-from qcnn.jobs.pod import Pod, pod_settings
+from qcnn.errors import ConfigError
+from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, QUEUE_LABEL, RUN_ANNOTATION, TRAINING_ANNOTATION
+from qcnn.jobs.pod_settings import Pod, pod_settings
 from qcnn.jobs.tfjob.manifest import Manifest, Policy, lease, profiler_service, tfjob
-from qcnn.jobs.tfjob.read import metrics_port
-from qcnn.trainer.errors import ConfigError
+from qcnn.jobs.tfjob.status import metrics_port
 
 POD = Pod(image=f"registry/qcnn@sha256:{64 * '0'}")
 JOB = Job(argv=("python", "train.py"), replicas={"worker": 2}, restarts=3, hang_seconds=60, pod=POD)

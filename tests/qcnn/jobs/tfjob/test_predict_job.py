@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from qcnn.components.train.description import cluster_job
-from qcnn.jobs.naming import Identity, run_label
-from qcnn.jobs.pod import Pod
+from qcnn.components.training_job import cluster_job
+from qcnn.errors import ConfigError
+from qcnn.experiment_io import from_mapping
+from qcnn.jobs.job import Identity, run_label
+from qcnn.jobs.pod_settings import Pod
 from qcnn.jobs.tfjob.manifest import Policy, tfjob
 from qcnn.jobs.tfjob.predict_job import for_model, for_training
-from qcnn.trainer.config import from_mapping
-from qcnn.trainer.errors import ConfigError
 
 POD = Pod(image="qcnn:1", service_account="trainer", environment={"A": "b"}, labels={"team": "physics"})
 

@@ -5,14 +5,12 @@ from typing import Any
 
 import pytest
 
-from qcnn.jobs.job import Job
+from qcnn.jobs.job import Identity, Job
 from qcnn.jobs.kubernetes.pods import Process, read
-from qcnn.jobs.naming import Identity
-from qcnn.jobs.pod import Pod
-from qcnn.jobs.tfjob.kind import TFJOB
-from qcnn.jobs.tfjob.manifest import Policy, restarted, tfjob
+from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.tfjob.manifest import TFJOB, Policy, restarted, tfjob
 from qcnn.jobs.tfjob.status import process_state, process_statuses, status_of
-from qcnn.trainer.startup import ABANDONED
+from qcnn.startup import ABANDONED
 from tests.qcnn.jobs.kubernetes.processes import process
 
 NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.timezone.utc)

@@ -17,16 +17,16 @@ _ROOT = Path(__file__).parents[4]
 _PROGRAM = """
 import json, os, sys
 from qcnn.jobs.job import Job
-from qcnn.jobs.naming import Identity
-from qcnn.jobs.pod import Pod
+from qcnn.jobs.job import Identity
+from qcnn.jobs.pod_settings import Pod
 from qcnn.jobs.vertex import create_or_adopt
 from qcnn.jobs.vertex.custom_job import custom_job
 from qcnn.jobs.vertex.launch import launch
-from qcnn.jobs.vertex.place import Place, endpoint_of
-from qcnn.jobs.vertex.tuning.job import tuning_job
-from qcnn.jobs.vertex.tuning.study import Bounds, Study
-from qcnn.jobs.vertex.tuning.trials import TrialNews
-from qcnn.trainer.startup import one_line_errors
+from qcnn.jobs.vertex.location import Place, endpoint_of
+from qcnn.jobs.vertex.tuning_job import tuning_job
+from qcnn.jobs.vertex.tuning_job import Bounds, Study
+from qcnn.jobs.vertex.tuning_job import TrialNews
+from qcnn.startup import one_line_errors
 
 given = json.loads(sys.argv[1])
 with one_line_errors():

@@ -1,8 +1,23 @@
 """What jobs say of themselves and of the processes that they failed for."""
 
+import dataclasses
+import datetime
+
 import pytest
 
-from qcnn.jobs.vertex.attempts import Ended, process_name, to_blame
+from qcnn.jobs.vertex.attempts import (
+    Attempt,
+    Ended,
+    Fault,
+    Plan,
+    Step,
+    fault,
+    last_fault,
+    losses,
+    next_step,
+    process_name,
+    to_blame,
+)
 
 
 @pytest.mark.parametrize(
@@ -50,3 +65,88 @@ def test_replicas_have_the_names_of_their_roles(replica: str, name: str) -> None
 )
 def test_the_process_to_blame_is_read_from_the_error(message: str, ended: Ended | None) -> None:
     assert to_blame(message) == ended
+
+
+_BEGIN = datetime.datetime(2026, 11, 22, tzinfo=datetime.timezone.utc)
+_EXITED = "The replica workerpool1-0 exited with a non-zero status of {}. Termination reason: Error."
+_NO_MACHINES = "Resources are insufficient in region: us-central1. Try a different region."
+
+
+def _attempt(name: str, state: str, minute: int = 0, **given: object) -> Attempt:
+    return dataclasses.replace(
+        Attempt(name, _BEGIN + datetime.timedelta(minutes=minute), state),
+        **given,  # type: ignore[arg-type]  # a table's own values
+    )
+
+
+A, B = _attempt("a", "RUNNING", 1), _attempt("b", "QUEUED", 2)
+AT_ONCE = dataclasses.replace(B, created=A.created)
+DONE, LOST = _attempt("d", "SUCCEEDED", 3), _attempt("l", "FAILED", 0, message=_EXITED.format(138))
+
+
+@pytest.mark.parametrize(
+    ("attempts", "plan"),
+    [
+        ([], Plan(Step.CREATE)),
+        ([A], Plan(Step.FOLLOW, A)),
+        ([B, A], Plan(Step.FOLLOW, A, (B,))),
+        (
+            [dataclasses.replace(B, created=A.created), A],
+            Plan(Step.FOLLOW, A, (dataclasses.replace(B, created=A.created),)),
+        ),
+        ([LOST, A], Plan(Step.FOLLOW, A)),
+        ([DONE], Plan(Step.RETURN, DONE)),
+        ([A, DONE], Plan(Step.RETURN, DONE, (A,))),
+        ([LOST], Plan(Step.CREATE)),
+        ([LOST, _attempt("c", "CANCELLED")], Plan(Step.CREATE)),
+        ([_attempt("c", "CANCELLING")], Plan(Step.WAIT, _attempt("c", "CANCELLING"))),
+        ([_attempt("c", "CANCELLING"), A], Plan(Step.FOLLOW, A)),
+        ([_attempt("u", "UPDATING")], Plan(Step.FOLLOW, _attempt("u", "UPDATING"))),
+    ],
+)
+def test_one_job_lives_and_it_is_the_oldest(attempts: list[Attempt], plan: Plan) -> None:
+    assert next_step(attempts) == plan
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "message", "started", "why"),
+    [
+        ("SUCCEEDED", 0, "", True, None),
+        ("CANCELLED", 1, "CANCELED", True, Fault.CANCELLED),
+        ("FAILED", 3, _EXITED.format(1), True, Fault.OWN),
+        ("FAILED", 3, _EXITED.format(127), True, Fault.OWN),
+        ("FAILED", 3, _EXITED.format(138), True, Fault.LOST),
+        ("FAILED", 3, _EXITED.format(143), True, Fault.LOST),
+        (
+            "FAILED",
+            3,
+            "The replica workerpool0-0 ran out of memory and exited with a non-zero status of 137.",
+            True,
+            Fault.OWN,
+        ),
+        ("FAILED", 8, _NO_MACHINES, False, Fault.NO_ROOM),
+        ("FAILED", 8, _NO_MACHINES, True, Fault.LOST),
+        ("FAILED", 0, _NO_MACHINES, False, Fault.NO_ROOM),
+        ("FAILED", 8, "The following quota metrics exceed quota limits: a", False, Fault.NO_ROOM),
+        ("FAILED", 13, "Internal error occurred for the current attempt.", True, Fault.LOST),
+        ("FAILED", 14, "", True, Fault.LOST),
+        ("FAILED", 0, "The machine was preempted.", True, Fault.LOST),
+        ("FAILED", 3, "The image cannot be pulled.", False, Fault.OWN),
+        ("FAILED", 4, "The job has exceeded its maximum running time.", True, Fault.OWN),
+        ("EXPIRED", 0, "", False, Fault.OWN),
+        ("PARTIALLY_SUCCEEDED", 0, "", True, Fault.OWN),
+    ],
+)
+def test_whose_fault_the_end_of_a_job_is(state: str, code: int, message: str, started: bool, why: Fault | None) -> None:
+    assert fault(_attempt("a", state, code=code, message=message, started=started)) is why
+
+
+def test_losses_are_counted_over_all_jobs_of_a_training() -> None:
+    own = _attempt("o", "FAILED", 5, message=_EXITED.format(1))
+    assert losses([LOST, A, DONE, own, dataclasses.replace(LOST, name="m")]) == 2
+
+
+def test_the_newest_end_counts() -> None:
+    own = _attempt("o", "FAILED", 5, message=_EXITED.format(1))
+    assert last_fault([own, LOST, A]) == (own, Fault.OWN)
+    assert last_fault([A, DONE]) is None

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from qcnn.jobs.job import Job
-from qcnn.jobs.naming import Identity
-from qcnn.jobs.pod import Pod
-from qcnn.jobs.vertex.client.library import aiplatform
+from qcnn.errors import ConfigError
+from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.vertex.client import aiplatform
 from qcnn.jobs.vertex.custom_job import JOB_LABEL, SPEC_LABEL, custom_job, outputs
-from qcnn.jobs.vertex.place import Place
-from qcnn.trainer.errors import ConfigError
+from qcnn.jobs.vertex.location import Place
 
 PLACE = Place("my-project", "us-central1")
 RUN = Identity("qcnn-2026", "train")

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from qcnn.jobs.pod import Pod
+from qcnn.errors import ConfigError
+from qcnn.jobs.pod_settings import Pod
 from qcnn.jobs.vertex.machines import MACHINES, accelerator_type, machine_for
-from qcnn.trainer.errors import ConfigError
 
 
 def _pod(**given: Any) -> Pod:

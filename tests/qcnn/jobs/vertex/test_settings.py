@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from qcnn.jobs.pod import Pod
+from qcnn.errors import ConfigError
+from qcnn.jobs.pod_settings import Pod
 from qcnn.jobs.vertex.settings import Settings, vertex_settings
-from qcnn.trainer.errors import ConfigError
 
 ACCOUNT = "trainer@my-project.iam.gserviceaccount.com"
 

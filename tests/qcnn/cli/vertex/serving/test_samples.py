@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from qcnn.cli.vertex.serving.samples import read_samples
-from qcnn.trainer.errors import QcnnError
+from qcnn.errors import QcnnError
 
 
 def test_files_of_all_formats_hold_the_same_samples(tmp_path: Path) -> None:

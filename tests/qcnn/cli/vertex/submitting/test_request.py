@@ -8,10 +8,10 @@ import pytest
 from google.cloud import aiplatform_v1 as v1
 from google.protobuf import json_format
 
-from qcnn.pipelines.compilation import compile_qcnn, compile_study
-from qcnn.pipelines.kubeflow.target import KUBEFLOW
-from qcnn.pipelines.vertex.target import VERTEX
-from qcnn.trainer.config import from_mapping
+from qcnn.experiment_io import from_mapping
+from qcnn.pipelines.compiler import compile_qcnn, compile_study
+from qcnn.pipelines.kubeflow import KUBEFLOW
+from qcnn.pipelines.vertex import VERTEX
 from tests.qcnn.cli.conftest import STUDY, Typed
 
 _PLACE = ("--project", "my-project", "--location", "europe-west4", "--pipeline-root", "gs://bucket/runs")

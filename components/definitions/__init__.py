@@ -1,0 +1,1 @@
+"""The components: a typed signature each, whose body calls its step."""

@@ -1,1 +1,0 @@
-"""Measure the inference error of an exported model."""

@@ -1,1 +1,0 @@
-"""Export trained weights as a model."""

@@ -1,1 +1,0 @@
-"""Check an experiment and make its dataset."""

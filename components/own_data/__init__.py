@@ -1,1 +1,0 @@
-"""The steps that make data of a file that a run has imported."""

@@ -1,1 +1,0 @@
-"""Check a study and make its trials."""

@@ -1,1 +1,0 @@
-"""Check a search that a tuner goes through."""

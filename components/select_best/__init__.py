@@ -1,1 +1,0 @@
-"""Pick the best trial of a study and evaluate it."""

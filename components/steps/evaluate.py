@@ -1,0 +1,78 @@
+"""What the export_weights step does."""
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from qcnn import data
+from qcnn.atomic_files import new_file
+from qcnn.model.history import HISTORY, load_history
+from qcnn.startup import load_tensorflow, one_line_errors
+
+
+def export_weights(training: str, model: str) -> dict[str, Any]:
+    """Write the model folder; return its metadata."""
+    with one_line_errors():
+        load_tensorflow()
+        from qcnn.results.export import export
+
+        description = export(Path(training), Path(model))
+    words = {name: description[name] for name in ("dataset_digest", "weights")}
+    measured = {"framework": "tensorflow", **words, **description["training"]}
+    return {**measured, **description["provenance"]}
+
+
+# The labels of the rows and columns of a confusion matrix.
+LABELS = ("-1", "+1")
+
+
+def evaluate(
+    model: str, dataset: str, training: str, predictions: str, metrics: str, report: str
+) -> tuple[dict[str, float], list[list[int]], dict[str, Any]]:
+    """Write predictions.csv into the folder `predictions`, the metrics as JSON and the report as HTML.
+
+    Returns the metrics, the confusion matrix of the signs (labels in rows), empty of a regression, and the metadata of
+    predictions and report.
+    """
+    with one_line_errors():
+        held_out = data.load(Path(dataset))
+        history = load_history(Path(training) / HISTORY)
+        load_tensorflow()
+        from qcnn.results import evaluate as evaluation
+        from qcnn.results.report import report_page
+
+        result = evaluation.evaluate(Path(model), held_out)
+        evaluation.report(result)
+        evaluation.save_predictions(result, Path(predictions))
+        with new_file(Path(metrics)) as unfinished:
+            unfinished.write_text(json.dumps(result.metrics, indent=2) + "\n", encoding="utf-8")
+        page = report_page(result.description, history, result.samples, result.predictions, result.metrics)
+        with new_file(Path(report)) as unfinished:
+            unfinished.write_text(page, encoding="utf-8")
+        is_regression = held_out.layout.is_regression
+        matrix = [] if is_regression else evaluation.confusion(result.samples, result.predictions)
+    return result.metrics, matrix, {"weights": result.description["weights"], **result.description["provenance"]}
+
+
+def save_confusion(matrix: Sequence[Sequence[int]], path: str) -> None:
+    """Write a confusion matrix and what its rows and columns stand for as JSON; of a regression there is neither."""
+    content = {"labels": LABELS if matrix else (), "matrix": matrix}
+    with one_line_errors(), new_file(Path(path)) as unfinished:
+        unfinished.write_text(json.dumps(content) + "\n", encoding="utf-8")
+
+
+def summarize(metrics: Mapping[str, float], places: Mapping[str, str], summary: str) -> None:
+    """Write metrics and addresses of the artifacts as Markdown; the common beginning of the addresses comes once."""
+    measured = tabulate(metrics.items(), ("metric", "value"), "github", floatfmt=".6g")
+    folders = zip(*(place.split("/")[:-1] for place in places.values()), strict=False)
+    folder = "".join(f"{names[0]}/" for names in itertools.takewhile(lambda names: len(set(names)) == 1, folders))
+    rows = [(name, f"`{place.removeprefix(folder)}`") for name, place in places.items()]
+    found = tabulate(rows, ("artifact", "address"), "github")
+    where = f"In `{folder}`:\n\n" if folder else ""
+    page = f"# Summary\n\n## Metrics\n\n{measured}\n\n## Artifacts\n\n{where}{found}\n"
+    with one_line_errors(), new_file(Path(summary)) as unfinished:
+        unfinished.write_text(page, encoding="utf-8")

@@ -1,0 +1,79 @@
+"""What the plan_study step does."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from qcnn.atomic_files import new_file
+from qcnn.circuits.formats.embedded import MODELS
+from qcnn.circuits.formats.loading import with_circuit, with_circuits
+from qcnn.errors import ArtifactError
+from qcnn.model import checkpoints
+from qcnn.model.history import exported_epoch
+from qcnn.startup import one_line_errors
+from qcnn.studies.search import search_from_mapping
+from qcnn.studies.table import shown, table, table_csv, table_page
+from qcnn.studies.trials import FailedTrial, Trial, best, load_failure, plan, shared_experiment
+
+
+def plan_study(
+    experiment: Mapping[str, Any], grid: Mapping[str, Any], ranges: Mapping[str, Any], random: int
+) -> list[str]:
+    """Return the experiment of each trial, checked, as JSON."""
+    with one_line_errors():
+        search = search_from_mapping({"grid": with_circuits(grid), "range": ranges, "random": random})
+        trials = plan(with_circuit(experiment), search)
+        for model, qubits in dict.fromkeys(
+            (trial.model, trial.qubits) for trial in trials if trial.model not in MODELS
+        ):
+            from qcnn.simulators.structure.gates import read_model
+
+            # Circuits of the user's own must fail here, and not after some of the trials.
+            read_model(model, qubits)
+        return [trial.to_json() for trial in trials]
+
+
+def plan_tuning(experiment: Mapping[str, Any], grid: Mapping[str, Any], ranges: Mapping[str, Any], random: int) -> str:
+    """Return the experiment of one trial, whose data are those of all, as JSON."""
+    plan_study(experiment, grid, ranges, random)
+    with one_line_errors():
+        search = search_from_mapping({"grid": with_circuits(grid), "range": ranges, "random": random})
+        return shared_experiment(with_circuit(experiment), search).to_json()
+
+
+logger = logging.getLogger("qcnn")
+
+
+def select_best(trainings: Sequence[str], results: str, page: str) -> int:
+    """Write the table of all trials, as CSV and as HTML; return the number of the best.
+
+    A trial that failed is a row of it; if all trials failed, the study fails.
+    """
+    with one_line_errors():
+        trials = [read_trial(Path(training)) for training in trainings]
+        header, rows = table(trials)
+        for path, text in ((Path(results), table_csv(header, rows)), (Path(page), table_page(header, rows))):
+            with new_file(path) as unfinished:
+                unfinished.write_text(text, encoding="utf-8")
+        for line in tabulate(shown(rows), header, "simple", disable_numparse=True).splitlines():
+            logger.info("%s", line)
+        return best(trials)
+
+
+def read_trial(training: Path) -> Trial | FailedTrial:
+    """Return what a trial's training has left.
+
+    Raises:
+        ArtifactError: it has left nothing.
+    """
+    if failed := load_failure(training):
+        return failed
+    checkpoint = checkpoints.load_latest(training / checkpoints.FOLDER)
+    if checkpoint is None:
+        raise ArtifactError(f"training: the folder has no checkpoint. Given: {training}")
+    config = checkpoint.config
+    chosen = exported_epoch(checkpoint.history, config.options.weights)
+    return Trial(config, checkpoint.epochs, chosen, checkpoint.fresh_mse)

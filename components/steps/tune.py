@@ -1,0 +1,130 @@
+"""A search in the words of a tuner."""
+
+import contextlib
+import json
+import logging
+import os
+import posixpath
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from qcnn.components.steps.study import select_best
+from qcnn.components.steps.train_vertex import run_of
+from qcnn.components.training_job import vertex_trial
+from qcnn.environment import METRIC
+from qcnn.errors import ArtifactError, RetryableError
+from qcnn.experiment import WORDS, field_type
+from qcnn.experiment_io import from_json
+from qcnn.jobs.job import Identity
+from qcnn.jobs.pod_settings import pod_settings
+from qcnn.jobs.vertex.client import TUNING, Api
+from qcnn.jobs.vertex.custom_job import custom_job, outputs
+from qcnn.jobs.vertex.launch import launch
+from qcnn.jobs.vertex.location import Place, endpoint_of
+from qcnn.jobs.vertex.tuning_job import Bounds, Study, TrialNews, Tried, Values, tried, tuning_job
+from qcnn.model import checkpoints
+from qcnn.provenance import provenance
+from qcnn.startup import one_line_errors
+from qcnn.storage.copies import local_copy
+from qcnn.studies.search import Search, search_from_mapping
+from qcnn.studies.trials import FailedTrial, save_failure, shared_experiment, whole_bounds
+
+
+def parameters(search: Search) -> list[Values | Bounds]:
+    """Return each word that is searched with what it may be."""
+    listed: list[Values | Bounds] = [Values(name, values) for name, values in search.grid.items()]
+    return listed + [
+        Bounds(
+            name,
+            *whole_bounds(name, bounds),
+            whole=field_type(WORDS[name]) is int,
+            by_logarithm=bounds.scale == "log",
+        )
+        for name, bounds in search.ranges.items()
+    ]
+
+
+logger = logging.getLogger("qcnn")
+
+_TASK = "tune"
+# Of a trial's folder below that of its job (google.cloud.aiplatform_v1, CustomJobSpec.base_output_directory).
+_TRAINING, _LOGS = "checkpoints", "logs"
+
+
+def tune(
+    experiment: Mapping[str, Any],
+    search: Mapping[str, Any],
+    how: tuple[int, str],
+    pod: str,
+    place: tuple[str, str],
+    dataset: str,
+    training: str,
+    table: tuple[str, str],
+) -> tuple[str, str, dict[str, Any], dict[str, Any]]:
+    """Have the tuner go through a search; return where the best trial's training and logs are, and two metadata.
+
+    The first metadata are those of both, the others of the table, which is written to two paths, as CSV and as a page.
+    `how` is how many trials are trained at the same time, and by which rule one is ended early. All else is as the
+    train step has it: `pod` are the settings of processes as JSON, `place` is the run's own project and location,
+    `training` the address that Vertex AI gives this task for its output.
+    """
+    with one_line_errors():
+        searched = search_from_mapping(search)
+        shared = shared_experiment(experiment, searched)
+        run_folder, run = run_of(training)
+        at = Place(*place, endpoint_of(os.environ))
+        job = vertex_trial(experiment, run_folder, pod_settings(json.loads(pod)), dataset)
+        trial = custom_job(job, Identity(run, _TASK), at)
+        study = Study(
+            parameters(searched),
+            METRIC,
+            searched.random,
+            parallel=how[0],
+            stopping=how[1],
+            best_report=shared.options.weights != "last",
+        )
+        folder = posixpath.dirname(outputs(job, trial)["training"])
+        logger.info("the trials write to %s", folder)
+        found = launch(tuning_job(trial, study), at, restarts=job.restarts, news=TrialNews)
+        trials = _tried(at, found.name)
+    text = json.dumps(dict(experiment))
+    with contextlib.ExitStack() as stack:
+        with one_line_errors():
+            folders = [stack.enter_context(_training(each, folder, text)) for each in trials]
+        best = select_best([str(each) for each in folders], *table)
+    chosen = trials[best]
+    with one_line_errors():
+        metadata = provenance(from_json(text, chosen.words))
+    of_trial = posixpath.join(folder, chosen.id)
+    counted = {"trials": len(trials), "best": best}
+    return posixpath.join(of_trial, _TRAINING), posixpath.join(of_trial, _LOGS), metadata, counted
+
+
+def _tried(place: Place, job: str) -> Sequence[Tried]:
+    with contextlib.closing(Api(place, TUNING)) as api:
+        found = api.get(job)
+    if found is None:
+        raise RetryableError(f"tuning job: it was deleted before its trials were read. Given: {job}")
+    if trials := tried(found):
+        return trials
+    raise ArtifactError(f"tuning job: has no trial. Given: {job}")
+
+
+@contextlib.contextmanager
+def _training(trial: Tried, folder: str, experiment: str) -> Iterator[Path]:
+    """Yield a local folder with what a trial has left, or with why it has left nothing that can be exported."""
+    config = from_json(experiment, trial.words)
+    with contextlib.ExitStack() as stack:
+        failure = trial.failure
+        if not failure:
+            copied = stack.enter_context(local_copy(posixpath.join(folder, trial.id, _TRAINING)))
+            checkpoint = checkpoints.load_latest(copied / checkpoints.FOLDER)
+            if checkpoint and checkpoint.is_complete:
+                yield copied
+                return
+            failure = f"was stopped early, after {checkpoint.epochs if checkpoint else 0} epochs"
+        empty = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="qcnn-")))
+        save_failure(FailedTrial(config, failure), empty)
+        yield empty

@@ -1,1 +1,0 @@
-"""Train on several worker processes of one machine."""

@@ -1,1 +1,0 @@
-"""Train as a TFJob."""

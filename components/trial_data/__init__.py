@@ -1,1 +1,0 @@
-"""Make the dataset of one trial of a study."""

@@ -1,1 +1,0 @@
-"""Have the tuner of Vertex AI go through a search."""

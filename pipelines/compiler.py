@@ -1,0 +1,238 @@
+"""The longest chain of steps that wait for each other; all other steps run beside it."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kfp import compiler
+from kfp.dsl.base_component import BaseComponent
+from kfp.pipeline_spec.pipeline_spec_pb2 import DagSpec, PipelineSpec, PipelineTaskSpec, PlatformSpec
+
+from qcnn.components.resources import IMAGE, KEY, Resources, step_resources
+from qcnn.errors import ConfigError
+from qcnn.jobs.pod_settings import Pod, pod_settings
+from qcnn.jobs.vertex.tuning_job import DEFAULT
+from qcnn.pipelines.parts import PARALLELISM, TrainStep, Viewer
+from qcnn.pipelines.qcnn import qcnn
+from qcnn.pipelines.study import study
+from qcnn.storage.uri import in_bucket
+
+
+def critical_path(spec: PipelineSpec) -> tuple[str, ...]:
+    """Return the names of the longest chain of steps; of a loop, those of one iteration."""
+
+    def longest(dag: DagSpec) -> tuple[str, ...]:
+        chains: dict[str, tuple[str, ...]] = {}
+
+        def chain(name: str) -> tuple[str, ...]:
+            if name not in chains:
+                task = dag.tasks[name]
+                component = spec.components[task.component_ref.name]
+                before = max(map(chain, task.dependent_tasks), key=len, default=())
+                chains[name] = (*before, *(longest(component.dag) if component.HasField("dag") else (name,)))
+            return chains[name]
+
+        return max(map(chain, dag.tasks), key=len, default=())
+
+    return longest(spec.root.dag)
+
+
+# The backend decides after which kinds of failure a step is tried again. Backend 2.17 has Argo retry a step whose pod
+# is gone, but no step that ends with an error; Argo's own default is the reverse.
+_RETRIES = 2
+# The first step refuses an experiment that cannot run, and every retry delays that message.
+_RETRIES_OF_FIRST = 1
+# A step that trains for days loses its pod more often than others. It goes on from where it was, and does not repeat a
+# training that failed by its own fault.
+_RETRIES_OF_TRAINING = 5
+_TRAINING = "train"
+_WAIT_SECONDS, _FACTOR = 10, 1.0
+# Counted from the start of the first try; Argo ends a later try that exceeds it (operator.go, processNodeRetries).
+# Kubeflow's SDK caps it at an hour, which would end longer trainings. Vertex AI documents it as the longest wait
+# between two tries ("Configure retries for a pipeline task"), pipeline_spec.proto as the time in which a task is tried
+# again: by both, a long time is right.
+_WITHIN_SECONDS = 365 * 86400
+
+
+def retried(spec: PipelineSpec) -> None:
+    """Have every step of a compiled pipeline tried again, also those in its loops."""
+    for component in (spec.root, *spec.components.values()):
+        # What imports a file fails for no reason that passes.
+        imports = [name for name, task in component.dag.tasks.items() if _is_importer(spec, task)]
+        for name, task in component.dag.tasks.items():
+            if spec.components[task.component_ref.name].executor_label and name not in imports:
+                is_first = component is spec.root and set(task.dependent_tasks) <= set(imports)
+                usual = _RETRIES_OF_FIRST if is_first else _RETRIES
+                task.retry_policy.CopyFrom(_policy(_RETRIES_OF_TRAINING if name == _TRAINING else usual))
+
+
+def _is_importer(spec: PipelineSpec, task: PipelineTaskSpec) -> bool:
+    label = spec.components[task.component_ref.name].executor_label
+    return bool(label) and "importer" in spec.deployment_spec["executors"][label]
+
+
+def _policy(retries: int) -> PipelineTaskSpec.RetryPolicy:
+    policy = PipelineTaskSpec.RetryPolicy(max_retry_count=retries, backoff_factor=_FACTOR)
+    policy.backoff_duration.seconds = _WAIT_SECONDS
+    policy.backoff_max_duration.seconds = _WITHIN_SECONDS
+    return policy
+
+
+# The compiler calls a step's executor so, followed by the name of the step.
+_EXECUTOR = "exec-"
+
+
+def requests_and_limits(given: Resources) -> dict[str, Any]:
+    """Return what a step is given in the words of a compiled pipeline (ResourceSpec); CPU has no limit."""
+    return {
+        "resourceCpuRequest": given.cpu,
+        "resourceMemoryRequest": given.memory,
+        "resourceMemoryLimit": given.memory_limit,
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What tells the pipelines of one target from those of another.
+
+    `image` is that of every step where none is named; empty where one must be. `train` makes the step that trains, from
+    the settings of the training's pods; `pod_defaults` are those settings of
+    which the target has a default of its own. `platform` makes the second document of a compiled file, from the names
+    of its executors and those settings; None where the target takes no such document. `resources` says what a step is
+    given in the words of a compiled pipeline, `command` how its container starts, from what the compiler wrote. `tuner`
+    makes the study whose trials the platform's own tuner chooses, from those settings, how many trials are trained at
+    the same time, and the rule by which one is ended early; None where it has none.
+    """
+
+    train: Callable[[Pod], TrainStep]
+    image: str = IMAGE
+    pod_defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    platform: Callable[[Sequence[str], Pod], PlatformSpec] | None = None
+    resources: Callable[[Resources], dict[str, Any]] = requests_and_limits
+    command: Callable[[Sequence[str]], list[str]] = list
+    tuner: Callable[[Pod, int, str], BaseComponent] | None = None
+
+
+def compile_qcnn(
+    target: Target,
+    path: Path,
+    image: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    *,
+    viewer: Viewer | None = None,
+    seeded_by_run: bool = False,
+    own_data: bool = False,
+) -> PipelineSpec:
+    """Write the main pipeline, every step in `image`, and return it.
+
+    Without an image that of the settings counts, then the target's.
+
+    `settings` (see qcnn.jobs.pod_settings.Pod) are those of the training's pods. How images are pulled, on which nodes
+    pods run, and their environment hold for all steps; what these need themselves is in `steps` beside them (see
+    qcnn.components.resources). `defaults` are those of the experiment's words. Where it is `seeded_by_run`, each run
+    of it has a seed of its own. With `own_data` it imports the file whose address its parameter `data` is, which
+    must be given.
+
+    Raises:
+        ConfigError: a setting is wrong.
+    """
+    pod, resources = _read(target, image, settings)
+    pipeline = qcnn(target.train(pod), viewer, seeded_by_run=seeded_by_run, own_data=own_data)
+    needed = ("data",) if own_data and not (defaults and in_bucket(defaults["data"])) else ()
+    return _write(target, pipeline, path, pod, resources, defaults, needed)
+
+
+def compile_study(
+    target: Target,
+    path: Path,
+    image: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    *,
+    parallelism: int = PARALLELISM,
+    data: str = "",
+) -> PipelineSpec:
+    """Write and return the study, so many trials at the same time; all else as `compile_qcnn`.
+
+    It imports the file at the address `data`, or where `defaults` name one, at that.
+
+    Raises:
+        ConfigError: a setting is wrong.
+    """
+    pod, resources = _read(target, image, settings)
+    file = data or str((defaults or {}).get("data", ""))
+    pipeline = study(parallelism, target.train(pod), data=file if in_bucket(file) else "")
+    return _write(target, pipeline, path, pod, resources, {"experiment": defaults} if defaults else None)
+
+
+def compile_tuning(
+    target: Target,
+    path: Path,
+    image: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    *,
+    parallelism: int = PARALLELISM,
+    stopping: str = DEFAULT,
+) -> PipelineSpec:
+    """Write and return the study of a target's own tuner; all else as `compile_study`.
+
+    Raises:
+        ConfigError: a setting is wrong, or the target has no tuner.
+    """
+    if target.tuner is None:
+        raise ConfigError("tuner: the target has none. Given: a study by a tuner")
+    pod, resources = _read(target, image, settings)
+    pipeline = target.tuner(pod, parallelism, stopping)
+    return _write(target, pipeline, path, pod, resources, {"experiment": defaults} if defaults else None)
+
+
+def _write(
+    target: Target,
+    pipeline: BaseComponent,
+    path: Path,
+    pod: Pod,
+    resources: Mapping[str, Resources],
+    defaults: Mapping[str, Any] | None,
+    needed: Sequence[str] = (),
+) -> PipelineSpec:
+    """Write and return a compiled pipeline, every step in a pod's image, and with what of its settings holds for all.
+
+    Each step is given its `resources`, and tried again. `defaults` stand for those of the pipeline's parameters, of
+    which those that are `needed` have none.
+    """
+    spec = type(pipeline.pipeline_spec)()
+    spec.CopyFrom(pipeline.pipeline_spec)
+    for name, value in (defaults or {}).items():
+        default = compiler.pipeline_spec_builder.to_protobuf_value(value)
+        spec.root.input_definitions.parameters[name].default_value.CopyFrom(default)
+    for name in needed:
+        spec.root.input_definitions.parameters[name].ClearField("default_value")
+        spec.root.input_definitions.parameters[name].is_optional = False
+    # What imports a file runs in no container.
+    executors = {name: each for name, each in spec.deployment_spec["executors"].items() if "container" in each}
+    for name, executor in executors.items():
+        executor["container"]["image"] = pod.image
+        executor["container"]["env"] = [{"name": name, "value": value} for name, value in pod.variables.items()]
+        executor["container"]["command"] = target.command(executor["container"]["command"])
+        executor["container"]["resources"] = target.resources(resources[name.removeprefix(_EXECUTOR)])
+    retried(spec)
+    compiler.pipeline_spec_builder.write_pipeline_spec_to_file(
+        pipeline_spec=spec,
+        pipeline_description=pipeline.description,
+        platform_spec=target.platform(list(executors), pod) if target.platform else PlatformSpec(),
+        package_path=str(path),
+    )
+    return spec
+
+
+def _read(target: Target, image: str | None, settings: Mapping[str, Any] | None) -> tuple[Pod, dict[str, Resources]]:
+    values = dict(settings or {})
+    resources = step_resources(values.pop(KEY, None))
+    if image is not None:
+        values["image"] = image
+    elif target.image:
+        values.setdefault("image", target.image)
+    return pod_settings({**target.pod_defaults, **values}), resources

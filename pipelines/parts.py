@@ -1,0 +1,101 @@
+"""Pipeline parameters from the experiment's own description, so that each fact has one home."""
+
+import dataclasses
+import re
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kfp import dsl
+from kfp.dsl.base_component import BaseComponent
+from kfp.dsl.pipeline_channel import PipelineChannel
+from kfp.dsl.pipeline_task import PipelineTask
+
+from qcnn.components.definitions.pipeline import tensorboard
+from qcnn.components.definitions.tensorboard_button import tensorboard as tensorboard_with_button
+from qcnn.components.definitions.train_local import train
+from qcnn.errors import ConfigError
+from qcnn.experiment import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig, describe
+
+# What rules choose is left open: other words of a run may differ.
+DEFAULTS = ExperimentConfig.model_construct()
+# Trials of a study that are trained at the same time.
+PARALLELISM = 2
+
+
+def described(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a pipeline function the docstring from which Kubeflow takes its parameters' descriptions."""
+    options = " ".join(f"`{name}`: {describe(field)}" for name, field in OPTION_FIELDS.items())
+    lines = [f"    {name}: {describe(field)}" for name, field in EXPERIMENT_FIELDS.items()]
+    lines.append(f"    options: {ExperimentConfig.model_fields['options'].description} {options}")
+    function.__doc__ = f"{function.__doc__}\n\nArgs:\n" + "\n".join(lines)
+    return function
+
+
+def imported(data: PipelineChannel | str) -> PipelineChannel:
+    """Add the step that imports the file at an address, and return the artifact; all runs refer to the same."""
+    # No display name: Kubeflow 2.17 records an importer under that name and resolves its output by the task's key
+    # ("cannot find producer task").
+    return dsl.importer(artifact_uri=data, artifact_class=dsl.Dataset, reimport=False).output
+
+
+_ADDRESS = re.compile(r"https?://[^/\s]+(/\S*)?")
+
+
+@dataclasses.dataclass(frozen=True)
+class Viewer:
+    """The address of a TensorBoard that shows all logs, empty for none; a `button` that starts one for the run.
+
+    The button is for backends with several users: in others Kubeflow's interface (2.17) shows an error in its place.
+
+    Raises:
+        ConfigError: the address is none that a browser opens.
+    """
+
+    address: str = ""
+    button: bool = False
+
+    def __post_init__(self) -> None:
+        if self.address and not _ADDRESS.fullmatch(self.address):
+            raise ConfigError(f"tensorboard: must be http://HOST or https://HOST. Given: {self.address}")
+
+    @property
+    def step(self) -> BaseComponent:
+        """The step that writes the link."""
+        return tensorboard_with_button if self.button else tensorboard
+
+
+class TrainStep(Protocol):
+    """Makes the training step of a pipeline."""
+
+    def __call__(
+        self, *, experiment: PipelineChannel | str, dataset: PipelineChannel, trial: bool = False
+    ) -> PipelineTask:
+        """Add the step to the pipeline that is being made; its outputs are `training` and `logs`.
+
+        That of a `trial` ends well where training fails: the failure stands in its output.
+        """
+        ...
+
+
+def train_here(*, experiment: PipelineChannel | str, dataset: PipelineChannel, trial: bool = False) -> PipelineTask:
+    """Train as processes of the machine that the step runs on."""
+    return train(experiment=experiment, dataset=dataset, trial=trial)
+
+
+# What the first step is given beside the experiment's words.
+RUN_ID = {"run": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
+_FIRST_STEP = "generate-data"
+
+
+def seeded_by_run(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a pipeline as it would have been compiled for a schedule; for a file that was compiled before.
+
+    Raises:
+        LookupError: its first step is not that of the main pipeline.
+    """
+    root = spec["root"]
+    task = root["dag"]["tasks"][_FIRST_STEP]
+    constants = {name: {"runtimeValue": {"constant": value}} for name, value in RUN_ID.items()}
+    inputs = {**task["inputs"], "parameters": {**task["inputs"]["parameters"], **constants}}
+    tasks = {**root["dag"]["tasks"], _FIRST_STEP: {**task, "inputs": inputs}}
+    return {**spec, "root": {**root, "dag": {**root["dag"], "tasks": tasks}}}

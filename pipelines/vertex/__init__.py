@@ -1,1 +1,0 @@
-"""What is Vertex AI's own of a pipeline: how it trains, and which machines its steps get."""

@@ -1,0 +1,1 @@
+"""The Python interface: what `import qcnn` offers."""

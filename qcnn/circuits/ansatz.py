@@ -1,0 +1,76 @@
+"""What is trained: a circuit with its parameters and readouts, on the first qubits of the ring."""
+
+import collections
+import dataclasses
+from collections.abc import Iterable
+from typing import TypeVar
+
+import cirq
+import sympy
+
+from qcnn.errors import ConfigError, given
+
+_Kind = TypeVar("_Kind")
+
+
+@dataclasses.dataclass(frozen=True)
+class Ansatz:
+    """What is trained: a circuit applied after the data state, and the qubits read out in Z.
+
+    One readout is the prediction itself; several feed the dense layers. `symbols` gives the order
+    of the quantum parameters. What the circuit may hold is decided by `qcnn.simulators.structure.gates`.
+
+    Raises:
+        ConfigError: these are not a circuit, symbols with names of their own, and at least one qubit.
+    """
+
+    circuit: cirq.Circuit
+    symbols: tuple[sympy.Symbol, ...]
+    readouts: tuple[cirq.Qid, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse what is no ansatz."""
+        if not isinstance(self.circuit, cirq.AbstractCircuit):
+            raise ConfigError(f"model: circuit must be a cirq.Circuit. Given: {given(self.circuit)}")
+        object.__setattr__(self, "circuit", self.circuit.unfreeze(copy=False))
+        object.__setattr__(self, "symbols", _all_of(sympy.Symbol, "symbols must be of sympy.Symbol", self.symbols))
+        object.__setattr__(self, "readouts", _all_of(cirq.Qid, "readouts must be qubits", self.readouts))
+        names = collections.Counter(symbol.name for symbol in self.symbols)
+        if twice := [name for name, count in names.items() if count > 1]:
+            raise ConfigError(f"model: symbols must list each name once. Given: {', '.join(twice)} again")
+        if not self.readouts:
+            raise ConfigError("model: readouts must name at least one qubit. Given: none")
+        if again := [qubit for qubit, count in collections.Counter(self.readouts).items() if count > 1]:
+            raise ConfigError(f"model: readouts must name each qubit once. Given: {given(again[0])} again")
+
+
+def ring(qubits: int) -> list[cirq.GridQubit]:
+    """Return the qubits of the ring, in order."""
+    return cirq.GridQubit.rect(1, qubits)
+
+
+def _all_of(kind: type[_Kind], what: str, values: object) -> tuple[_Kind, ...]:
+    """Return values as a tuple; refuse what is not of a kind, such as a symbol's name instead of the symbol."""
+    listed = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
+    for value in listed:
+        if not isinstance(value, kind):
+            raise ConfigError(f"model: {what}. Given: {given(value)}")
+    return tuple(value for value in listed if isinstance(value, kind))
+
+
+def decomposed(operation: cirq.Operation) -> Iterable[cirq.Operation] | None:
+    """Return what cirq decomposes an operation into, once; None where it knows nothing.
+
+    Gates are decomposed on qubits that are neighbours in their order: elsewhere cirq 1.5 makes another circuit of a
+    `ThreeQubitDiagonalGate`, and fails with a `MatrixGate`.
+    """
+    gate = operation.gate
+    if gate is None:
+        parts: Iterable[cirq.Operation] | None = cirq.decompose_once(operation, default=None)
+        return parts
+    line = cirq.LineQid.for_gate(gate)
+    parts = cirq.decompose_once(gate.on(*line), default=None)
+    if parts is None:
+        return None
+    places: dict[cirq.Qid, cirq.Qid] = dict(zip(line, operation.qubits, strict=True))
+    return [part.transform_qubits(lambda qubit: places.get(qubit, qubit)) for part in parts]

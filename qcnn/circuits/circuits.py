@@ -1,0 +1,163 @@
+"""The circuits of the quantum convolutional network, in cirq.
+
+Words and order of gates follow the TensorFlow Quantum QCNN tutorial (Cong, Choi and Lukin,
+arXiv:1810.03787), with all 15 parameters of the two-qubit convolution.
+"""
+
+import importlib
+import itertools
+import sys
+from collections.abc import Callable, Iterable, Sequence
+
+import cirq
+import sympy
+
+from qcnn.circuits.ansatz import Ansatz, ring
+from qcnn.circuits.formats import cirq_json
+from qcnn.circuits.formats.embedded import MODELS, held, holds, is_file, shown
+from qcnn.errors import ConfigError, one_line
+from qcnn.startup import noted_interrupts
+
+__all__ = ["Ansatz", "build", "cluster_state", "convolution", "deep", "hybrid", "pool", "ring"]
+
+CONVOLUTION_PARAMETERS = 15
+POOLING_PARAMETERS = 6
+_LAYER_PARAMETERS = CONVOLUTION_PARAMETERS + POOLING_PARAMETERS
+
+
+def cluster_state(qubits: Sequence[cirq.Qid]) -> cirq.Circuit:
+    """Cluster state on a ring: H on each qubit, CZ between neighbours, the closing pair included."""
+    neighbours = itertools.pairwise([*qubits, qubits[0]])
+    return cirq.Circuit(cirq.H.on_each(*qubits), [cirq.CZ(a, b) for a, b in neighbours])
+
+
+def convolution(qubits: Sequence[cirq.Qid], s: Sequence[sympy.Symbol]) -> cirq.Circuit:
+    """One convolution layer: every neighbouring pair of the ring once, all with the same parameters.
+
+    First (0,1)(2,3)..., then (1,2)(3,4)...(n-1,0). With odd n the closing pair (n-1,0) shares a
+    qubit with (n-2,n-1) and comes after it.
+    """
+    *pairs, closing = itertools.pairwise([*qubits, qubits[0]])
+    even, odd = pairs[0::2], pairs[1::2]
+    rounds = [even, odd, [closing]] if len(qubits) % 2 else [even, [*odd, closing]]
+    return cirq.Circuit(moment for side_by_side in rounds for moment in _two_qubit(side_by_side, s))
+
+
+def pool(qubits: Sequence[cirq.Qid], s: Sequence[sympy.Symbol]) -> tuple[cirq.Circuit, Sequence[cirq.Qid]]:
+    """Pool the first half of the qubits into the second; return the circuit and the sinks.
+
+    A source is pooled into its sink by basis changes s0..s2 on the sink and s3..s5 on the source, CNOT, and the
+    sink's inverse. With odd n there is one sink more than there are sources: the last qubit is kept as it is, unpooled.
+    """
+    sources, sinks = qubits[: len(qubits) // 2], qubits[len(qubits) // 2 :]
+    pooled = sinks[: len(sources)]
+    back = [(cirq.Z ** -s[2]), (cirq.Y ** -s[1]), (cirq.X ** -s[0])]
+    moments = [
+        *_basis_changes((pooled, s[0:3]), (sources, s[3:6])),
+        _moment(cirq.CNOT, zip(sources, pooled, strict=True)),
+        *(_moment(gate, zip(pooled, strict=True)) for gate in back),
+    ]
+    return cirq.Circuit(moments), sinks
+
+
+def _two_qubit(pairs: Sequence[tuple[cirq.Qid, cirq.Qid]], s: Sequence[sympy.Symbol]) -> list[cirq.Moment]:
+    """Return the two-qubit convolution of disjoint pairs: an arbitrary two-qubit unitary in 15 parameters.
+
+    All pairs side by side, and one gate for all of them: large circuits are made in time and memory this way.
+    """
+    firsts, seconds = [first for first, _ in pairs], [second for _, second in pairs]
+    return [
+        *_basis_changes((firsts, s[0:3]), (seconds, s[3:6])),
+        *(_moment(gate**power, pairs) for gate, power in zip([cirq.ZZ, cirq.YY, cirq.XX], s[6:9], strict=True)),
+        *_basis_changes((firsts, s[9:12]), (seconds, s[12:15])),
+    ]
+
+
+def _basis_changes(*sides: tuple[Sequence[cirq.Qid], Sequence[sympy.Symbol]]) -> list[cirq.Moment]:
+    """Return X^s0 Y^s1 Z^s2, X first, on each of some qubits, of each side with its own s0..s2."""
+    moments = []
+    for number, gate in enumerate((cirq.X, cirq.Y, cirq.Z)):
+        powers = [(gate ** s[number], qubits) for qubits, s in sides]
+        moments.append(cirq.Moment.from_ops(*(power(qubit) for power, qubits in powers for qubit in qubits)))
+    return moments
+
+
+def _moment(gate: cirq.Gate, places: Iterable[Sequence[cirq.Qid]]) -> cirq.Moment:
+    return cirq.Moment.from_ops(*(gate(*qubits) for qubits in places))
+
+
+def hybrid(qubits: Sequence[cirq.Qid]) -> Ansatz:
+    """One convolution and one pooling layer; the ceil(n/2) sinks are read out. 21 parameters."""
+    symbols = _symbols(1)
+    pooled, sinks = pool(qubits, symbols[CONVOLUTION_PARAMETERS:])
+    return Ansatz(convolution(qubits, symbols) + pooled, symbols, tuple(sinks))
+
+
+def deep(qubits: Sequence[cirq.Qid]) -> Ansatz:
+    """Convolution and pooling until one qubit is left; any n, 21 x ceil(log2 n) parameters."""
+    layers = (len(qubits) - 1).bit_length()
+    symbols = _symbols(layers)
+    circuit = cirq.Circuit()
+    for layer in range(layers):
+        s = symbols[layer * _LAYER_PARAMETERS :]
+        circuit += convolution(qubits, s)
+        pooled, qubits = pool(qubits, s[CONVOLUTION_PARAMETERS:])
+        circuit += pooled
+    return Ansatz(circuit, symbols, tuple(qubits))
+
+
+_BUILT_IN: dict[str, Callable[[Sequence[cirq.Qid]], Ansatz]] = dict(zip(MODELS, (hybrid, deep), strict=True))
+
+
+def build(model: str, qubits: int) -> Ansatz:
+    """Build the circuit of a model: a built-in name, the user's own `module:function`, or a text that holds one.
+
+    Raises:
+        ConfigError: the function cannot be imported, fails, or returns no ansatz; the circuit held has more qubits.
+    """
+    if model in _BUILT_IN:
+        return _BUILT_IN[model](ring(qubits))
+    if holds(model):
+        return _held(model, qubits)
+    if is_file(model):
+        raise ConfigError(f"model: the file must have been read into the experiment. Given: {model}")
+    ansatz = _call(model, qubits)
+    if not isinstance(ansatz, Ansatz):
+        raise ConfigError(
+            f"model: must return qcnn.circuits.circuits.Ansatz. Given: {type(ansatz).__name__} from {model}"
+        )
+    return ansatz
+
+
+def _held(model: str, qubits: int) -> Ansatz:
+    ansatz = cirq_json.read(held(model), shown(model))
+    if (width := cirq_json.width(ansatz)) > qubits:
+        raise ConfigError(f"qubits: must be at least {width}, the qubits of {shown(model)}. Given: {qubits}")
+    return ansatz
+
+
+def _call(model: str, qubits: int) -> object:
+    """Return what the user's function does.
+
+    Raises:
+        ConfigError: whatever it raises, as one line.
+    """
+    module, _, function = model.partition(":")
+    # A model that somebody else has made names a function too.
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        raise ConfigError(f"model: must not be a function of Python's own library. Given: {model}")
+    made: object = None
+    with noted_interrupts() as noted:
+        try:
+            made = getattr(importlib.import_module(module), function)(ring(qubits))
+        except ConfigError:
+            raise
+        except BaseException as error:
+            if not noted:
+                reason = f"{type(error).__name__}: {one_line(error)}"
+                raise ConfigError(f"model: cannot be imported or fails ({reason}). Given: {model}") from None
+    return made
+
+
+def _symbols(layers: int) -> tuple[sympy.Symbol, ...]:
+    return tuple(sympy.symbols(f"s0:{layers * _LAYER_PARAMETERS}"))

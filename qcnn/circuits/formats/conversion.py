@@ -1,0 +1,264 @@
+"""Qiskit's importer of OpenQASM 3, with the rules of the standard where the importer has others, and lines in errors.
+
+It extends classes of qiskit_qasm3_import that versions 0.5 and 0.6 share.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Any, NoReturn
+
+import openqasm3
+from openqasm3 import ast
+from openqasm3.visitor import QASMVisitor
+from qiskit.circuit import QuantumCircuit
+from qiskit_qasm3_import import ConversionError, types
+from qiskit_qasm3_import.converter import ConvertVisitor
+from qiskit_qasm3_import.expression import ValueResolver
+from qiskit_qasm3_import.state import State
+
+from qcnn.circuits.formats.qiskit_gates import OWN, said
+from qcnn.errors import one_line
+
+_CONTROLS = (ast.GateModifierName.ctrl, ast.GateModifierName.negctrl)
+_DECLARATIONS = (
+    ast.IODeclaration,
+    ast.ClassicalDeclaration,
+    ast.QubitDeclaration,
+    ast.AliasStatement,
+    ast.QuantumGateDefinition,
+)
+
+
+def convert(program: ast.Program) -> tuple[QuantumCircuit, list[int]]:
+    """Return the circuit of a program, and the line of the file that each of its instructions comes from.
+
+    Raises:
+        ConversionError: the program holds what cannot be read; its message begins with line and column.
+    """
+    converter = _Converter()
+    _rename(program)
+    circuit: QuantumCircuit = converter.convert(program).circuit
+    return circuit, converter.lines
+
+
+def line_of(node: ast.QASMNode) -> int:
+    """Return the line of the file in which a part of a program begins; 0 where the parser has not noted it."""
+    return node.span.start_line if node.span else 0
+
+
+class _Renaming(QASMVisitor[dict[str, str]]):
+    """Renames identifiers by the context, and gates that the file defines."""
+
+    def __init__(self, own: Collection[str]) -> None:
+        self._own = own
+        self.defined: set[str] = set()
+
+    def visit_Identifier(self, node: ast.Identifier, context: dict[str, str]) -> None:  # noqa: N802 - its name
+        node.name = context.get(node.name, node.name)
+
+    def visit_QuantumGate(self, node: ast.QuantumGate, context: dict[str, str]) -> None:  # noqa: N802 - its name
+        name = node.name.name
+        if name in context:
+            _refuse(node, f"{name} is an argument of the gate that is defined, not a gate")
+        if name in self._own and name not in self.defined:
+            _refuse(node, f"{name} is used before its definition")
+        self.generic_visit(node, context)
+        if name in self._own:
+            node.name.name = OWN + name
+
+
+def _rename(program: ast.Program) -> None:
+    """Give gates that the file defines names that Qiskit does not know, and their arguments names in their order.
+
+    The file's own definition counts, also under the name of a gate of stdgates.inc. The importer (0.6) passes arguments
+    in the order of their names, not in the one in which a gate declares them.
+    """
+    renaming = _Renaming({part.name.name for part in program.statements if isinstance(part, ast.QuantumGateDefinition)})
+    # A context that is empty counts as none.
+    nothing = {"": ""}
+    for statement in program.statements:
+        if isinstance(statement, ast.QuantumGateDefinition):
+            arguments = [part.name for part in (*statement.arguments, *statement.qubits)]
+            if again := [argument for argument in arguments if arguments.count(argument) > 1]:
+                _refuse(statement, f"{again[0]} is declared twice")
+            names = {argument.name: f"argument_{n:04}" for n, argument in enumerate(statement.arguments)} | nothing
+            for part in (*statement.arguments, *statement.body):
+                renaming.visit(part, names)
+            renaming.defined.add(statement.name.name)
+            statement.name.name = OWN + statement.name.name
+        elif isinstance(statement, ast.QuantumGate):
+            renaming.visit(statement, nothing)
+
+
+class _Values(ValueResolver):
+    """The values of expressions; divisions and slices as the standard defines them."""
+
+    def __init__(self, context: State, strict: bool) -> None:
+        super().__init__(context, strict)
+        self._known: dict[int, Any] = {}
+
+    def visit(self, node: ast.QASMNode, context: None = None) -> tuple[Any, types.Type]:
+        try:
+            value, kind = super().visit(node, context)
+        except ConversionError as error:
+            if str(error).endswith(": type error"):
+                _refuse(node, f"{_text(node)} combines what cannot be combined")
+            raise
+        self._known[id(node)] = value
+        return value, kind
+
+    def generic_visit(self, node: ast.QASMNode, context: None = None) -> NoReturn:
+        _refuse(node, f"{_text(node)} is not read")
+
+    def visit_BitstringLiteral(self, node: ast.BitstringLiteral) -> NoReturn:  # noqa: N802 - its name
+        """Refuse a number of the standard's that depends on its width; the importer would take it as a whole number."""
+        self.generic_visit(node)
+
+    def visit_BinaryExpression(self, node: ast.BinaryExpression) -> tuple[Any, types.Type]:  # noqa: N802 - its name
+        try:
+            value, kind = super().visit_BinaryExpression(node)
+        except ZeroDivisionError:
+            _refuse(node, f"{_text(node)} divides by zero")
+        if node.op.name == "/" and _is_whole_number(kind):
+            dividend, divisor = self._known[id(node.lhs)], self._known[id(node.rhs)]
+            if dividend % divisor:
+                _refuse(
+                    node,
+                    f"{_text(node)} divides whole numbers with a remainder, which OpenQASM 3 drops; "
+                    f"write {dividend}.0/{divisor} for the fraction",
+                )
+        return value, kind
+
+    def visit_RangeDefinition(self, node: ast.RangeDefinition) -> tuple[slice, types.Type]:  # noqa: N802 - its name
+        """Return start, end and step as they are written; the end is part of the range."""
+        bounds = [None if part is None else self._whole(part) for part in (node.start, node.end, node.step)]
+        return slice(*bounds), types.Range(types.Int(const=True))
+
+    def _whole(self, node: ast.Expression) -> int:
+        value, kind = self.visit(node)
+        if not _is_whole_number(kind):
+            _refuse(node, f"an index must be a whole number, unlike {_text(node)}")
+        return int(value)
+
+    def _index_collection(
+        self, collection: Any, kind: types.Type, indexer: ast.IndexElement, base: ast.QASMNode
+    ) -> tuple[Any, types.Type]:
+        if not isinstance(kind, types.BitArray | types.QubitArray):
+            _refuse(base, f"{_text(base)} has an index, and is no register")
+        size = len(collection)
+        if isinstance(indexer, ast.DiscreteSet):
+            places = [self._whole(value) for value in indexer.values]
+        elif len(indexer) != 1:
+            _refuse(base, f"{_text(base)} has more than one index")
+        elif isinstance(indexer[0], ast.RangeDefinition):
+            places = list(_places(self.visit(indexer[0])[0], size, base))
+        else:
+            (place,) = _checked([self._whole(indexer[0])], size, base)
+            return collection[place], types.Bit() if isinstance(kind, types.BitArray) else types.Qubit()
+        if not places:
+            _refuse(base, f"{_text(base)} holds no bit")
+        return [collection[place] for place in _checked(places, size, base)], type(kind)(len(places))
+
+
+class _Converter(ConvertVisitor):
+    """The importer; what it raises of a statement names the statement's line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[int] = []
+
+    def visit(self, node: ast.QASMNode, context: State | None = None) -> State:
+        try:
+            after: State = super().visit(node, context)
+            return after
+        except ConversionError as error:
+            if str(error)[:1].isdigit():
+                raise
+            _refuse(node, said(error))
+        except Exception as error:  # Whatever Qiskit's gates and circuits raise.
+            _refuse(node, f"{said(error)} in {_text(node)}")
+
+    def generic_visit(self, node: ast.QASMNode, context: State | None = None) -> NoReturn:
+        _refuse(node, f"{_text(node)} is not read")
+
+    def visit_Program(self, node: ast.Program, context: State) -> State:  # noqa: N802 - its name
+        declared: dict[str, int] = {}
+        for statement in node.statements:
+            self._check_name(statement, declared, context)
+            context = self.visit(statement, context)
+            self.lines += [line_of(statement)] * (len(context.circuit.data) - len(self.lines))
+        return context
+
+    def visit_QuantumGate(self, node: ast.QuantumGate, context: State) -> State:  # noqa: N802 - its name
+        symbol = context.symbol_table.get(node.name.name, node)
+        if symbol is not None and isinstance(symbol.type, types.Gate):
+            angles, qubits = (
+                len(count) if isinstance(count, list) else count
+                for count in (symbol.type.n_classical, symbol.type.n_quantum)
+            )
+            self._check_counts(node, node.name.name, angles, len(node.arguments), "angles")
+            self._check_counts(node, node.name.name, qubits + _controls(node.modifiers), len(node.qubits), "qubits")
+        return super().visit_QuantumGate(node, context)
+
+    def visit_QuantumPhase(self, node: ast.QuantumPhase, context: State) -> State:  # noqa: N802 - its name
+        self._check_counts(node, "gphase", _controls(node.modifiers), len(node.qubits), "qubits")
+        return super().visit_QuantumPhase(node, context)
+
+    def _resolve_generic(self, node: ast.Expression, context: State, strict: bool) -> tuple[Any, types.Type]:
+        return _Values(context, strict).resolve(node)
+
+    def _check_name(self, statement: ast.QASMNode, declared: dict[str, int], context: State) -> None:
+        """Refuse a second declaration of a name; a gate of the file may have one of the included file's."""
+        if not isinstance(statement, _DECLARATIONS):
+            return
+        fields = ("name", "identifier", "qubit", "target")
+        name = next(getattr(statement, field).name for field in fields if hasattr(statement, field)).removeprefix(OWN)
+        if name in declared:
+            _refuse(statement, f"{name} is already declared in line {declared[name]}")
+        known = context.symbol_table.get(name, statement)
+        is_gate = known is not None and isinstance(known.type, types.Gate)
+        if known is not None and not (is_gate and isinstance(statement, ast.QuantumGateDefinition)):
+            source = "stdgates.inc" if isinstance(known.definer, ast.Include) else "OpenQASM 3"
+            _refuse(statement, f"{name} is already the name of a {'gate' if is_gate else 'number'} of {source}")
+        declared[name] = line_of(statement)
+
+    @staticmethod
+    def _check_counts(node: ast.QASMNode, name: str, needed: int, given: int, what: str) -> None:
+        if needed != given:
+            _refuse(node, f"{name} takes {needed} {what if needed != 1 else what[:-1]} and is given {given}")
+
+
+def _is_whole_number(kind: types.Type) -> bool:
+    return isinstance(kind, types.Int | types.Uint) and bool(kind.const)
+
+
+def _controls(modifiers: Iterable[ast.QuantumGateModifier]) -> int:
+    """Return the number of controls; their arguments are whole numbers (`openqasm._are_counted`)."""
+    own = [each.argument for each in modifiers if each.modifier in _CONTROLS]
+    return sum(argument.value if isinstance(argument, ast.IntegerLiteral) else 1 for argument in own)
+
+
+def _places(bounds: slice, size: int, base: ast.QASMNode) -> range:
+    """Return the places of a slice a:c:b, both ends included; negative ones count from the register's end."""
+    step = 1 if bounds.step is None else bounds.step
+    if not step:
+        _refuse(base, f"{_text(base)} has a step of 0")
+    first, last = (0, size - 1) if step > 0 else (size - 1, 0)
+    start, end = _checked(
+        [first if bounds.start is None else bounds.start, last if bounds.stop is None else bounds.stop], size, base
+    )
+    return range(start, end + (1 if step > 0 else -1), step)
+
+
+def _checked(places: list[int], size: int, base: ast.QASMNode) -> list[int]:
+    """Return places of a register from 0; refuse what is beyond it."""
+    if beyond := [place for place in places if not -size <= place < size]:
+        _refuse(base, f"{_text(base)} goes beyond its register: {beyond[0]} of {size} bits")
+    return [place % size for place in places]
+
+
+def _text(node: ast.QASMNode) -> str:
+    return one_line(openqasm3.dumps(node))
+
+
+def _refuse(node: ast.QASMNode, message: str) -> NoReturn:
+    raise ConversionError(message, node) from None

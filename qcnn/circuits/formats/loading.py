@@ -1,0 +1,87 @@
+"""Files of circuits, read once: where an experiment is read first, its file becomes a text that holds the circuit."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from qcnn.circuits.formats.embedded import JSON, QASM, hold, is_file
+from qcnn.errors import ConfigError, one_line
+from qcnn.storage.sync import open_store
+from qcnn.storage.uri import Address, in_bucket
+
+# Bytes of a file; those of circuits that a text can hold are far smaller.
+_MOST_BYTES = {QASM: 2_000_000, JSON: 20_000_000}
+
+
+def with_circuit(words: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an experiment's words with the circuit in place of its file's name.
+
+    Raises:
+        ConfigError: as `embedded`.
+    """
+    model = words.get("model")
+    return {**words, "model": embedded(model)} if isinstance(model, str) and is_file(model) else dict(words)
+
+
+def with_circuits(grid: Any) -> Any:
+    """Return the values of a study's grid with circuits in place of their files' names.
+
+    Raises:
+        ConfigError: as `embedded`.
+    """
+    if not (isinstance(grid, Mapping) and isinstance(grid.get("model"), list)):
+        return grid
+    models = [embedded(model) if isinstance(model, str) and is_file(model) else model for model in grid["model"]]
+    return {**grid, "model": models}
+
+
+def embedded(model: str) -> str:
+    """Return the text that holds the circuit of a file, a path or an address in a bucket.
+
+    Raises:
+        ConfigError: there is no such file, it is too large, or holds no circuit that can be trained; one line.
+    """
+    with _local(model) as path:
+        content = _content(path, model)
+    # Loaded here: it takes a second, and most experiments have no file.
+    from qcnn.circuits.formats import cirq_json, openqasm
+
+    ansatz = openqasm.read(content, model) if model.endswith(QASM) else cirq_json.read(content, model)
+    try:
+        return hold(model, cirq_json.written(ansatz))
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"model: the file's circuit must be one that cirq can write as JSON ({one_line(error)}). Given: {model}"
+        ) from None
+
+
+@contextlib.contextmanager
+def _local(model: str) -> Iterator[Path]:
+    place = in_bucket(model)
+    if not place:
+        yield Path(model)
+        return
+    folder, _, name = place.folder.rpartition("/")
+    with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
+        path = Path(temporary, "circuit")
+        with contextlib.closing(open_store(Address(place.scheme, place.bucket, folder))) as store:
+            if name not in store.names():
+                raise ConfigError(f"model: no such file. Given: {model}")
+            store.read(name, path)
+        yield path
+
+
+def _content(path: Path, model: str) -> str:
+    most = _MOST_BYTES[QASM if model.endswith(QASM) else JSON]
+    try:
+        with path.open("rb") as file:
+            read = file.read(most + 1)
+        if len(read) > most:
+            raise ConfigError(f"model: the file must have at most {most} bytes. Given: {model}")
+        return read.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError(f"model: no such file. Given: {model}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"model: the file cannot be read ({one_line(error)}). Given: {model}") from None

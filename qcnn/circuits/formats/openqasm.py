@@ -1,0 +1,297 @@
+"""OpenQASM 2 and 3, read by Qiskit's own parsers."""
+
+import contextlib
+import dataclasses
+import io
+import re
+import traceback
+import warnings
+from typing import TYPE_CHECKING
+
+import cirq
+import sympy
+
+from qcnn.circuits.ansatz import Ansatz, ring
+from qcnn.circuits.formats.embedded import MAX_QUBITS
+from qcnn.errors import ConfigError, one_line
+
+if TYPE_CHECKING:
+    from openqasm3.ast import Program, QASMNode
+    from qiskit.circuit import Clbit, Instruction, QuantumCircuit
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_VERSION = re.compile(r"\s*OPENQASM\s+(\d+)(?:\.\d+)?\s*;")
+# Sizes and places of registers, and OpenQASM 3's qubits without a register.
+_SIZE = re.compile(r"(?:\[\s*(?=\d[\d_]*\s*\])|\$)(\d[\d_]*)")
+# Qiskit's parser of OpenQASM 3 reads a thousand in a second.
+_MOST_STATEMENTS = 25_000
+# Parts of definitions and gates that do nothing, seconds of looking at them.
+_MOST_STEPS = 100_000
+# How a line begins that says what a gate is.
+_DEFINING = ("gate ", "opaque ")
+# Where Qiskit's parsers say that something is: line and column.
+_PLACE = re.compile(r"^(?:(?:<input>:)?(\d+),\d+|L(\d+):C\d+): ")
+# What a file of OpenQASM 2 calls its own: gates, and registers.
+_OWN_GATE = re.compile(r"\b(?:gate|opaque)\s+(\w+)")
+_OWN_REGISTER = re.compile(r"\b[qc]reg\s+(\w+)")
+_QELIB1 = re.compile(r'\binclude\s*"qelib1\.inc"\s*;')
+# Gates of Qiskit's that the published qelib1.inc (arXiv:1707.03429) does not have are known with it, too, but for:
+# waiting, which is nothing here and which Qiskit makes as many gates of as its argument says, and what is no gate.
+_OTHERWISE = ("u0", "delay")
+# Words that begin a statement of OpenQASM 3 which is no part of a circuit of gates, wherever it stands.
+_UNREAD = re.compile(
+    r"(?:^|[;{}])\s*(?P<word>if|else|for|while|switch|break|continue|end|return|def|extern|cal|defcal|defcalgrammar"
+    r"|const|output|bool|int|uint|float|angle|complex|array|duration|stretch|box|reset|delay|#?pragma)\b"
+)
+# The registers of OpenQASM 2, with their sizes.
+_REGISTER = re.compile(r"\b[qc]reg\s+\w+\s*\[\s*(\d[\d_]*)\s*\]")
+# Bits of all registers: qubits, and as many classical bits.
+_MOST_BITS = 2 * MAX_QUBITS
+
+
+def read(text: str, name: str) -> Ansatz:
+    """Return the circuit of a file, its inputs as symbols in the order of their declaration, on the first qubits.
+
+    It reads out the qubits that are measured at its end, in the order of the bits, or all if none is measured. An
+    input, an angle in radians, becomes a symbol in turns of pi.
+
+    Raises:
+        ConfigError: Qiskit is not installed or cannot read it, or it holds what cannot be trained; one line, with the
+            number of the file's line where it is known. Errors call the file by a name.
+    """
+    # Comments are blanked, so that words in them count as none and lines keep their numbers.
+    code = _COMMENT.sub(lambda comment: re.sub(r"[^\n]", " ", comment[0]), text)
+    version = _VERSION.match(code)
+    if not version or version[1] not in ("2", "3"):
+        raise ConfigError(f"model: a file of OpenQASM must begin with OPENQASM 2.0; or OPENQASM 3.0;. Given: {name}")
+    if code.count(";") > _MOST_STATEMENTS:
+        raise ConfigError(f"model: must have at most {_MOST_STATEMENTS} statements. Given: more in {name}")
+    for size in _SIZE.finditer(code):
+        # Before it is believed: Qiskit would make as many.
+        if len(size[1]) > len(str(MAX_QUBITS)) or int(size[1].replace("_", "")) > MAX_QUBITS:
+            where = _line(code, size.start())
+            raise ConfigError(f"model: {where}registers must have at most {MAX_QUBITS} bits. Given: {name}")
+    with warnings.catch_warnings():
+        # Of Qiskit's about its own future, such as how a gate will be controlled.
+        warnings.simplefilter("ignore")
+        if version[1] == "2":
+            return _ansatz(_parsed2(text, code, name), {}, [], code, name)
+        return _ansatz(*_parsed3(text, code, name), code, name)
+
+
+def _parsed2(text: str, code: str, name: str) -> "QuantumCircuit":
+    """Return the circuit of OpenQASM 2. What the file defines or declares counts, whatever Qiskit knows by its name."""
+    try:
+        from qiskit import qasm2
+        from qiskit.circuit.library import IGate
+    except ImportError:
+        raise _missing("Qiskit", name) from None
+    _check_bits(sum(int(size[1].replace("_", "")) for size in _REGISTER.finditer(code)), name)
+    gates = set(_OWN_GATE.findall(code))
+    if included := _QELIB1.search(code):
+        # Qiskit's gates take its place, so that the file may define gates of the same names.
+        start, end = included.span()
+        text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]
+    own = gates | set(_OWN_REGISTER.findall(code))
+    known = [
+        dataclasses.replace(each, builtin=True)
+        for each in qasm2.LEGACY_CUSTOM_INSTRUCTIONS
+        # Of the published file, which are not built in, a register cannot have the name.
+        if each.name not in (*_OTHERWISE, *(own if each.builtin else gates)) and (included or each.builtin)
+    ]
+    waiting = qasm2.CustomInstruction("u0", 1, 1, lambda _: IGate(), builtin=True)
+    if waiting.name not in own:
+        known.append(waiting)
+    try:
+        # No other files are read: a path of this machine means nothing elsewhere.
+        return qasm2.loads(text, include_path=(), custom_instructions=known)
+    except Exception as error:  # The parser's own, and whatever Qiskit's gates raise.
+        raise _refused(error, name) from None
+
+
+def _parsed3(text: str, code: str, name: str) -> "tuple[QuantumCircuit, dict[str, int], list[int]]":
+    """Return the circuit of OpenQASM 3, the lines of its inputs, and the line of each of its instructions."""
+    try:
+        import openqasm3
+
+        from qcnn.circuits.formats.conversion import convert, line_of
+    except ImportError:
+        raise _missing("Qiskit's reader of OpenQASM 3", name) from None
+    if unread := _UNREAD.search(code):
+        word, line = unread["word"], _line(code, unread.start("word"))
+        allowed = (
+            "constants must be written as numbers where they are used"
+            if word == "const"
+            else "the circuit must consist of gates, and of measurements at its end"
+        )
+        raise ConfigError(f"model: {line}{allowed}. Given: {word} in {name}")
+    try:
+        # The parser prints what it finds.
+        with contextlib.redirect_stderr(io.StringIO()):
+            program = openqasm3.parse(text)
+        _check_statements(program, name)
+        inputs = {
+            statement.identifier.name: line_of(statement)
+            for statement in program.statements
+            if isinstance(statement, openqasm3.ast.IODeclaration)
+        }
+        circuit, lines = convert(program)
+        return circuit, inputs, lines
+    except ConfigError:
+        raise
+    except Exception as error:  # The parser's own, and whatever Qiskit's gates raise.
+        raise _refused(error, name) from None
+
+
+def _check_statements(program: "Program", name: str) -> None:
+    """Refuse sizes and controls that nobody can count.
+
+    Raises:
+        ConfigError: there is such a statement.
+    """
+    from openqasm3 import ast
+
+    from qcnn.circuits.formats.conversion import line_of
+
+    bits = 0
+    for statement in program.statements:
+        line = f"line {line_of(statement)}: "
+        size = getattr(statement, "size", None) or getattr(getattr(statement, "type", None), "size", None)
+        if size is not None and not (isinstance(size, ast.IntegerLiteral) and size.value <= MAX_QUBITS):
+            raise ConfigError(
+                f"model: {line}a size must be a whole number, at most {MAX_QUBITS}. Given: another in {name}"
+            )
+        if size is not None and not isinstance(statement, ast.IODeclaration):
+            bits += size.value
+        if any(not _are_counted(part) for part in (statement, *getattr(statement, "body", ()))):
+            raise ConfigError(
+                f"model: {line}ctrl must have a whole number of controls, 1 to {MAX_QUBITS}. Given: another in {name}"
+            )
+    _check_bits(bits, name)
+
+
+def _are_counted(part: "QASMNode") -> bool:
+    """Whether there are few enough controls; the importer would believe any number, and computes 2 to its power."""
+    from openqasm3.ast import GateModifierName, IntegerLiteral
+
+    controls = 0
+    for modifier in getattr(part, "modifiers", ()):
+        argument = modifier.argument
+        if argument is None or modifier.modifier not in (GateModifierName.ctrl, GateModifierName.negctrl):
+            continue
+        if not isinstance(argument, IntegerLiteral) or argument.value < 1:
+            return False
+        controls += argument.value
+    return controls <= MAX_QUBITS
+
+
+def _check_bits(bits: int, name: str) -> None:
+    """Refuse more bits than any circuit has, many registers of them too.
+
+    Raises:
+        ConfigError: there are more.
+    """
+    if bits > _MOST_BITS:
+        raise ConfigError(f"model: registers must have at most {_MOST_BITS} bits together. Given: {bits} in {name}")
+
+
+def _ansatz(circuit: "QuantumCircuit", inputs: dict[str, int], lines: list[int], code: str, name: str) -> Ansatz:
+    """Return what is trained of a circuit; without the lines of its instructions they are looked for in the file."""
+    from qiskit.circuit import Measure
+
+    from qcnn.circuits.formats.qiskit_gates import MOST_OPERATIONS, operations, said, word_of
+
+    if not circuit.num_qubits:
+        raise ConfigError(f"model: the circuit must have qubits. Given: none in {name}")
+    at = ring(circuit.num_qubits)
+    symbols = {symbol: sympy.Symbol(symbol) for symbol in inputs}
+    measured: dict[cirq.Qid, Clbit] = {}
+    made: list[cirq.Operation] = []
+    steps = 0
+    for number, instruction in enumerate(circuit.data):
+        operation = instruction.operation
+
+        def refused(message: str, number: int = number, operation: "Instruction" = operation) -> ConfigError:
+            where = f"line {lines[number]}: " if lines else _only_line(code, word_of(operation))
+            return ConfigError(f"model: {where}{message} in {name}")
+
+        qubits = [at[circuit.find_bit(qubit).index] for qubit in instruction.qubits]
+        if operation.name == "barrier":
+            continue
+        if ended := [qubit for qubit in qubits if qubit in measured]:
+            raise refused(
+                "a qubit may be measured at the circuit's end alone. "
+                f"Given: {word_of(operation)} on qubit {ended[0].col} after its measurement,"
+            )
+        if isinstance(operation, Measure):
+            (bit,) = instruction.clbits
+            if bit in measured.values():
+                raise refused("each bit may take one measurement. Given: two of one bit")
+            measured[qubits[0]] = bit
+            continue
+        try:
+            for part in operations(operation, qubits, symbols):
+                # What does nothing takes its time, too.
+                steps += 1
+                made += [part] if part else []
+                if len(made) > MOST_OPERATIONS or steps > _MOST_STEPS:
+                    raise ConfigError(f"model: must have at most {MOST_OPERATIONS} gates. Given: more")
+        except ConfigError as error:
+            raise refused(str(error).removeprefix("model: ")) from None
+        except Exception as error:  # What Qiskit raises of numbers that a definition makes of its arguments.
+            raise refused(
+                f"a gate's definition must make numbers of its arguments ({said(error)}). Given: {word_of(operation)}"
+            ) from None
+    held = {str(symbol) for symbol in cirq.parameter_symbols(cirq.Circuit(made))}
+    if unused := [symbol for symbol in inputs if symbol not in held]:
+        raise ConfigError(
+            f"model: line {inputs[unused[0]]}: every input must be used by a gate. Given: {unused[0]} in {name}"
+        )
+    order = {bit: number for number, bit in enumerate(circuit.clbits)}
+    readouts = sorted(measured, key=lambda qubit: order[measured[qubit]]) or at
+    return Ansatz(cirq.Circuit(made), tuple(symbols.values()), tuple(readouts))
+
+
+def _line(code: str, place: int) -> str:
+    return f"line {1 + code.count(chr(10), 0, place)}: "
+
+
+def _only_line(code: str, word: str) -> str:
+    """Return which line uses a word, nothing where several do: Qiskit does not say which of them it read."""
+    lines = [line.lstrip() for line in code.split("\n")]
+    uses = re.compile(rf"(?<![\w.]){re.escape(word)}(?![\w.])")
+    found = [n for n, line in enumerate(lines, 1) if not line.startswith(_DEFINING) and uses.search(line)]
+    return f"line {found[0]}: " if len(found) == 1 else ""
+
+
+def _missing(library: str, name: str) -> ConfigError:
+    return ConfigError(f'model: needs {library}, which is not installed: pip install "qcnn[run]". Given: {name}')
+
+
+def _refused(error: Exception, name: str) -> ConfigError:
+    """Return what a parser says as one line, with the number of the line that it names."""
+    # The parser of OpenQASM 3 says nothing of a syntax error but at which word it met it.
+    cause = error.__cause__.args[0] if error.__cause__ and error.__cause__.args else None
+    token = getattr(cause, "offendingToken", None)
+    if token is not None:
+        return ConfigError(f"model: line {token.line}: no OpenQASM 3 at {one_line(token.text)}. Given: {name}")
+    from qcnn.circuits.formats.qiskit_gates import said
+
+    message = said(error)
+    place = _PLACE.match(message)
+    where = f"line {place[1] or place[2]}: " if place else _line_of_parser(error)
+    what = message[place.end() :] if place else message
+    if "unbound parameters" in what:
+        return ConfigError(
+            f"model: {where}pow @ of a gate with inputs or arguments must be of rx, ry, rz, p or cp. "
+            f"Given: another in {name}"
+        )
+    return ConfigError(f"model: {where}cannot be read as OpenQASM ({what}). Given: {name}")
+
+
+def _line_of_parser(error: Exception) -> str:
+    """Return which line Qiskit's parser was at when it failed by its own fault; nothing where none is known."""
+    for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
+        if line := getattr(getattr(frame.f_locals.get("ctx"), "start", None), "line", None):
+            return f"line {line}: "
+    return ""

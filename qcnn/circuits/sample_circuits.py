@@ -1,0 +1,87 @@
+"""The circuit that prepares the data state of one sample, for simulators of other libraries."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import cirq
+
+from qcnn.circuits.circuits import Ansatz, cluster_state
+from qcnn.circuits.noise import Channel, Noise
+from qcnn.circuits.preparation import Kind, Preparation
+from qcnn.errors import ConfigError
+
+_TURNS = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}
+
+
+def data_state(preparation: Preparation, qubits: Sequence[cirq.Qid], sample: Sequence[float]) -> cirq.Circuit:
+    """Return what prepares a sample from |0>: of an excitation its qubit and angle, else its features; in rad.
+
+    Raises:
+        ConfigError: the sample is none of these.
+    """
+    given = ",".join(f"{value:g}" for value in sample)
+    if preparation.kind == "excitation":
+        if len(sample) != 2 or sample[0] not in range(len(qubits)):
+            raise ConfigError(
+                f"sample: must be a qubit, 0 to {len(qubits) - 1}, and an angle, such as 3,0.5. Given: {given}"
+            )
+        turned = cirq.rx(sample[1])(qubits[int(sample[0])])
+        return cirq.Circuit(cluster_state(qubits).all_operations(), turned)
+    if preparation.kind == "state" or len(sample) != preparation.features:
+        what = f"{preparation.features} angles" if preparation.features else "left out: a state vector is no circuit"
+        raise ConfigError(f"sample: must be {what}. Given: {given}")
+    turn = _TURNS[preparation.kind]
+    # |0> would not show a turn about Z.
+    first = cirq.H.on_each(*qubits) if preparation.kind == "rz" else []
+    return cirq.Circuit(first, (turn(angle)(qubit) for qubit, angle in zip(qubits, sample, strict=False)))
+
+
+def noisy_circuit(ansatz: Ansatz, preparation: cirq.AbstractCircuit, noise: Noise) -> cirq.Circuit:
+    """Return what a sample runs through under noise: its preparation, the ansatz, and the bit flips of the readouts.
+
+    Z on the readouts of this circuit, by a simulator of density matrices, is what simulator density returns. The
+    ansatz keeps its symbols.
+
+    >>> from qcnn.circuits import circuits, noise
+    >>> ring = circuits.ring(4)
+    >>> circuit = noisy_circuit(circuits.hybrid(ring), excitation(ring, 1, 0.3), noise.parse("depolarizing=0.01"))
+    >>> len(list(circuit.all_operations()))
+    178
+    """
+    every = (*preparation.all_operations(), *ansatz.circuit.all_operations())
+    flips = cirq.bit_flip(noise.readout).on_each(*ansatz.readouts) if noise.readout else []
+    return cirq.Circuit(_followed(every, noise), flips)
+
+
+def excitation(qubits: Sequence[cirq.Qid], excited: int, angle: float) -> cirq.Circuit:
+    """Return the preparation of an excitation: the cluster state on the ring, one qubit of it turned about X, rad."""
+    return cirq.Circuit(cluster_state(qubits).all_operations(), cirq.rx(angle)(qubits[excited]))
+
+
+def product(kind: Kind, qubits: Sequence[cirq.Qid], features: Sequence[float]) -> cirq.Circuit:
+    """Return the preparation of a product state: with `rz` H on every qubit, then a turn by each feature, rad."""
+    turn = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}[kind]
+    before = cirq.H.on_each(*qubits) if kind == "rz" else []
+    return cirq.Circuit(before, [turn(angle)(qubit) for qubit, angle in zip(qubits, features, strict=False)])
+
+
+def _followed(operations: Iterable[cirq.Operation], noise: Noise) -> Iterator[cirq.Operation]:
+    """Yield operations, each followed by the noise of its class; a circuit as an operation is what is in it."""
+    for operation in operations:
+        if not operation.qubits:
+            # A global phase, at which cirq's simulator of density matrices fails.
+            continue
+        if isinstance(operation.untagged, cirq.CircuitOperation):
+            yield from _followed(cirq.decompose_once(operation), noise)
+            continue
+        yield operation
+        if channel := noise.channel(len(operation.qubits)):
+            yield from _operations(channel, operation.qubits)
+
+
+def _operations(channel: Channel, qubits: Sequence[cirq.Qid]) -> Iterator[cirq.Operation]:
+    if channel.depolarizing:
+        yield cirq.depolarize(channel.depolarizing, n_qubits=len(qubits))(*qubits)
+    if channel.amplitude_damping:
+        yield from cirq.amplitude_damp(channel.amplitude_damping).on_each(*qubits)
+    if channel.phase_damping:
+        yield from cirq.phase_damp(channel.phase_damping).on_each(*qubits)

@@ -1,0 +1,232 @@
+"""An experiment's fields read from files, flags and JSON, and written again. Imports no TensorFlow."""
+
+import contextlib
+import io
+import json
+import math
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import (
+    ValidationError,
+)
+from pydantic.fields import FieldInfo
+from ruamel.yaml import YAML
+from ruamel.yaml.nodes import CollectionNode, MappingNode, Node
+
+from qcnn.circuits.formats.embedded import is_file, shown
+from qcnn.errors import ConfigError, given, one_line
+from qcnn.experiment import EXPERIMENT_FIELDS, OPTION_FIELDS, RULES, WORDS, ExperimentConfig, allowed, field_type
+
+# Bytes and values of a file that a person writes.
+_MOST_BYTES = 1_000_000
+
+_MOST_VALUES = 10_000
+
+# What training was before these were words.
+_EARLIER = {"schedule": "constant", "warmup": 0.0, "readouts": "plain", "initialization": "uniform", "starts": 1}
+
+
+def from_mapping(values: Mapping[str, Any]) -> ExperimentConfig:
+    """Validate an experiment.
+
+    Raises:
+        ConfigError: one line with the first field that is wrong, its value and what is allowed.
+
+    The fields of `options` may stand beside the others.
+
+    >>> config = from_mapping({"qubits": 4, "rounds": 10})
+    >>> config.split_counts
+    SplitCounts(train=28, validation=6, test=6)
+    >>> from_mapping({"qubits": 3})
+    Traceback (most recent call last):
+    qcnn.errors.ConfigError: qubits: must be an integer, at least 4 and at most 32768. Given: 3
+    """
+    try:
+        return ExperimentConfig.model_validate(with_options(values))
+    except ValidationError as error:
+        raise ConfigError(_explain(error)) from None
+
+
+def with_options(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an experiment's values with the fields of `options` in there, not beside the others.
+
+    Raises:
+        ConfigError: a field stands in both places with different values.
+
+    >>> with_options({"qubits": 4, "shots": 100, "options": {"warmup": 0.1}})
+    {'qubits': 4, 'options': {'warmup': 0.1, 'shots': 100}}
+    """
+    others = {name: value for name, value in values.items() if name not in OPTION_FIELDS}
+    beside = {name: value for name, value in values.items() if name in OPTION_FIELDS}
+    options = others.get("options", {})
+    # What is no mapping is refused as it is.
+    if not beside or not isinstance(options, Mapping):
+        return others
+    for name, value in beside.items():
+        if name in options and options[name] != value:
+            raise ConfigError(
+                f"{name}: must have the same value under options and beside it, or stand in one place only. Given: "
+                f"{given(options[name])} and {given(value)}"
+            )
+    return {**others, "options": {**options, **beside}}
+
+
+def as_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all words of an experiment, checked; what rules choose stays 0, as other words may still change.
+
+    Raises:
+        ConfigError: as `from_mapping`.
+    """
+    values = with_options(values)
+    words = from_mapping(values).model_dump()
+    given = values.get("options") or {}
+    options = {**words["options"], "starts": given.get("starts", 0)}
+    return {**words, **{name: values.get(name, 0) for name in RULES}, "options": options}
+
+
+def from_saved(values: Mapping[str, Any]) -> ExperimentConfig:
+    """Return an experiment that was kept with a result; a word that came later has the value that stood for it then.
+
+    Raises:
+        ConfigError: as `from_mapping`.
+    """
+    values = with_options(values)
+    options = values.get("options", {})
+    return from_mapping({**values, "options": {**_EARLIER, **options}} if isinstance(options, Mapping) else values)
+
+
+def from_json(text: str, typed: Mapping[str, str] | None = None) -> ExperimentConfig:
+    """Read what `ExperimentConfig.to_json` wrote, or words of it; what was typed of others is laid over them.
+
+    Raises:
+        ConfigError: it is not that.
+    """
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise ConfigError(f"experiment: must be a JSON object of the experiment's words. Given: {given(text)}")
+    return from_mapping(merge(values, {name: parse_flag(WORDS[name], text) for name, text in (typed or {}).items()}))
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False)[0]
+    path = [str(part) for part in first["loc"]]
+    known = OPTION_FIELDS if path[0] == "options" and len(path) > 1 else ExperimentConfig.model_fields
+    name, value = path[-1], given(first["input"])
+    if first["type"] == "extra_forbidden":
+        if known is OPTION_FIELDS and name in EXPERIMENT_FIELDS:
+            return f"{name}: must stand beside options, not under it. Given: {name}={value}"
+        return f"{one_line(name)}: unknown key; the keys are {', '.join(known)}. Given: {name}={value}"
+    if name == "options":
+        return f"options: must be a mapping with any of {', '.join(OPTION_FIELDS)}. Given: {value}"
+    return f"{name}: must be {allowed(known[name])}. Given: {value}"
+
+
+def with_circuit_read(config: ExperimentConfig) -> ExperimentConfig:
+    """Return an experiment with the circuit in place of its file's name.
+
+    Raises:
+        ConfigError: there is no such file, or it holds no circuit that can be trained; one line.
+    """
+    if not is_file(config.model):
+        return config
+    # Loaded here: most experiments have no file.
+    from qcnn.circuits.formats.loading import embedded
+
+    return config.model_copy(update={"model": embedded(config.model)})
+
+
+def as_shown(words: Mapping[str, Any]) -> dict[str, Any]:
+    """Return words as people read them: a model that holds a circuit by its file's name."""
+    model = words.get("model")
+    return {**words, "model": shown(model)} if isinstance(model, str) else dict(words)
+
+
+def parse_flag(field: FieldInfo, text: str) -> int | float | str:
+    """Read a command-line value as its field's type; what does not fit stays text, for validation to refuse."""
+    kind = field_type(field)
+    if kind is str or "_" in text:
+        return text
+    # A tuner writes 8 as 8.0.
+    for read in (int, float) if kind is int else (float,):
+        with contextlib.suppress(ValueError):
+            return read(text)
+    return text
+
+
+def read_file(path: Path, name: str = "config") -> dict[str, Any]:
+    """Read a YAML (or JSON) file into a mapping, not yet validated; errors call it by a name.
+
+    Raises:
+        ConfigError: the file is missing, empty, too large, not parseable, or not a mapping.
+    """
+    try:
+        with path.open("rb") as file:
+            read = file.read(_MOST_BYTES + 1)
+        if len(read) > _MOST_BYTES:
+            raise ConfigError(f"{name}: the file must have at most {_MOST_BYTES} bytes. Given: {path}")
+        text = read.decode()
+    except FileNotFoundError:
+        raise ConfigError(f"{name}: no such file. Given: {path}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{name}: the file cannot be read ({one_line(error)}). Given: {path}") from None
+    try:
+        with warnings.catch_warnings():
+            # The parser warns of names that are given twice.
+            warnings.simplefilter("ignore")
+            # Counted before it is built: a value with a name may stand in many places, and those in many more.
+            if _values(YAML(typ="safe", pure=True).compose(text), {}) > _MOST_VALUES:
+                raise ConfigError(f"{name}: the file must hold at most {_MOST_VALUES} values. Given: {path}")
+            content = YAML(typ="safe", pure=True).load(text)
+    except ConfigError:
+        raise
+    except Exception as error:  # The parser's own, and any that a value with a tag of its own is made with.
+        raise ConfigError(f"{name}: the file is not valid YAML ({one_line(error)}). Given: {path}") from None
+    if content is None:
+        raise ConfigError(f"{name}: the file is empty; it must hold keys and values. Given: {path}")
+    if not isinstance(content, dict):
+        raise ConfigError(f"{name}: the file must be a mapping of keys to values. Given: {path}")
+    return {str(key): value for key, value in content.items()}
+
+
+def as_yaml(values: Mapping[str, Any]) -> str:
+    """Return the text of a file that `read_file` reads as these values."""
+    text = io.StringIO()
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    # In the order of the words.
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    yaml.dump(dict(values), text)
+    return text.getvalue()
+
+
+def merge(base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay flags over a config file's values; option flags go into the options struct.
+
+    Raises:
+        ConfigError: as `with_options`, of the file's values.
+    """
+    merged = with_options(base)
+    for name, value in flags.items():
+        if name in OPTION_FIELDS:
+            options = merged.get("options", {})
+            merged["options"] = {**options, name: value} if isinstance(options, Mapping) else options
+        else:
+            merged[name] = value
+    return merged
+
+
+def _values(node: Node | None, known: dict[int, float]) -> float:
+    """Count the values below a node of a YAML file, each as often as it occurs; infinite if one contains itself."""
+    if not isinstance(node, CollectionNode):
+        return 1
+    if id(node) not in known:
+        known[id(node)] = math.inf
+        pairs = node.value if isinstance(node, MappingNode) else [(item,) for item in node.value]
+        known[id(node)] = 1 + sum(_values(item, known) for pair in pairs for item in pair)
+    return known[id(node)]

@@ -1,1 +1,0 @@
-"""What machines of a cloud cost, and how many of them the processes of a job take."""

@@ -1,1 +1,0 @@
-"""A TensorBoard that runs on a cluster."""

@@ -1,0 +1,88 @@
+"""The Lease of a TFJob, which is renewed while its launcher lives."""
+
+import logging
+import platform
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from qcnn.errors import ConfigError, RetryableError
+from qcnn.jobs.kubernetes.api import LEASES, REVIEWS, Api
+from qcnn.jobs.kubernetes.retry import RefusedError
+from qcnn.jobs.tfjob import lease_watch
+from qcnn.jobs.tfjob.manifest import lease
+from qcnn.jobs.tfjob.rfc3339 import micro_time
+
+logger = logging.getLogger("qcnn")
+
+# The Lease is renewed this many times before it would be stale, and at least every `_LONGEST` seconds. That keeps the
+# connection open on which a launcher that is told to end deletes its TFJob.
+_RENEWALS = 10
+_LONGEST = 30.0
+
+
+class Renewal:
+    """Renews the Lease of a TFJob (as the API returns it) until it is stopped.
+
+    The first renewal is at once, and raises what `Api` raises. After that, a server that cannot be reached is asked
+    again, and refusals are given to `on_error`.
+    """
+
+    def __init__(self, api: Api, job: dict[str, Any], seconds: int, on_error: Callable[[Exception], None]) -> None:
+        self._api = api
+        self._job = job
+        self._seconds = seconds
+        self._on_error = on_error
+        self._stopped = threading.Event()
+        self._renew()
+        threading.Thread(target=self._run, name="lease", daemon=True).start()
+
+    def stop(self) -> None:
+        """Let the Lease become stale."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(min(self._seconds / _RENEWALS, _LONGEST)):
+            try:
+                self._renew()
+            except RetryableError:
+                continue
+            except Exception as error:  # Any error: without this thread, the workers would end the job.
+                self._on_error(error)
+                return
+
+    def _renew(self) -> None:
+        renewed = micro_time(self._api.now())
+        self._api.apply(LEASES, lease(self._job, platform.node(), self._seconds, renewed))
+
+
+def check_lease_right(api: Api, account: str, lease: str) -> None:
+    """Refuse a service account that may not read its launcher's Lease; do nothing where that may not be asked.
+
+    Raises:
+        ConfigError: it may not; one line with the role, and the binding to make.
+    """
+    accounts = "system:serviceaccounts"
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "LocalSubjectAccessReview",
+        "metadata": {"namespace": api.namespace},
+        "spec": {
+            "user": f"system:serviceaccount:{api.namespace}:{account}",
+            # The groups of every service account (Kubernetes, "Authenticating").
+            "groups": [accounts, f"{accounts}:{api.namespace}", "system:authenticated"],
+            "resourceAttributes": {
+                "namespace": api.namespace,
+                "verb": "get",
+                "group": "coordination.k8s.io",
+                "resource": "leases",
+                "name": lease,
+            },
+        },
+    }
+    try:
+        answer = api.create(REVIEWS, review)
+    except RefusedError:
+        return
+    if answer and not answer["status"]["allowed"]:
+        raise ConfigError(lease_watch.missing(account, api.namespace))

@@ -1,1 +1,0 @@
-"""Google's client library: requests that are tried again, errors of one line."""

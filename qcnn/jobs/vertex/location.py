@@ -1,0 +1,100 @@
+"""Where jobs of Vertex AI run: the project, the location, and the API endpoint that answers for it."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+
+from qcnn.errors import ConfigError
+
+# By these gcloud itself is aimed at another endpoint ("gcloud topic configurations", api_endpoint_overrides).
+ENDPOINT_VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM"
+LOGGING_ENDPOINT_VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING"
+
+# cloud.google.com/resource-manager/docs/creating-managing-projects: an id, of a domain where it has one, or the number.
+_PROJECT = re.compile(r"(?:[a-z0-9.-]+\.[a-z]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]|[1-9][0-9]*")
+_LOCATION = re.compile(r"[a-z]+(?:-[a-z]+)+[0-9]+")
+_ENDPOINT = re.compile(r"[A-Za-z0-9.-]+(?::[0-9]{1,5})?")
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A project and a location of Vertex AI; `endpoint` is HOST[:PORT] of its API, empty for Google's own.
+
+    Raises:
+        ConfigError: one of them is malformed.
+    """
+
+    project: str
+    location: str
+    endpoint: str = ""
+
+    def __post_init__(self) -> None:
+        for name, form, allowed in (
+            ("project", _PROJECT, "a project's id (6 to 30 lower-case letters, digits and hyphens) or its number"),
+            ("location", _LOCATION, "a region such as us-central1"),
+        ):
+            if not form.fullmatch(getattr(self, name)):
+                raise ConfigError(f"{name}: must be {allowed}. Given: {getattr(self, name)!r}")
+        endpoint = host(self.endpoint) or f"{self.location}-aiplatform.googleapis.com"
+        object.__setattr__(self, "endpoint", endpoint)
+
+    @property
+    def parent(self) -> str:
+        """The resource name that those of all jobs here begin with."""
+        return f"projects/{self.project}/locations/{self.location}"
+
+
+def endpoint_of(environment: Mapping[str, str]) -> str:
+    """Return the API endpoint that the environment asks for, empty for Google's own."""
+    return environment.get(ENDPOINT_VARIABLE, "")
+
+
+def logging_endpoint_of(environment: Mapping[str, str]) -> str:
+    """Return HOST[:PORT] of Cloud Logging, Google's own where the environment asks for no other.
+
+    Raises:
+        ConfigError: what it asks for is malformed.
+    """
+    return host(environment.get(LOGGING_ENDPOINT_VARIABLE, "")) or "logging.googleapis.com"
+
+
+def host(endpoint: str) -> str:
+    """Return HOST[:PORT] of an endpoint, which gcloud writes as an address: https://HOST[:PORT]/.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    found = endpoint.removeprefix("https://").removesuffix("/")
+    if found and not _ENDPOINT.fullmatch(found):
+        raise ConfigError(f"API endpoint: must be HOST or HOST:PORT. Given: {endpoint!r}")
+    return found
+
+
+_CONSOLE = "https://console.cloud.google.com"
+
+
+def run_page(place: Place, run: str) -> str:
+    """Return the page of a pipeline job."""
+    return f"{_CONSOLE}/vertex-ai/locations/{place.location}/pipelines/runs/{run}?project={place.project}"
+
+
+def schedule_page(place: Place, schedule: str) -> str:
+    """Return the page of a schedule."""
+    return f"{_CONSOLE}/vertex-ai/locations/{place.location}/pipelines/schedules/{schedule}?project={place.project}"
+
+
+def job_page(place: Place, job: str) -> str:
+    """Return the page of a custom job."""
+    return f"{_CONSOLE}/agent-platform/locations/{place.location}/training/{job}?project={place.project}"
+
+
+def endpoint_page(place: Place, endpoint: str) -> str:
+    """Return the page of an endpoint."""
+    return f"{_CONSOLE}/vertex-ai/locations/{place.location}/endpoints/{endpoint}?project={place.project}"
+
+
+def tensorboard_page(tensorboard: str, job: str) -> str:
+    """Return the page of a custom job in the managed TensorBoard of a resource name, such as projects/.../123."""
+    location = tensorboard.split("/")[3]
+    name = f"{tensorboard}/experiments/{job}".replace("/", "+")
+    return f"https://{location}.tensorboard.googleusercontent.com/experiment/{name}"

@@ -1,1 +1,0 @@
-"""A search whose trials Vertex AI chooses: a hyperparameter tuning job."""

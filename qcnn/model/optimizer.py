@@ -1,0 +1,99 @@
+"""The optimizer of an experiment, and its learning rate at every update."""
+
+import math
+from collections.abc import Sequence
+
+import tensorflow as tf
+import tf_keras
+
+from qcnn.experiment import ExperimentConfig
+
+
+class _Nadam(tf_keras.optimizers.Nadam):
+    """Keras' Nadam, with the product of its momenta where compiled programs and checkpoints keep it.
+
+    Keras counts in Python how often it has multiplied: a compiled program does so for every variable of a step. The
+    formula is Keras' own (tf_keras 2.18, optimizers/nadam.py, after Dozat, 2015).
+    """
+
+    def build(self, var_list: Sequence[tf.Variable]) -> None:
+        """Make the variables of the optimizer, once."""
+        is_built = getattr(self, "_built", False)
+        super().build(var_list)
+        if is_built:
+            return
+        self._u_product = self.add_variable(
+            shape=(), dtype=var_list[0].dtype, initializer="ones", name="momentum_product"
+        )
+
+    def update_step(self, gradient: tf.Tensor, variable: tf.Variable) -> None:
+        """Update one variable; the first of a step multiplies for all of them."""
+        dtype, index = variable.dtype, self._index_dict[self._var_key(variable)]
+        step, decay = tf.cast(self.iterations + 1, dtype), tf.cast(0.96, dtype)
+        beta_1, beta_2 = tf.cast(self.beta_1, dtype), tf.cast(self.beta_2, dtype)
+        momentum = beta_1 * (1 - 0.5 * decay**step)
+        next_momentum = beta_1 * (1 - 0.5 * decay ** (step + 1))
+        if index == 0:
+            self._u_product.assign(self._u_product * momentum)
+        product = tf.convert_to_tensor(self._u_product)
+        mean, square = self._momentums[index], self._velocities[index]
+        mean.assign_add((gradient - mean) * (1 - beta_1))
+        square.assign_add((tf.square(gradient) - square) * (1 - beta_2))
+        ahead = next_momentum * mean / (1 - product * next_momentum) + (1 - momentum) * gradient / (1 - product)
+        scale = tf.sqrt(square / (1 - beta_2**step)) + self.epsilon
+        variable.assign_sub(ahead * tf.cast(self.learning_rate, dtype) / scale)
+
+
+_OPTIMIZERS: dict[str, type[tf_keras.optimizers.Optimizer]] = {
+    "adam": tf_keras.optimizers.Adam,
+    "sgd": tf_keras.optimizers.SGD,
+    "rmsprop": tf_keras.optimizers.RMSprop,
+    "adagrad": tf_keras.optimizers.Adagrad,
+    "adamax": tf_keras.optimizers.Adamax,
+    "nadam": _Nadam,
+}
+
+
+class Schedule(tf_keras.optimizers.schedules.LearningRateSchedule):
+    """The learning rate of an experiment at every one of its updates.
+
+    Over the share `warmup` of the updates it rises linearly to `learning_rate`, where it stays (`constant`), or from
+    where it falls by half a period of the cosine to zero (`cosine`; Loshchilov and Hutter, arXiv:1608.03983,
+    equation 5, with one period). Its numbers are variables, so that a compiled program serves them all.
+    """
+
+    def __init__(self, config: ExperimentConfig, updates: int) -> None:
+        self._numbers = tf.Variable(_numbers(config, updates), trainable=False, dtype=tf.float64, name="schedule")
+
+    @property
+    def rising(self) -> int:
+        """Updates over which it rises."""
+        return int(self._numbers[1])
+
+    def set(self, config: ExperimentConfig, updates: int) -> None:
+        """Take the numbers of another experiment."""
+        self._numbers.assign(_numbers(config, updates))
+
+    def __call__(self, step: tf.Tensor) -> tf.Tensor:
+        """Return the learning rate, float32, of the update after so many."""
+        peak, rising, updates, falls = tf.unstack(self._numbers)
+        done = tf.cast(step, tf.float64)
+        rise = tf.minimum((done + 1) / tf.maximum(rising, 1), 1)
+        turn = falls * math.pi * (done - rising) / tf.maximum(updates - rising, 1)
+        fall = (1 + tf.cos(tf.clip_by_value(turn, 0, math.pi))) / 2
+        return tf.cast(peak * rise * fall, tf.float32)
+
+
+def build_optimizer(config: ExperimentConfig, updates: int) -> tf_keras.optimizers.Optimizer:
+    """Return the optimizer of an experiment of so many updates, with Keras' defaults but for the learning rate."""
+    # Not compiled: to enter a compiled program for each variable takes longer than its update.
+    schedule = Schedule(config, updates)
+    optimizer = _OPTIMIZERS[config.optimizer](learning_rate=schedule, jit_compile=False)
+    optimizer.schedule = schedule
+    return optimizer
+
+
+def _numbers(config: ExperimentConfig, updates: int) -> list[float]:
+    options = config.options
+    rising = math.floor(options.warmup * updates)
+    return [config.learning_rate, float(rising), float(updates), float(options.schedule == "cosine")]

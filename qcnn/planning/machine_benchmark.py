@@ -1,0 +1,118 @@
+"""Measures this machine, by the programs of training themselves, in a few seconds."""
+
+import functools
+import time
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from qcnn import data
+from qcnn.experiment_io import from_mapping
+from qcnn.model.batches import shard
+from qcnn.model.network import build_model
+from qcnn.model.optimizer import build_optimizer
+from qcnn.model.steps import training_epoch
+from qcnn.planning.machine import Machine, available_cores
+from qcnn.simulators.costs import statevector
+from qcnn.simulators.costs.cost import Cost, Speed, evolution
+from qcnn.simulators.evolution import Unitaries, evolve, real_forms
+from qcnn.simulators.interface import limits
+from qcnn.simulators.structure.gate_fusion import Block, Group
+from qcnn.simulators.structure.gates import Exponent, Gate, Spectrum
+
+# What is measured runs for so many seconds, and at least so often.
+_SECONDS, _REPEATS = 0.4, 5
+_STEPS = 4
+# An experiment of so few amplitudes that only the number of kernels counts.
+_SMALL = {"qubits": 5, "batch_size": 4, "rounds": 100, "workers": 1, "strategy": "none", "simulator": "statevector"}
+# Samples that are brought into order, and those of a batch.
+_SAMPLES, _BATCH = 2**15, 64
+# Qubits and states: as many amplitudes as fit in one core's cache, and more than fit in any.
+_FEW, _MANY = (10, 11), (17, 8)
+
+
+def probe() -> Machine:
+    """Measure this machine, taken for idle: the least of several times counts."""
+    call_seconds, kernel_seconds = _epoch()
+    few_seconds, few = _evolution(*_FEW, tf.float64)
+    many_seconds, many = _evolution(*_MANY, tf.float32)
+    return Machine(
+        Speed(
+            # Arithmetic and traffic overlap and the slower one decides, so each may have taken all of the time.
+            flops=many.flops / many_seconds,
+            traffic=many.traffic / many_seconds,
+            few_flops=few.few_flops / few_seconds,
+            kernel_seconds=kernel_seconds,
+        ),
+        call_seconds,
+        _ordering_seconds() / _SAMPLES,
+        available_cores(),
+    )
+
+
+def _ordering_seconds() -> float:
+    """Return the seconds of bringing samples into an epoch's order and batches."""
+    zeros = np.zeros(_SAMPLES, np.int32)
+    samples = data.excited(zeros, zeros.astype(np.float32), zeros.astype(np.int8))
+    return _least(lambda: shard(samples.take(data.order(0, 1, _SAMPLES)), _BATCH, 1))
+
+
+def _epoch() -> tuple[float, float]:
+    """Return the seconds of entering a training epoch, and of a kernel of its steps."""
+    config = from_mapping(_SMALL)
+    model = build_model(config)
+    optimizer = build_optimizer(config, updates=1)
+    optimizer.build(model.trainable_variables)
+    run = training_epoch(tf.distribute.get_strategy(), model, optimizer)
+    shards = shard(data.generate(config).train, config.batch_size, 1)
+    updates = len(shards.sizes)
+    one, every = (_least(functools.partial(run, shards, range(count))) for count in (1, updates))
+    step = max(every - one, 1e-9) / (updates - 1)
+    network = model.get_layer("quantum").simulator.network
+    return max(one - step, 0.0), step / statevector.estimate(network, limits(config)).kernels
+
+
+def _evolution(qubits: int, states: int, dtype: tf.DType) -> tuple[float, Cost]:
+    """Return the seconds of evolving states forward and back, and what that costs by the same count as a step."""
+    groups = [_group(range(4)), _group(range(qubits - 4, qubits)), _group(range(2, 6))]
+    unitaries = Unitaries(groups, 1)
+    before = np.full((states, 2**qubits, 2), 2.0 ** (-qubits / 2), dtype.as_numpy_dtype)
+
+    def step(parameters: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            tape.watch(parameters)
+            kinds = tf.unstack(real_forms(unitaries(parameters), dtype))
+            matrices = [kinds[unitaries.index(group)] for group in groups]
+            final = evolve([group.qubits for group in groups], tf.constant(before), matrices)
+            value = tf.reduce_sum(final[..., 0] ** 2)
+        return parameters - 1e-3 * tape.gradient(value, parameters)
+
+    # Many steps a call, as in an epoch: entering a compiled program takes as long as a small step.
+    @tf.function(jit_compile=True, autograph=False)
+    def steps(parameters: tf.Tensor) -> tf.Tensor:
+        return tf.while_loop(
+            lambda index, _: index < _STEPS, lambda index, last: (index + 1, step(last)), (0, parameters)
+        )[1]
+
+    parameters = tf.constant([0.3], tf.float64)
+    seconds = _least(lambda: steps(parameters).numpy()) / _STEPS
+    return seconds, evolution(groups, states << qubits, dtype.size)
+
+
+def _group(qubits: range) -> Group:
+    dimension = 2 ** len(qubits)
+    half = np.diag((np.arange(dimension) % 2).astype(np.complex128))
+    spectrum = Spectrum(np.array([0.0, 1.0]), np.stack([np.eye(dimension) - half, half]))
+    gate = Gate(tuple(qubits), spectrum, Exponent(0.0, ((0, 1.0),)))
+    return Group(gate.qubits, (Block(gate.qubits, (gate,)),))
+
+
+def _least(run: Callable[[], object]) -> float:
+    run()
+    seconds: list[float] = []
+    while len(seconds) < _REPEATS or sum(seconds) < _SECONDS:
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)

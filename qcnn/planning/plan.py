@@ -1,0 +1,204 @@
+"""What an experiment will cost, before it runs: counted first, then told in seconds of a machine. No TensorFlow."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import cirq
+
+from qcnn.errors import ConfigError
+from qcnn.experiment import ExperimentConfig
+from qcnn.planning.machine import Machine, expected_seconds, steps_of
+from qcnn.planning.training_estimate import WORKERS, estimate_with
+from qcnn.simulators import registry
+from qcnn.simulators import registry as choice
+from qcnn.simulators.interface import Limits, limits
+from qcnn.simulators.registry import Estimate
+from qcnn.simulators.structure.gate_fusion import fuse
+from qcnn.simulators.structure.gates import Network, read_model
+from qcnn.simulators.structure.light_cones import TooWideError
+from qcnn.simulators.structure.readouts import find_kinds
+from qcnn.simulators.structure.shift_rules import simulated
+
+# What a process takes beside its states: TensorFlow, modules and compiled programs. Measured, see docs/simulators.md.
+PROCESS_BYTES = 2.0**30
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """What an experiment does: samples, steps and circuits of an epoch, readouts, and each simulator's estimate.
+
+    `cones` holds the qubits of the independent parts of every kind of readout, traced out ones included; `by_workers`
+    the estimates of the chosen simulator; `trajectories` is how many the evaluation draws to estimate noise.
+    """
+
+    samples: int
+    train_steps: int
+    validation_steps: int
+    circuits: int
+    readouts: int
+    cones: tuple[tuple[int, ...], ...]
+    estimates: tuple[Estimate, ...]
+    chosen: Estimate
+    by_workers: dict[int, Estimate]
+    trajectories: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """Seconds of an epoch on a machine with each simulator, and with the chosen one by the workers that are in step."""
+
+    by_simulator: dict[str, float]
+    chosen: float
+    by_workers: dict[int, float]
+
+
+def count(config: ExperimentConfig) -> Counts:
+    """Count what an experiment does.
+
+    Raises:
+        ConfigError: the experiment cannot run.
+
+    >>> from qcnn.experiment import from_mapping
+    >>> counts = count(from_mapping({"qubits": 4, "rounds": 10}))
+    >>> counts.samples, counts.train_steps, counts.readouts, counts.chosen.simulator
+    (40, 1, 2, 'statevector')
+    >>> list(counts.by_workers)
+    [1, 2, 4, 8, 16, 32]
+    """
+    if config.is_open:
+        raise ConfigError(f"data: the number of its rows is known once it has been read. Given: {config.data}")
+    _, network = read_model(config.model, config.qubits, config.preparation, config.noise_in_training)
+    network = simulated(network, config.options.gradient)
+    own = limits(config)
+    if config.simulator != "auto":
+        registry.check(config.simulator, network, own)
+    estimates = choice.estimates(network, own)
+    cheapest = choice.cheapest(estimates, network, own).simulator
+    name = cheapest if config.simulator == "auto" else config.simulator
+    train_steps, validation_steps = steps_of(config)
+    splits = config.split_counts
+    return Counts(
+        samples=sum(dataclasses.astuple(splits)),
+        train_steps=train_steps,
+        validation_steps=validation_steps,
+        circuits=splits.train + splits.validation,
+        readouts=len(network.readouts),
+        cones=cones_of(network),
+        estimates=estimates,
+        chosen=next(estimate for estimate in estimates if estimate.simulator == name),
+        by_workers={
+            workers: estimate_with(in_step(config, workers), network, name, workers)
+            for workers in WORKERS
+            if workers <= config.batch_size
+        },
+        trajectories=splits.test * config.options.trajectories if config.noise_by_trajectories else 0,
+    )
+
+
+def process_bytes(states: float) -> float:
+    """Return the bytes of memory that a worker process takes in all, of those of its states."""
+    return PROCESS_BYTES + states
+
+
+def predict(config: ExperimentConfig, counts: Counts, machine: Machine) -> Prediction:
+    """Tell what was counted of an experiment in seconds of a machine."""
+
+    def seconds(estimate: Estimate) -> float:
+        return expected_seconds(config, counts.readouts, estimate, machine)
+
+    def seconds_of(estimate: Estimate, workers: int) -> float:
+        return expected_seconds(in_step(config, workers), counts.readouts, estimate, machine)
+
+    return Prediction(
+        by_simulator={estimate.simulator: seconds(estimate) for estimate in counts.estimates},
+        chosen=seconds(counts.chosen),
+        by_workers={workers: seconds_of(estimate, workers) for workers, estimate in counts.by_workers.items()},
+    )
+
+
+def in_step(config: ExperimentConfig, workers: int) -> ExperimentConfig:
+    """Return an experiment whose batches so many workers share."""
+    return config.model_copy(update={"strategy": "multi_worker", "workers": workers})
+
+
+def cones_of(network: Network) -> tuple[tuple[int, ...], ...]:
+    """Return, for every kind of readout, the qubits of its independent parts, traced out ones included."""
+    kinds = find_kinds(network).kinds
+    return tuple(tuple(part.cone.inner + part.cone.outer for part in kind.parts) for kind in kinds)
+
+
+@dataclasses.dataclass(frozen=True)
+class Anatomy:
+    """What a circuit consists of.
+
+    `gates` counts operations by kind; `depth` is how many of them follow each other at most, `fused_depth` how many
+    blocks. `cones` are as `qcnn.planning.plan.Counts` has them, None where they are wider than any memory
+    holds. `chosen` is the simulator that takes it, None where none does, and `refusal` then says why.
+    """
+
+    qubits: int
+    parameters: tuple[str, ...]
+    readouts: tuple[int, ...]
+    gates: dict[str, int]
+    depth: int
+    blocks: int
+    fused_depth: int
+    cones: tuple[tuple[int, ...], ...] | None
+    estimates: tuple[Estimate, ...]
+    chosen: Estimate | None
+    refusal: str = ""
+
+
+def anatomy(network: Network, limits: Limits) -> Anatomy:
+    """Return what a network's circuit consists of, and the simulator of a training step within limits."""
+    operations = list(network.ansatz.circuit.all_operations())
+    blocks = fuse(network.gates)
+    estimates = registry.estimates(network, limits)
+    chosen, refusal = None, ""
+    try:
+        chosen = registry.cheapest(estimates, network, limits)
+    except ConfigError as error:
+        refusal = str(error)
+    return Anatomy(
+        qubits=network.qubits,
+        parameters=tuple(str(symbol.name) for symbol in network.ansatz.symbols),
+        readouts=network.readouts,
+        gates=dict(Counter(map(kind_of, operations)).most_common()),
+        depth=_depth(operation.qubits for operation in operations),
+        blocks=len(blocks),
+        fused_depth=_depth(block.qubits for block in blocks),
+        cones=_cones(network),
+        estimates=estimates,
+        chosen=chosen,
+        refusal=refusal,
+    )
+
+
+def kind_of(operation: cirq.Operation) -> str:
+    """Return what kind of gate an operation is, whatever its numbers.
+
+    >>> [kind_of(gate(cirq.LineQubit(0))) for gate in (cirq.X, cirq.X**0.3, cirq.rx(0.3), cirq.S)]
+    ['X', 'XPow', 'Rx', 'ZPow']
+    """
+    gate = operation.gate
+    name = type(gate or operation.untagged).__name__.removeprefix("_Pauli").removesuffix("Gate")
+    if isinstance(gate, cirq.ControlledGate):
+        name = f"{name} {type(gate.sub_gate).__name__.removeprefix('_Pauli').removesuffix('Gate')}"
+    return name.removesuffix("Pow") if isinstance(gate, cirq.EigenGate) and gate.exponent == 1 else name
+
+
+def _depth(places: Iterable[Sequence[object]]) -> int:
+    """Return how many of what acts on these qubits, in this order, follow each other at most."""
+    last: dict[object, int] = {}
+    for qubits in places:
+        level = 1 + max((last.get(qubit, 0) for qubit in qubits), default=0)
+        last.update(dict.fromkeys(qubits, level))
+    return max(last.values(), default=0)
+
+
+def _cones(network: Network) -> tuple[tuple[int, ...], ...] | None:
+    try:
+        return cones_of(network)
+    except TooWideError:
+        return None

@@ -1,0 +1,59 @@
+"""Where a result comes from: enough to reproduce it, in every artifact's metadata."""
+
+import hashlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+from qcnn.experiment import ExperimentConfig
+
+# Names the image that a process runs in.
+IMAGE_VARIABLE = "QCNN_IMAGE"
+
+_ROOT = Path(__file__).parents[2]
+_PACKAGES = ("cirq-core", "kfp", "numpy", "qcnn", "tensorflow", "tensorflow-quantum", "tf-keras")
+
+
+def provenance(config: ExperimentConfig, simulator_used: str = "") -> dict[str, str]:
+    """Return the commit, lock file hash, image, versions and experiment, flat and all text.
+
+    `simulator` is the experiment's word; where something was simulated, `simulator_used` is the one that ran.
+
+    In an image there is no git: its build sets QCNN_COMMIT and QCNN_DIRTY, the compiled pipeline QCNN_IMAGE.
+    """
+    commit, dirty = _git()
+    lock = _ROOT / "uv.lock"
+    return {
+        "commit": commit,
+        "dirty": dirty,
+        "lock_sha256": hashlib.sha256(lock.read_bytes()).hexdigest() if lock.is_file() else "unknown",
+        "image": os.environ.get(IMAGE_VARIABLE, "none"),
+        "seed": str(config.seed),
+        "simulator": config.simulator,
+        **({"simulator_used": simulator_used} if simulator_used else {}),
+        "python": platform.python_version(),
+        **{package: _version(package) for package in _PACKAGES},
+        "experiment": config.to_json(),
+    }
+
+
+def _git() -> tuple[str, str]:
+    if not (_ROOT / ".git").exists():
+        return os.environ.get("QCNN_COMMIT", "unknown"), os.environ.get("QCNN_DIRTY", "unknown")
+    try:
+        commit, status = (
+            subprocess.run(["git", *words], cwd=_ROOT, capture_output=True, text=True, check=True).stdout.strip()
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown", "unknown"
+    return commit, "yes" if status else "no"
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "none"

@@ -1,0 +1,211 @@
+"""The inference error of an exported model on held-out samples."""
+
+import csv
+import dataclasses
+import logging
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+import tf_keras
+from tabulate import tabulate
+
+from qcnn import data
+from qcnn.atomic_files import new_folder
+from qcnn.data import Samples
+from qcnn.data.layout import LABEL, NOISE_ERROR, PREDICTION
+from qcnn.errors import ArtifactError, TrainingError
+from qcnn.experiment_io import from_saved
+from qcnn.model.batches import shard
+from qcnn.model.network import sampled_outputs
+from qcnn.results import export
+from qcnn.results.noise_estimate import predict_from_trajectories
+from qcnn.results.serving import fresh_mse
+
+logger = logging.getLogger("qcnn")
+
+_BATCH = 1024
+# Samples that are logged, and their columns, label and prediction among them.
+_SHOWN, _COLUMNS = 10, 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """Predictions beside the samples they are for, the metrics of the whole experiment, and what model.json holds.
+
+    `layout` says what the samples are made of; `errors` are the standard errors of predictions that are estimates.
+    """
+
+    description: dict[str, Any]
+    samples: Samples
+    predictions: npt.NDArray[np.float64]
+    metrics: dict[str, float]
+    layout: data.Layout = data.EXCITATIONS
+    errors: npt.NDArray[np.float64] | None = None
+
+    @property
+    def columns(self) -> dict[str, list[Any]]:
+        """What each sample is made of, but for the amplitudes of states, its label and its prediction, by name.
+
+        With the standard error of the prediction where it is estimated.
+        """
+        columns = {
+            **self.layout.shown(self.samples.inputs),
+            **self.samples.known,
+            LABEL: self.samples.label,
+            PREDICTION: self.predictions,
+            **({} if self.errors is None else {NOISE_ERROR: self.errors}),
+        }
+        return {name: column.tolist() for name, column in columns.items()}
+
+
+def evaluate(model_folder: Path, dataset: data.Dataset) -> Evaluation:
+    """Predict the test split with an exported model.
+
+    Where the experiment has shots, predictions, `mse` and `accuracy` are those of sampled readouts, and `exact_mse`
+    and `exact_accuracy` stand beside them. So they do where noise is estimated from trajectories, with the standard
+    errors: of each prediction, and of `mse` as `noise_error`. `fresh_mse`, over the experiment's fresh samples, is
+    always of the readouts that training had. Of a regression there is `r2` instead of accuracies.
+
+    Raises:
+        ArtifactError: model or dataset cannot be used, or do not belong together.
+        TrainingError: a metric is not finite, which Kubeflow's Metrics would only notice later.
+
+    After the example of `qcnn.results.export.export`:
+
+    >>> from pathlib import Path
+    >>> from trainer import data
+    >>> from qcnn.results.model_folder import describe
+    >>> _, config = describe(Path("model"))
+    >>> evaluation = evaluate(Path("model"), data.generate(config))
+    >>> len(evaluation.predictions), evaluation.metrics["epochs"]
+    (6, 2.0)
+    >>> 0 <= evaluation.metrics["accuracy"] <= 1
+    True
+    """
+    model, description = export.load(model_folder)
+    config = from_saved(description["experiment"])
+    data.check_fits(dataset, config)
+    if dataset.digest != description["dataset_digest"]:
+        raise ArtifactError(
+            f"dataset: must be the one that the model was trained on ({description['dataset_digest'][:12]}), or its "
+            f"test split is not held out. Given: {dataset.digest[:12]}"
+        )
+    predictions = predict(model, dataset.test)
+    score = scores_of_regression if dataset.layout.is_regression else scores_of_classes
+    metrics = score(dataset.test, predictions)
+    if config.options.shots:
+        predictions = predict_from_shots(model, dataset.test, config.options.shots, config.seed)
+        exact = {f"exact_{name}": value for name, value in metrics.items()}
+        metrics = {**score(dataset.test, predictions), **exact}
+    errors = None
+    if noise := config.noise_by_trajectories:
+        estimated = predict_from_trajectories(model, config, dataset.test, noise)
+        predictions, errors = estimated.predictions, estimated.errors
+        exact = {f"exact_{name}": value for name, value in metrics.items()}
+        metrics = {**score(dataset.test, predictions), "noise_error": estimated.mse_error, **exact}
+    fresh = fresh_mse(model, config)
+    metrics |= {} if fresh is None else {"fresh_mse": fresh}
+    metrics |= _training_metrics(description)
+    for name, value in metrics.items():
+        if not math.isfinite(value):
+            raise TrainingError(f"{name}: must be finite to be published. Given: {value}")
+    return Evaluation(description, dataset.test, predictions, metrics, dataset.layout, errors)
+
+
+def predict(model: tf_keras.Model, samples: Samples) -> npt.NDArray[np.float64]:
+    """Return the prediction for every sample, float64 (samples,)."""
+    outputs: npt.NDArray[np.float64] = model.predict(dict(samples.inputs), batch_size=_BATCH, verbose=0)
+    return outputs[:, 0]
+
+
+def predict_from_shots(model: tf_keras.Model, samples: Samples, shots: int, seed: int) -> npt.NDArray[np.float64]:
+    """Return the prediction for every sample from sampled readouts, float64 (samples,)."""
+    batches = -(-len(samples) // _BATCH)
+    shards = shard(samples, _BATCH, 1).sampled(shots, data.shot_seeds("test", seed, 0, batches))
+    arrays = shards.arrays
+    inputs = {name: tf.constant(values[:, 0]) for name, values in shards.inputs.items()}
+    draw = tf.constant(arrays["draw"][:, 0])
+    quantum = model.get_layer("quantum")
+
+    @tf.function
+    def outputs(batch: tf.Tensor) -> tf.Tensor:
+        share = {name: values[batch] for name, values in inputs.items()}
+        return sampled_outputs(model, quantum.readouts(share), draw[batch])[:, 0]
+
+    predictions: npt.NDArray[np.float64] = np.concatenate([outputs(batch).numpy() for batch in tf.range(batches)])
+    # The last batch is padded.
+    return predictions[: len(samples)]
+
+
+def scores_of_regression(samples: Samples, predictions: npt.NDArray[np.float64]) -> dict[str, float]:
+    """Return the mean squared error, and the share of the labels' variance that is explained, if they have one."""
+    label = samples.label
+    # Of labels that are all the same exactly 0, which it would not be if their mean were rounded.
+    mse, variance = float(np.mean((predictions - label) ** 2)), float(np.var(label - label[:1]))
+    return {"mse": mse, **({"r2": 1 - mse / variance} if variance else {})}
+
+
+def scores_of_classes(samples: Samples, predictions: npt.NDArray[np.float64]) -> dict[str, float]:
+    """Return the mean squared error and the share of predictions with the label's sign (zero counts as +1)."""
+    error = predictions - samples.label
+    return {
+        "mse": float(np.mean(error**2)),
+        "accuracy": float(np.mean((predictions >= 0) == (samples.label > 0))),
+    }
+
+
+def confusion(samples: Samples, predictions: npt.NDArray[np.float64]) -> list[list[int]]:
+    """Count the predictions of each sign (columns, -1 and +1) for each label (rows, -1 and +1); zero counts as +1."""
+    signs = (False, True)
+    positive = predictions >= 0
+    return [[int(np.sum(((samples.label > 0) == label) & (positive == sign))) for sign in signs] for label in signs]
+
+
+def report(evaluation: Evaluation) -> None:
+    """Log the first predictions beside their labels, then the error over all of them."""
+    shown = {name: [*map(_text, column[:_SHOWN])] for name, column in list(evaluation.columns.items())[-_COLUMNS:]}
+    align = ["right"] * len(shown)
+    for line in tabulate(shown, "keys", "plain", disable_numparse=True, colalign=align).splitlines():
+        logger.info("%s", line)
+    metrics, count = evaluation.metrics, len(evaluation.samples)
+    if count > _SHOWN:
+        logger.info("... %d more in predictions.csv", count - _SHOWN)
+    logger.info("%s over %d samples", _measured(metrics), count)
+    if "fresh_mse" in metrics:
+        logger.info("mse %.6f over %d fresh samples", metrics["fresh_mse"], data.FRESH_SAMPLES)
+    if "noise_error" in metrics:
+        logger.info("mse under noise, estimated from trajectories to %.6f", metrics["noise_error"])
+    if "exact_mse" in metrics:
+        what = "noise" if "noise_error" in metrics else "the noise of shots"
+        logger.info("without %s: %s", what, _measured(metrics, "exact_"))
+
+
+def _text(value: float) -> str:
+    return f"{value:d}" if isinstance(value, int) else f"{value:.4f}"
+
+
+def _measured(metrics: Mapping[str, float], prefix: str = "") -> str:
+    """Return how large the error is, and how many predictions are right or how good they are, in words."""
+    titles = {"mse": "mse {:.6f}", "accuracy": "sign accuracy {:.4f}", "r2": "r2 {:.4f}"}
+    found = {name: metrics.get(f"{prefix}{name}") for name in titles}
+    return ", ".join(titles[name].format(value) for name, value in found.items() if value is not None)
+
+
+def save_predictions(evaluation: Evaluation, folder: Path) -> None:
+    """Write predictions.csv, a row for each sample with label and prediction at its end, into a new folder."""
+    with (
+        new_folder(folder) as unfinished,
+        (unfinished / "predictions.csv").open("w", newline="", encoding="utf-8") as file,
+    ):
+        writer = csv.writer(file)
+        writer.writerow(evaluation.columns)
+        writer.writerows(zip(*evaluation.columns.values(), strict=True))
+
+
+def _training_metrics(description: dict[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in description["training"].items()}

@@ -1,0 +1,176 @@
+"""The model folder: weights, what is needed to rebuild the model, and a servable form of it."""
+
+import dataclasses
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from qcnn import data
+from qcnn.artifact_io import save_description
+from qcnn.atomic_files import check_room, new_folder, readable, sha256_of, written_by_library
+from qcnn.circuits.formats.embedded import shown
+from qcnn.data import described
+from qcnn.data.layout import Layout
+from qcnn.errors import ArtifactError
+from qcnn.experiment import ExperimentConfig
+from qcnn.model import checkpoints
+from qcnn.model.circuit_digest import fingerprint
+from qcnn.model.history import Epoch, epoch_seconds, exported_epoch
+from qcnn.model.network import build_model
+from qcnn.model.variables import assign
+from qcnn.provenance import provenance
+from qcnn.results.model_folder import FILE, SAVED_MODEL, WEIGHTS, describe
+from qcnn.results.serving import ExactPredictor, exact_predictor, servable_of
+from qcnn.results.weights import checked_weights
+from qcnn.storage.copies import is_whole, new_copy
+
+# Written besides the best ones where both are asked for.
+_LAST_WEIGHTS = "last.weights.h5"
+# Bytes of the largest file besides the weights.
+_ROOM = 2**17
+
+
+def export(workdir: Path, folder: Path) -> dict[str, Any]:
+    """Write the model folder from the last checkpoint of a training; return the content of model.json.
+
+    Raises:
+        ArtifactError: there is no checkpoint, training is not complete, or the folder cannot be written.
+
+    After the example of `qcnn.trainer.loop.train`:
+
+    >>> from pathlib import Path
+    >>> description = export(Path("training"), Path("model"))
+    >>> description["experiment"]["qubits"], description["training"]["epochs"]
+    (4, 2)
+    >>> sorted(path.name for path in Path("model").iterdir())
+    ['model.json', 'qcnn.weights.h5', 'saved_model']
+    """
+    checkpoint = checkpoints.load_latest(workdir / checkpoints.FOLDER)
+    if checkpoint is None:
+        raise ArtifactError(f"training: the folder has no checkpoint. Given: {workdir}")
+    config = checkpoint.config
+    if not checkpoint.is_complete:
+        raise ArtifactError(
+            f"training: must be complete, {config.epochs} epochs. Given: {checkpoint.epochs} epochs in {workdir}"
+        )
+    history = checkpoint.history
+    which = "last" if config.options.weights == "last" else "best"
+    epoch = exported_epoch(history, config.options.weights)
+    model = build_model(config)
+    with new_folder(folder) as unfinished, written_by_library("output", unfinished, tf.errors.OpError):
+        check_room(unfinished, _ROOM + sum(array.nbytes for array in checkpoint.line.weights))
+        if config.options.weights == "both":
+            assign(model.trainable_variables, checkpoint.line.weights)
+            model.save_weights(unfinished / _LAST_WEIGHTS)
+        assign(model.trainable_variables, checkpoint.line.best_weights if which == "best" else checkpoint.line.weights)
+        model.save_weights(unfinished / WEIGHTS)
+        servable = servable_of(model, config, checkpoint.layout)
+        tf.saved_model.save(
+            servable,
+            str(unfinished / SAVED_MODEL),
+            signatures={"serving_default": servable.predict},
+            # A server asks for no gradient, and those of states cannot be written.
+            options=tf.saved_model.SaveOptions(experimental_custom_gradients=False),
+        )
+        description = {
+            "experiment": config.model_dump(),
+            "dataset_digest": checkpoint.dataset_digest,
+            "circuit": checkpoint.circuit,
+            "weights": which,
+            "training": {
+                "epochs": checkpoint.epochs,
+                "weights_epoch": epoch.epoch,
+                **_measured(epoch),
+                "epoch_seconds": epoch_seconds(history),
+                **_staleness(history),
+            },
+            **data.describe(checkpoint.layout, checkpoint.source),
+            "weights_sha256": sha256_of(unfinished / WEIGHTS),
+            "provenance": {
+                **provenance(config, checkpoint.simulator or model.get_layer("quantum").simulator.name),
+                **({"data_sha256": checkpoint.source.sha256} if checkpoint.source else {}),
+            },
+        }
+        save_description(description, unfinished / FILE)
+    return description
+
+
+def _measured(epoch: Epoch) -> dict[str, float]:
+    """Return losses and accuracies; of a regression there are no accuracies."""
+    names = ("train_loss", "train_accuracy", "val_loss", "val_accuracy")
+    return {name: getattr(epoch, name) for name in names if getattr(epoch, name) is not None}
+
+
+def _staleness(history: Sequence[Epoch]) -> dict[str, float]:
+    """Return how old the weights were of which gradients were applied, nothing where all replicas were in step."""
+    if not any(epoch.staleness for epoch in history):
+        return {}
+    return {
+        "staleness": statistics.fmean(epoch.staleness for epoch in history),
+        "largest_staleness": max(epoch.largest_staleness for epoch in history),
+    }
+
+
+def export_to(workdir: Path, address: str) -> None:
+    """Write the model folder to an address unless it is there already, as after an export that was cut off at its end.
+
+    Raises:
+        ArtifactError: as `export` does.
+    """
+    if is_whole(address, FILE):
+        return
+    with new_copy(address, FILE) as folder:
+        export(workdir, folder)
+
+
+def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
+    """Rebuild a model from its folder; return it with the content of model.json.
+
+    Raises:
+        ArtifactError: a file is missing or damaged, or the weights are another model's.
+    """
+    description, config = describe(folder)
+    weights = checked_weights(folder, description)
+    if description["circuit"] != fingerprint(config.model, config.qubits):
+        raise ArtifactError(f"model: was trained with another circuit of that name. Given: {shown(config.model)}")
+    model = build_model(config)
+    with readable("model", weights):
+        model.load_weights(weights)
+    return model, description
+
+
+@dataclasses.dataclass(frozen=True)
+class Predictor:
+    """A network with the weights that were exported; `layout` says how a row of a table becomes what it takes.
+
+    `predict` takes samples, by the names of the network's inputs, each (samples, ...), and returns the predictions,
+    float64 (samples,): those of exact readouts, whatever shots it was trained with.
+    """
+
+    config: ExperimentConfig
+    layout: Layout
+    predict: ExactPredictor
+
+
+def load_predictor(folder: Path) -> Predictor:
+    """Load a model's folder.
+
+    Raises:
+        ArtifactError: a file is missing or damaged, or the weights are another model's.
+
+    After the example of `qcnn.results.export.export`:
+
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> predictor = load_predictor(Path("model"))
+    >>> predictor.predict({"qubit": np.int32([0, 3]), "angle": np.float32([0.1, -3])}).shape
+    (2,)
+    """
+    description, config = describe(folder)
+    layout, _ = described(description)
+    model, _ = load(folder)
+    return Predictor(config, layout, exact_predictor(model))

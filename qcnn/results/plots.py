@@ -1,0 +1,245 @@
+"""The figures of a run as SVG: the same input gives the same bytes, of bounded size."""
+
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from qcnn.circuits.cluster_ising import MOST_H1, MOST_H2, boundaries
+from qcnn.circuits.error_bound import Floor
+from qcnn.data import Samples
+
+_Values = npt.NDArray[np.float64]
+TRAIN, VALIDATION, TEST, FRESH, FLOOR = "#0072b2", "#d55e00", "#3b4657", "#8b95a5", "#00845a"
+# A figure of the page is about 500 pixels wide: more points on a line, or single dots, show nothing more.
+_POINTS = 600
+_ALL_POINTS = 40_000
+_DOTS = 2000
+_BINS = 30
+# With a larger range, a curve's early epochs would flatten its late ones on a linear axis.
+_LOG_RANGE = 20
+# matplotlib's types know a setting by its literal name only.
+_STYLE: dict[Any, Any] = {
+    # Text stays text, which is small, can be read aloud and found; ids follow from the content alone.
+    "svg.fonttype": "none",
+    "svg.hashsalt": "qcnn",
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "text.parse_math": False,
+    "axes.edgecolor": "#8b95a5",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#d9dee6",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+}
+
+
+@mpl.rc_context(_STYLE)
+def loss_curves(
+    curves: Sequence[Sequence[float]],
+    colors: Sequence[str],
+    name: str,
+    *,
+    labels: Sequence[str] = (),
+    floor: Floor | None = None,
+) -> str:
+    """Draw mean squared errors, one of each epoch from 1 on; a legend where there are labels."""
+    figure, axes = _figure("epoch", "mean squared error")
+    most = max(2, min(_POINTS, _ALL_POINTS // max(1, len(curves))))
+    for losses, color in zip(curves, colors, strict=True):
+        epoch, loss = _thinned(np.asarray(losses, np.float64), most)
+        axes.plot(epoch, loss, color=color, marker="o" if len(losses) == 1 else None, markersize=5)
+    for line, label in zip(axes.lines, labels, strict=False):
+        line.set_label(label)
+    if floor:
+        axes.axhline(floor.mse, color=FLOOR, linestyle="--", linewidth=1.2, label=f"floor {floor.mse:.4f}")
+    values = [loss for losses in curves for loss in losses if 0 < loss < math.inf]
+    if values and max(values) > _LOG_RANGE * min(values):
+        axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    else:
+        axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
+    if labels:
+        axes.legend()
+    return _svg(figure, name)
+
+
+@mpl.rc_context(_STYLE)
+def predictions(samples: Samples, predicted: npt.NDArray[np.float64], floor: Floor | None, name: str) -> str:
+    """Draw the prediction of each sample against its angle, with the label and the best prediction as curves."""
+    figure, axes = _figure("angle, rad", "prediction")
+    angle = np.linspace(-np.pi, np.pi, 201)
+    step = [-np.pi, -np.pi / 2, -np.pi / 2, np.pi / 2, np.pi / 2, np.pi]
+    axes.plot(step, [-1, -1, 1, 1, -1, -1], color="#8b95a5", linewidth=1, label="label")
+    for label, color, marker in ((1, TRAIN, "o"), (-1, VALIDATION, "s")):
+        own = samples.label == label
+        (marks,) = axes.plot(samples.angle[own], predicted[own], marker, color=color, label=f"label {label:+d}")
+        marks.set(markersize=4, markeredgewidth=0, alpha=0.75, rasterized=len(samples) > _DOTS)
+    if floor:
+        axes.plot(angle, floor.predict(angle), color=FLOOR, linestyle="--", label="best possible")
+    _mark_angles(axes)
+    return _svg(figure, name)
+
+
+@mpl.rc_context(_STYLE)
+def against_angle(angle: _Values, label: _Values, predicted: _Values, name: str) -> str:
+    """Draw the prediction of each row, all (rows,), against its angle in rad; by its label where these are two."""
+    figure, axes = _figure("angle, rad", "prediction")
+    if set(np.unique(label)) <= {-1, 1}:
+        for value, color, marker in ((1, TRAIN, "o"), (-1, VALIDATION, "s")):
+            own = label == value
+            _dots(axes, angle[own], predicted[own], color, marker, f"label {value:+d}")
+    else:
+        _dots(axes, angle, label, FRESH, "s", "label")
+        _dots(axes, angle, predicted, TRAIN, "o", "prediction")
+    _mark_angles(axes)
+    return _svg(figure, name)
+
+
+@mpl.rc_context(_STYLE)
+def by_label(label: npt.NDArray[Any], predicted: npt.NDArray[np.float64], name: str) -> str:
+    """Draw how often each prediction occurs (samples,), for each of two labels, -1 and +1."""
+    figure, axes = _figure("prediction", "samples")
+    edges = np.histogram_bin_edges(predicted, bins=_BINS)
+    for sign, color in ((1, TRAIN), (-1, VALIDATION)):
+        counts, _ = np.histogram(predicted[label == sign], edges)
+        axes.stairs(counts, edges, fill=True, color=color, alpha=0.6, label=f"label {sign:+d}")
+    axes.axvline(0, color="#8b95a5", linewidth=1)
+    axes.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2, fontsize=9)
+    return _svg(figure, name)
+
+
+@mpl.rc_context(_STYLE)
+def against_label(label: npt.NDArray[Any], predicted: npt.NDArray[np.float64], name: str) -> str:
+    """Draw the prediction of each sample against its label, a real number, and where both are equal."""
+    figure, axes = _figure("label", "prediction")
+    ends = [label.min(), label.max()]
+    axes.plot(ends, ends, color="#8b95a5", linewidth=1)
+    (marks,) = axes.plot(label, predicted, "o", color=TRAIN)
+    marks.set(markersize=4, markeredgewidth=0, alpha=0.75, rasterized=len(label) > _DOTS)
+    return _svg(figure, name)
+
+
+@mpl.rc_context(_STYLE)
+def phase_diagram(
+    h1: npt.NDArray[np.float64], h2: npt.NDArray[np.float64], predicted: npt.NDArray[np.float64], name: str
+) -> str:
+    """Draw the prediction of each ground state (samples,) at its fields, and the boundaries of the SPT phase."""
+    figure, axes = _figure("h1 / J", "h2 / J")
+    # A sign is a color: 0 lies between them.
+    marks = axes.scatter(
+        h1, h2, c=predicted, cmap="RdBu", vmin=-1, vmax=1, s=26, linewidths=0, rasterized=len(h1) > _DOTS
+    )
+    figure.colorbar(marks, label="prediction")
+    line = np.linspace(0, MOST_H1, 81)
+    below, above = boundaries(line)
+    axes.plot(line, above, color=TEST, label="to the paramagnet")
+    axes.plot(line, below, color=TEST, linestyle="--", label="to the antiferromagnet")
+    axes.plot([0, MOST_H1], [0, 0], color=FLOOR, linewidth=1, label="training")
+    axes.set_xlim(0, MOST_H1)
+    axes.set_ylim(-MOST_H2, MOST_H2)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize=8, columnspacing=1, handlelength=1.4)
+    return _svg(figure, name)
+
+
+@mpl.rc_context(_STYLE)
+def error_by_qubit(error: npt.NDArray[np.float64], floor: Floor | None, name: str) -> str:
+    """Draw the mean squared error of each qubit (qubits,), nan where it has no sample."""
+    figure, axes = _figure("excited qubit", "mean squared error")
+    qubit = np.arange(len(error))
+    edges = np.stack([qubit - 0.4, qubit + 0.4], axis=1).ravel()
+    # One outline with gaps: a thousand bars of their own would be most of the page.
+    heights = np.stack([error, np.full(len(error), np.nan)], axis=1).ravel()[:-1]
+    axes.stairs(heights, edges, fill=True, color=TEST)
+    if floor:
+        axes.axhline(floor.mse, color=FLOOR, linestyle="--", linewidth=1.2, label=f"floor {floor.mse:.4f}")
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1))
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(-0.6, len(error) - 0.4)
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
+    return _svg(figure, name)
+
+
+@mpl.rc_context(_STYLE)
+def error_beside_floor(errors: Mapping[str, float], colors: Sequence[str], floor: Floor | None, name: str) -> str:
+    """Draw mean squared errors as bars, the floor as a line across them."""
+    figure, axes = _figure("mean squared error", "")
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    bars = axes.barh(list(errors), list(errors.values()), color=colors, height=0.6)
+    axes.bar_label(bars, fmt="%.4f", padding=4)
+    axes.invert_yaxis()
+    axes.margins(x=0.18)
+    axes.grid(visible=False, axis="y")
+    if floor:
+        axes.axvline(floor.mse, color=FLOOR, linestyle="--", linewidth=1.2, label=f"floor {floor.mse:.4f}")
+        axes.legend(loc="lower right", bbox_to_anchor=(1, 1))
+    return _svg(figure, name)
+
+
+def distinct_colors(count: int) -> list[str]:
+    """Return that many colors: told apart up to ten, a scale from first to last beyond."""
+    if count <= 10:
+        return [to_hex(color) for color in colormaps["tab10"].colors[:count]]  # type: ignore[attr-defined]
+    return [to_hex(color) for color in colormaps["viridis"](np.linspace(0, 0.9, count))]
+
+
+def _dots(axes: Axes, x: _Values, y: _Values, color: str, marker: str, label: str) -> None:
+    (marks,) = axes.plot(x, y, marker, color=color, label=label)
+    marks.set(markersize=4, markeredgewidth=0, alpha=0.75)
+
+
+def _mark_angles(axes: Axes) -> None:
+    axes.set_xticks(
+        [-np.pi, -np.pi / 2, 0, np.pi / 2, np.pi], ["\N{MINUS SIGN}π", "\N{MINUS SIGN}π/2", "0", "π/2", "π"]
+    )
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4, fontsize=9, columnspacing=1, handlelength=1.4)
+
+
+def _figure(x: str, y: str) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(5, 3.4), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    return figure, axes
+
+
+def _svg(figure: Figure, name: str) -> str:
+    """Return a figure as an element of a page: scaled by it, named for screen readers, ids its own."""
+    file = io.StringIO()
+    figure.savefig(file, format="svg", dpi=160, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    _, viewbox, drawing = re.split(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', file.getvalue(), maxsplit=1)
+    prefix = re.sub(r"\W+", "-", name)
+    drawing = re.sub(r'(\bid="|href="#|url\(#)', rf"\1{prefix}-", drawing)
+    return f'<svg role="img" aria-label="{name}" {viewbox}>{drawing.rstrip()}'
+
+
+def _thinned(values: npt.NDArray[np.float64], most: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return epochs and values of at most that many, the least and the greatest of each stretch among them."""
+    count = len(values)
+    if count <= most:
+        return np.arange(1, count + 1), values
+    kept: set[int] = {0, count - 1}
+    width = math.ceil(count / max(1, most // 2 - 1))
+    for start in range(0, count, width):
+        stretch = values[start : start + width]
+        kept |= {start + int(np.argmin(stretch)), start + int(np.argmax(stretch))}
+    index = np.array(sorted(kept))
+    return index + 1, values[index]

@@ -1,0 +1,72 @@
+"""What density matrices cost: the observables that are pulled back through the noisy circuit, whatever the batch."""
+
+import math
+
+from qcnn.errors import ConfigError
+from qcnn.experiment import DENSITY_MAX_QUBITS
+from qcnn.simulators.costs.cost import FEW_AMPLITUDES, Cost, in_words, step
+from qcnn.simulators.interface import Limits
+from qcnn.simulators.structure.gate_fusion import Group
+from qcnn.simulators.structure.gates import Network
+from qcnn.simulators.structure.heisenberg import Pulled, pulled_readouts
+
+_REAL_BYTES = 8
+# Forward, back to the observable, and back to the block's matrix.
+_SWEEPS = 3
+# Of an observable's step: the axes in order, the product, and both for the gradient; and of its end.
+_KERNELS_OF_A_STEP, _KERNELS_OF_AN_END = 9, 20
+# Numbers of an observable that are held at a time: what each step leaves for the gradient, and what the compiler adds.
+_COPIES = 3
+
+
+def estimate(network: Network, limits: Limits) -> Cost:
+    """Return the cost of a training step; its memory is infinite where it is impossible."""
+    if network.qubits > DENSITY_MAX_QUBITS:
+        return Cost(memory=math.inf)
+    every = pulled_readouts(network)
+    total = step(Group(each.block.qubits, (each.block,)) for pulled in every for each in pulled.steps)
+    memory = 0.0
+    for pulled in every:
+        total += _evolution(pulled)
+        memory += _memory(pulled, limits)
+    return Cost(total.flops, total.traffic, total.few_flops, total.kernels, memory)
+
+
+def check(network: Network, limits: Limits) -> None:
+    """Refuse what density matrices cannot run.
+
+    Raises:
+        ConfigError: too many qubits, or the observables do not fit.
+    """
+    need = estimate(network, limits).memory
+    if network.qubits > DENSITY_MAX_QUBITS:
+        raise ConfigError(
+            f"qubits: must be at most {DENSITY_MAX_QUBITS} with simulator density, which holds 4^qubits numbers. "
+            f"Given: {network.qubits}"
+        )
+    if need > limits.memory:
+        raise ConfigError(
+            f"qubits: simulator density needs {in_words(need)} for the observables of this circuit; memory_gib gives "
+            f"it {in_words(limits.memory)}. Given: {network.qubits}"
+        )
+
+
+def _evolution(pulled: Pulled) -> Cost:
+    numbers = [4.0 ** len(each.after) for each in pulled.steps]
+    flops = sum(2.0 * 4 ** len(each.held) * count for each, count in zip(pulled.steps, numbers, strict=True))
+    # Its overlap with the data state is a product of as many numbers for each of its qubits.
+    flops += 2.0 * 16 * len(pulled.qubits) * 4.0 ** len(pulled.qubits)
+    kernels = Cost(kernels=_KERNELS_OF_A_STEP * len(numbers) + _KERNELS_OF_AN_END)
+    if 4.0 ** len(pulled.qubits) <= FEW_AMPLITUDES:
+        return kernels + Cost(few_flops=_SWEEPS * flops)
+    # Of numbers of 8 bytes half as many in a second.
+    traffic = _SWEEPS * 4.0 * _REAL_BYTES * (sum(numbers) + len(pulled.qubits) * numbers[-1])
+    return kernels + Cost(flops=2 * _SWEEPS * flops, traffic=traffic)
+
+
+def _memory(pulled: Pulled, limits: Limits) -> float:
+    observables = sum(4.0 ** len(each.after) for each in pulled.steps)
+    # The data state once for each piece of its qubits, or products of half of the qubits' states a sample.
+    whole, half = 4.0 ** len(pulled.qubits), 4.0 ** -(-len(pulled.qubits) // 2)
+    data = len(pulled.qubits) * whole + limits.share * half
+    return _REAL_BYTES * _COPIES * (observables + data)

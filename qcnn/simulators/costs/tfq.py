@@ -1,0 +1,95 @@
+"""What TensorFlow Quantum costs, and which gates it lacks."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import cirq
+import numpy as np
+import numpy.typing as npt
+
+from qcnn.errors import ConfigError, one_line
+from qcnn.experiment import TFQ_MAX_QUBITS
+from qcnn.simulators.costs.cost import Cost
+from qcnn.simulators.interface import Limits
+from qcnn.simulators.structure.gates import Gate, Network, read_gates
+from qcnn.startup import loading
+
+# What the library spends on a gate of a sample beside the arithmetic, in kernels of a compiled program: it reads the
+# circuit anew. From the seconds of its steps at 8 to 16 qubits (docs/simulators.md).
+_KERNELS_OF_A_GATE = 7
+
+
+def estimate(network: Network, limits: Limits) -> Cost:
+    """Return the cost of a training step: every gate of every sample, forward, back twice, and its gradient."""
+    if network.qubits > TFQ_MAX_QUBITS or network.preparation.kind == "state":
+        return Cost(memory=math.inf)
+    amplitudes = 2.0**network.qubits
+    circuit = Cost(
+        flops=sum(8.0 * 2 ** len(gate.qubits) for gate in network.gates) * amplitudes,
+        kernels=_KERNELS_OF_A_GATE * len(network.gates),
+        memory=3 * 8 * amplitudes,
+    )
+    return circuit * (4 * limits.share)
+
+
+def check(network: Network, _: Limits) -> None:
+    """Refuse what TensorFlow Quantum cannot run, whatever memory it needs: the library decides that itself.
+
+    Raises:
+        ConfigError: TensorFlow Quantum is not installed, lacks a gate, takes it for another, or is to begin from given
+            states.
+    """
+    if network.preparation.kind == "state":
+        raise ConfigError("simulator: must be statevector, density or auto where samples are states. Given: tfq")
+    tfq = library()
+    ansatz, qubits = network.ansatz, network.ring
+
+    def runs(circuit: cirq.Circuit, gates: Sequence[Gate]) -> bool:
+        # The library refuses most gates that it lacks and writes the others as another gate, so its text is read back.
+        try:
+            (written,) = tfq.from_tensor(tfq.convert_to_tensor([circuit]))
+            taken = read_gates(written.all_operations(), ansatz.symbols, qubits)
+        except (ValueError, TypeError, RuntimeError, ConfigError):
+            return False
+        return len(taken) == len(gates) and all(map(_nearly_equal, taken, gates))
+
+    if not runs(network.circuit, network.gates):
+        for operation in network.circuit.all_operations():
+            if not runs(cirq.Circuit(operation), read_gates([operation], ansatz.symbols, qubits)):
+                raise ConfigError(
+                    "model: TensorFlow Quantum has no such gate, or not with such an exponent; the other simulators "
+                    f"run it. Given: {one_line(operation)}"
+                )
+
+
+def library() -> Any:
+    """Return the module tensorflow_quantum, which loads TensorFlow and is not installed everywhere.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    try:
+        with loading():
+            import tensorflow_quantum
+    except ImportError as error:
+        reason = one_line(error)
+        raise ConfigError(f"simulator: TensorFlow Quantum is not installed here ({reason}). Given: tfq") from None
+    return tensorflow_quantum
+
+
+def _nearly_equal(one: Gate, other: Gate) -> bool:
+    """Compare gates as far as numbers of 32 bits tell."""
+    if one.qubits != other.qubits or one.spectrum.projectors.shape != other.spectrum.projectors.shape:
+        return False
+    pairs = (
+        (one.spectrum.phases, other.spectrum.phases),
+        (one.spectrum.projectors, other.spectrum.projectors),
+        (_exponent(one), _exponent(other)),
+    )
+    return all(mine.shape == its.shape and np.allclose(mine, its, rtol=1e-6, atol=1e-6) for mine, its in pairs)
+
+
+def _exponent(gate: Gate) -> npt.NDArray[np.float64]:
+    """Return the constant, then index and coefficient of each parameter, (1 + parameters, 2)."""
+    return np.array([(gate.exponent.constant, 0.0), *gate.exponent.coefficients])

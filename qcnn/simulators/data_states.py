@@ -1,0 +1,113 @@
+"""Data states: a graph state and what one rotated qubit makes of it.
+
+rx(angle) on a qubit turns the graph state |0> into cos(angle/2)|0> - i sin(angle/2)|flipped>, so whatever is
+measured on it is a + b cos(angle) + c sin(angle), fixed by three rows: the graph state's value, the flipped
+state's, and that of i|0><flipped| - i|flipped><0|.
+"""
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from qcnn.circuits.preparation import Edges, Kind, ring_edges
+from qcnn.simulators.interface import Features, Inputs, States
+from qcnn.simulators.structure.gates import Network
+
+
+def flip_masks(qubits: int, edges: Edges, flipped: Iterable[int]) -> npt.NDArray[np.int32]:
+    """Return for each qubit the bits whose parity is the sign that X on it gives to the graph state's amplitudes.
+
+    X on a qubit and Z on its neighbours stabilize the graph state (Hein, Eisert and Briegel,
+    arXiv:quant-ph/0307130, equation 4), so X alone acts as Z on the neighbours.
+    """
+    masks = np.zeros(qubits, np.int32)
+    for a, b in edges:
+        masks[a] ^= 1 << (qubits - 1 - b)
+        masks[b] ^= 1 << (qubits - 1 - a)
+    return masks[list(flipped)]
+
+
+def graph_state(qubits: int, edges: Edges, dtype: tf.DType) -> tf.Tensor:
+    """Return the amplitudes of the graph state, all real, (2^qubits,)."""
+    # Edges as far apart as each other are found by one shift: on a ring there are two such distances.
+    lower: dict[int, int] = {}
+    for a, b in edges:
+        lower[abs(a - b)] = lower.get(abs(a - b), 0) ^ 1 << (qubits - 1 - max(a, b))
+    index = tf.range(2**qubits, dtype=tf.int32)
+    joined = tf.zeros_like(index)
+    for distance, mask in lower.items():
+        joined ^= index & tf.bitwise.right_shift(index, distance) & mask
+    return tf.cast(1 - 2 * _parity(joined), dtype) / 2.0 ** (qubits / 2)
+
+
+def signs(qubits: int, masks: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """Return the sign of every amplitude, (masks, 2^qubits): -1 to the parity of the mask's bits."""
+    index = tf.range(2**qubits, dtype=tf.int32)
+    return tf.cast(1 - 2 * _parity(index[None, :] & masks[:, None]), dtype)
+
+
+def _parity(words: tf.Tensor) -> tf.Tensor:
+    return tf.cast(tf.raw_ops.PopulationCount(x=words), tf.int32) & 1
+
+
+def spanning_states(qubits: int, edges: Edges, masks: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """Return the graph state and the flipped ones, real and imaginary parts, (1 + masks, 2^qubits, 2)."""
+    every = tf.concat([tf.zeros([1], tf.int32), masks], axis=0)
+    real = graph_state(qubits, edges, dtype) * signs(qubits, every, dtype)
+    return tf.stack([real, tf.zeros_like(real)], axis=2)
+
+
+def sample_states(qubits: int, edges: Edges, masks: tf.Tensor, angles: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """Return the data state of every sample, real and imaginary parts, (samples, 2^qubits, 2)."""
+    half = tf.cast(angles, dtype)[:, None] / 2
+    graph = graph_state(qubits, edges, dtype)
+    return tf.stack([graph * tf.cos(half), -graph * signs(qubits, masks, dtype) * tf.sin(half)], axis=2)
+
+
+def shares(angles: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the weights of the flipped and the mixed row, float64 (samples,); the graph state's is 1 - flipped."""
+    angle = tf.cast(angles, tf.float64)
+    return (1 - tf.cos(angle)) / 2, tf.sin(angle) / 2
+
+
+def data_states(network: Network, samples: Inputs, dtype: tf.DType) -> tf.Tensor:
+    """Return the state of every sample, real and imaginary parts, (samples, 2^qubits, 2)."""
+    qubits = network.qubits
+    if isinstance(samples, States):
+        real = tf.cast(samples.state, dtype)
+        return tf.stack([real, tf.zeros_like(real)], axis=2)
+    if isinstance(samples, Features):
+        # Qubits without a feature are turned by nothing.
+        angles = tf.pad(samples.features, [[0, 0], [0, qubits - network.preparation.features]])
+        return product_states(network.preparation.kind, angles, dtype)
+    edges = ring_edges(qubits)
+    masks = tf.gather(flip_masks(qubits, edges, range(qubits)), samples.qubit)
+    return sample_states(qubits, edges, masks, samples.angle, dtype)
+
+
+def product_states(kind: Kind, angles: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """Return product states of turned qubits, real and imaginary parts, (samples, 2^qubits, 2).
+
+    Of angles (samples, qubits), rad, about the axis that the kind of preparation names.
+    """
+    half = tf.cast(angles, dtype) / 2
+    cos, sin, nothing = tf.cos(half), tf.sin(half), tf.zeros_like(half)
+    if kind == "rx":
+        real, imaginary = (cos, nothing), (nothing, -sin)
+    elif kind == "ry":
+        real, imaginary = (cos, sin), (nothing, nothing)
+    else:
+        root = math.sqrt(0.5)
+        real, imaginary = (root * cos, root * cos), (-root * sin, root * sin)
+    factors = tf.unstack(tf.complex(tf.stack(real, axis=2), tf.stack(imaginary, axis=2)), axis=1)
+    while len(factors) > 1:
+        pairs = zip(factors[0::2], factors[1::2], strict=False)
+        factors = [*(_joined(*pair) for pair in pairs), *factors[len(factors) // 2 * 2 :]]
+    return tf.stack([tf.math.real(factors[0]), tf.math.imag(factors[0])], axis=2)
+
+
+def _joined(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    return tf.reshape(first[:, :, None] * second[:, None, :], [-1, first.shape[1] * second.shape[1]])

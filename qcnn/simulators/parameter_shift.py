@@ -1,0 +1,77 @@
+"""Gradients by parameter shift: of readouts alone, which may be exact or estimated from shots."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import tensorflow as tf
+
+from qcnn.simulators.interface import Inputs, Simulator, Table
+from qcnn.simulators.structure.gates import Network
+from qcnn.simulators.structure.shift_rules import occurrences
+from qcnn.simulators.tensor_ops import as_input
+
+# What is known of readouts, (samples, readouts), at a point, int32 (): 0 where nothing is shifted.
+Estimate: TypeAlias = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+
+
+class ParameterShift:
+    """A simulator of a network, by one of the same network whose gates have parameters of their own.
+
+    A gradient evaluates every sample at each of the points of `Occurrences`, one after another.
+    """
+
+    def __init__(self, network: Network, simulator: Simulator) -> None:
+        self.network = network
+        self.name, self.compiles, self.large = simulator.name, simulator.compiles, simulator.large
+        self._simulator = simulator
+        self._points = occurrences(network)
+        # XLA cannot compile the sampling around it.
+        self._compiled = tf.function(simulator.expectations, jit_compile=simulator.compiles, autograph=False)
+
+    def by_qubit(self, batch: int, replicas: int) -> bool:
+        """Whether replicas had better share a step of so many samples by qubit than by sample."""
+        return self._simulator.by_qubit(batch, replicas)
+
+    def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
+        """Return Z on the readouts, float64 (batch, readouts)."""
+        return self._differentiable(self._simulator.expectations, lambda values, _: values, parameters, batch)
+
+    def estimates(self, parameters: tf.Tensor, batch: Inputs, estimate: Estimate) -> tf.Tensor:
+        """Return what is estimated of the readouts, float64 (batch, readouts); so are those of the gradient."""
+        return self._differentiable(self._compiled, estimate, parameters, batch)
+
+    def table(self, parameters: tf.Tensor) -> Table:
+        """Return what the readouts of every possible excitation follow from."""
+        return self._simulator.table(self._exponents(parameters))
+
+    def _differentiable(
+        self,
+        expectations: Callable[[tf.Tensor, Inputs], tf.Tensor],
+        estimate: Estimate,
+        parameters: tf.Tensor,
+        batch: Inputs,
+    ) -> tf.Tensor:
+        points = self._points
+
+        @tf.custom_gradient
+        def run(parameters: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+            exponents = self._exponents(parameters)
+
+            def gradient(upstream: tf.Tensor) -> tf.Tensor:
+                def at(point: tuple[tf.Tensor, ...]) -> tf.Tensor:
+                    occurrence, shift, factor, number = point
+                    shifted = exponents + shift * tf.one_hot(occurrence, exponents.shape[0], dtype=tf.float64)
+                    return factor * tf.reduce_sum(upstream * estimate(expectations(shifted, batch), number))
+
+                every = [as_input(each) for each in (points.occurrence, points.shift, points.factor)]
+                numbers = tf.range(1, 1 + len(points.shift))
+                along = tf.map_fn(at, (*every, numbers), fn_output_signature=tf.float64)
+                slopes = as_input(points.coefficients[points.occurrence])
+                return tf.linalg.matvec(slopes, along, transpose_a=True)
+
+            return estimate(expectations(exponents, batch), tf.constant(0)), gradient
+
+        return run(parameters)
+
+    def _exponents(self, parameters: tf.Tensor) -> tf.Tensor:
+        return as_input(self._points.constants) + tf.linalg.matvec(as_input(self._points.coefficients), parameters)

@@ -1,0 +1,136 @@
+"""State vectors in TensorFlow: any circuit, on CPU and GPU.
+
+A batch of excitations evolves either its samples or the states that all samples span, the graph state and the one
+with each qubit flipped, whichever are fewer; in turns where all at once need more memory than is given.
+Replicas that share a batch by qubit evolve the graph state and the flipped ones of their own qubits only.
+Of samples that are prepared in another way each is evolved.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from qcnn.circuits.preparation import ring_edges
+from qcnn.simulators import data_states as excitations
+from qcnn.simulators.costs.statevector import by_qubit, check, columns, few_amplitudes, real_bytes
+from qcnn.simulators.data_states import data_states
+from qcnn.simulators.evolution import Unitaries, evolve, on_last, real_forms
+from qcnn.simulators.interface import Batch, Features, Inputs, Limits, States, Table
+from qcnn.simulators.structure.gate_fusion import collect, fuse
+from qcnn.simulators.structure.gates import Network
+from qcnn.simulators.tensor_ops import in_turns, rows_at
+
+
+def create(network: Network, limits: Limits) -> "StateVector":
+    """Create the simulator.
+
+    Raises:
+        ConfigError: not even a few states fit.
+    """
+    check(network, limits)
+    dtype = tf.float64 if real_bytes(network, limits) == 8 else tf.float32
+    return StateVector(network, columns(network, limits), dtype)
+
+
+class StateVector:
+    """Evolves state vectors through the whole circuit; every readout is then a sum over probabilities."""
+
+    name = "statevector"
+    compiles = True
+
+    def __init__(self, network: Network, columns: int, dtype: tf.DType) -> None:
+        self.network = network
+        self._qubits, self._readouts = network.qubits, network.readouts
+        self._columns, self._dtype = columns, dtype
+        self.large = not few_amplitudes(network.qubits)
+        self._groups = collect(fuse(network.gates))
+        self._unitaries = Unitaries(self._groups, network.parameters)
+        self._edges = ring_edges(self._qubits)
+        self._masks = excitations.flip_masks(self._qubits, self._edges, range(self._qubits))
+
+    def by_qubit(self, batch: int, replicas: int) -> bool:
+        """Whether replicas had better share a step of so many samples by qubit than by sample."""
+        return self.network.preparation.kind == "excitation" and by_qubit(self._qubits, batch, replicas)
+
+    def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
+        """Return Z on the readouts, float64 (batch, readouts)."""
+        if isinstance(batch, Features | States):
+            kind, shape = type(batch), (len(self._readouts),)
+
+            def measured(parameters: tf.Tensor, samples: tf.Tensor) -> tf.Tensor:
+                return self._measure(data_states(self.network, kind(samples), self._dtype), parameters)
+
+            return in_turns(measured, parameters, tuple(batch), self._columns, shape)
+        return self._excited(parameters, batch)
+
+    def _excited(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
+        size, readouts = batch.qubit.shape[0], len(self._readouts)
+        if batch.own is None and size is not None and size <= self._qubits:
+            masks = tf.gather(self._masks, batch.qubit)
+            return in_turns(self._measure_samples, parameters, (masks, batch.angle), self._columns, (readouts,))
+        if batch.own is None:
+            masks, places = tf.constant(self._masks), batch.qubit
+        else:
+            masks = tf.gather(self._masks, tf.maximum(batch.own, 0))
+            here = tf.cast(tf.equal(batch.qubit[:, None], batch.own), tf.int32)
+            places = tf.reduce_sum(here * tf.range(batch.own.shape[0]), axis=1)
+        unexcited, flipped, mixed = self._rows(parameters, masks)
+        flip_share, mix_share = excitations.shares(batch.angle)
+        difference = rows_at(flipped, places) * flip_share[:, None]
+        mixture = rows_at(mixed, places) * mix_share[:, None]
+        return unexcited + difference + mixture
+
+    def table(self, parameters: tf.Tensor) -> Table:
+        """Return what the readouts of every possible excitation follow from; every qubit reaches all of them."""
+        unexcited, flipped, mixed = self._rows(parameters, tf.constant(self._masks))
+        reached = tf.tile(tf.range(len(self._readouts))[None, :], [self._qubits, 1])
+        return Table(unexcited, reached, flipped, mixed)
+
+    def _rows(self, parameters: tf.Tensor, masks: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Return the unexcited readouts, and what flipped ones differ by and mixed ones are, (masks, readouts)."""
+        shape = 3, len(self._readouts)
+        rows = in_turns(self._measure_spanning, parameters, (masks,), self._columns - 1, shape)
+        unexcited = rows[0, 0]
+        return unexcited, rows[:, 1] - unexcited, rows[:, 2]
+
+    def _measure_samples(self, parameters: tf.Tensor, masks: tf.Tensor, angles: tf.Tensor) -> tf.Tensor:
+        states = excitations.sample_states(self._qubits, self._edges, masks, angles, self._dtype)
+        return self._measure(states, parameters)
+
+    def _measure(self, states: tf.Tensor, parameters: tf.Tensor) -> tf.Tensor:
+        final = self._evolve(states, parameters)
+        return self._z(tf.reduce_sum(tf.square(final), axis=2))
+
+    def _measure_spanning(self, parameters: tf.Tensor, masks: tf.Tensor) -> tf.Tensor:
+        """Return the three rows of every flipped qubit, float64 (masks, 3, readouts)."""
+        states = excitations.spanning_states(self._qubits, self._edges, masks, self._dtype)
+        final = self._evolve(states, parameters)
+        own = self._z(tf.reduce_sum(tf.square(final), axis=2))
+        graph, flipped = final[:1], final[1:]
+        mixed = self._z(2 * (graph[..., 0] * flipped[..., 1] - graph[..., 1] * flipped[..., 0]))
+        return tf.stack([tf.broadcast_to(own[:1], mixed.shape), own[1:], mixed], axis=1)
+
+    def _evolve(self, states: tf.Tensor, parameters: tf.Tensor) -> tf.Tensor:
+        if not self._groups:
+            return states
+        kinds = tf.unstack(real_forms(self._unitaries(parameters), states.dtype))
+        matrices = [on_last(kinds[self._unitaries.index(group)], len(group.qubits)) for group in self._groups]
+        return evolve([group.qubits for group in self._groups], states, matrices)
+
+    def _z(self, weights: tf.Tensor) -> tf.Tensor:
+        """Sum the weights of all basis states, (states, 2^qubits), with each readout's sign, in float64."""
+        high = self._qubits // 2
+        halves = tf.reshape(tf.cast(weights, tf.float64), [-1, 2**high, 2 ** (self._qubits - high)])
+        # Each readout needs only one of these two.
+        over_low, over_high = tf.reduce_sum(halves, axis=2), tf.reduce_sum(halves, axis=1)
+        columns = [
+            tf.linalg.matvec(over_low, _bit_signs(readout, high))
+            if readout < high
+            else tf.linalg.matvec(over_high, _bit_signs(readout - high, self._qubits - high))
+            for readout in self._readouts
+        ]
+        return tf.stack(columns, axis=1)
+
+
+def _bit_signs(position: int, bits: int) -> npt.NDArray[np.float64]:
+    return 1.0 - 2 * (np.arange(2**bits) >> (bits - 1 - position) & 1)

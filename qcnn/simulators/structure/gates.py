@@ -1,0 +1,344 @@
+"""What the simulators read of a cirq circuit: each gate as a sum of projectors with a phase.
+
+U(t) = sum_k exp(i pi phases[k] t) projectors[k], the form of cirq's EigenGate
+(cirq/ops/eigen_gate.py, `_eigen_components`); controlled forms keep it.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+
+import cirq
+import numpy as np
+import numpy.typing as npt
+import sympy
+
+from qcnn.circuits import circuits
+from qcnn.circuits.ansatz import decomposed
+from qcnn.circuits.circuits import Ansatz
+from qcnn.circuits.noise import NOISELESS, Channel, Noise
+from qcnn.circuits.preparation import EXCITATION, Preparation
+from qcnn.errors import ConfigError, one_line
+
+Complex = npt.NDArray[np.complex128]
+
+# Qubits of a gate, controls included: no block is smaller than its largest gate.
+_MOST_QUBITS = 4
+# Phases of a gate, in units of pi, that differ by no more are equal: they are sums of floats.
+PHASE_ROUNDING = 1e-12
+# How often an operation may decompose into operations that decompose in turn.
+_MOST_DEPTH = 50
+_NOT_FINITE = (sympy.nan, sympy.zoo, sympy.oo, -sympy.oo)
+_NO_NUMBER = "has an exponent that is no finite number"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Spectrum:
+    """A gate's projectors, complex128 (components, d, d), with their phases (components,) in units of pi."""
+
+    phases: npt.NDArray[np.float64]
+    projectors: Complex
+
+    @functools.cached_property
+    def key(self) -> tuple[bytes, bytes]:
+        """Equal for equal gates."""
+        return self.phases.tobytes(), self.projectors.tobytes()
+
+    @property
+    def is_unitary(self) -> bool:
+        """Whether phases are numbers, and projectors orthogonal with a sum that is unitary, as is that of U(t)."""
+        if not (np.isfinite(self.phases).all() and np.isfinite(self.projectors).all()):
+            return False
+        if len(self.phases) == 1:
+            return bool(cirq.is_unitary(self.projectors[0]))
+        products = np.einsum("kij,ljm->klim", self.projectors, self.projectors)
+        squares = np.einsum("kl,kim->klim", np.eye(len(self.phases)), self.projectors)
+        whole = np.eye(self.projectors.shape[1])
+        return bool(np.allclose(products, squares) and np.allclose(self.projectors.sum(axis=0), whole))
+
+
+@dataclasses.dataclass(frozen=True)
+class Exponent:
+    """A linear form of the parameters: constant + sum of coefficient x parameters[index]."""
+
+    constant: float
+    coefficients: tuple[tuple[int, float], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Gate:
+    """A gate on qubits, given by their positions, and the noise that follows it on all of them."""
+
+    qubits: tuple[int, ...]
+    spectrum: Spectrum
+    exponent: Exponent
+    channel: Channel | None = None
+
+    @functools.cached_property
+    def key(self) -> tuple[object, ...]:
+        """Equal for gates of equal matrices at all parameters and equal noise, wherever they act."""
+        return (*self.spectrum.key, self.exponent, self.channel)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Network:
+    """An ansatz as the simulators see it: gates in their order and readouts on qubits 0 .. qubits - 1.
+
+    `ansatz` and `ring` are what it was read from; `preparation` says what states it acts on. Of its `noise`, the gates
+    hold what follows them. Where each gate has a parameter of its own, a training step evaluates the network so often
+    (`evaluations`) in place of a gradient, and the ansatz holds nothing but symbols and readouts of it.
+    """
+
+    ansatz: Ansatz
+    ring: tuple[cirq.Qid, ...]
+    gates: tuple[Gate, ...]
+    readouts: tuple[int, ...]
+    preparation: Preparation = EXCITATION
+    noise: Noise = NOISELESS
+    evaluations: int = 0
+
+    @property
+    def qubits(self) -> int:
+        """Number of qubits on the ring."""
+        return len(self.ring)
+
+    @property
+    def parameters(self) -> int:
+        """Number of quantum parameters."""
+        return len(self.ansatz.symbols)
+
+    @functools.cached_property
+    def circuit(self) -> cirq.Circuit:
+        """The circuit of the ansatz without operations on no qubits, which `gates` leave out, too."""
+        circuit = self.ansatz.circuit
+        if all(operation.qubits for operation in circuit.all_operations()):
+            return circuit
+        return cirq.Circuit(cirq.Moment(operation for operation in moment if operation.qubits) for moment in circuit)
+
+
+def read_model(
+    model: str, qubits: int, preparation: Preparation = EXCITATION, noise: Noise = NOISELESS
+) -> tuple[Ansatz, Network]:
+    """Build the circuit of a model, see `qcnn.circuits.circuits.build`, and read it, see `read_network`.
+
+    Raises:
+        ConfigError: as both do.
+    """
+    ansatz = circuits.build(model, qubits)
+    return ansatz, read_network(ansatz, circuits.ring(qubits), preparation, noise)
+
+
+def read_network(
+    ansatz: Ansatz,
+    qubits: Sequence[cirq.Qid],
+    preparation: Preparation = EXCITATION,
+    noise: Noise = NOISELESS,
+) -> Network:
+    """Read the ansatz on a ring of qubits. No simulator runs what is refused here.
+
+    Raises:
+        ConfigError: an operation is no unitary that the simulators know, or leaves the ring; a readout does; or
+            `symbols` are not those of the circuit.
+    """
+    position = {qubit: index for index, qubit in enumerate(qubits)}
+    for readout in ansatz.readouts:
+        if readout not in position:
+            raise ConfigError(f"model: a readout is not on the ring of {len(qubits)} qubits. Given: {readout}")
+    gates = read_gates(ansatz.circuit.all_operations(), ansatz.symbols, qubits, noise)
+    exponents = {id(gate.exponent): gate.exponent for gate in gates}
+    used = {index for exponent in exponents.values() for index, _ in exponent.coefficients}
+    unused = [symbol.name for number, symbol in enumerate(ansatz.symbols) if number not in used]
+    if unused:
+        raise ConfigError(f"model: symbols must not list what no gate depends on. Given: {', '.join(unused)}")
+    readouts = tuple(position[readout] for readout in ansatz.readouts)
+    return Network(ansatz, tuple(qubits), gates, readouts, preparation, noise)
+
+
+def read_gates(
+    operations: Iterable[cirq.Operation],
+    symbols: Sequence[sympy.Symbol],
+    qubits: Sequence[cirq.Qid],
+    noise: Noise = NOISELESS,
+) -> tuple[Gate, ...]:
+    """Read operations on a ring of qubits, see `read_network`, each followed by the noise of its class."""
+    position = {qubit: index for index, qubit in enumerate(qubits)}
+    reader = _Reader(position, {symbol.name: number for number, symbol in enumerate(symbols)})
+    return tuple(reader.read_noisy(operations, noise) if noise else reader.read(operations))
+
+
+class _Reader:
+    def __init__(self, position: Mapping[cirq.Qid, int], index: Mapping[str, int]) -> None:
+        self._position, self._index = position, index
+        # By identity first: hashing a gate takes longest. Gates are kept, so that no other gets the same identity.
+        self._seen: dict[int, tuple[cirq.Gate, tuple[Spectrum, Exponent] | None]] = {}
+        self._known: dict[cirq.Gate, tuple[Spectrum, Exponent] | None] = {}
+        self._spectra: dict[tuple[bytes, bytes], Spectrum] = {}
+
+    def read(self, operations: Iterable[cirq.Operation], depth: int = 0) -> Iterator[Gate]:
+        """Yield the gates of operations; a global phase changes no expectation value and is left out."""
+        for operation in operations:
+            if isinstance(operation.gate, cirq.GlobalPhaseGate):
+                continue
+            try:
+                known = self._lookup(operation)
+                parts = _decomposed(operation) if known is None else ()
+                if depth > _MOST_DEPTH:
+                    raise RecursionError
+            except ConfigError:
+                raise
+            except RecursionError:
+                raise _unknown(operation, "decomposes without end") from None
+            except Exception as error:  # The user's own gates may raise anything.
+                raise _unknown(operation, f"cannot be read ({type(error).__name__}: {one_line(error)})") from None
+            if known is None:
+                yield from self.read(parts, depth + 1)
+            elif operation.qubits:
+                yield Gate(self._places(operation), *known)
+
+    def read_noisy(self, operations: Iterable[cirq.Operation], noise: Noise) -> Iterator[Gate]:
+        """Read as `read` does; what follows an operation of several gates stands at the last of them.
+
+        A circuit that is used as an operation is what its own operations are.
+        """
+        for operation in operations:
+            if isinstance(operation.untagged, cirq.CircuitOperation):
+                yield from self.read_noisy(_decomposed(operation), noise)
+                continue
+            gates = list(self.read([operation]))
+            channel = noise.channel(len(operation.qubits)) if operation.qubits else None
+            if channel:
+                places = self._places(operation)
+                if len(places) > _MOST_QUBITS:
+                    raise _unknown(operation, f"with noise acts on more than {_MOST_QUBITS} qubits")
+                if not gates or gates[-1].qubits != places:
+                    gates.append(Gate(places, _identity(len(places)), Exponent(0.0)))
+                gates[-1] = dataclasses.replace(gates[-1], channel=channel)
+            yield from gates
+
+    def _places(self, operation: cirq.Operation) -> tuple[int, ...]:
+        try:
+            return tuple(self._position[qubit] for qubit in operation.qubits)
+        except KeyError:
+            raise _unknown(operation, f"acts outside of the ring of {len(self._position)} qubits") from None
+
+    def _lookup(self, operation: cirq.Operation) -> tuple[Spectrum, Exponent] | None:
+        gate = operation.gate
+        if gate is None:
+            return None
+        if id(gate) not in self._seen:
+            self._seen[id(gate)] = gate, self._lookup_equal(gate, operation)
+        return self._seen[id(gate)][1]
+
+    def _lookup_equal(self, gate: cirq.Gate, operation: cirq.Operation) -> tuple[Spectrum, Exponent] | None:
+        if not isinstance(gate, Hashable):
+            return self._spectrum(gate, operation)
+        if gate not in self._known:
+            self._known[gate] = self._spectrum(gate, operation)
+        return self._known[gate]
+
+    def _spectrum(self, gate: cirq.Gate, operation: cirq.Operation) -> tuple[Spectrum, Exponent] | None:
+        """Return nothing where only a decomposition can help."""
+        if any(dimension != 2 for dimension in cirq.qid_shape(gate)):
+            raise _unknown(operation, "acts on what has more than two levels, or fewer, and so is no qubit")
+        if isinstance(gate, cirq.EigenGate | cirq.ControlledGate):
+            parts = _eigen_components(gate)
+            if parts is not None:
+                if cirq.num_qubits(gate) > _MOST_QUBITS:
+                    raise _unknown(operation, f"acts on more than {_MOST_QUBITS} qubits")
+                phases, projectors, exponent = parts
+                return self._shared(phases, projectors, operation), self._linear(exponent, operation)
+        if cirq.is_parameterized(gate) or cirq.num_qubits(gate) > _MOST_QUBITS:
+            return None
+        matrix = cirq.unitary(gate, None)
+        if matrix is None:
+            raise _unknown(operation, _why_no_unitary(operation))
+        return self._shared(np.zeros(1), matrix[None], operation), Exponent(1.0)
+
+    def _shared(self, phases: npt.ArrayLike, projectors: npt.ArrayLike, operation: cirq.Operation) -> Spectrum:
+        spectrum = Spectrum(np.asarray(phases, np.float64), np.asarray(projectors, np.complex128))
+        if not spectrum.is_unitary:
+            raise _unknown(operation, "has a matrix that is not unitary")
+        return self._spectra.setdefault(spectrum.key, spectrum)
+
+    def _linear(self, exponent: object, operation: cirq.Operation) -> Exponent:
+        if not isinstance(exponent, sympy.Basic):
+            return Exponent(_finite(exponent, operation))
+        used = sorted(exponent.free_symbols, key=lambda symbol: str(symbol.name))
+        for symbol in used:
+            if symbol.name not in self._index:
+                raise _unknown(operation, f"has the parameter {symbol.name}, which symbols do not list")
+        constant, *slopes = exponent.subs(dict.fromkeys(used, 0)), *(exponent.diff(symbol) for symbol in used)
+        if exponent.has(*_NOT_FINITE):
+            raise _unknown(operation, _NO_NUMBER)
+        if any(slope.free_symbols or not slope.is_real for slope in (constant, *slopes)):
+            raise _unknown(operation, "has an exponent that is not linear in the symbols, with real coefficients")
+        coefficients: dict[int, float] = {}
+        for symbol, slope in zip(used, slopes, strict=True):
+            # Two symbols of one name are one parameter.
+            index = self._index[symbol.name]
+            coefficients[index] = coefficients.get(index, 0.0) + _finite(slope, operation)
+        return Exponent(_finite(constant, operation), tuple(sorted(coefficients.items())))
+
+
+@functools.cache
+def _identity(qubits: int) -> Spectrum:
+    return Spectrum(np.zeros(1), np.eye(2**qubits, dtype=np.complex128)[None])
+
+
+def _finite(value: object, operation: cirq.Operation) -> float:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise _unknown(operation, _NO_NUMBER)
+    return number
+
+
+def _eigen_components(gate: cirq.Gate) -> tuple[list[float], list[Complex], object] | None:
+    if isinstance(gate, cirq.EigenGate):
+        if cirq.parameter_names(gate) != cirq.parameter_names(gate.exponent):
+            # The projectors depend on parameters.
+            return None
+        components = gate._eigen_components()
+        return [phase + gate.global_shift for phase, _ in components], [p for _, p in components], gate.exponent
+    if not isinstance(gate, cirq.ControlledGate):
+        return None
+    inner = _eigen_components(gate.sub_gate)
+    if inner is None:
+        return None
+    phases, projectors, exponent = inner
+    controls = 2 ** gate.num_controls()
+    active = np.zeros(controls)
+    for values in gate.control_values.expand():
+        active[cirq.big_endian_bits_to_int(values)] = 1
+    idle: Complex = np.kron(np.diag(1 - active), np.eye(len(projectors[0]))).astype(np.complex128)
+    return [0.0, *phases], [idle, *(np.kron(np.diag(active), projector) for projector in projectors)], exponent
+
+
+def _decomposed(operation: cirq.Operation) -> Iterable[cirq.Operation]:
+    if isinstance(operation.untagged, cirq.ClassicallyControlledOperation):
+        raise _unknown(operation, "is controlled by the outcome of a measurement")
+    try:
+        parts = decomposed(operation)
+    except ValueError as error:  # A circuit as an operation, repeated until a measurement says so.
+        raise _unknown(operation, f"cannot be decomposed ({one_line(error)})") from None
+    if parts is None:
+        raise _unknown(operation, _why_no_unitary(operation))
+    return parts
+
+
+def _why_no_unitary(operation: cirq.Operation) -> str:
+    if cirq.is_measurement(operation):
+        return "is a measurement, and readouts are expectation values at the circuit's end"
+    if isinstance(operation.gate, cirq.ResetChannel):
+        return "is a reset, which is not unitary"
+    is_channel = cirq.has_kraus(operation) and not cirq.has_unitary(operation)
+    if is_channel or isinstance(operation.gate, cirq.RandomGateChannel):
+        return "is a noise channel, which is not unitary"
+    return f"has no known unitary of at most {_MOST_QUBITS} qubits"
+
+
+def _unknown(operation: cirq.Operation, what: str) -> ConfigError:
+    return ConfigError(f"model: an operation {what}; the simulators cannot run it. Given: {one_line(operation)}")

@@ -1,0 +1,134 @@
+"""Rows of a table, with a gradient that is fast where it is compiled."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+
+def as_input(array: npt.NDArray[Any]) -> tf.Tensor:
+    """Return an array as what compiled programs are given, instead of as a part of them.
+
+    A program that holds more than 10,000 bytes of one constant is turned into machine code on one core only
+    (HasLargeConstants in xla/service/cpu/cpu_compiler.cc).
+    """
+    with tf.init_scope():
+        return tf.constant(array)
+
+
+def chosen_rows(table: tf.Tensor, places: npt.NDArray[np.int32], constant: int) -> tf.Tensor:
+    """Return table[places], (places, columns), where few places are the same but for a row that is constant.
+
+    The gradient gathers what the uses of each row were given; to the constant row it is zero.
+    """
+    uses: list[list[int]] = [[] for _ in range(table.shape[0])]
+    for use, place in enumerate(places):
+        if place != constant:
+            uses[place].append(use)
+    most = max(1, *map(len, uses))
+    given_by = as_input(np.array([[*used, *[len(places)] * (most - len(used))] for used in uses], np.int32))
+
+    @tf.custom_gradient
+    def gather(table: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            with_nothing = tf.pad(upstream, [[0, 1], [0, 0]])
+            return tf.reduce_sum(tf.gather(with_nothing, given_by), axis=1)
+
+        return tf.gather(table, as_input(places)), gradient
+
+    return gather(table)
+
+
+def permuted(values: tf.Tensor, places: npt.NDArray[np.int32]) -> tf.Tensor:
+    """Return values[places], (count,), where every place is there once."""
+    forth, back = as_input(places), as_input(np.argsort(places).astype(np.int32))
+
+    @tf.custom_gradient
+    def gather(values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        return tf.gather(values, forth), lambda upstream: tf.gather(upstream, back)
+
+    return gather(values)
+
+
+def rows_at(table: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+    """Return table[places], (places, columns).
+
+    The gradient is a matrix product: that of tf.gather, compiled, adds up one row after another.
+    """
+    return _rows_at(table, places, lambda: tf.one_hot(places, table.shape[0], dtype=table.dtype))
+
+
+def fixed_rows(table: tf.Tensor, places: npt.NDArray[np.int32]) -> tf.Tensor:
+    """Return what `rows_at` does, for places that are the same in every step."""
+    ones = np.equal.outer(places, np.arange(table.shape[0])).astype(table.dtype.as_numpy_dtype)
+    return _rows_at(table, as_input(places), lambda: as_input(ones))
+
+
+def wide_rows(table: tf.Tensor, places: npt.NDArray[np.int32]) -> tf.Tensor:
+    """Return table[places], (places, ...), for rows so long that their gradient may add up one after another."""
+    where = as_input(places)
+
+    @tf.custom_gradient
+    def gather(table: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        rows = table.shape[0]
+        return tf.gather(table, where), lambda upstream: tf.math.unsorted_segment_sum(upstream, where, rows)
+
+    return gather(table)
+
+
+def _rows_at(table: tf.Tensor, places: tf.Tensor, chosen: Callable[[], tf.Tensor]) -> tf.Tensor:
+    @tf.custom_gradient
+    def gather(table: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        return tf.gather(table, places), lambda upstream: tf.matmul(chosen(), upstream, transpose_a=True)
+
+    return gather(table)
+
+
+def in_turns(
+    rows: Callable[..., tf.Tensor],
+    parameters: tf.Tensor,
+    inputs: tuple[tf.Tensor, ...],
+    size: int,
+    shape: tuple[int, ...],
+) -> tf.Tensor:
+    """Return rows(parameters, *inputs), one of `shape` an entry, from at most `size` entries at a time.
+
+    Differentiable in the parameters alone.
+    """
+    count = inputs[0].shape[0]
+    if count is not None and count <= size:
+        return rows(parameters, *inputs)
+    known = count is not None
+    count = count if known else tf.shape(inputs[0])[0]
+    groups = -(-count // size) if known else tf.maximum(-(-count // size), 1)
+    size = -(-count // groups)
+    padded = [tf.pad(values, [[0, groups * size - count], *[[0, 0]] * (values.shape.rank - 1)]) for values in inputs]
+    # What AutoGraph cannot read it warns of, and there is nothing to rewrite.
+    rows = tf.autograph.experimental.do_not_convert(rows)
+    grouped = tuple(tf.reshape(values, [groups, size, *values.shape[1:]]) for values in padded)
+
+    @tf.custom_gradient
+    def run(parameters: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        every = tf.map_fn(
+            lambda group: rows(parameters, *group),
+            grouped,
+            parallel_iterations=1,
+            fn_output_signature=tf.TensorSpec((size if known else None, *shape), tf.float64),
+        )
+
+        def gradient(upstream: tf.Tensor) -> tf.Tensor:
+            # Evolved once more: the states of all groups do not fit in memory.
+            def add(total: tf.Tensor, group: tuple[tuple[tf.Tensor, ...], tf.Tensor]) -> tf.Tensor:
+                with tf.GradientTape() as tape:
+                    tape.watch(parameters)
+                    outputs = rows(parameters, *group[0])
+                return total + tape.gradient(outputs, parameters, group[1])
+
+            return tf.foldl(add, (grouped, upstream), tf.zeros_like(parameters), parallel_iterations=1)
+
+        return every, gradient
+
+    every = run(parameters)
+    return tf.reshape(every, [groups * size, *every.shape[2:]])[:count]

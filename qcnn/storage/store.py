@@ -1,0 +1,90 @@
+"""What every store of files in a bucket offers."""
+
+import contextlib
+import json
+import re
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from qcnn.errors import MOST_QUOTED, QcnnError
+
+
+class UnreachableError(QcnnError):
+    """A bucket has not answered for as long as it is waited for; starting again would wait as long in vain."""
+
+
+class Store(Protocol):
+    """The files of one folder of a bucket, by their names below it, with "/" between parts.
+
+    Faults that pass (503, a slow or broken connection) are tried again for about two minutes.
+
+    Raises (by every method):
+        ConfigError: the bucket does not exist, or its owner refuses; one line that says which.
+        UnreachableError: it does not answer, and has been waited for.
+    """
+
+    def names(self) -> list[str]:
+        """Return the names of all files."""
+
+    def versions(self) -> dict[str, str]:
+        """Return the names of all files, each with a mark that changes with its content."""
+
+    def read(self, name: str, path: Path) -> None:
+        """Copy a file to a local path."""
+
+    def write(self, path: Path, name: str) -> None:
+        """Copy a local file; a reader sees the whole, or what was there before."""
+
+    def delete(self, name: str) -> None:
+        """Remove a file, if it is there."""
+
+    def close(self) -> None:
+        """Close the connections."""
+
+
+# As in "HTTPConnection(host='a', port=1): ..." and "<urllib3.HTTPConnection object at 0x7f>: ...".
+_OBJECT = re.compile(r"^(?:<[^>]*>|\w+\([^)]*\)): ")
+# As in "503 GET https://...: ...".
+_REQUEST = re.compile(r"^(?:\d{3} )?(?:GET|POST|PUT|PATCH|DELETE|HEAD) https?://\S+: ")
+# What google-cloud-storage puts behind the body of an answer to an upload (blob._raise_from_invalid_response).
+_STATUS = re.compile(r"(?:: )?\('Request failed with status code', (\d+), .*\)$")
+
+# Variables that name a proxy to the libraries of the stores, in lower or upper case.
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+
+
+def proxy_note(environment: Mapping[str, str]) -> str:
+    """Return a note for a server that cannot be reached, which names the variables of proxies; empty if none is set."""
+    found = sorted(name for name, value in environment.items() if value and name.lower() in _PROXIES)
+    return f"; {' and '.join(found)} may lead to a proxy that cannot reach it, see no_proxy" if found else ""
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why a request failed, without what the libraries put around it, cut between words."""
+    inner = _cause(error)
+    while inner is not None:
+        error, inner = inner, _cause(inner)
+    text = " ".join(str(error).split()) or type(error).__name__
+    text = _REQUEST.sub("", _OBJECT.sub("", text))
+    status = _STATUS.search(text)
+    text = _message(_STATUS.sub("", text)) or (f"status {status[1]}" if status else text)
+    return textwrap.shorten(text, MOST_QUOTED, placeholder=" ...")
+
+
+def _message(body: str) -> str:
+    """Return the message in the body of an answer, which is JSON where it comes from Google; other text as it is."""
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        return body
+    with contextlib.suppress(LookupError, TypeError):
+        return " ".join(str(content["error"]["message"]).split())
+    return body
+
+
+def _cause(error: BaseException) -> BaseException | None:
+    """Return the error that is inside one (google.api_core `cause`, urllib3 `reason`, requests its first argument)."""
+    candidates = (getattr(error, "cause", None), getattr(error, "reason", None), *error.args[:1])
+    return next((candidate for candidate in candidates if isinstance(candidate, BaseException)), None)

@@ -1,0 +1,153 @@
+"""A training on this machine as a process of its own, and moments at which something in it is killed."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import psutil
+
+from qcnn import data
+from qcnn.experiment import ExperimentConfig
+from qcnn.model import checkpoints
+from qcnn.model.checkpoints import Checkpoint
+
+EPOCHS = 25
+PHASES = ("start-up", "epoch", "checkpoint")
+
+
+@dataclasses.dataclass(frozen=True)
+class Moment:
+    """What is killed when, drawn with a fixed seed."""
+
+    seed: int
+    victim: str
+    phase: str
+    delay: float
+    epoch: int
+
+    @classmethod
+    def draw(cls, seed: int, victims: Sequence[str]) -> "Moment":
+        """Return the moment of a seed; every pair of victim and phase comes as often as any other."""
+        dice = random.Random(seed)
+        victim, phase = victims[seed % len(victims)], PHASES[seed // len(victims) % 3]
+        delay = dice.uniform(0, 4) if phase == "start-up" else dice.uniform(0, 0.04)
+        return cls(seed, victim, phase, delay, dice.randrange(1, EPOCHS - 5))
+
+    def __str__(self) -> str:
+        return f"{self.seed}: {self.victim}, {self.phase}".replace(" ", "-")
+
+
+class Launcher:
+    """A command that starts the processes of a training, in a session of its own."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._popen = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+        )
+        self.output = ""
+
+    def read_until(self, pattern: str) -> None:
+        assert self._popen.stdout
+        for line in self._popen.stdout:
+            self.output += line
+            if re.search(pattern, line):
+                return
+        raise AssertionError(f"{pattern} never came:\n{self.output}")
+
+    def workers(self) -> dict[str, psutil.Process]:
+        """The worker processes by name."""
+        found = {}
+        for process in psutil.Process(self._popen.pid).children():
+            # One that has just been forked, or has just ended, has no such environment.
+            with contextlib.suppress(psutil.Error, KeyError):
+                task = json.loads(process.environ()["TF_CONFIG"])["task"]
+                found[f"{task['type']} {task['index']}"] = process
+        return found
+
+    def kill(self, victim: str) -> None:
+        if victim == "everything":
+            os.killpg(self._popen.pid, signal.SIGKILL)
+        elif victim == "launcher":
+            self._popen.kill()
+        else:
+            self.workers()[victim].kill()
+
+    def finish(self) -> int:
+        """Read to the end; return the exit code."""
+        assert self._popen.stdout
+        if not self._popen.stdout.closed:
+            with self._popen:
+                self.output += self._popen.stdout.read()
+        return self._popen.returncode
+
+
+def train_step(folder: Path, config: ExperimentConfig) -> list[str]:
+    """Return the command of the train step, whose dataset and outputs lie in a folder."""
+    arguments = [config.to_json(), *(str(folder / name) for name in ("dataset", "training", "logs"))]
+    program = f"""
+    from qcnn.components.steps.train_local import train
+    train(*{arguments!r})
+    """
+    return [sys.executable, "-c", textwrap.dedent(program)]
+
+
+@contextlib.contextmanager
+def launched(command: Sequence[str]) -> Iterator[Launcher]:
+    """Yield the launcher of a command; nothing of it is left in the end."""
+    launcher = Launcher(command)
+    session = launcher._popen.pid
+    try:
+        yield launcher
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(session, signal.SIGKILL)
+        launcher.finish()
+
+
+def with_dataset(folder: Path, config: ExperimentConfig) -> Path:
+    """Write the dataset of an experiment into a folder, and return that."""
+    data.save(data.generate(config), folder / "dataset")
+    return folder
+
+
+def last_checkpoint(folder: Path) -> Checkpoint:
+    """Return the checkpoint of the training in a folder."""
+    checkpoint = checkpoints.load_latest(folder / "training" / checkpoints.FOLDER)
+    assert checkpoint
+    return checkpoint
+
+
+def wait_for(moment: Moment, launcher: Launcher, folder: Path, processes: int) -> int:
+    """Let training come to the moment; return the epochs that were reported by then."""
+    if moment.phase == "start-up":
+        end = time.monotonic() + moment.delay
+        while time.monotonic() < end:
+            pass
+        # A process can only be killed once it is there.
+        while len(launcher.workers()) < processes:
+            pass
+        return 0
+    launcher.read_until(rf"epoch {moment.epoch}/")
+    if moment.phase == "checkpoint":
+        while not list((folder / "training" / checkpoints.FOLDER).glob(".unfinished-*")):
+            pass
+        return moment.epoch
+    end = time.monotonic() + moment.delay
+    while time.monotonic() < end:
+        pass
+    return moment.epoch

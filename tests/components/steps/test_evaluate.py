@@ -1,0 +1,64 @@
+"""The evaluate step, on a small model."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from qcnn.components.steps.dataset import generate_data
+from qcnn.components.steps.evaluate import evaluate, export_weights, summarize
+from tests.components.conftest import refused_line
+
+
+def test_export_and_evaluation_refuse_what_is_missing(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], trained_model: Path
+) -> None:
+    with pytest.raises(SystemExit):
+        export_weights(str(tmp_path / "training"), str(tmp_path / "model"))
+    assert refused_line(capfd).startswith("error: training: the folder has no checkpoint")
+    generate_data({"qubits": 4}, str(tmp_path / "dataset"))
+    outputs = [str(tmp_path / name) for name in ("predictions", "metrics", "report")]
+    with pytest.raises(SystemExit):
+        evaluate(*(str(tmp_path / name) for name in ("model", "dataset", "training")), *outputs)
+    assert refused_line(capfd).startswith("error: training: history.csv is missing")
+    with pytest.raises(SystemExit):
+        evaluate(str(tmp_path / "model"), str(tmp_path / "dataset"), str(trained_model.parent / "training"), *outputs)
+    assert refused_line(capfd).startswith("error: model: model.json is missing")
+    assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
+
+
+def test_metrics_are_plain_json_too_and_stand_in_the_report(tmp_path: Path, trained_model: Path) -> None:
+    inputs = (trained_model, trained_model.parent / "dataset", trained_model.parent / "training")
+    outputs = (tmp_path / name for name in ("predictions", "metrics", "report.html"))
+    metrics, matrix, metadata = evaluate(*map(str, (*inputs, *outputs)))
+    assert json.loads((tmp_path / "metrics").read_text()) == metrics
+    assert {"commit", "dirty", "lock_sha256", "image", "seed", "simulator", "tensorflow", "experiment"} <= set(metadata)
+    assert metadata["weights"] == "last"
+    assert {"mse", "accuracy", "train_loss", "val_loss", "epochs", "epoch_seconds"} <= set(metrics)
+    assert f"Test MSE<b>{metrics['mse']:.4f}</b>" in (tmp_path / "report.html").read_text()
+    (right_negative, _), (_, right_positive) = matrix
+    assert right_negative + right_positive == round(metrics["accuracy"] * sum(map(sum, matrix)))
+    with (tmp_path / "predictions" / "predictions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert sum(map(sum, matrix)) == len(rows)
+    assert sum(matrix[0]) == sum(row["label"] == "-1" for row in rows)
+
+
+def test_the_summary_says_what_came_out_and_where_it_lies(tmp_path: Path) -> None:
+    places = {"model": "gs://bucket/run/export/1/model", "dataset": "gs://bucket/run/generate/2/dataset"}
+    summarize({"mse": 0.25, "epochs": 5.0}, places, str(tmp_path / "summary.md"))
+    lines = [re.sub(" +", " ", line) for line in (tmp_path / "summary.md").read_text().splitlines()]
+    assert [line for line in lines if line.startswith("#")] == ["# Summary", "## Metrics", "## Artifacts"]
+    assert lines.index("| mse | 0.25 |") < lines.index("## Artifacts") < lines.index("In `gs://bucket/run/`:")
+    assert "| model | `export/1/model` |" in lines
+    assert "| dataset | `generate/2/dataset` |" in lines
+
+
+def test_addresses_with_nothing_in_common_stand_whole_in_the_summary(tmp_path: Path) -> None:
+    places = {"model": "gs://bucket/model", "dataset": "minio://other/dataset"}
+    summarize({"mse": 0.25}, places, str(tmp_path / "summary.md"))
+    text = (tmp_path / "summary.md").read_text()
+    assert all(f"`{place}`" in text for place in places.values())
+    assert "In `" not in text

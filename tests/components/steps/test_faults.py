@@ -1,0 +1,128 @@
+"""Training survives: whatever is killed at whatever moment, starting again ends with the very same weights.
+
+`make test-long` runs five of the moments; `make test-faults` runs all.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qcnn.experiment_io import from_mapping
+from qcnn.model.checkpoints import Checkpoint
+from tests.components.steps.launched import (
+    EPOCHS,
+    Moment,
+    last_checkpoint,
+    launched,
+    train_step,
+    wait_for,
+    with_dataset,
+)
+
+CONFIG = from_mapping({"qubits": 4, "rounds": 10, "epochs": EPOCHS, "batch_size": 8, "options": {"restarts": 1}})
+VICTIMS = ("worker 0", "worker 1", "launcher", "everything")
+
+
+# One of each victim, all phases among them.
+ALWAYS = (0, 5, 10, 7, 8)
+MOMENTS = [
+    pytest.param(moment, id=str(moment), marks=() if moment.seed in ALWAYS else pytest.mark.faults)
+    for moment in (Moment.draw(seed, VICTIMS) for seed in range(24))
+]
+
+
+def _folder(folder: Path) -> Path:
+    return with_dataset(folder, CONFIG)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:
+    folder = _folder(tmp_path_factory.mktemp("undisturbed"))
+    with launched(train_step(folder, CONFIG)) as launcher:
+        assert launcher.finish() == 0, launcher.output
+    return last_checkpoint(folder)
+
+
+def _assert_same(checkpoint: Checkpoint, undisturbed: Checkpoint) -> None:
+    losses = [[(e.epoch, e.train_loss, e.val_loss) for e in run.history] for run in (checkpoint, undisturbed)]
+    assert losses[0] == losses[1]
+    for one, other in zip(
+        checkpoint.line.weights + checkpoint.line.optimizer,
+        undisturbed.line.weights + undisturbed.line.optimizer,
+        strict=True,
+    ):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_at_any_moment_it_ends_with_the_same_weights(
+    tmp_path: Path, undisturbed: Checkpoint, moment: Moment
+) -> None:
+    folder = _folder(tmp_path)
+    with launched(train_step(folder, CONFIG)) as launcher:
+        reported = wait_for(moment, launcher, folder, 2)
+        launcher.kill(moment.victim)
+        exit_code = launcher.finish()
+        output = launcher.output
+    if moment.victim.startswith("worker"):
+        assert exit_code == 0, output
+        assert f"{moment.victim} was killed by SIGKILL; starting all workers again (1 of 1)" in output
+    else:
+        assert exit_code == -signal.SIGKILL
+        with launched(train_step(folder, CONFIG)) as launcher:
+            assert launcher.finish() == 0, launcher.output
+            output = launcher.output
+    continued = [int(epoch) for epoch in re.findall(r"continuing after epoch (\d+)", output)]
+    assert max(continued, default=0) >= reported - 1
+    _assert_same(last_checkpoint(folder), undisturbed)
+    assert not list(folder.rglob(".unfinished-*"))
+
+
+@pytest.mark.long
+def test_a_worker_that_hangs_is_noticed_and_replaced(tmp_path: Path, undisturbed: Checkpoint) -> None:
+    options = CONFIG.options.model_copy(update={"hang_seconds": 20.0})
+    command = train_step(_folder(tmp_path), CONFIG.model_copy(update={"options": options}))
+    with launched(command) as launcher:
+        launcher.read_until("epoch 3/")
+        launcher.workers()["worker 1"].suspend()
+        assert launcher.finish() == 0, launcher.output
+    # TensorFlow's own heartbeat may notice before ours does; both name the worker.
+    noticed = r"(worker 1 gave no sign of life for 20 s|lost worker 1: .*); starting all workers again \(1 of 1\)"
+    assert re.search(noticed, launcher.output)
+    _assert_same(last_checkpoint(tmp_path), undisturbed)
+
+
+@pytest.mark.long
+def test_a_port_taken_between_choosing_and_binding_is_replaced(tmp_path: Path, undisturbed: Checkpoint) -> None:
+    program = """
+    import socket, sys
+    from qcnn.jobs.local import run
+    from qcnn.components.steps.train_local import train
+    write, taken = run.tf_config, []
+    def write_then_lose(addresses, role, index):
+        if not taken:
+            host, port = addresses["worker"][0].split(":")
+            taken.append(socket.create_server((host, int(port))))
+        return write(addresses, role, index)
+    run.tf_config = write_then_lose
+    train(*sys.argv[1:])
+    """
+    folders = [str(path) for path in (_folder(tmp_path) / "dataset", tmp_path / "training", tmp_path / "logs")]
+    finished = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), CONFIG.to_json(), *folders],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+    )
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert re.search(r"cannot listen on this worker's address; is it taken\? Given: 127.0.0.1:\d+", finished.stdout)
+    _assert_same(last_checkpoint(tmp_path), undisturbed)

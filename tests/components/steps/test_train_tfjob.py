@@ -1,0 +1,92 @@
+"""The train step on a cluster, with an API server that keeps objects in memory."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from qcnn.components.run_context import RUN_VARIABLE
+from qcnn.components.steps.train_tfjob import train
+from qcnn.experiment_io import from_mapping
+from qcnn.jobs.pod_settings import pod_settings
+from qcnn.jobs.tfjob import status
+from qcnn.studies.trials import load_failure
+from tests.qcnn.jobs.apiserver import ApiServer
+from tests.qcnn.jobs.training_operator import DONE, RUNNING, Operator, ended
+
+EXPERIMENT = from_mapping({"qubits": 4, "options": {"restarts": 0}}).to_json()
+POD = json.dumps({"image": "qcnn"})
+TASK_FOLDER = "gs://bucket/root/qcnn/run-1/train"
+ATTEMPT = f"{TASK_FOLDER}/attempt-1/training"
+
+
+@pytest.fixture
+def server(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> ApiServer:
+    monkeypatch.setenv(RUN_VARIABLE, "run-1")
+    monkeypatch.delenv("KFP_POD_NAME", raising=False)
+    return api_server
+
+
+def test_the_outputs_lie_where_every_attempt_of_the_step_finds_them(server: ApiServer) -> None:
+    Operator(server, DONE)
+    training, logs, metadata = train(EXPERIMENT, POD, "gs://bucket/dataset", ATTEMPT)
+    (job,) = server.all("tfjobs")
+    place = f"{TASK_FOLDER}/{job['metadata']['name']}"
+    assert (training, logs) == (f"{place}/training", f"{place}/logs")
+    assert status.outputs(job) == {"training": training, "logs": logs}
+    assert metadata["experiment"] == EXPERIMENT
+    assert train(EXPERIMENT, POD, "gs://bucket/dataset", f"{TASK_FOLDER}/attempt-2/training")[0] == training
+
+
+def test_a_tfjob_is_deleted_with_its_run(server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    workflow = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "qcnn-1", "uid": "of workflow"}
+    pod = {"metadata": {"name": "step", "ownerReferences": [{**workflow, "controller": True}]}, "status": {}}
+    server.put("pods", pod)
+    monkeypatch.setenv("KFP_POD_NAME", "step")
+    Operator(server, DONE)
+    train(EXPERIMENT, POD, "gs://bucket/dataset", ATTEMPT)
+    (job,) = server.all("tfjobs")
+    assert job["metadata"]["ownerReferences"] == [workflow]
+
+
+def test_what_was_compiled_into_a_pipeline_is_what_its_tfjob_is_given(server: ApiServer) -> None:
+    Operator(server, DONE)
+    given = {"image": "qcnn", "queue": "team", "priority_class": "high", "roles": {"worker": {"memory": "8Gi"}}}
+    train(EXPERIMENT, json.dumps(pod_settings(given).model_dump()), "gs://bucket/dataset", ATTEMPT)
+    (job,) = server.all("tfjobs")
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
+    spec = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]
+    assert spec["priorityClassName"] == "high"
+    assert spec["containers"][0]["resources"]["limits"] == {"memory": "8Gi"}
+
+
+def test_a_trial_that_fails_leaves_its_reason_and_ends_well(server: ApiServer, tmp_path: Path) -> None:
+    failed = "Failed: TFJob a is failed because 1 Worker replica(s) failed."
+    Operator(server, [[RUNNING, RUNNING], [ended(1), RUNNING], failed])
+    training, _, _ = train(EXPERIMENT, POD, "gs://bucket/dataset", ATTEMPT, str(tmp_path / "failure"))
+    assert training == ATTEMPT
+    failure = load_failure(tmp_path / "failure")
+    assert failure
+    assert failure.reason.startswith("worker 0 ended with exit code 1: it printed nothing. Given: ")
+
+
+@pytest.mark.parametrize(
+    ("training", "run", "said"),
+    [
+        ("/local/training", "run-1", "error: pipeline root: must be in a bucket that the TFJob's pods reach. Given: "),
+        (ATTEMPT, "", "error: QCNN_RUN: must hold the id of the run, as compile.py sees to. Given: none"),
+    ],
+)
+def test_what_the_step_cannot_do_without_is_said_in_one_line(
+    server: ApiServer,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    training: str,
+    run: str,
+    said: str,
+) -> None:
+    monkeypatch.setenv(RUN_VARIABLE, run)
+    with pytest.raises(SystemExit):
+        train(EXPERIMENT, POD, "gs://bucket/dataset", training)
+    assert capfd.readouterr().err.startswith(said)
+    assert server.all("tfjobs") == []

@@ -1,0 +1,154 @@
+"""The train step on a Vertex AI of this machine: real workers, real buckets, whatever is taken away."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qcnn import data
+from qcnn.components.steps.tensorboard import PAGE
+from qcnn.experiment_io import from_mapping
+from qcnn.model import checkpoints
+from qcnn.model.checkpoints import Checkpoint
+from qcnn.storage.copies import local_copy, new_copy
+from qcnn.studies.trials import load_failure
+from tests.vertex.server.job_run import FAILED, RUNNING, SUCCEEDED
+from tests.vertex.server.vertex import Vertex
+
+_ROOT = Path(__file__).parents[3]
+_EPOCHS = 300
+_CONFIG = from_mapping(
+    {"qubits": 4, "rounds": 10, "epochs": _EPOCHS, "batch_size": 8, "workers": 2, "options": {"restarts": 1}}
+)
+_PROGRAM = """
+import json, sys
+from qcnn.components.steps.train_vertex import train
+experiment, pod, place, dataset, training, failure = json.loads(sys.argv[1])
+print(json.dumps(train(experiment, pod, tuple(place), dataset, training, failure)))
+"""
+
+
+class Step:
+    """The train step of a run, as a process; its dataset is in the server's bucket."""
+
+    def __init__(
+        self, server: Vertex, run: str, pod: dict[str, Any] | None = None, failure: Path | None = None
+    ) -> None:
+        self.run_folder = f"gs://{server.bucket}/root/{run}"
+        arguments = [
+            _CONFIG.to_json(),
+            json.dumps({"image": "image", **(pod or {})}),
+            (server.project, server.location),
+            f"gs://{server.bucket}/dataset",
+            f"{self.run_folder}/train_123/training",
+            str(failure) if failure else None,
+        ]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, json.dumps(arguments)],
+            cwd=_ROOT,
+            env=server.process_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def end(self) -> list[str]:
+        """Wait for its end; return what it printed."""
+        lines = self._process.communicate()[0].splitlines()
+        assert self._process.returncode == 0, lines
+        return lines
+
+
+@pytest.fixture
+def server(vertex: Vertex, monkeypatch: pytest.MonkeyPatch) -> Vertex:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", vertex.environment["STORAGE_EMULATOR_HOST"])
+    return vertex
+
+
+@pytest.fixture
+def dataset(server: Vertex) -> None:
+    with new_copy(f"gs://{server.bucket}/dataset", last="dataset.json") as folder:
+        data.save(data.generate(_CONFIG), folder)
+
+
+def _checkpoint(address: str) -> Checkpoint:
+    with local_copy(address) as folder:
+        found = checkpoints.load_latest(folder / checkpoints.FOLDER)
+    assert found
+    return found
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("dataset")
+@pytest.mark.parametrize(("spot", "jobs"), [(False, [FAILED, SUCCEEDED]), (True, [SUCCEEDED])], ids=["lost", "spot"])
+def test_a_worker_that_is_taken_away_in_the_middle_changes_no_bit_of_the_weights(
+    server: Vertex, spot: bool, jobs: list[int]
+) -> None:
+    board = f"projects/{server.project}/locations/{server.location}/tensorboards/1"
+    shown = {"service_account": "trainer@qcnn-tests.iam.gserviceaccount.com", "vertex": {"tensorboard": board}}
+    undisturbed = json.loads(Step(server, "run-1", shown).end()[-1])
+    (first,) = server.custom_jobs()
+    label = first.labels["qcnn_job"]
+    assert undisturbed[0] == f"gs://{server.bucket}/root/run-1/{label}/training"
+    assert undisturbed[1] == f"gs://{server.bucket}/root/run-1/{label}/logs"
+    assert undisturbed[2]["experiment"] == _CONFIG.to_json()
+    experiment = f"{board}/experiments/{first.name.rpartition('/')[2]}".replace("/", "+")
+    assert (
+        undisturbed[2][PAGE] == f"https://{server.location}.tensorboard.googleusercontent.com/experiment/{experiment}"
+    )
+    step = Step(server, "run-2", {"spot": spot})
+    second = server.state.until(lambda: next((job for job in server.custom_jobs() if job.name != first.name), None))
+    server.until_state(second.name, RUNNING)
+    # Training goes on while its checkpoints are copied there.
+    server.until_written(f"root/run-2/{second.labels['qcnn_job']}/training/checkpoints/epoch-")
+    server.preempt(second.name, "workerpool1-0")
+    lines = step.end()
+    assert [job.state for job in server.custom_jobs()[1:]] == jobs
+    assert any("continuing after epoch" in line for line in lines)
+    found, expected = (_checkpoint(result[0]) for result in (json.loads(lines[-1]), undisturbed))
+    assert [epoch.val_loss for epoch in found.history] == [epoch.val_loss for epoch in expected.history]
+    for one, other in zip(found.line.weights, expected.line.weights, strict=True):
+        assert np.array_equal(one, other)
+    again = Step(server, "run-2", {"spot": spot}).end()
+    assert any("has already succeeded" in line for line in again)
+    assert again[-1] == lines[-1]
+
+
+@pytest.mark.long
+def test_a_trial_that_fails_leaves_its_reason_and_ends_well(server: Vertex, tmp_path: Path) -> None:
+    """Its dataset is missing, which no retry would find."""
+    step = Step(server, "run-1", failure=tmp_path / "failure")
+    training, _, _ = json.loads(step.end()[-1])
+    assert training == f"{step.run_folder}/train_123/training"
+    failure = load_failure(tmp_path / "failure")
+    assert failure
+    assert "ended with exit code 2: " in failure.reason
+    assert [job.state for job in server.custom_jobs()] == [FAILED]
+
+
+_EXPERIMENT = _CONFIG.to_json()
+_OUTPUT = "gs://bucket/root/run/train_1/training"
+_PLACE = ("my-project", "us-central1")
+
+
+@pytest.mark.parametrize(
+    ("place", "pod", "output", "said"),
+    [
+        (_PLACE, {}, "/gcs/a/b/c", "error: pipeline root: must be in a bucket of Cloud Storage, gs://BUCKET/FOLDER. "),
+        (_PLACE, {}, "s3://b/run/task/a", "error: pipeline root: must be in a bucket of Cloud Storage, "),
+        (("my-project", "Iowa"), {}, _OUTPUT, "error: location: must be a region such as us-central1. Given: 'Iowa'"),
+        (_PLACE, {"secrets": {"A": "b/c"}}, _OUTPUT, "error: pod.secrets: has no meaning on Vertex AI; "),
+    ],
+)
+def test_what_the_step_cannot_do_without_is_said_in_one_line(
+    capfd: pytest.CaptureFixture[str], place: tuple[str, str], pod: dict[str, Any], output: str, said: str
+) -> None:
+    from qcnn.components.steps.train_vertex import train
+
+    with pytest.raises(SystemExit):
+        train(_EXPERIMENT, json.dumps({"image": "a", **pod}), place, "gs://bucket/dataset", output)
+    assert capfd.readouterr().err.startswith(said)

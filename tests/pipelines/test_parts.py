@@ -1,0 +1,50 @@
+"""The pipeline of a schedule, parsed strictly into Kubeflow's own PipelineSpec."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from google.protobuf import json_format
+from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
+
+import compile as compile_command
+from qcnn.pipelines.compiler import compile_qcnn
+from qcnn.pipelines.kubeflow import KUBEFLOW
+from qcnn.pipelines.parts import seeded_by_run
+
+
+def _compiled(path: Path, *, seeded: bool) -> dict[str, Any]:
+    compile_qcnn(KUBEFLOW, path, seeded_by_run=seeded)
+    return dict(next(yaml.safe_load_all(path.read_text())))
+
+
+def test_only_the_first_step_hears_of_the_run_and_takes_it(tmp_path: Path) -> None:
+    scheduled = json_format.ParseDict(_compiled(tmp_path / "a.yaml", seeded=True), PipelineSpec())
+    step = scheduled.components[scheduled.root.dag.tasks["generate-data"].component_ref.name]
+    assert "run" in step.input_definitions.parameters
+    given = scheduled.root.dag.tasks["generate-data"].inputs.parameters["run"]
+    assert given.runtime_value.constant.string_value == "{{$.pipeline_job_uuid}}"
+    del scheduled.root.dag.tasks["generate-data"].inputs.parameters["run"]
+    assert scheduled == json_format.ParseDict(_compiled(tmp_path / "b.yaml", seeded=False), PipelineSpec())
+
+
+def test_a_file_that_was_compiled_before_becomes_what_is_compiled_for_a_schedule(tmp_path: Path) -> None:
+    document = _compiled(tmp_path / "before.yaml", seeded=False)
+    before = copy.deepcopy(document)
+    assert seeded_by_run(document) == _compiled(tmp_path / "now.yaml", seeded=True)
+    assert document == before
+
+
+@pytest.mark.parametrize("pipeline", ["qcnn", "qcnn-own-data"])
+@pytest.mark.parametrize("target", ["kubeflow", "vertex"])
+def test_compile_with_seed_per_run_gives_the_first_step_the_run(tmp_path: Path, pipeline: str, target: str) -> None:
+    for folder, flags in (("once", ()), ("each", ("--seed-per-run",))):
+        arguments = ["--output", str(tmp_path / folder), "--image", "registry/qcnn:1", *flags]
+        result = CliRunner().invoke(compile_command.main, arguments)
+        assert result.exit_code == 0, result.output
+    name = f"{pipeline}-{target}.yaml"
+    once, each = (next(yaml.safe_load_all((tmp_path / folder / name).read_text())) for folder in ("once", "each"))
+    assert each == seeded_by_run(once) != once

@@ -1,0 +1,72 @@
+"""The compiled pipeline on a Vertex AI of this machine; that it ends with the right losses: tests/vertex."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+import yaml
+from google.cloud import aiplatform_v1 as v1
+
+from qcnn.pipelines.compiler import compile_qcnn
+from qcnn.pipelines.vertex import VERTEX
+from qcnn.storage.copies import new_file_copy
+from tests.vertex.clients import pipelines
+from tests.vertex.server.job_run import CANCELLED, RUNNING
+from tests.vertex.server.pipelines import jobs as pipeline_states
+from tests.vertex.server.vertex import Vertex
+
+_ENDLESS = {"qubits": 4, "rounds": 10, "epochs": 100_000, "batch_size": 8, "workers": 2}
+
+
+@pytest.mark.long
+def test_a_pipeline_that_is_cancelled_takes_its_training_along(vertex: Vertex, tmp_path: Path) -> None:
+    compile_qcnn(VERTEX, tmp_path / "qcnn.yaml", "registry/qcnn:1")
+    job = v1.PipelineJob(
+        display_name="qcnn",
+        pipeline_spec=yaml.safe_load((tmp_path / "qcnn.yaml").read_text()),
+        runtime_config={"gcs_output_directory": f"gs://{vertex.bucket}/root", "parameter_values": _ENDLESS},
+    )
+    made = pipelines(vertex).create_pipeline_job(parent=vertex.parent, pipeline_job=job, pipeline_job_id="one")
+
+    def training() -> v1.CustomJob | None:
+        return next((each for each in vertex.custom_jobs() if "qcnn_job" in each.labels), None)
+
+    found = vertex.state.until(training)
+    assert found.labels["qcnn_run"].startswith("one-")
+    vertex.until_state(found.name, RUNNING)
+    vertex.until_line(found.name, "workerpool0-0", "epoch 3/")
+    pipelines(vertex).cancel_pipeline_job(name=made.name)
+    vertex.until_state(found.name, CANCELLED)
+    vertex.until_pipeline(made.name, pipeline_states.CANCELLED)
+
+
+@pytest.mark.long
+def test_a_file_of_samples_is_imported_and_the_dataset_can_be_traced_to_it(
+    vertex: Vertex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", vertex.process_environment()["STORAGE_EMULATOR_HOST"])
+    address = f"gs://{vertex.bucket}/mine/rows.csv"
+    with new_file_copy(address) as path:
+        path.write_text("x,label\n" + "".join(f"{number / 40},{number % 2}\n" for number in range(40)))
+        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    compile_qcnn(VERTEX, tmp_path / "qcnn.yaml", "registry/qcnn:1", own_data=True)
+    words = {**_ENDLESS, "rounds": 0, "data": address, "encoding": "ry"}
+    job = v1.PipelineJob(
+        display_name="qcnn",
+        pipeline_spec=yaml.safe_load((tmp_path / "qcnn.yaml").read_text()),
+        runtime_config={"gcs_output_directory": f"gs://{vertex.bucket}/root", "parameter_values": words},
+    )
+    made = pipelines(vertex).create_pipeline_job(parent=vertex.parent, pipeline_job=job, pipeline_job_id="one")
+
+    def ended() -> v1.PipelineTaskDetail | None:
+        details = vertex.state.copy(v1.PipelineJob, made.name).job_detail.task_details
+        states = (v1.PipelineTaskDetail.State.SUCCEEDED, v1.PipelineTaskDetail.State.FAILED)
+        return next((each for each in details if each.task_name == "generate-data" and each.state in states), None)
+
+    generate = vertex.state.until(ended)
+    assert generate.state == v1.PipelineTaskDetail.State.SUCCEEDED, generate.error
+    assert generate.inputs["file"].artifacts[0].uri == address
+    metadata = generate.outputs["dataset"].artifacts[0].metadata
+    assert (metadata["data_sha256"], metadata["train"]) == (sha256, 28)
+    pipelines(vertex).cancel_pipeline_job(name=made.name)
+    vertex.until_pipeline(made.name, pipeline_states.CANCELLED)

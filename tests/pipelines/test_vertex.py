@@ -1,0 +1,102 @@
+"""The pipelines as they are compiled for Vertex AI, taken by its own client library."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from google.protobuf import json_format
+from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
+
+from qcnn.components.resources import DEFAULTS
+from qcnn.errors import ConfigError
+from qcnn.pipelines.compiler import compile_qcnn, compile_study
+from qcnn.pipelines.vertex import VERTEX
+
+BOTH = pytest.mark.parametrize("compile_one", [compile_qcnn, compile_study])
+
+
+@BOTH
+def test_every_step_names_the_machine_that_it_needs_by_limits(
+    compile_one: Callable[..., PipelineSpec], tmp_path: Path
+) -> None:
+    settings = {"steps": {"train": {"cpu": 2, "memory": "6Gi"}}}
+    spec = compile_one(VERTEX, tmp_path / "a.yaml", "registry/qcnn:1", settings)
+    executors = json_format.MessageToDict(spec.deployment_spec)["executors"]
+    found = {name.removeprefix("exec-"): executor["container"]["resources"] for name, executor in executors.items()}
+    assert found["train"] == {
+        "cpuLimit": 2,
+        "memoryLimit": 6 * 1024**3 / 1e9,
+        "resourceCpuLimit": "2",
+        "resourceMemoryLimit": "6Gi",
+    }
+    for name, given in found.items():
+        if name != "train":
+            assert given["resourceMemoryLimit"] == DEFAULTS[name].memory_limit
+
+
+@BOTH
+def test_a_file_is_one_document_that_vertex_knows_every_field_of(
+    compile_one: Callable[..., PipelineSpec], tmp_path: Path
+) -> None:
+    compile_one(VERTEX, tmp_path / "a.yaml", "registry/qcnn:1")
+    (document,) = yaml.safe_load_all((tmp_path / "a.yaml").read_text())
+    assert json_format.ParseDict(document, PipelineSpec()).schema_version == "2.1.0"
+
+
+@BOTH
+def test_no_shell_stands_between_a_step_and_who_tells_it_to_end(
+    compile_one: Callable[..., PipelineSpec], tmp_path: Path
+) -> None:
+    executors = json_format.MessageToDict(compile_one(VERTEX, tmp_path / "a.yaml", "registry/qcnn:1").deployment_spec)[
+        "executors"
+    ]
+    for executor in executors.values():
+        (script,) = [word for word in executor["container"]["command"] if "kfp.dsl.executor_main" in word]
+        assert "_KFP_RUNTIME=true exec python3 -m kfp.dsl.executor_main " in script
+
+
+def _of_train(spec: PipelineSpec, name: str) -> Any:
+    tasks = [component.dag.tasks for component in (spec.root, *spec.components.values())]
+    (task,) = [each["train"] for each in tasks if "train" in each]
+    return task.inputs.parameters[name].runtime_value.constant.string_value
+
+
+@BOTH
+def test_training_is_told_where_it_runs_and_what_its_processes_get(
+    compile_one: Callable[..., PipelineSpec], tmp_path: Path
+) -> None:
+    settings = {"gpus": 1, "accelerator": "nvidia-l4", "vertex": {"timeout_seconds": 60}}
+    spec = compile_one(VERTEX, tmp_path / "a.yaml", f"registry/qcnn@sha256:{64 * '1'}", settings)
+    assert _of_train(spec, "project") == "{{$.pipeline_google_cloud_project_id}}"
+    assert _of_train(spec, "location") == "{{$.pipeline_google_cloud_location}}"
+    given = json.loads(_of_train(spec, "pod"))
+    assert given == {**given, **settings, "image": f"registry/qcnn@sha256:{64 * '1'}"}
+
+
+def test_training_is_cached_where_the_image_is_pinned_and_hears_of_no_run(tmp_path: Path) -> None:
+    pinned = compile_qcnn(VERTEX, tmp_path / "a.yaml", f"registry/qcnn@sha256:{64 * '1'}")
+    assert pinned.root.dag.tasks["train"].caching_options.enable_cache
+    # What differs from run to run would make every run train anew.
+    assert "pipeline_job" not in str(pinned)
+    behind_a_tag = compile_qcnn(VERTEX, tmp_path / "b.yaml", "registry/qcnn:1")
+    assert not behind_a_tag.root.dag.tasks["train"].caching_options.enable_cache
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"secrets": {"A": "b/c"}}, r"^pod\.secrets: has no meaning on Vertex AI; "),
+        ({"gpus": 1}, r"^pod\.accelerator: must be named on Vertex AI "),
+        ({"vertex": {"color": "red"}}, r"^pod\.vertex\.color: unknown key; "),
+        ({"vertex": {"machine_type": "x1"}}, r"^pod\.vertex\.machine_type: must be of those "),
+    ],
+)
+def test_what_vertex_could_not_train_with_is_refused_when_it_is_compiled(
+    settings: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        compile_qcnn(VERTEX, tmp_path / "a.yaml", "registry/qcnn:1", settings)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,119 @@
+"""Experiments in Python."""
+
+import copy
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import qcnn
+from qcnn.experiment import WORDS
+from qcnn.experiment_io import from_mapping
+from tests.docs.documents import ROOT
+
+
+def test_words_are_arguments_and_options_stand_among_them() -> None:
+    experiment = qcnn.Experiment(qubits=4, schedule="constant", options={"shots": 10})
+    assert experiment.config == from_mapping({"qubits": 4, "options": {"schedule": "constant", "shots": 10}})
+    assert (experiment.qubits, experiment.schedule, experiment.shots) == (4, "constant", 10)
+    assert set(experiment.words) == set(WORDS) <= set(dir(experiment))
+
+
+def test_all_words_make_an_equal_experiment() -> None:
+    numbers = {"qubits": np.int64(4), "learning_rate": np.float64(0.5), "options": {"shots": np.int64(3)}}
+    experiment = qcnn.Experiment(**numbers, model="deep")
+    assert experiment.shots == 3
+    others = (qcnn.Experiment(**experiment.words), copy.deepcopy(experiment), pickle.loads(pickle.dumps(experiment)))
+    assert set(others) == {experiment}
+    assert qcnn.Experiment(**{**experiment.words, "seed": 1}) != experiment
+
+
+def test_it_is_shown_by_the_words_that_are_not_the_defaults() -> None:
+    shown = repr(qcnn.Experiment(qubits=4, rounds=10, epochs=2, shots=5))
+    assert shown == "Experiment(starts=1, shots=5, qubits=4, rounds=10, epochs=2, batch_size=32)"
+
+
+def test_a_circuits_file_becomes_the_circuit_and_is_shown_by_its_name() -> None:
+    experiment = qcnn.Experiment(model=str(ROOT / "examples" / "stabilizers.qasm"))
+    assert experiment.model.startswith("stabilizers.qasm#")
+    assert re.fullmatch(r"Experiment\(.*model='stabilizers.qasm@[0-9a-f]{8}'.*\)", repr(experiment))
+    assert qcnn.Experiment(**experiment.words) == experiment
+
+
+def test_a_file_has_words_laid_over_it(tmp_path: Path) -> None:
+    (tmp_path / "file.yaml").write_text("qubits: 4\noptions: {shots: 5, warmup: 0.1}\n")
+    experiment = qcnn.Experiment.from_file(tmp_path / "file.yaml", shots=7, seed=2)
+    assert experiment == qcnn.Experiment(qubits=4, shots=7, warmup=0.1, seed=2)
+
+
+def test_options_of_a_file_and_of_python_are_laid_over_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "file.yaml"
+    path.write_text("qubits: 4\nshots: 5\nstop_at: 0.25\noptions: {warmup: 0.1}\n")
+    expected = qcnn.Experiment(qubits=4, shots=7, stop_at="0.25", warmup=0.1, patience=2)
+    assert qcnn.Experiment.from_file(path, shots=7, options={"patience": 2}) == expected
+    with pytest.raises(qcnn.ConfigError, match=r"^shots: must have the same value under options .* Given: 1 and 2$"):
+        qcnn.Experiment(shots=2, options={"shots": 1})
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"qubits": 3}, "qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
+        ({"qubits": "four"}, "qubits: must be an integer, at least 4 and at most 32768. Given: 'four'"),
+        ({"shots": 1.5}, "shots: must be an integer, at least 0 and at most 1000000000. Given: 1.5"),
+        ({"qubit": 4}, "qubit: unknown key; "),
+        ({"options": 3}, "options: must be a mapping with any of "),
+        ({"options": 3, "shots": 1}, "options: must be a mapping with any of "),
+        ({"learning_rate": float("nan")}, "learning_rate: must be a finite number, greater than 0. Given: nan"),
+    ],
+)
+def test_wrong_words_are_one_line(words: dict[str, Any], said: str) -> None:
+    with pytest.raises(qcnn.ConfigError) as caught:
+        qcnn.Experiment(**words)
+    assert str(caught.value).startswith(said)
+
+
+def test_a_path_is_a_word_as_its_text_is(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("x,label\n" + "".join(f"{number},{number % 2}\n" for number in range(20)))
+    words = {"qubits": 4, "encoding": "ry"}
+    found = qcnn.Experiment(data=tmp_path / "rows.csv", **words)
+    assert found == qcnn.Experiment(data=str(tmp_path / "rows.csv"), **words)
+    assert copy.deepcopy(found) == pickle.loads(pickle.dumps(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("search", "said"),
+    [
+        ({"grid": {"qubits": 4}}, "grid: must be a mapping of words to lists of values. Given: {'qubits': 4}"),
+        ({"grid": ["seed"]}, "grid: must be a mapping of words to lists of values. Given: ['seed']"),
+        ({"ranges": 3, "random": 2}, "range: must be a mapping of words to [low, high] or "),
+        ({"grid": {"model": "deep"}}, "grid: must be a mapping of words to lists of values. Given: {'model': 'deep'}"),
+        ({"ranges": {"learning_rate": 1}, "random": 2}, "learning_rate: a range must be [low, high]"),
+        ({"grid": {"qubits": np.array([4, 3])}}, "qubits: must be an integer, at least 4 and at most 32768. Given: 3"),
+    ],
+)
+def test_a_search_that_is_none_is_one_line(search: dict[str, Any], said: str) -> None:
+    with pytest.raises(qcnn.ConfigError) as caught:
+        qcnn.study(qcnn.Experiment(qubits=4, rounds=10), **search)
+    assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("name", ["generate", "train", "plan", "study"])
+def test_what_is_no_experiment_is_one_line(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(qcnn.ConfigError, match=r"^experiment: must be a qcnn.Experiment. Given: 'first.yaml'$"):
+        getattr(qcnn, name)("first.yaml", **({"grid": {"seed": [1]}} if name == "study" else {}))
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_is_no_word_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match=r"an experiment has no word colour"):
+        _ = qcnn.Experiment().colour
+
+
+def test_a_file_that_is_missing_is_one_line() -> None:
+    with pytest.raises(qcnn.ConfigError, match=r"config: no such file. Given: nowhere.yaml"):
+        qcnn.Experiment.from_file("nowhere.yaml")

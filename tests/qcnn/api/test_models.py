@@ -1,0 +1,189 @@
+"""Predictions for arrays, and folders that hold no model."""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import tensorflow as tf
+
+import qcnn
+from tests.qcnn.conftest import SMALL
+
+
+@pytest.fixture(scope="session")
+def model(training: qcnn.Training) -> qcnn.Model:
+    return qcnn.load(training.folder)
+
+
+def test_held_out_samples_are_predicted_as_the_evaluation_did(training: qcnn.Training, model: qcnn.Model) -> None:
+    evaluation = qcnn.evaluate(model)
+    samples = evaluation.samples
+    found = model.predict(qubit=samples.qubit, angle=samples.angle)
+    assert np.allclose(found, evaluation.predictions, atol=1e-6)
+    assert evaluation.metrics == training.metrics
+    assert evaluation.metrics["mse"] == np.mean((evaluation.predictions - samples.label) ** 2)
+    assert model.experiment == training.experiment
+
+
+def test_columns_may_stand_in_a_frame_or_a_mapping_in_any_kind_of_array(model: qcnn.Model) -> None:
+    expected = model.predict(qubit=[0, 3], angle=[0.5, -2.0])
+    assert expected.dtype == np.float64
+    frame = pd.DataFrame({"angle": [0.5, -2.0], "qubit": [0, 3], "note": ["a", "b"]})
+    for samples in (
+        frame,
+        {"qubit": np.array([0.0, 3.0]), "angle": np.array([0.5, -2.0], np.float32)},
+        {"qubit": pd.Series([0, 3], dtype="Int64"), "angle": (0.5, -2)},
+    ):
+        assert np.allclose(model.predict(samples), expected)
+    assert np.allclose(model.predict(frame[["qubit"]], angle=frame["angle"]), expected)
+
+
+def test_true_and_false_are_1_and_0_as_in_tables(model: qcnn.Model) -> None:
+    expected = model.predict(qubit=[1, 0], angle=[1.0, 0.0])
+    for values in ([True, False], np.array([True, False]), pd.Series([True, False], dtype="boolean")):
+        assert np.allclose(model.predict(pd.DataFrame({"qubit": values, "angle": values})), expected)
+
+
+def test_no_samples_have_no_predictions(model: qcnn.Model) -> None:
+    assert model.predict(qubit=[], angle=[]).shape == (0,)
+
+
+def test_one_array_has_the_columns_in_their_order(model: qcnn.Model) -> None:
+    assert model.columns == ("qubit", "angle")
+    expected = model.predict(qubit=[0, 3], angle=[0.5, -2.0])
+    for rows in (np.array([[0, 0.5], [3, -2.0]]), [[0, 0.5], [3, -2.0]]):
+        assert np.allclose(model.predict(rows), expected)
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"qubit": [0]}, "angle: must be given, as all of qubit, angle. Given: qubit"),
+        ({}, "qubit: must be given, as all of qubit, angle. Given: none"),
+        (
+            {"qubit": [0], "angle": [0.1], "label": [1]},
+            "label: a sample of this network has qubit, angle.",
+        ),
+        ({"qubit": [0, 1], "angle": [0.1]}, "samples: all columns must have the same length. Given: {"),
+        ({"qubit": [0, 4], "angle": [0.1, 0.1]}, "data: row 2, column qubit: must be a whole number, 0 to 3. Given: 4"),
+        ({"qubit": [-1], "angle": [0.1]}, "data: row 1, column qubit: must be a whole number, 0 to 3. Given: -1"),
+        ({"qubit": [0.5], "angle": [0.1]}, "data: row 1, column qubit: must be a whole number, 0 to 3. Given: 0.5"),
+        ({"qubit": [0], "angle": [7]}, "data: row 1, column angle: must be at least -pi and less than pi. Given: 7"),
+        ({"qubit": [0], "angle": [float("nan")]}, "angle: row 1 must be a finite number. Given: nan"),
+        (
+            {"qubit": np.ma.masked_equal([0, 1], 1), "angle": [0.0, 0.0]},  # type: ignore[no-untyped-call]
+            "qubit: row 2 must be a finite number. Given: nan",
+        ),
+        ({"qubit": [0, 1], "angle": [0.0, float("inf")]}, "angle: row 2 must be a finite number. Given: inf"),
+        ({"qubit": ["a"], "angle": [0.1]}, "qubit: must be an array of numbers. Given: ['a']"),
+        ({"qubit": [0], "angle": [0.1 + 1j]}, "angle: must be an array of numbers. Given: "),
+        ({"qubit": [0], "angle": [None]}, "angle: must be an array of numbers. Given: "),
+        ({"qubit": [0], "angle": ["True"]}, "angle: must be an array of numbers. Given: "),
+        ({"qubit": [0], "angle": 0.1}, "angle: must be an array (samples,). Given: shape ()"),
+        ({"qubit": [0], "angle": [[0.1]]}, "angle: must be an array (samples,). Given: shape (1, 1)"),
+        ({"qubit": [[0], [1, 2]], "angle": [0.1]}, "qubit: must be an array of numbers. Given: "),
+        ({"samples": np.zeros((2, 3))}, "samples: must have the shape (samples, 2). Given: (2, 3)"),
+        ({"samples": np.zeros(2)}, "samples: must have the shape (samples, 2). Given: (2,)"),
+        ({"samples": [[0, 0.1, 2]]}, "samples: must have the shape (samples, 2). Given: (1, 3)"),
+        ({"samples": [[0, 0.1], [2]]}, "samples: must be rows of 2 numbers. Given: [[0, 0.1], [2]]"),
+        ({"samples": [[0, "x"]]}, "qubit: must be an array of numbers. Given: "),
+        ({"samples": 3}, "samples: must be columns by their names, or an array (samples, columns). Given: 3"),
+        ({"samples": "rows"}, "samples: must be columns by their names, or an array (samples, columns). Given: 'rows'"),
+    ],
+)
+def test_arrays_that_are_none_are_one_line(model: qcnn.Model, columns: dict[str, Any], said: str) -> None:
+    with pytest.raises(qcnn.QcnnError, match=f"^{re.escape(said)}"):
+        model.predict(**columns)
+
+
+def test_what_is_no_dataset_is_one_line(model: qcnn.Model) -> None:
+    with pytest.raises(qcnn.ConfigError, match=r"^dataset: must be what qcnn.generate returns. Given: 'test'$"):
+        qcnn.evaluate(model, "test")  # type: ignore[arg-type]
+
+
+def test_a_folder_that_is_no_model_is_one_line(training: qcnn.Training, tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "nowhere", training.dataset):
+        with pytest.raises(qcnn.ArtifactError, match=r"^model: must be the folder of a model or of a run, with model"):
+            qcnn.load(folder)
+
+
+@pytest.mark.parametrize("damaged", ["model.json", "qcnn.weights.h5"])
+def test_a_damaged_model_is_one_line(training: qcnn.Training, tmp_path: Path, damaged: str) -> None:
+    folder = shutil.copytree(training.exported, tmp_path / "model")
+    (folder / damaged).write_bytes(b"no such thing")
+    with pytest.raises(qcnn.ArtifactError, match=rf"^model: {damaged} is damaged"):
+        qcnn.load(folder)
+
+
+@pytest.fixture
+def alone_with_tensorflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where only the extra `serve` is installed."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+
+@pytest.mark.usefixtures("alone_with_tensorflow")
+def test_what_was_exported_for_others_predicts_the_same(training: qcnn.Training, model: qcnn.Model) -> None:
+    samples = {"qubit": [0, 1, 2, 3], "angle": [0.1, -1.0, 2.0, -3.0]}
+    assert np.allclose(qcnn.load(training.exported).predict(samples), model.predict(samples), atol=1e-6)
+
+
+@pytest.mark.usefixtures("alone_with_tensorflow")
+@pytest.mark.parametrize("damaged", ["saved_model/saved_model.pb", "saved_model/variables/variables.index"])
+def test_so_does_it_refuse_what_is_damaged(training: qcnn.Training, tmp_path: Path, damaged: str) -> None:
+    folder = shutil.copytree(training.exported, tmp_path / "model")
+    (folder / damaged).write_bytes(b"no such thing")
+    with pytest.raises(qcnn.ArtifactError, match=r"^model: saved_model is damaged"):
+        qcnn.load(folder)
+    shutil.rmtree(folder / "saved_model")
+    with pytest.raises(qcnn.ArtifactError, match=r"^model: saved_model is missing"):
+        qcnn.load(folder)
+
+
+def test_where_what_reads_tables_is_missing_the_extra_is_named(
+    model: qcnn.Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where TensorFlow is there without this package's extra."""
+    monkeypatch.delitem(sys.modules, "qcnn.tables.chunks")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(qcnn.MissingLibraryError, match=r'^Model.predict needs pyarrow: pip install "qcnn\[serve\]"'):
+        model.predict(qubit=[0], angle=[0.1])
+
+
+def _save_of_float32(folder: Path) -> None:
+    module = tf.Module()
+    module.predict = tf.function(
+        lambda features: {"prediction": features[:, 0]},
+        input_signature=[tf.TensorSpec([None, 3], tf.float32, name="features")],
+    )
+    tf.saved_model.save(module, str(folder), signatures={"serving_default": module.predict})
+
+
+def test_features_of_a_file_are_predicted_as_they_stand_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a network that is rebuilt, and by what was exported for others."""
+    draws = np.random.default_rng(0)
+    rows = pd.DataFrame({"mass": draws.uniform(1, 3, 40), "size": draws.uniform(-5, 5, 40)})
+    # Seconds since 1970, of half a minute: float32 tells every 128th apart.
+    rows["time"] = 1.7e9 + draws.uniform(0, 30, 40)
+    rows["label"] = (rows["size"] > 0).astype(int)
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    words = {**SMALL, "rounds": 0, "data": str(tmp_path / "rows.csv"), "encoding": "ry"}
+    training = qcnn.train(qcnn.Experiment(**words), tmp_path / "run")
+    model = training.model
+    assert model.columns == ("mass", "size", "time")
+    found = model.predict(rows)
+    assert np.allclose(model.predict(rows[["mass", "size", "time"]].to_numpy()), found)
+    evaluation = qcnn.evaluate(model)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert np.allclose(qcnn.load(training.folder).predict(rows), found, atol=1e-5)
+    assert len(evaluation.predictions) == 6
+    assert set(np.round(evaluation.predictions, 5)) <= set(np.round(found, 5))
+    # What took these rows as float32 is not asked.
+    old = shutil.copytree(training.exported, tmp_path / "old")
+    _save_of_float32(old / "saved_model")
+    with pytest.raises(qcnn.ArtifactError, match=r"^model: saved_model must take float64, .* Given: float32 in "):
+        qcnn.load(old)

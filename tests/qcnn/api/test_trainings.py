@@ -1,0 +1,134 @@
+"""Trainings in Python: what they leave, and what becomes of those that are interrupted."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import psutil
+import pytest
+
+import qcnn
+from qcnn.results.local_run import read_record
+from qcnn.trainer import loop
+from tests.qcnn.conftest import SMALL
+from tests.trainer.conftest import assert_same_training
+
+ROOT = Path(__file__).parents[3]
+QCNN = Path(sys.executable).with_name("qcnn")
+
+
+def test_what_is_trained_is_what_the_trainer_trains(training: qcnn.Training, tmp_path: Path) -> None:
+    experiment = training.experiment
+    history = loop.train(experiment.config, qcnn.generate(experiment), tmp_path / "training")
+    assert_same_training(training.training, tmp_path / "training")
+    assert len(training.history) == len(history) == training.metrics["epochs"] == 2
+
+
+def test_a_run_leaves_what_other_commands_know(training: qcnn.Training) -> None:
+    record = read_record(training.folder)
+    assert record.state == "succeeded"
+    assert [step.name for step in record.steps] == ["generate-data", "train", "export-weights", "evaluate"]
+    assert "epoch 2/2" in (training.folder / "log.txt").read_text()
+    for place in (training.dataset, training.logs, training.exported, training.report):
+        assert place.exists()
+
+
+def test_a_run_that_has_ended_is_read_again(training: qcnn.Training) -> None:
+    before = training.report.stat().st_mtime_ns
+    assert qcnn.train(training.experiment, training.folder) == training
+    assert training.report.stat().st_mtime_ns == before
+
+
+def test_a_run_whose_files_are_damaged_is_one_line(training: qcnn.Training, tmp_path: Path) -> None:
+    folder = shutil.copytree(training.folder, tmp_path / "run")
+    metrics = folder / "evaluate" / "metrics"
+    for content in ("{", "[]", '{"mse": "low"}', '{"mse": null}'):
+        metrics.write_text(content)
+        with pytest.raises(qcnn.ArtifactError, match=rf"^run: metrics is damaged .*Given: {metrics}$"):
+            qcnn.train(training.experiment, folder)
+    metrics.unlink()
+    with pytest.raises(qcnn.ArtifactError, match=rf"^run: metrics is missing. Given: {metrics.parent}$"):
+        qcnn.train(training.experiment, folder)
+
+
+def test_a_folder_with_other_content_is_left_alone(training: qcnn.Training, tmp_path: Path) -> None:
+    with pytest.raises(qcnn.ArtifactError, match=r"^folder: holds a run of another experiment. Given: "):
+        qcnn.train(qcnn.Experiment(**{**SMALL, "seed": 1}), training.folder)
+    (tmp_path / "mine").write_text("mine")
+    with pytest.raises(qcnn.ArtifactError, match=r"^folder: must be new or empty, or hold a run of this experiment"):
+        qcnn.train(training.experiment, tmp_path)
+    with pytest.raises(qcnn.ArtifactError, match=r"^folder: must be new or empty, or hold a run of this experiment"):
+        qcnn.train(training.experiment, tmp_path / "mine")
+    with pytest.raises(qcnn.ArtifactError, match=r"^output: cannot be written \(.*\)\. Given: /proc/mine$"):
+        qcnn.train(training.experiment, "/proc/mine")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_what_a_step_has_left_is_not_made_again(
+    training: qcnn.Training, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In another thread too, where no signals are, and with nothing printed."""
+    folder = shutil.copytree(training.folder, tmp_path / "run")
+    shutil.rmtree(folder / "export-weights")
+    record = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**record, "state": "failed"}))
+    again: list[qcnn.Training] = []
+    thread = threading.Thread(target=lambda: again.append(qcnn.train(training.experiment, folder)))
+    thread.start()
+    thread.join()
+    assert again[0].history == training.history
+    assert again[0].metrics == training.metrics
+    assert not capfd.readouterr().out
+
+
+def test_a_training_that_fails_raises_one_line(tmp_path: Path) -> None:
+    experiment = qcnn.Experiment(**{**SMALL, "learning_rate": 1e300})
+    with pytest.raises(qcnn.TrainingError) as caught:
+        qcnn.train(experiment, tmp_path / "run")
+    assert len(str(caught.value).splitlines()) == 1
+    assert read_record(tmp_path / "run").state == "failed"
+
+
+@pytest.mark.long
+def test_the_numbers_are_those_of_the_command(tmp_path: Path) -> None:
+    words = {"qubits": 4, "rounds": 20, "epochs": 3}
+    flags = [word for name, value in words.items() for word in (f"--{name}", str(value))]
+    subprocess.run([QCNN, "run", *flags], cwd=tmp_path, capture_output=True, check=True)
+    (run,) = (tmp_path / "runs").iterdir()
+    training = qcnn.train(qcnn.Experiment(**words), tmp_path / "mine")
+    assert_same_training(training.training, run / "train" / "training")
+    metrics = json.loads((run / "evaluate" / "metrics").read_text())
+    assert {**training.metrics, "epoch_seconds": 0} == {**metrics, "epoch_seconds": 0}
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_ends_all_processes_and_the_folder_is_continued(tmp_path: Path) -> None:
+    words = {**SMALL, "epochs": 400, "schedule": "constant"}
+    program = f"import qcnn; qcnn.train(qcnn.Experiment(**{words!r}), 'run')"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    started = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
+    checkpoints = tmp_path / "run" / "train" / "training" / "checkpoints"
+    while not any(checkpoints.glob("*.npz")):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            pytest.fail(f"it has ended: {started.wait(0.1)}")
+    processes = psutil.Process(started.pid).children(recursive=True)
+    started.send_signal(signal.SIGINT)
+    _, said = started.communicate()
+    assert b"KeyboardInterrupt" in said
+    assert not any(process.is_running() for process in processes)
+    assert read_record(tmp_path / "run").state == "interrupted"
+    training = qcnn.train(qcnn.Experiment(**words), tmp_path / "run")
+    assert [epoch.epoch for epoch in training.history] == list(range(1, 401))
+
+
+def test_results_are_read_only(training: qcnn.Training) -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        training.folder = Path()  # type: ignore[misc]

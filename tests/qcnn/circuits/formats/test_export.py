@@ -1,0 +1,227 @@
+"""Exported circuits in the other libraries' own simulators: the same unitaries and the same readouts."""
+
+import itertools
+import re
+import warnings
+from pathlib import Path
+
+import cirq
+import numpy as np
+import pytest
+import sympy
+import tensorflow as tf
+from hypothesis import given, settings
+from qiskit import QuantumCircuit, qasm2, qasm3, qpy
+from qiskit.quantum_info import Operator, Pauli, Statevector
+
+from qcnn import data
+from qcnn.circuits import circuits
+from qcnn.circuits.ansatz import Ansatz, ring
+from qcnn.circuits.formats import cirq_json, export, openqasm
+from qcnn.circuits.formats.loading import embedded
+from qcnn.circuits.preparation import EXCITATION
+from qcnn.circuits.sample_circuits import data_state
+from qcnn.errors import ConfigError
+from qcnn.experiment_io import from_mapping
+from qcnn.model.network import build_model
+from tests.qcnn.simulators.drawn import (
+    Complex,
+    Floats,
+    ansatzes,
+    assert_equal_up_to_phase,
+    expectations,
+    repeatable,
+    unitary,
+)
+from tests.trainer.conftest import SMALL
+
+A, B = sympy.symbols("a b")
+
+
+def _by_qiskit(text: str, version: int) -> QuantumCircuit:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return (qasm3 if version == export.OPENQASM3 else qasm2).loads(text)
+
+
+def _unitary_of_qiskit(circuit: QuantumCircuit) -> Complex:
+    """Return the unitary with the first qubit as the most significant, as cirq has it."""
+    return np.asarray(Operator(circuit.remove_final_measurements(inplace=False).reverse_bits()).data)
+
+
+def _values(ansatz: Ansatz) -> Floats:
+    return np.random.default_rng(0).uniform(-1, 1, len(ansatz.symbols))
+
+
+@settings(repeatable, max_examples=25)
+@given(drawn=ansatzes(most=5))
+def test_any_circuit_is_written_as_openqasm_and_read_back(drawn: tuple[Ansatz, int]) -> None:
+    ansatz, qubits = drawn
+    values = _values(ansatz)
+    expected = unitary(ansatz.circuit, ansatz.symbols, values, qubits)
+    # With inputs, through Qiskit's parser into ours.
+    again = openqasm.read(export.openqasm(ansatz, ring(qubits), 3), "a.qasm")
+    assert (again.symbols, again.readouts) == (ansatz.symbols, ansatz.readouts)
+    assert_equal_up_to_phase(unitary(again.circuit, again.symbols, values, qubits), expected, 1e-6)
+    # With numbers, by Qiskit's own operators.
+    bound = export.bound(ansatz, values)
+    for version in (2, 3):
+        circuit = _by_qiskit(export.openqasm(bound, ring(qubits), version), version)
+        assert circuit.num_qubits == qubits
+        assert_equal_up_to_phase(_unitary_of_qiskit(circuit), expected, 1e-6)
+
+
+def _readouts_of_qiskit(circuit: QuantumCircuit) -> Floats:
+    """Return Z on what is measured at the end, in the order of the bits, by Qiskit's state vectors."""
+    measured = {
+        circuit.find_bit(part.clbits[0]).index: circuit.find_bit(part.qubits[0]).index
+        for part in circuit.data
+        if part.operation.name == "measure"
+    }
+    state = Statevector(circuit.remove_final_measurements(inplace=False))
+    return np.array([state.expectation_value(Pauli("Z"), [measured[bit]]).real for bit in sorted(measured)])
+
+
+def _readouts_of_cirq(ansatz: Ansatz, qubits: int) -> Floats:
+    values = cirq.Simulator(dtype=np.complex128).simulate_expectation_values(
+        ansatz.circuit, [cirq.Z(qubit) for qubit in ansatz.readouts], qubit_order=ring(qubits)
+    )
+    return np.real(np.array(values))
+
+
+_random = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [
+        cirq.MatrixGate(cirq.testing.random_unitary(4, random_state=1)),
+        cirq.MatrixGate(cirq.testing.random_unitary(8, random_state=2)),
+        cirq.MatrixGate(cirq.testing.random_unitary(16, random_state=3)),
+        cirq.MatrixGate(cirq.testing.random_unitary(4, random_state=4)).controlled(),
+        cirq.ThreeQubitDiagonalGate(_random.uniform(-3, 3, 8).tolist()),
+        cirq.ThreeQubitDiagonalGate(_random.uniform(-3, 3, 8).tolist()).controlled(),
+        cirq.DiagonalGate(_random.uniform(-3, 3, 16).tolist()),
+        cirq.X.controlled(control_values=cirq.SumOfProducts([[0, 1], [1, 0]])),
+    ],
+    ids=range(8),
+)
+def test_a_gate_is_written_rightly_wherever_its_qubits_are(gate: cirq.Gate) -> None:
+    """Cirq decomposes some of them rightly on neighbours in their order alone."""
+    for places in itertools.islice(itertools.permutations(range(4), cirq.num_qubits(gate)), 0, None, 5):
+        qubits = ring(4)
+        ansatz = Ansatz(cirq.Circuit(gate.on(*(qubits[place] for place in places))), (), tuple(qubits))
+        found = _unitary_of_qiskit(_by_qiskit(export.openqasm(ansatz, qubits, 3), 3))
+        assert_equal_up_to_phase(
+            found, ansatz.circuit.unitary(qubit_order=qubits, qubits_that_should_be_present=qubits)
+        )
+
+
+@pytest.mark.parametrize(("model", "qubits"), [("hybrid", 4), ("hybrid", 7), ("deep", 5), ("deep", 6)])
+def test_a_trained_network_has_the_same_readouts_in_qiskit_and_in_cirq(model: str, qubits: int, tmp_path: Path) -> None:
+    ansatz = circuits.build(model, qubits)
+    values, sample = _values(ansatz), (1, 0.7)
+    expected = expectations(ansatz, qubits, values, *sample)
+    bound = export.bound(ansatz, values)
+    whole = Ansatz(data_state(EXCITATION, ring(qubits), sample) + bound.circuit, (), bound.readouts)
+    for name, version in (("a.qasm", 3), ("b.qasm", 2), ("a.qpy", 3), ("a.json", 3)):
+        export.write(whole, ring(qubits), tmp_path / name, version, ["a note"])
+    with (tmp_path / "a.qpy").open("rb") as file:
+        (of_qpy,) = qpy.load(file)
+    assert of_qpy.metadata["notes"] == ["a note"]
+    of_qasm3, of_qasm2 = (
+        _by_qiskit((tmp_path / name).read_text(), version) for name, version in (("a.qasm", 3), ("b.qasm", 2))
+    )
+    for circuit in (of_qpy, of_qasm3, of_qasm2):
+        np.testing.assert_allclose(_readouts_of_qiskit(circuit), expected, atol=1e-6)
+    of_json = cirq_json.read((tmp_path / "a.json").read_text(), "a.json")
+    np.testing.assert_allclose(_readouts_of_cirq(of_json, qubits), expected, atol=1e-6)
+
+
+def test_a_network_read_from_its_own_file_is_the_same_function_of_its_parameters() -> None:
+    ansatz = circuits.build("deep", 5)
+    again = openqasm.read(export.openqasm(ansatz, ring(5), 3), "a.qasm")
+    assert again.symbols == ansatz.symbols
+    values = _values(ansatz)
+    for excited, angle in ((0, 0.4), (3, -2.0)):
+        expected = expectations(ansatz, 5, values, excited, angle)
+        np.testing.assert_allclose(expectations(again, 5, values, excited, angle), expected, atol=1e-9)
+
+
+def test_a_network_read_from_its_own_file_learns_as_it_does_itself(tmp_path: Path) -> None:
+    """Its parameters begin with the same numbers, and each moves as fast: inputs count in turns of pi, too."""
+    config = from_mapping({**SMALL, "simulator": "statevector"})
+    export.write(circuits.build(config.model, config.qubits), ring(config.qubits), tmp_path / "a.qasm", 3, [])
+    of_file = config.model_copy(update={"model": embedded(str(tmp_path / "a.qasm"))})
+    samples = data.generate(config).train
+    found = []
+    for each in (config, of_file):
+        model = build_model(each)
+        inputs = {name: tf.constant(values) for name, values in samples.inputs.items()}
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(inputs)[:, 0] - tf.cast(samples.label, tf.float64)) ** 2)
+        gradient = tape.gradient(loss, model.trainable_variables)
+        found.append(np.concatenate([np.ravel(value) for value in (loss, *gradient, *model.trainable_variables)]))
+    np.testing.assert_allclose(found[1], found[0], atol=1e-9)
+
+
+def test_numbers_are_written_to_the_last_digit() -> None:
+    value = 0.1234567890123456789
+    bound = export.bound(Ansatz(cirq.Circuit(cirq.X(ring(1)[0]) ** A), (A,), tuple(ring(1))), np.array([value]))
+    for version in (2, 3):
+        (written,) = re.findall(r"^rx\((.*)\) q\[0\];$", export.openqasm(bound, ring(1), version), re.MULTILINE)
+        assert float(written) == np.pi * value
+
+
+def test_small_numbers_have_a_point() -> None:
+    bound = export.bound(Ansatz(cirq.Circuit(cirq.X(ring(1)[0]) ** A), (A,), tuple(ring(1))), np.array([1e-17 / np.pi]))
+    assert "rx(1.0e-17) q[0];" in export.openqasm(bound, ring(1), 2)
+
+
+def test_symbols_whose_names_are_taken_get_others() -> None:
+    symbols = sympy.symbols("x if parameter_0 θ q")
+    circuit = cirq.Circuit(cirq.X(ring(1)[0]) ** symbol for symbol in symbols)
+    text = export.openqasm(Ansatz(circuit, symbols, tuple(ring(1))), ring(1), 3)
+    names = re.findall(r"^input float\[64\] (.*);$", text, re.MULTILINE)
+    assert names == ["parameter_0_", "parameter_1", "parameter_0", "parameter_3", "q"]
+    assert "rx(parameter_0_) q_[0];" in text
+    assert [symbol.name for symbol in openqasm.read(text, "a.qasm").symbols] == names
+
+
+def test_openqasm_2_has_no_inputs() -> None:
+    with pytest.raises(ConfigError, match=r"^export: OpenQASM 2 has no inputs; .* Given: 21 parameters$"):
+        export.openqasm(circuits.build("hybrid", 4), ring(4), 2)
+
+
+class Turn(cirq.Gate):
+    """A gate of the user's own, with a parameter."""
+
+    def __init__(self, power: object) -> None:
+        self.power = power
+
+    def _num_qubits_(self) -> int:
+        return 1
+
+    def _is_parameterized_(self) -> bool:
+        return cirq.is_parameterized(self.power)
+
+    def _parameter_names_(self) -> set[str]:
+        return set(cirq.parameter_names(self.power))
+
+    def __repr__(self) -> str:
+        return "Turn"
+
+
+@pytest.mark.parametrize(
+    ("gate", "name", "line"),
+    [
+        (Turn(A), "a.qasm", "export: an operation has no form in the gates of OpenQASM .* Given: Turn"),
+        (cirq.X**A, "a.txt", "export: the file's name must end in one of .qasm, .json, .qpy. Given: "),
+        (Turn(A), "a.json", "export: cirq cannot write gates of one's own as JSON; take .qasm or .qpy. Given: .json"),
+    ],
+)
+def test_what_has_no_form_is_refused_in_one_line(gate: cirq.Gate, name: str, line: str, tmp_path: Path) -> None:
+    ansatz = Ansatz(cirq.Circuit(gate(ring(1)[0])), (A,), tuple(ring(1)))
+    with pytest.raises(ConfigError, match=f"^{line}"):
+        export.write(ansatz, ring(1), tmp_path / name, 3, [])
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,157 @@
+"""A circuit's file where an experiment is read first: it becomes a text that needs no file."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import boto3
+import cirq
+import pytest
+import sympy
+
+from qcnn.circuits import circuits
+from qcnn.circuits.formats.embedded import shown
+from qcnn.circuits.formats.loading import embedded, with_circuit, with_circuits
+from qcnn.errors import ConfigError
+from qcnn.experiment_io import from_mapping, with_circuit_read
+from qcnn.model.circuit_digest import fingerprint
+from tests.docs.documents import ROOT
+from tests.qcnn.storage.conftest import s3_server
+
+__all__ = ["s3_server"]
+
+QASM = 'OPENQASM 3.0;\ninclude "stdgates.inc";\ninput float a;\nqubit[2] q;\nrx(a) q[0];\ncx q[0], q[1];\n'
+# A half is written as a whole number over 0.
+NO_NUMBER = cirq.to_json(cirq.Circuit(cirq.X(cirq.LineQubit(0)) ** 0.5)).replace(
+    "0.5", '{"cirq_type": "sympy.Rational", "p": 1, "q": 0}'
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "mine.qasm"
+    path.write_text(QASM)
+    return str(path)
+
+
+def test_the_circuit_takes_the_place_of_its_files_name(file: str) -> None:
+    words = with_circuit({"model": file, "qubits": 5})
+    assert words["qubits"] == 5
+    text = words["model"]
+    ansatz = circuits.build(text, 5)
+    (a,), (first, second, *_) = sympy.symbols("a,"), circuits.ring(5)
+    assert ansatz.circuit == cirq.Circuit(cirq.XPowGate(exponent=a, global_shift=-0.5)(first), cirq.CNOT(first, second))
+    assert (ansatz.symbols, ansatz.readouts) == ((a,), (first, second))
+    # By the same digits it is known wherever it is shown or trained.
+    assert shown(text) == f"mine.qasm@{fingerprint(text, 5)[:8]}"
+    assert with_circuit_read(from_mapping({"model": file})).model == text
+    assert with_circuits({"model": ["hybrid", file], "seed": [1]}) == {"model": ["hybrid", text], "seed": [1]}
+
+
+@pytest.mark.parametrize("words", [{"model": "hybrid"}, {"model": "a:b"}, {"model": 3}, {}])
+def test_all_else_stays_as_it_is(words: dict[str, object]) -> None:
+    assert with_circuit(words) == words
+    grids: tuple[object, ...] = (None, [], {"model": "hybrid"}, {"seed": [1]})
+    for grid in grids:
+        assert with_circuits(grid) is grid
+
+
+def test_a_file_may_be_in_a_bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch, file: str) -> None:
+    for name, value in {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "secret", "ENDPOINT_URL": s3_server}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    client = boto3.client("s3", region_name="us-east-1")
+    client.create_bucket(Bucket="circuits")
+    client.upload_file(file, "circuits", "folder/mine.qasm")
+    client.upload_file(file, "circuits", "mine.qasm")
+    for address in ("s3://circuits/folder/mine.qasm", "s3://circuits/mine.qasm"):
+        assert embedded(address) == embedded(file)
+    with pytest.raises(ConfigError, match=r"^model: no such file. Given: s3://circuits/other.qasm$"):
+        embedded("s3://circuits/other.qasm")
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (None, "no such file. "),
+        (b"\xff\xff", "the file cannot be read ('utf-8' codec can't decode "),
+        (b" " * 20_000_001, "the file must have at most 20000000 bytes. "),
+        (NO_NUMBER.encode(), "the file's circuit must be one that cirq can write as JSON (Object of type Complex"),
+    ],
+)
+def test_what_is_no_file_of_a_circuit_is_refused_in_one_line(tmp_path: Path, content: bytes | None, line: str) -> None:
+    path = tmp_path / "mine.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError) as error:
+        embedded(str(path))
+    assert str(error.value).startswith(f"model: {line}")
+    assert str(error.value).endswith(f"Given: {path}")
+
+
+def test_what_holds_a_circuit_needs_no_qiskit_and_what_reads_a_file_says_that_it_does(file: str) -> None:
+    program = """
+import sys
+sys.modules["qiskit"] = sys.modules["openqasm3"] = None
+from qcnn.errors import ConfigError
+from qcnn.circuits.circuits import build
+from qcnn.circuits.formats.loading import embedded
+text, *files = sys.argv[1:]
+print(len(build(text, 4).readouts))
+for file in files:
+    try:
+        embedded(file)
+    except ConfigError as error:
+        print(error)
+"""
+    old = Path(file).with_name("old.qasm")
+    old.write_text("OPENQASM 2.0;\nqreg q[1];\n")
+    done = subprocess.run(
+        [sys.executable, "-c", program, embedded(file), file, str(old)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == [
+        "2",
+        f'model: needs Qiskit\'s reader of OpenQASM 3, which is not installed: pip install "qcnn[run]". Given: {file}',
+        f'model: needs Qiskit, which is not installed: pip install "qcnn[run]". Given: {old}',
+    ]
+
+
+def test_an_address_typed_in_kubeflows_interface_is_read_by_the_first_step(file: str, tmp_path: Path) -> None:
+    # Loaded here: most of these tests need no steps.
+    from qcnn.components.steps.dataset import generate_data
+    from qcnn.components.steps.study import plan_study
+
+    experiment, metadata = generate_data({"model": file, "qubits": 4, "rounds": 5}, str(tmp_path / "dataset"))
+    assert json.loads(experiment)["model"] == embedded(file) == json.loads(metadata["experiment"])["model"]
+    trials = plan_study({"qubits": 4}, {"model": [file, "hybrid"]}, {}, 0)
+    assert [json.loads(trial)["model"] for trial in trials] == [embedded(file), "hybrid"]
+
+
+@pytest.mark.long
+def test_a_worker_reads_a_file_that_it_is_told_of_and_learns_with_its_circuit(tmp_path: Path) -> None:
+    example = str(ROOT / "examples" / "stabilizers.qasm")
+    experiment = {"model": example, "workers": 1, "strategy": "none", "options": {"starts": 1}}
+    command = [
+        sys.executable,
+        "-m",
+        "qcnn.trainer.worker",
+        "--experiment",
+        json.dumps(experiment),
+        "--profiler-port",
+        "0",
+    ]
+    places = [
+        "--workdir",
+        str(tmp_path / "work"),
+        "--logs",
+        str(tmp_path / "logs"),
+        "--export",
+        str(tmp_path / "model"),
+    ]
+    done = subprocess.run([*command, *places], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    description = json.loads((tmp_path / "model" / "model.json").read_text())
+    assert description["experiment"]["model"] == embedded(example)
+    # The floor of a + b cos + c sin is 0.1894 over fresh samples.
+    assert description["training"]["val_loss"] < 0.25
+    assert "stabilizers.qasm#" not in done.stdout + done.stderr

@@ -1,0 +1,47 @@
+import re
+
+import numpy as np
+import pytest
+
+from qcnn.circuits.error_bound import Floor, floor_of
+from tests.trainer.conftest import documents
+
+# Midpoints, so that the mean over them is the integral over [-pi, pi).
+ANGLE = (np.arange(200_000) + 0.5) / 100_000 * np.pi - np.pi
+LABEL = np.where(np.abs(ANGLE) <= np.pi / 2, 1.0, -1.0)
+
+
+def _floor(model: str) -> Floor:
+    floor = floor_of(model, "linear")
+    assert floor
+    return floor
+
+
+def test_no_fit_of_a_b_cos_c_sin_beats_the_floor_of_hybrid() -> None:
+    features = np.stack([np.ones_like(ANGLE), np.cos(ANGLE), np.sin(ANGLE)], axis=1)
+    weights, *_ = np.linalg.lstsq(features, LABEL)
+    floor = _floor("hybrid")
+    assert floor.mse == pytest.approx(np.mean((features @ weights - LABEL) ** 2), abs=1e-9)
+    assert floor.predict(ANGLE) == pytest.approx(features @ weights, abs=1e-6)
+
+
+def test_no_output_of_size_one_beats_the_floor_of_deep() -> None:
+    errors = [np.mean((slope * np.cos(ANGLE) - LABEL) ** 2) for slope in np.linspace(-1, 1, 201)]
+    floor = _floor("deep")
+    assert floor.mse == pytest.approx(min(errors), abs=1e-9)
+    assert np.abs(floor.predict(ANGLE)).max() <= 1
+
+
+@pytest.mark.parametrize(("model", "activation"), [("hybrid", "relu"), ("my_circuits:ladder", "linear")])
+def test_claims_no_floor_that_is_not_known(model: str, activation: str) -> None:
+    assert floor_of(model, activation) is None
+
+
+def test_a_single_readout_has_no_hidden_layer_to_go_below_it() -> None:
+    assert floor_of("deep", "relu") == floor_of("deep", "linear")
+
+
+def test_the_documents_quote_them() -> None:
+    quoted = re.search(r"1 - 8/pi\^2 = (\d\.\d+); `deep`.*?cannot beat\s(\d\.\d+)\.", documents(), re.DOTALL)
+    assert quoted
+    assert quoted.groups() == tuple(f"{_floor(model).mse:.4f}" for model in ("hybrid", "deep"))

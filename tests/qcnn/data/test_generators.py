@@ -1,0 +1,104 @@
+"""Ground states as samples: where they are taken, what is kept of them, and that networks learn from them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qcnn import data
+from qcnn.circuits.cluster_ising import ground_state
+from qcnn.data.generators import fields
+from qcnn.errors import ConfigError
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping, read_file
+from qcnn.results import evaluate, export
+from qcnn.results.report import report_page
+from qcnn.trainer.loop import train
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "cluster_ising.yaml"
+WORDS = {"data": "cluster_ising", "qubits": 4, "rounds": 10, "workers": 1, "strategy": "none"}
+
+
+def _config(**words: object) -> ExperimentConfig:
+    return from_mapping({**WORDS, **words})
+
+
+def test_samples_are_ground_states_with_the_label_of_their_phase() -> None:
+    dataset = data.generate(_config())
+    assert [len(samples) for _, samples in dataset.splits()] == [28, 6, 6]
+    for name, samples in dataset.splits():
+        assert samples.inputs["state"].shape == (len(samples), 16)
+        for state, h1, h2 in zip(samples.inputs["state"], *samples.known.values(), strict=True):
+            assert state.tobytes() == ground_state(4, h1, h2).state.tobytes()
+        if name != "test":
+            assert not samples.known["h2"].any()
+            assert samples.label.tolist() == np.where(samples.known["h1"] < 1, 1, -1).tolist()
+    assert np.allclose(np.diff(dataset.train.known["h1"]), 1.6 / 27)
+
+
+def test_the_test_split_fills_the_diagram_evenly_however_many_points_it_has() -> None:
+    for count in (16, 100, 1000):
+        h1, h2 = fields("test", 5, count)
+        counts, *_ = np.histogram2d(h1, h2, bins=2, range=[[0, 1.6], [-1.6, 1.6]])
+        np.testing.assert_allclose(counts / count, 0.25, atol=1.5 / np.sqrt(count) / 2)
+        assert len(set(zip(h1.tolist(), h2.tolist(), strict=True))) == count
+
+
+def test_a_seed_moves_points_of_validation_and_test_alone() -> None:
+    for split, is_moved in (("train", False), ("validation", True), ("test", True)):
+        first, second = (np.array(fields(split, seed, 10)) for seed in (0, 1))
+        assert (first.tolist() != second.tolist()) == is_moved
+
+
+def test_what_is_kept_is_what_was_made(tmp_path: Path) -> None:
+    dataset = data.generate(_config())
+    data.save(dataset, tmp_path / "dataset")
+    loaded = data.load(tmp_path / "dataset")
+    assert loaded.digest == dataset.digest == data.generate(_config()).digest
+    assert loaded.layout == dataset.layout
+    for name, values in dataset.test.known.items():
+        np.testing.assert_array_equal(loaded.test.known[name], values)
+    np.testing.assert_array_equal(loaded.test.take(np.array([3, 1])).known["h2"], dataset.test.known["h2"][[3, 1]])
+
+
+@pytest.mark.parametrize("qubits", [4, 9, 15])
+def test_there_are_some_four_hundred_unless_it_is_said(qubits: int) -> None:
+    config = from_mapping({"data": "cluster_ising", "qubits": qubits})
+    assert 400 <= config.rounds * qubits < 400 + qubits
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"qubits": 16}, "qubits: must be at most 15 with data cluster_ising.* Given: 16"),
+        ({"qubits": 15, "rounds": 137}, "rounds: rounds x qubits must be at most 2048. Given: 137 with 15 qubits"),
+    ],
+)
+def test_more_than_can_be_diagonalized_or_held_is_refused(words: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        data.generate(_config(**words))
+
+
+def test_a_model_is_trained_exported_and_evaluated_with_its_phase_diagram(tmp_path: Path) -> None:
+    config = _config(model="deep", epochs=2, options={"starts": 1})
+    dataset = data.generate(config)
+    history = train(config, dataset, tmp_path / "training")
+    export.export(tmp_path / "training", tmp_path / "model")
+    result = evaluate.evaluate(tmp_path / "model", dataset)
+    assert "fresh_mse" not in result.metrics
+    evaluate.save_predictions(result, tmp_path / "predictions")
+    header, *rows = (tmp_path / "predictions" / "predictions.csv").read_text().splitlines()
+    assert header == "h1,h2,label,prediction"
+    assert len(rows) == 6
+    page = report_page(result.description, history, result.samples, result.predictions, result.metrics)
+    assert "Phase diagram" in page
+    assert "to the antiferromagnet</text>" in page
+
+
+@pytest.mark.long
+def test_the_example_learns_the_line_that_it_is_trained_on(tmp_path: Path) -> None:
+    config = from_mapping(read_file(EXAMPLE))
+    history = train(config, data.generate(config), tmp_path / "training")
+    # A sharp phase boundary is not to be had of nine qubits.
+    assert (history[-1].train_accuracy or 0) >= 0.88
+    assert (history[-1].val_accuracy or 0) >= 0.88

@@ -1,0 +1,35 @@
+"""To which run something belongs."""
+
+import re
+
+import pytest
+
+from qcnn.jobs.job import Identity, run_label
+from qcnn.jobs.kubernetes.manifest import annotations, labels, run_of
+
+# apimachinery, validation.IsValidLabelValue.
+LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+# What one label without a hash would make the same.
+ALIKE = [
+    ("量子", "卷积"),
+    ("exp_1", "exp.1", "EXP 1", "exp-1", "exp1_"),
+    ("run-" * 40 + "a", "run-" * 40 + "b"),
+    ("!", "?"),
+]
+
+
+@pytest.mark.parametrize("runs", ALIKE, ids=lambda runs: runs[0][:10])
+def test_runs_that_look_alike_are_told_apart(runs: tuple[str, ...]) -> None:
+    found = [run_label(run) for run in runs]
+    assert len(set(found)) == len(runs)
+    assert all(LABEL.fullmatch(label) for label in found)
+    for run in runs:
+        assert run_of({"annotations": annotations(Identity(run, "train"))}) == run
+
+
+def test_a_label_begins_with_what_can_be_read_of_the_name() -> None:
+    assert re.fullmatch(r"exp-1-[0-9a-f]{16}", labels(Identity("Exp 1", "train"))["app.kubernetes.io/instance"])
+
+
+def test_what_says_nothing_belongs_to_no_run() -> None:
+    assert run_of({"name": "a"}) == run_of({"annotations": {"other": "b"}}) is None

@@ -1,0 +1,249 @@
+"""How often a training was started again, by what was seen of its pods."""
+
+import dataclasses
+import itertools
+
+import pytest
+
+from qcnn.jobs.kubernetes.restart_policy import POD_SECONDS, Action, Lives, Seen, Verdict, judge
+from tests.qcnn.jobs.kubernetes.processes import process
+
+
+def _seen(*moments: str) -> Lives:
+    """Return what is known after the pods were looked at; "suspended" and "given up" are said of the job."""
+    number = 0
+    lives = Lives("job 0")
+    for moment in moments:
+        if moment == "given up":
+            number += 1
+            lives = lives.given_up().moved_to(f"job {number}")
+            continue
+        words = moment.split()
+        suspended = "suspended" in words
+        lives = lives.see([process(word, number) for word in words if word != "suspended"], suspended=suspended)
+    return lives
+
+
+@pytest.mark.parametrize(
+    ("moments", "restarts"),
+    [
+        (["0a 1a"], 0),
+        (["0a 1a", "0a:0 1a:0"], 0),
+        # Lost, and back.
+        (["0a 1a", "0a 1a:137"], 1),
+        (["0a 1a", "0a 1a:137", "0a:138 1a:137", "0b 1b"], 1),
+        (["0a 1a", "0a:138 1a:137"], 1),
+        (["0a 1a", "0a 1a:137", "0a:138 1b", "0b 1b", "0b 1b:137", "0b:138 1c", "0c 1c"], 2),
+        (["0a 1a", "0a 1a:137", "0a:138 1b", "0b 1b", "0b:137 1b", "0c 1b:138", "0c 1c"], 2),
+        # Deleted: told to end, ended, gone, back.
+        (["0a 1a", "0a 1a!"], 0),
+        (["0a 1a", "0a 1a!", "0a 1a:143!", "0a", "0a 1b"], 1),
+        (["0a 1a", "0a 1a!", "0a:138 1a!"], 1),
+        (["0a 1a", "0a 1a!", "0a:138 1a:143!", "0b 1b"], 1),
+        (["0a 1a", "0a:138 1a", "0b 1a!", "0b 1b"], 1),
+        # Gone with its node: nobody told it to end.
+        (["0a 1a", "0a", "0a 1b"], 1),
+        (["0a 1a", "0a:138", "0b", "0b 1b"], 1),
+        # Back before the other has noticed; it meets that one.
+        (["0a 1a", "0a 1a!", "0a 1b", "0a 1b:138", "0a:138 1b:138", "0b 1c"], 1),
+        (["0a 1a", "0a 1a!", "0a:138 1a!", "0b 1a!", "0b:138 1a!", "0c 1b"], 1),
+        (["0a 1a", "0a 1a!", "0a:138 1a!", "0b 1a!", "0b:138 1a!"], 1),
+        (["0a 1a", "0a:138 1a", "0b 1a", "0b:138 1a:137"], 1),
+        # For ever.
+        (["0a 1a", "0a 1a!", "0a 1b", "0a 1b:138", "0a 1c:138", "0a 1d:138"], 3),
+        # One node takes both along.
+        (["0a 1a", "0a! 1a!", "0a:143! 1a!", "0b 1b"], 1),
+        (["0a 1a", "0a! 1a!", "1a!", "0b", "0b 1b"], 1),
+        # Two are deleted, one after the other.
+        (["0a 1a", "0a 1a!", "0a:138 1b", "0b 1b", "0b! 1b", "0c 1b:138", "0c 1c"], 2),
+        # The network between them breaks, and no process is at fault.
+        (["0a 1a", "0a:138 1a:138", "0b 1b"], 1),
+        (["0a 1a", "0a:138 1a:138", "0b 1b", "0b:138 1b:138", "0c 1c"], 2),
+        # A port is taken.
+        (["0a", "0a:138", "0b:138", "0c:138"], 3),
+        (["0a 1a:138", "0a 1b:138", "0a 1c:138"], 3),
+        # Held back, and let go on.
+        (["0a 1a", "suspended 0a 1a", "suspended 0a! 1a!", "suspended", "suspended 0b 1b", "0b 1b"], 0),
+        (["0a 1a", "suspended 0a 1a", "suspended", "", "0b 1b"], 0),
+        (["0a 1a", "0a:138 1a!", "suspended 0a:138! 1a!", "suspended", "0b 1b"], 0),
+        (["0a 1a", "0a 1a:137", "0a 1b", "suspended 0a! 1b!", "suspended", "0b 1c"], 1),
+        (["0a 1a", "suspended 0a! 1a!", "suspended", "0b 1b", "0b 1b:137"], 1),
+        # The operator takes the deleted pod for one that has failed, ends the others, and is given the job anew.
+        (["0a 1a", "0a 1a!", "given up"], 1),
+        (["0a 1a", "0a 1a!", "0a! 1a!", "0a:143! 1a:143!", "given up", "0b 1b"], 1),
+        (["0a 1a", "0a! 1a!", "given up", "0b 1b"], 1),
+        (["0a 1a", "0a:138 1a!", "given up", "0b 1b"], 1),
+        (["0a 1a", "0a 1a!", "0a 1b", "0a:138 1b", "0b 1b", "0b 1b!", "0b! 1b!", "given up", "0c 1c"], 2),
+        (["0a 1a", "0a 1a!", "0a! 1a!", "given up", "0b 1b", "0b 1b:137", "0b:138 1c"], 2),
+        (
+            [
+                "0a 1a 2a",
+                "0a 1a:137 2a",
+                "0a:138 1b 2a",
+                "0b 1b 2a!",
+                "0b! 1b! 2a!",
+                "given up",
+                "0c 1c 2b",
+                "0c 1c:137 2b",
+            ],
+            2,
+        ),
+        (["given up", "0a 1a"], 1),
+        (["0a 1a", "given up", "0b 1b", "given up"], 2),
+        # All was done: who is left is told to end.
+        (["0a 1a", "0a:0 1a", "0a:0 1a!", "0a:0 1a:143!"], 0),
+    ],
+)
+def test_restarts_follow_from_what_was_seen(moments: list[str], restarts: int) -> None:
+    assert _seen(*moments).restarts == restarts
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        ["0a 1a", "0a 1a!", "0a 1a:143!", "0a:138 1a:143!", "0a:138", "0b", "0b 1b"],
+        ["0a 1a", "0a! 1a!", "0a:143! 1a!", "1a!", "0b 1a:143!", "0b", "0b 1b"],
+    ],
+)
+def test_one_deletion_counts_once_however_little_of_it_is_seen(story: list[str]) -> None:
+    first, *middle, last = story
+    for length in range(len(middle) + 1):
+        for moments in itertools.combinations(middle, length):
+            assert _seen(first, *moments, last).restarts == 1, moments
+
+
+def test_the_loss_that_is_one_too_many_is_named() -> None:
+    lives = _seen("0a 1a", "0a 1a:137", "0a:138 1b", "0b 1b", "0b:137 1b", "0b:137 1b:138")
+    assert lives.one_too_many(2) is None
+    blamed = [lives.one_too_many(allowed) for allowed in (1, 0)]
+    assert [loss.process if loss else None for loss in blamed] == ["worker 0", "worker 1"]
+
+
+def test_who_takes_the_place_of_what_was_lost_has_returned() -> None:
+    assert _seen("0a 1a").returned(process("1b", 0))
+    assert not _seen("0a 1a").returned(process("1a", 0))
+    assert not _seen("0a 1a", "suspended 0a! 1a!").returned(process("1b", 0))
+
+
+# In the operator's own words (1.9.4, seen on a real cluster).
+PODS_FAILED = "TFJob default/a is failed because 1 Worker replica(s) failed."
+TIME_IS_UP = "TFJob a has failed because it was active longer than specified deadline"
+EARLY, LATE = POD_SECONDS - 1, POD_SECONDS
+
+
+def _seen_of_verdict(*moments: str, restarts: int | None = 3, leader: str = "worker 0", **of_job: object) -> Seen:
+    """Return what is known after the pods were looked at, each time as in "0a 1a:137"."""
+    seen = Seen(leader, restarts, Lives("job 0"))
+    for moment in moments:
+        seen = seen.see([process(word) for word in moment.split()], suspended=False)
+    return dataclasses.replace(seen, **of_job)  # type: ignore[arg-type]
+
+
+def _summary(verdict: Verdict) -> tuple[Action, str | None, bool]:
+    return verdict.action, verdict.process.name if verdict.process else None, verdict.is_final
+
+
+GO_ON = (Action.GO_ON, None, False)
+SUCCEEDED = (Action.SUCCEEDED, None, False)
+DELETED = (Action.DELETED, None, False)
+START_AGAIN = (Action.START_AGAIN, None, False)
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        # Until pods were looked for, nobody knows whose fault an end is.
+        (_seen_of_verdict(), GO_ON),
+        (_seen_of_verdict(succeeded=True), GO_ON),
+        (_seen_of_verdict(failure=PODS_FAILED, failed_for=LATE), GO_ON),
+        (_seen_of_verdict(deleted=True), DELETED),
+        (_seen_of_verdict("0a 1a", deleted=True, succeeded=True), DELETED),
+        (_seen_of_verdict("0a:0 1a", succeeded=True), SUCCEEDED),
+        (_seen_of_verdict("", succeeded=True), SUCCEEDED),
+        # It runs.
+        (_seen_of_verdict("0a 1a"), GO_ON),
+        (_seen_of_verdict("0a 1a", "0a:138 1a:137", "0b 1b", restarts=1), GO_ON),
+        (
+            _seen_of_verdict("0a 1a", "0a:138 1a:137", "0b 1b", "0b 1b:137", restarts=1),
+            (Action.GIVE_UP, "worker 1", False),
+        ),
+        (_seen_of_verdict("0a 1a", "0a 1a:137", restarts=0), (Action.GIVE_UP, "worker 1", False)),
+        (_seen_of_verdict("0a 1a", "0a:138 1a:137", restarts=0), (Action.GIVE_UP, "worker 1", False)),
+        # The pod that was one too many is gone.
+        (_seen_of_verdict("0a 1a", "0a 1a:137", "0a", restarts=0), (Action.GIVE_UP, "worker 1", False)),
+        # Its own fault ends the job without us, by the operator.
+        (_seen_of_verdict("0a:1 1a", restarts=0), GO_ON),
+        # Who needed too much memory would again.
+        (_seen_of_verdict("0a:137^ 1a"), (Action.GIVE_UP, "worker 0", True)),
+        # All is done but for those who only helped.
+        (_seen_of_verdict("0a:0 1a:137", restarts=0), GO_ON),
+        (_seen_of_verdict("0a:0 1a:137^"), GO_ON),
+        (_seen_of_verdict("0a 1a:0", "0a:137 1a:0", restarts=0), (Action.GIVE_UP, "worker 0", False)),
+        (_seen_of_verdict("0a:137 1a:0", restarts=0, leader="worker 1"), GO_ON),
+        # Who only looks on does nothing.
+        (_seen_of_verdict("0a:137 1a", restarts=None), GO_ON),
+        (_seen_of_verdict("0a:137^ 1a", restarts=None), GO_ON),
+        # It has failed.
+        (_seen_of_verdict("0a 1a:1", failure=PODS_FAILED), (Action.FAILED, "worker 1", True)),
+        (_seen_of_verdict("0a:138 1a:1", failure=PODS_FAILED), (Action.FAILED, "worker 1", True)),
+        (_seen_of_verdict("0a:137^ 1a", failure=PODS_FAILED), (Action.FAILED, "worker 0", True)),
+        (_seen_of_verdict("0a:1 1a", failure=PODS_FAILED, restarts=None), (Action.FAILED, "worker 0", True)),
+        (_seen_of_verdict("0a:137 1a", failure=PODS_FAILED, restarts=None), (Action.FAILED, "worker 0", False)),
+        # The news of the job came before that of its pods.
+        (_seen_of_verdict("0a 1a", failure=PODS_FAILED, failed_for=EARLY), GO_ON),
+        (_seen_of_verdict("0a 1a", failure=PODS_FAILED, failed_for=EARLY, restarts=None), GO_ON),
+        (_seen_of_verdict("0a 1a", failure=PODS_FAILED, failed_for=LATE, restarts=None), (Action.FAILED, None, True)),
+        # The operator took a pod that was deleted for one that has failed.
+        (_seen_of_verdict("0a 1a", "0a 1a!", failure=PODS_FAILED, failed_for=LATE), START_AGAIN),
+        (_seen_of_verdict("0a 1a", "0a 1a!", failure=PODS_FAILED, failed_for=LATE, restarts=1), START_AGAIN),
+        (_seen_of_verdict("0a 1a", "0a:138 1a!", failure=PODS_FAILED), START_AGAIN),
+        (_seen_of_verdict("0a 1a", "0a:143! 1a:143!", failure=PODS_FAILED), START_AGAIN),
+        (
+            _seen_of_verdict("0a 1a", "0a 1a!", failure=PODS_FAILED, failed_for=LATE, restarts=0),
+            (Action.FAILED, None, False),
+        ),
+        (
+            _seen_of_verdict("0a 1a:137", "0a 1b", "0a 1b!", failure=PODS_FAILED, failed_for=LATE, restarts=1),
+            (
+                Action.FAILED,
+                None,
+                False,
+            ),
+        ),
+        # Its time is up.
+        (_seen_of_verdict("0a 1a", failure=TIME_IS_UP, failed_for=LATE), (Action.FAILED, None, True)),
+        (_seen_of_verdict("0a 1a:138", failure=TIME_IS_UP), (Action.FAILED, "worker 1", False)),
+    ],
+)
+def test_a_verdict_follows_from_what_was_seen(seen: Seen, expected: tuple[Action, str | None, bool]) -> None:
+    assert _summary(judge(seen)) == expected
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason"),
+    [
+        (_seen_of_verdict(deleted=True), "it, or its namespace, was deleted while it was followed."),
+        (_seen_of_verdict("0a:2 1a", failure=PODS_FAILED), "worker 0 ended with exit code 2"),
+        (_seen_of_verdict("0a:137^ 1a"), "worker 0 used more memory than its limit"),
+        (_seen_of_verdict("0a:137", "0b:137", restarts=1), "worker 0 ended with exit code 137, after 1 restarts"),
+        (_seen_of_verdict("0a 1a", "0a 1b", restarts=0), "worker 1 was lost, after 0 restarts"),
+        (_seen_of_verdict("0a", failure=TIME_IS_UP, failed_for=LATE), TIME_IS_UP),
+        (
+            _seen_of_verdict("0a 1a", "0a 1a!", failure=PODS_FAILED, failed_for=LATE, restarts=0),
+            f"processes were lost, after 0 restarts: {PODS_FAILED}",
+        ),
+        (_seen_of_verdict("0a 1a!", failure=PODS_FAILED, failed_for=LATE), "was given up for a process that was lost."),
+    ],
+)
+def test_a_verdict_says_why(seen: Seen, reason: str) -> None:
+    assert judge(seen).reason == reason
+
+
+def test_a_job_that_replaces_another_has_lost_what_that_one_had() -> None:
+    verdict = judge(_seen_of_verdict("0a 1a", "0a 1a!", failure=PODS_FAILED, failed_for=LATE))
+    assert verdict.lives
+    assert verdict.lives.restarts == 1
+    replaced = Seen("worker 0", 1, verdict.lives.moved_to("job 1"), processes=[], known={})
+    again = replaced.see([process("0c:137", job=1)], suspended=False)
+    assert _summary(judge(replaced)) == GO_ON
+    assert _summary(judge(again)) == (Action.GIVE_UP, "worker 0", False)

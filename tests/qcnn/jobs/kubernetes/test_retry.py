@@ -1,0 +1,238 @@
+"""How long the API server is asked again, by its answers; a server of HTTP gives those of a real one."""
+
+import contextlib
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import kubernetes.client
+import pytest
+import tenacity
+import urllib3
+import yaml
+
+from qcnn.errors import ConfigError, RetryableError
+from qcnn.jobs.kubernetes import retry
+from qcnn.jobs.kubernetes.api import Api
+from qcnn.jobs.kubernetes.retry import FIRST_SECONDS, REFUSAL_SECONDS, SECONDS, Patience
+from qcnn.jobs.tfjob.manifest import TFJOBS
+
+GONE = urllib3.exceptions.ConnectTimeoutError()
+FORBIDDEN = 'leases is forbidden: User "a" cannot patch resource "leases"'
+ENDING = "unable to create new content in namespace a because it is being terminated"
+WEBHOOK = 'Internal error occurred: failed calling webhook "validator": context deadline exceeded'
+Answer = tuple[int, str]
+
+
+def _answer(status: int, message: str = "") -> kubernetes.client.ApiException:
+    error = kubernetes.client.ApiException(status=status)
+    error.body = json.dumps({"message": message})
+    return error
+
+
+@pytest.mark.parametrize(
+    ("has_answered", "was_allowed", "answers", "waits"),
+    [
+        # Seconds since the beginning, and what was heard then.
+        (False, False, [(FIRST_SECONDS - 1, GONE)], True),
+        (False, False, [(FIRST_SECONDS, GONE)], False),
+        (True, False, [(FIRST_SECONDS, GONE)], True),
+        (True, False, [(SECONDS - 1, _answer(500, WEBHOOK))], True),
+        (True, False, [(SECONDS, _answer(500, WEBHOOK))], False),
+        # What was never allowed is not asked for again.
+        (True, False, [(0, _answer(403, FORBIDDEN))], False),
+        (True, False, [(0, _answer(401))], False),
+        (True, True, [(0, _answer(403, FORBIDDEN))], True),
+        (True, True, [(0, _answer(401))], True),
+        # From the first refusal in a row on.
+        (True, True, [(300, GONE), (301, _answer(403, FORBIDDEN))], True),
+        (True, True, [(1, _answer(403, FORBIDDEN)), (REFUSAL_SECONDS, _answer(401))], True),
+        (True, True, [(1, _answer(403, FORBIDDEN)), (1 + REFUSAL_SECONDS, _answer(401))], False),
+        (True, True, [(1, _answer(403, FORBIDDEN)), (2, GONE), (REFUSAL_SECONDS + 1, _answer(401))], True),
+        (True, True, [(0, _answer(403, ENDING))], False),
+        (True, True, [(0, _answer(409))], False),
+    ],
+)
+def test_who_is_asked_again_follows_from_the_answers(
+    has_answered: bool, was_allowed: bool, answers: list[tuple[float, Exception]], waits: bool
+) -> None:
+    now = 0.0
+    asked = Patience("patch leases", lambda: has_answered, was_allowed, clock=lambda: now)
+    tries = asked.tries()
+    for now, error in answers:  # noqa: B007
+        state = tenacity.RetryCallState(tries, None, (), {})
+        state.set_exception((type(error), error, None))
+        again = tries.retry(state) and not tries.stop(state)
+    assert again is waits
+
+
+class _Server:
+    """Gives the answers it is told to, the last one for ever."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, list[Answer]] = {}
+        self.asked: list[str] = []
+        server = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def _answer(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                server.asked.append(self.command)
+                answers = server.answers[self.command]
+                status, message = answers.pop(0) if len(answers) > 1 else answers[0]
+                body = json.dumps({"message": message, "metadata": {"name": "a"}}).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def server() -> Iterator[_Server]:
+    with contextlib.closing(_Server()) as server:
+        yield server
+
+
+@pytest.fixture
+def api(server: _Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Api]:
+    """Access to the server by one who has no time to lose."""
+    path = tmp_path / "kubeconfig"
+    named = {
+        "clusters": [{"name": "a", "cluster": {"server": server.url}}],
+        "users": [{"name": "a", "user": {"token": "a"}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+    }
+    path.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", "current-context": "a", **named}))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    monkeypatch.setattr(retry, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(retry, "_wait", lambda _: 0.0)
+    with contextlib.closing(Api("a")) as api:
+        yield api
+
+
+def test_a_server_that_has_answered_in_any_words_is_waited_for(server: _Server, api: Api) -> None:
+    server.answers = {"GET": [(404, 'tfjobs "a" not found')], "POST": [(500, WEBHOOK)] * 5 + [(201, "")]}
+    assert api.get(TFJOBS, "a") is None
+    assert api.create(TFJOBS, {})
+    assert server.asked == ["GET", *["POST"] * 6]
+
+
+def test_the_first_answer_may_be_a_fault(server: _Server, api: Api) -> None:
+    server.answers = {"POST": [(500, WEBHOOK)] * 5 + [(201, "")]}
+    assert api.create(TFJOBS, {})
+
+
+def test_what_one_has_heard_another_on_its_own_connections_knows(
+    server: _Server, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = 0
+
+    def wait(_: object) -> float:
+        nonlocal tries
+        tries += 1
+        return 0.0
+
+    monkeypatch.setattr(retry, "_wait", wait)
+    monkeypatch.setattr(retry, "SECONDS", 0.2)
+    server.answers = {"GET": [(404, "")]}
+    with contextlib.closing(api.with_own_connections()) as apart:
+        assert api.get(TFJOBS, "a") is None
+        server.close()
+        with pytest.raises(RetryableError):
+            apart.get(TFJOBS, "a")
+    assert tries > 1
+
+
+def test_a_server_that_never_answered_is_not_waited_for(server: _Server, api: Api) -> None:
+    server.close()
+    with pytest.raises(RetryableError, match=r"^the API server does not answer as it should \(.*\)\. Given: http"):
+        api.get(TFJOBS, "a")
+
+
+def test_one_in_a_hurry_does_not_wait_for_a_server_that_has_answered(server: _Server, api: Api) -> None:
+    server.answers = {"GET": [(404, "")], "DELETE": [(500, "")]}
+    assert api.get(TFJOBS, "a") is None
+    with pytest.raises(RetryableError):
+        api.limited_to(0.0).delete(TFJOBS, "a")
+    assert server.asked == ["GET", "DELETE"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (
+            (403, FORBIDDEN),
+            "^permission: create tfjobs in namespace a was allowed and no longer is; was a role",
+        ),
+        (
+            (401, "Unauthorized"),
+            "^credentials: the API server does not accept them any more; was its service",
+        ),
+    ],
+    ids=["permission", "credentials"],
+)
+def test_what_was_allowed_and_is_refused_for_good_is_told_from_what_never_was(
+    server: _Server, api: Api, monkeypatch: pytest.MonkeyPatch, answer: Answer, said: str
+) -> None:
+    server.answers = {"POST": [(201, ""), answer, answer, answer, (201, "")]}
+    assert api.create(TFJOBS, {})
+    assert api.create(TFJOBS, {})
+    monkeypatch.setattr(retry, "REFUSAL_SECONDS", 0.0)
+    server.answers = {"POST": [answer]}
+    with pytest.raises(ConfigError, match=said):
+        api.create(TFJOBS, {})
+
+
+def test_a_namespace_that_is_being_deleted_is_said_at_once(server: _Server, api: Api) -> None:
+    server.answers = {"POST": [(201, ""), (403, ENDING)]}
+    assert api.create(TFJOBS, {})
+    with pytest.raises(ConfigError, match=r"^namespace: is being deleted; create tfjobs was refused\. Given: a$"):
+        api.create(TFJOBS, {})
+    assert server.asked == ["POST", "POST"]
+
+
+def test_that_a_right_is_missing_is_said_while_it_is_waited_for(
+    server: _Server, api: Api, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.answers = {"POST": [(201, ""), *[(403, FORBIDDEN)] * 3, (201, "")]}
+    assert api.create(TFJOBS, {})
+    assert api.create(TFJOBS, {})
+    said = f"create tfjobs in namespace a is refused, though it was allowed before ({FORBIDDEN}); trying again for 15 s"
+    assert caplog.messages == [said]
+
+
+def test_outage_is_logged_once_however_many_requests_meet_it(
+    server: _Server, api: Api, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry, "SECONDS", 0.1)
+    server.answers = {"GET": [(500, WEBHOOK)], "POST": [(500, WEBHOOK)], "DELETE": [(404, "")]}
+    with contextlib.closing(api.with_own_connections()) as apart:
+        api.delete(TFJOBS, "a")
+        for asking in (api, apart):
+            with pytest.raises(RetryableError):
+                asking.get(TFJOBS, "a")
+        with pytest.raises(RetryableError):
+            api.create(TFJOBS, {})
+        outage = f"the API server does not answer as it should ({WEBHOOK}); trying again"
+        assert caplog.messages == [outage]
+        # The next outage is another one.
+        server.answers["GET"] = [(404, ""), (500, WEBHOOK)]
+        assert apart.get(TFJOBS, "a") is None
+        with pytest.raises(RetryableError):
+            api.get(TFJOBS, "a")
+    assert caplog.messages == [outage, outage]

@@ -1,0 +1,142 @@
+"""TensorBoard's Deployment and Service, as the cluster gets them."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from qcnn.errors import ArtifactError, ConfigError
+from qcnn.jobs.kubernetes.api import Api
+from qcnn.jobs.kubernetes.manifest import OWN
+from qcnn.jobs.kubernetes.tensorboard import PORT, Board, deploy, deployment, service, undeploy
+from qcnn.jobs.pod_settings import pod_settings
+from tests.qcnn.jobs.apiserver import ApiServer
+
+POD = pod_settings({"image": "qcnn:1", "service_account": "reader", "environment": {"A": "1"}})
+BOARD = Board("tensorboard", ["gs://bucket/a", "gs://bucket/b"], POD)
+POLICY = Path(__file__).parents[4] / "deploy" / "network.yaml"
+
+
+def test_the_pod_mirrors_all_addresses_and_waits_for_what_is_not_logged_yet() -> None:
+    (container,) = deployment(BOARD)["spec"]["template"]["spec"]["containers"]
+    command = " ".join(container["command"])
+    assert command == ("python -m cli tensorboard gs://bucket/a gs://bucket/b --listen 0.0.0.0 --port 6006 --wait")
+    assert container["image"] == "qcnn:1"
+    assert {"name": "A", "value": "1"} in container["env"]
+
+
+def test_the_pod_speaks_to_no_api_and_may_be_in_a_restricted_namespace() -> None:
+    spec = deployment(BOARD)["spec"]["template"]["spec"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["serviceAccountName"] == "reader"
+    assert spec["securityContext"]["runAsNonRoot"]
+    assert spec["containers"][0]["securityContext"]["readOnlyRootFilesystem"]
+
+
+def test_the_service_finds_the_pod_and_its_port() -> None:
+    made, template = service(BOARD)["spec"], deployment(BOARD)["spec"]["template"]
+    assert made["type"] == "ClusterIP"
+    (port,) = made["ports"]
+    assert port["port"] == PORT == 5001
+    assert template["metadata"]["labels"].items() >= made["selector"].items()
+    assert port["targetPort"] in [each["name"] for each in template["spec"]["containers"][0]["ports"]]
+
+
+def test_only_who_asks_for_it_is_public() -> None:
+    public = Board("tensorboard", ["gs://bucket/a"], POD, public=True)
+    assert service(public)["spec"]["type"] == "LoadBalancer"
+
+
+def test_the_policy_of_trainings_lets_it_capture_profiles_and_is_not_about_it() -> None:
+    labels = deployment(BOARD)["spec"]["template"]["metadata"]["labels"]
+    (policy,) = yaml.safe_load_all(POLICY.read_text())
+    allowed = [rule["from"][0]["podSelector"]["matchLabels"] for rule in policy["spec"]["ingress"]]
+    assert any(labels.items() >= each.items() for each in allowed)
+    assert not labels.items() >= OWN.items()
+
+
+@pytest.mark.parametrize("name", ["", "A", "9", "a-", "a_b", "a" * 51])
+def test_a_name_that_a_service_cannot_have_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^name: must be of at most 50 small letters.* Given: {name}$"):
+        Board(name, ["gs://bucket/a"], POD)
+
+
+DEPLOYED_BOARD = Board("tensorboard", ["gs://bucket/a"], pod_settings({"image": "qcnn"}))
+UP = {"replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}
+
+
+@pytest.fixture
+def api(api_server: ApiServer) -> Iterator[Api]:
+    with contextlib.closing(Api("a")) as api:
+        yield api
+
+
+@contextlib.contextmanager
+def _controller(server: ApiServer, status: dict[str, Any]) -> Iterator[None]:
+    """Tell a status of the Deployment once somebody watches it, as the cluster's controller does."""
+
+    def tell() -> None:
+        server.until_watched("deployments")
+        found = server.get("deployments", "tensorboard")
+        assert found
+        # What was seen before the last change counts for nothing.
+        server.put("deployments", {**found, "status": {"observedGeneration": 0, **UP, "availableReplicas": 0}})
+        # Nor does what is said of a pod that is replaced.
+        overdue = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}
+        server.put("deployments", {**found, "status": {"observedGeneration": 1, "conditions": [overdue]}})
+        server.put("deployments", {**found, "status": {"observedGeneration": 1, **status}})
+
+    thread = threading.Thread(target=tell)
+    thread.start()
+    yield
+    thread.join()
+
+
+def test_it_is_waited_for_until_it_answers(api: Api, api_server: ApiServer) -> None:
+    with _controller(api_server, UP):
+        deploy(api, DEPLOYED_BOARD)
+    (made,) = api_server.all("services")
+    assert made["metadata"]["name"] == "tensorboard"
+    undeploy(api, "tensorboard")
+    assert not api_server.all("services") + api_server.all("deployments")
+
+
+@pytest.mark.parametrize(
+    ("condition", "line"),
+    [
+        (
+            {"type": "ReplicaFailure", "status": "True", "message": "pods is forbidden: no such account"},
+            r"tensorboard: its pod cannot be created \(pods is forbidden: no such account\)\. Given: tensorboard",
+        ),
+        (
+            {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"},
+            r"tensorboard: not started after 300 s: cannot start, ImagePullBackOff: no such image\. Given: tensorboard",
+        ),
+    ],
+)
+def test_what_does_not_start_says_why_in_one_line(
+    api: Api, api_server: ApiServer, condition: dict[str, str], line: str
+) -> None:
+    waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
+    labels = deployment(DEPLOYED_BOARD)["spec"]["template"]["metadata"]["labels"]
+    status = {"containerStatuses": [{"name": "tensorflow", "state": {"waiting": waiting}}]}
+    api_server.put("pods", {"metadata": {"name": "tensorboard-1", "labels": labels}, "status": status})
+    with (
+        _controller(api_server, {"updatedReplicas": 1, "conditions": [condition]}),
+        pytest.raises(ConfigError, match=f"^{line}$"),
+    ):
+        deploy(api, DEPLOYED_BOARD)
+
+
+def test_what_somebody_else_made_is_left_alone(api: Api, api_server: ApiServer) -> None:
+    api_server.put("services", {"metadata": {"name": "tensorboard", "labels": {"app": "other"}}})
+    with pytest.raises(ConfigError, match=r"^name: a Service that is no TensorBoard of qcnn has it\. Given: "):
+        deploy(api, DEPLOYED_BOARD)
+    with pytest.raises(ArtifactError, match=r"^tensorboard: none of this name in namespace a\. Given: tensorboard$"):
+        undeploy(api, "tensorboard")
+    assert [each["metadata"]["labels"] for each in api_server.all("services")] == [{"app": "other"}]
+    assert not api_server.all("deployments")

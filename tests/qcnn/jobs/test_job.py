@@ -1,0 +1,39 @@
+"""Which names of runs a person can tell apart."""
+
+import pytest
+
+from qcnn.errors import ConfigError
+from qcnn.jobs.job import check_run, last_words
+
+
+@pytest.mark.parametrize("run", ["", " ", "a\nb", " a", "a\t", "a" * 201, "\udc80"])
+def test_a_name_that_nobody_could_tell_from_others_is_refused(run: str) -> None:
+    with pytest.raises(ConfigError, match=r"^run: must be a name of 1 to 200 printable characters, .* Given: '.*'$"):
+        check_run(run)
+
+
+@pytest.mark.parametrize("run", ["a", "量子", "exp 1", "a" * 200, "gs://bucket/a"])
+def test_any_other_name_is_a_run(run: str) -> None:
+    assert check_run(run) == run
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (["a", "error: no room. Given: /", "a line of the log"], "no room (given: /)"),
+        (["error: an earlier one", "error: the last one"], "the last one"),
+        (["Traceback (most recent call last):", "ValueError: 3"], "ValueError: 3"),
+        ([], "it printed nothing"),
+        (
+            ['{"severity": "ERROR", "message": "error: no room. Given: /"}', '{"severity": "INFO", "message": "a"}'],
+            "no room (given: /)",
+        ),
+        (
+            ['{"severity": "CRITICAL", "message": "ValueError: 3", "exception": "Traceback:\\nValueError: 3\\n"}'],
+            "ValueError: 3",
+        ),
+        (['{"severity": "ERROR", "message": "ended by SIGTERM"}', "Killed"], "Killed"),
+    ],
+)
+def test_an_error_is_found_behind_whichever_line_it_stands(lines: list[str], words: str) -> None:
+    assert last_words(lines) == words

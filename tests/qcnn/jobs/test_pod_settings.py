@@ -1,0 +1,226 @@
+"""One word for an accelerator on every platform."""
+
+import json
+from typing import Any
+
+import pytest
+
+import qcnn.jobs.vertex.custom_job
+import qcnn.requirements
+from qcnn.errors import ConfigError
+from qcnn.jobs.pod_settings import ACCELERATORS, ROLES, Pod, RoleResources, on_vertex, pod_settings, secrets_in
+from qcnn.jobs.references import IMAGE_FORM
+from qcnn.jobs.tfjob.manifest import REPLICA_TYPES
+
+
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+def test_vertex_knows_every_accelerator(accelerator: str) -> None:
+    from qcnn.jobs.vertex.client import aiplatform
+
+    assert on_vertex(accelerator) in aiplatform.AcceleratorType.__members__
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("AWS_SECRET_ACCESS_KEY", "abc"),
+        ("aws_secret_access_key", "abc"),
+        ("MINIO_SECRET", "abc"),
+        ("HF_TOKEN", "abc"),
+        ("DB_PASSWORD", "abc"),
+        ("API_KEY", "abc"),
+        ("PROXY", "http://me:word@proxy:80"),
+        ("CONTENT", "-----BEGIN RSA PRIVATE KEY-----\nabc"),
+        ("ID", "AKIAABCDEFGHIJKLMNOP"),
+    ],
+)
+def test_a_secret_is_seen_by_name_or_value(name: str, value: str) -> None:
+    assert secrets_in({"A": "b", name: value}) == [name]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("AWS_ACCESS_KEY_ID", "minio"),
+        ("GOOGLE_APPLICATION_CREDENTIALS", "/var/secrets/key.json"),
+        ("TOKEN_FILE", "token"),
+        ("SECRET", ""),
+        ("TOKENIZERS_PARALLELISM", "false"),
+        ("AWS_ENDPOINT_URL", "http://minio-service.kubeflow:9000"),
+        ("KEYBOARD", "de"),
+        ("STORAGE_EMULATOR_HOST", "http://10.244.0.1:4443"),
+        ("COMPASS", "north"),
+    ],
+)
+def test_what_is_none_is_not_warned_of(name: str, value: str) -> None:
+    assert secrets_in({name: value}) == []
+
+
+KINDS = ", ".join(ACCELERATORS)
+QUEUE = "the name of a LocalQueue of Kueue, of small letters, digits, - and ."
+OF_ROLES = "a mapping of chief, worker, ps, evaluator to any of cpu, memory, gpus"
+CLAIM = {"persistentVolumeClaim": {"claimName": "outputs"}}
+
+
+def test_what_yaml_says_becomes_what_pods_are_given() -> None:
+    given: dict[str, Any] = {
+        "image": "qcnn",
+        "cpu": 2,
+        "memory": "1.5Gi",
+        "pull_secrets": ["registry"],
+        "environment": {"A": "1"},
+        "secrets": {"AWS_ACCESS_KEY_ID": "keys/id"},
+        "tolerations": [{"key": "spot", "operator": "Exists"}],
+        "queue": "team-a.gpus",
+        "priority_class": "system-node-critical",
+        "topology_spread": "topology.kubernetes.io/zone",
+        "roles": {"chief": {"cpu": 4}, "ps": {"memory": "8Gi", "gpus": 0}},
+    }
+    assert pod_settings(given) == Pod(
+        image="qcnn",
+        cpu="2",
+        memory="1.5Gi",
+        pull_secrets=("registry",),
+        environment={"A": "1"},
+        secrets={"AWS_ACCESS_KEY_ID": "keys/id"},
+        tolerations=({"key": "spot", "operator": "Exists"},),
+        queue="team-a.gpus",
+        priority_class="system-node-critical",
+        topology_spread="topology.kubernetes.io/zone",
+        roles={"chief": RoleResources(cpu="4"), "ps": RoleResources(memory="8Gi", gpus=0)},
+    )
+
+
+def test_what_a_pipeline_writes_down_is_read_again_as_it_was() -> None:
+    pod = pod_settings({"image": "qcnn", "queue": "a", "roles": {"worker": {"gpus": 1}}, "accelerator": "nvidia-l4"})
+    assert pod_settings(json.loads(json.dumps(pod.model_dump()))) == pod
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"image": None}, f"pod.image: must be {IMAGE_FORM}. Given: None"),
+        ({"cpu": "two"}, "pod.cpu: must be a quantity such as 2 or 500m. Given: 'two'"),
+        ({"memory": True}, "pod.memory: must be a quantity such as 2Gi. Given: True"),
+        ({"gpus": -1}, "pod.gpus: must be an integer, at least 0. Given: -1"),
+        ({"gpus": True}, "pod.gpus: must be an integer, at least 0. Given: True"),
+        ({"accelerator": "NVIDIA_L4", "gpus": 1}, f"pod.accelerator: must be one of {KINDS}. Given: 'NVIDIA_L4'"),
+        ({"accelerator": "nvidia-l4"}, "pod.gpus: must be at least 1 with accelerator nvidia-l4. Given: 0"),
+        ({"spot": "yes"}, "pod.spot: must be true or false. Given: 'yes'"),
+        ({"metrics_port": 80}, "pod.metrics_port: must be an integer, 1024 to 65535, or left out. Given: 80"),
+        ({"metrics_port": "9095"}, "pod.metrics_port: must be an integer, 1024 to 65535, or left out. Given: '9095'"),
+        ({"log_format": "xml"}, "pod.log_format: must be one of text, json. Given: 'xml'"),
+        ({"vertex": []}, "pod.vertex: must be a mapping of settings of Vertex AI's own. Given: []"),
+        (
+            {"pull_policy": "Sometimes"},
+            "pod.pull_policy: must be one of Always, IfNotPresent, Never. Given: 'Sometimes'",
+        ),
+        ({"pull_secrets": "a"}, "pod.pull_secrets: must be a list of the names of secrets. Given: 'a'"),
+        (
+            {"environment": {"A": 1}},
+            "pod.environment.A: must be a mapping of names to text (numbers in quotation marks). Given: 1",
+        ),
+        (
+            {"secrets": {"A": "b"}},
+            "pod.secrets.A: must be a mapping of variables to SECRET/KEY. Given: 'b'",
+        ),
+        ({"queue": "Team A"}, f"pod.queue: must be {QUEUE}. Given: 'Team A'"),
+        ({"queue": "a" * 64}, f"pod.queue: must be {QUEUE}. Given: '{'a' * 64}'"),
+        ({"queue": "a\n"}, f"pod.queue: must be {QUEUE}. Given: 'a\\n'"),
+        ({"priority_class": "High"}, "pod.priority_class: must be the name of a priority class. Given: 'High'"),
+        ({"priority_class": 3}, "pod.priority_class: must be the name of a priority class. Given: 3"),
+        (
+            {"topology_spread": "zones of the cloud"},
+            "pod.topology_spread: must be the key of a label of nodes such as topology.kubernetes.io/zone. "
+            "Given: 'zones of the cloud'",
+        ),
+        ({"roles": []}, f"pod.roles: must be {OF_ROLES}. Given: []"),
+        ({"roles": {"boss": {"cpu": 1}}}, f"pod.roles.boss: must be {OF_ROLES}. Given: 'boss'"),
+        ({"roles": {"chief": 3}}, f"pod.roles.chief: must be {OF_ROLES}. Given: 3"),
+        (
+            {"roles": {"chief": {"disk": 1}}},
+            "pod.roles.chief.disk: unknown key; the keys are cpu, memory, gpus. Given: 1",
+        ),
+        ({"roles": {"ps": {"cpu": "two"}}}, "pod.roles.ps.cpu: must be a quantity such as 2 or 500m. Given: 'two'"),
+        ({"roles": {"ps": {"gpus": -1}}}, "pod.roles.ps.gpus: must be an integer, at least 0. Given: -1"),
+        (
+            {"accelerator": "nvidia-l4", "roles": {"worker": {"gpus": 0}}},
+            "pod.gpus: must be at least 1 with accelerator nvidia-l4. Given: 0",
+        ),
+        ({"node_selector": ["a"]}, "pod.node_selector: must be a mapping of labels to text. Given: ['a']"),
+        ({"tolerations": {}}, "pod.tolerations: must be a list of tolerations, as in a pod's spec. Given: {}"),
+    ],
+)
+def test_what_is_wrong_is_one_line(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        pod_settings({"image": "qcnn", **given})
+    assert str(error.value) == said
+
+
+def test_what_is_unknown_or_missing_is_one_line() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^pod\.cpus: unknown key; the keys are image, .*, log_format, vertex\. Given: 3$"
+    ):
+        pod_settings({"image": "qcnn", "cpus": 3})
+    with pytest.raises(ConfigError, match=r"^pod\.1: unknown key; the keys are image, .*\. Given: "):
+        pod_settings({"image": "qcnn", 1: 2})  # type: ignore[dict-item]
+    with pytest.raises(
+        ConfigError, match=r"^pod\.roles\.worker\.1: unknown key; the keys are cpu, memory, gpus\. Given: "
+    ):
+        pod_settings({"image": "qcnn", "roles": {"worker": {1: 2}}})
+    with pytest.raises(ConfigError, match=r"^pod\.image: must be given\. Given: none$"):
+        pod_settings({})
+
+
+def test_roles_have_one_name_everywhere() -> None:
+    assert ROLES == qcnn.requirements.ROLES == qcnn.jobs.vertex.custom_job.POOLS == tuple(REPLICA_TYPES)
+
+
+@pytest.mark.parametrize(
+    ("role", "resources"),
+    [
+        ("chief", ("2", "8Gi", 1, "nvidia-l4")),
+        ("worker", ("2", "2Gi", 2, "nvidia-l4")),
+        # A node with GPUs is not asked for where none is used.
+        ("ps", ("500m", "2Gi", 0, "")),
+        ("evaluator", ("2", "2Gi", 1, "nvidia-l4")),
+    ],
+)
+def test_a_role_has_its_own_resources_and_else_the_common_ones(role: str, resources: tuple[str, str, int, str]) -> None:
+    of_roles = {"chief": {"memory": "8Gi"}, "worker": {"gpus": 2}, "ps": {"cpu": "500m", "gpus": 0}}
+    common = {"image": "qcnn", "cpu": 2, "gpus": 1, "accelerator": "nvidia-l4"}
+    pod = pod_settings({**common, "roles": of_roles}).of_role(role)
+    assert (pod.cpu, pod.memory, pod.gpus, pod.accelerator) == resources
+
+
+@pytest.mark.parametrize(
+    ("volumes", "path", "kept"),
+    [
+        ({}, "/output", False),
+        ({"/output": CLAIM}, "/output", True),
+        ({"/output/": CLAIM}, "/output/a/b", True),
+        ({"/output": CLAIM}, "/outputs", False),
+        ({"/output": CLAIM}, "/output/../tmp", False),
+        ({"/output": CLAIM}, "/tmp", False),
+        ({"/output": {"emptyDir": {}}}, "/output", False),
+        ({"/output": {"ephemeral": {"volumeClaimTemplate": {}}}}, "/output", False),
+        ({"/output": CLAIM}, "//output/a", True),
+        ({"/output": {"emptyDir": {}}, "/output/kept": CLAIM}, "/output/kept/a", True),
+        ({"/output": CLAIM, "/output/scratch": {"emptyDir": {}}}, "/output/scratch/a", False),
+        ({"/output": {"hostPath": {"path": "/disk"}}}, "/output/a", True),
+    ],
+)
+def test_only_what_lies_in_a_volume_of_its_own_outlives_the_pods(
+    volumes: dict[str, Any], path: str, kept: bool
+) -> None:
+    assert Pod(image="qcnn", volumes=volumes).keeps(path) is kept
+
+
+def test_a_log_as_json_is_asked_for_by_the_environment_of_every_process() -> None:
+    pod = pod_settings({"image": "qcnn", "environment": {"A": "1"}})
+    assert pod.variables == {"A": "1", "QCNN_IMAGE": "qcnn"}
+    assert pod_settings({**pod.model_dump(), "log_format": "json"}).variables == {
+        "A": "1",
+        "QCNN_LOG_FORMAT": "json",
+        "QCNN_IMAGE": "qcnn",
+    }

@@ -1,0 +1,207 @@
+"""The file of prices: what it holds, and what is refused of a user's own."""
+
+from typing import Any
+
+import pytest
+
+from qcnn.errors import ConfigError
+from qcnn.jobs.pod_settings import Pod, pod_settings
+from qcnn.jobs.pricing import (
+    IDLE_SECONDS,
+    MachineType,
+    Prices,
+    bill,
+    bill_of_nodes,
+    left_of_memory,
+    own_prices,
+    pods_on,
+    prices_from,
+    together,
+)
+from qcnn.jobs.vertex.machines import MACHINES, bill_of_machines
+
+PRICES: dict[str, Any] = {
+    "date": "2026-01-02",
+    "region": "here",
+    "source": "a bill",
+    "machines": {"one": {"cpus": 2, "memory": 8, "price": 0.1}},
+}
+
+
+def test_our_own_prices_are_those_of_machines_of_the_same_size_as_where_vertex_ai_trains() -> None:
+    priced = own_prices().machines
+    sizes = {machine.name: (machine.cpus, machine.memory) for machine in MACHINES if machine.name in priced}
+    assert len(sizes) > 50
+    assert {name: (priced[name].cpus, priced[name].memory) for name in sizes} == sizes
+
+
+def test_a_spot_machine_is_cheaper_and_twice_the_machine_costs_twice_as_much() -> None:
+    machines = own_prices().machines
+    assert all(each.spot is None or each.spot < each.price for each in machines.values())
+    assert machines["n2-standard-8"].price == pytest.approx(2 * machines["n2-standard-4"].price, rel=1e-4)
+
+
+def test_a_file_of_ones_own() -> None:
+    prices = prices_from(PRICES)
+    assert prices.machines["one"].spot is None
+    assert prices.vertex_factor == 1.0
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [
+        ({"date": "yesterday"}, "prices.date: must be a day. Given: 'yesterday'"),
+        ({"machines": {}}, "prices.machines: must be a mapping of names to machines. Given: {}"),
+        ({"region": None}, "prices.region: must be text. Given: None"),
+        ({"currency": "euro"}, "prices.currency: unknown key; the keys are date, .*, machines. Given: 'euro'"),
+        ({"vertex_factor": 0}, "prices.vertex_factor: must be a number above 0 and at most 100. Given: 0"),
+        (
+            {"machines": {"one": {"cpus": 1, "memory": 2, "price": 1, 1: 2}}},
+            "prices.machines.one.1: unknown key; the keys are cpus, .* Given: .*",
+        ),
+        ({"machines": {8: {}}}, "prices.machines.8: must be a machine with its cpus, memory and price. Given: 8"),
+        ({"machines": {"one": 3}}, "prices.machines.one: must be a machine with its cpus, memory and price. Given: 3"),
+        ({"machines": {"one": {"cpus": 1, "memory": 2}}}, "prices.machines.one.price: must be given. Given: none"),
+        (
+            {"machines": {"one": {"cpus": 1, "memory": 2, "price": float("nan")}}},
+            "prices.machines.one.price: must be dollars an hour, above 0 .*. Given: nan",
+        ),
+        (
+            {"machines": {"one": {"cpus": 1.5, "memory": 2, "price": 1}}},
+            "prices.machines.one.cpus: must be an integer, 1 to 100000. Given: 1.5",
+        ),
+        (
+            {"machines": {"one": {"cpus": 1, "memory": 2, "price": 1, "disk": 3}}},
+            "prices.machines.one.disk: unknown key; the keys are cpus, memory, price, spot, .* Given: 3",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(changed: dict[str, Any], line: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{line}$"):
+        prices_from({**PRICES, **changed})
+
+
+@pytest.mark.parametrize(("gib", "left"), [(3.75, 2.8), (7.5, 5.8), (15, 12.4), (30, 26.4), (60, 54.7), (240, 228.4)])
+def test_memory_is_left_as_in_the_published_table(gib: float, left: float) -> None:
+    """That of n1-standard machines in GKE's "Allocatable memory and CPU resources", before what evicts pods."""
+    assert left_of_memory(gib) == pytest.approx(left, abs=0.25)
+
+
+def pod(**settings: object) -> Pod:
+    return pod_settings({"image": "qcnn", **settings})
+
+
+FOUR = MachineType(cpus=4, memory=16, price=0.2)
+EIGHT_GPUS = MachineType(cpus=96, memory=680, price=29.4, accelerator="nvidia-tesla-a100", gpus=8)
+
+
+@pytest.mark.parametrize(
+    ("machine", "settings", "pods"),
+    [
+        # The fourth core is not all free.
+        (FOUR, {"cpu": "1", "memory": "1Gi"}, 3),
+        (FOUR, {"cpu": "500m", "memory": "1Gi"}, 6),
+        (FOUR, {"cpu": "1m", "memory": "1Mi"}, 110),
+        (FOUR, {"cpu": "4", "memory": "1Gi"}, 0),
+        (FOUR, {"cpu": "100m", "memory": "6Gi"}, 2),
+        (FOUR, {"cpu": "1", "memory": "1Gi", "gpus": 1}, 0),
+        (EIGHT_GPUS, {"cpu": "1", "memory": "1Gi", "gpus": 2}, 4),
+        (EIGHT_GPUS, {"cpu": "1", "memory": "1Gi", "gpus": 2, "accelerator": "nvidia-tesla-a100"}, 4),
+        (EIGHT_GPUS, {"cpu": "1", "memory": "1Gi", "gpus": 2, "accelerator": "nvidia-l4"}, 0),
+    ],
+)
+def test_a_node_takes_as_many_pods_as_all_that_they_ask_for_allows(
+    machine: MachineType, settings: dict[str, object], pods: int
+) -> None:
+    assert pods_on(machine, pod(**settings)) == pods
+
+
+FOUR_WORKERS = {"cpus": 4, "memory": 16, "price": 0.20, "spot": 0.08}
+EIGHT = {"cpus": 8, "memory": 32, "price": 0.36, "spot": 0.20}
+
+
+def prices(**changed: Any) -> Prices:
+    machines = {"n2-standard-4": FOUR_WORKERS, "n2-standard-8": EIGHT}
+    head = {"date": "2026-01-02", "region": "here", "source": "a bill", "vertex_factor": 1.5}
+    return prices_from({**head, "machines": machines, **changed})
+
+
+def billed_pod(**settings: Any) -> Pod:
+    return pod_settings({"image": "qcnn", "memory": "1Gi", **settings})
+
+
+def test_a_machine_is_charged_by_the_second_and_for_a_minute_at_least() -> None:
+    machine = MachineType(cpus=4, memory=16, price=0.6)
+    assert bill("four", machine, 3, 7200).dollars == pytest.approx(3 * 2 * 0.6)
+    assert bill("four", machine, 1, 1).dollars == bill("four", machine, 1, 60).dollars == pytest.approx(0.01)
+    assert bill("four", machine, 1, 1).spot_dollars is None
+
+
+def test_machines_of_several_types_are_one_bill() -> None:
+    four, eight = MachineType(cpus=4, memory=16, price=0.2, spot=0.1), MachineType(cpus=8, memory=16, price=0.4)
+    bills = [bill("four", four, 2, 3600), bill("eight", eight, 1, 3600), bill("four", four, 1, 3600)]
+    found = together(bills)
+    assert (found.machine, found.machines) == ("four and eight", 4)
+    assert found.hours == pytest.approx(4)
+    assert found.dollars == pytest.approx(3 * 0.2 + 0.4)
+    # Where one has no price on Spot, all of them have none.
+    assert found.spot_dollars is None
+    assert together(bills[::2]).spot_dollars == pytest.approx(0.3)
+    assert together(bills[:1]) == bills[0]
+
+
+def test_the_cheapest_nodes_are_taken_and_stay_until_the_autoscaler_takes_them() -> None:
+    """Three pods of a core fit on four cores, seven on eight."""
+    seconds = 3600 - IDLE_SECONDS
+    few, many = (bill_of_nodes(pods, billed_pod(), seconds, prices()) for pods in (3, 7))
+    assert (few.machine, few.machines) == ("n2-standard-4", 1)
+    assert few.hours == pytest.approx(1.0)
+    assert few.dollars == pytest.approx(0.20)
+    assert few.spot_dollars == pytest.approx(0.08)
+    assert (many.machine, many.machines) == ("n2-standard-8", 1)
+    assert many.dollars == pytest.approx(0.36)
+
+
+def test_spot_nodes_are_compared_by_their_own_price() -> None:
+    """Seven pods: one of eight cores on demand, but three of four cores on Spot would be 0.24."""
+    dear = prices(machines={"n2-standard-4": FOUR_WORKERS, "n2-standard-8": {**EIGHT, "spot": 0.30}})
+    assert bill_of_nodes(7, billed_pod(), 3000, dear).machine == "n2-standard-8"
+    assert bill_of_nodes(7, billed_pod(spot=True), 3000, dear).machine == "n2-standard-4"
+
+
+def test_the_machine_that_is_named() -> None:
+    found = bill_of_nodes(3, billed_pod(), 3000, prices(), "n2-standard-8")
+    assert (found.machine, found.machines) == ("n2-standard-8", 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "machine_type", "line"),
+    [
+        ({"cpu": "8"}, "", "pod: no machine type of the prices has room .* Given: cpu 8, memory 1Gi"),
+        ({"cpu": "4"}, "n2-standard-4", "pod: n2-standard-4 has no room .* Given: cpu 4, memory 1Gi"),
+        ({}, "z9", "machine_type: must be in the prices, which have 2 of here. Given: z9"),
+    ],
+)
+def test_what_no_node_has_room_for_is_refused(settings: dict[str, Any], machine_type: str, line: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{line}$"):
+        bill_of_nodes(1, billed_pod(**settings), 60, prices(), machine_type)
+
+
+def test_vertex_ai_gives_each_process_a_machine_at_a_price_of_its_own() -> None:
+    asked = billed_pod(vertex={"machine_type": "n2-standard-4"})
+    found = bill_of_machines(2, asked, 3600, prices())
+    assert (found.machine, found.machines) == ("n2-standard-4", 2)
+    assert found.dollars == pytest.approx(2 * 0.20 * 1.5)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"vertex": {"machine_type": "c2-standard-4"}},
+        # The price is that of the machine without the GPU that is attached to it.
+        {"gpus": 1, "accelerator": "nvidia-tesla-t4"},
+    ],
+)
+def test_a_machine_of_vertex_ai_without_a_price_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"^prices: must have the machine that the job would run on. Given: no .*$"):
+        bill_of_machines(1, billed_pod(**settings), 60, prices())

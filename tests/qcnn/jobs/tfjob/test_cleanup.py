@@ -1,0 +1,106 @@
+"""What nobody needs any more, and what goes with what."""
+
+import datetime
+from typing import Any
+
+import pytest
+
+from qcnn.components.training_job import cluster_job
+from qcnn.experiment_io import from_mapping
+from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.kubernetes.manifest import OWN
+from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.tfjob.cleanup import Found, belonging_to, orphans, with_dependents
+from qcnn.jobs.tfjob.manifest import Policy, lease, profiler_service, tfjob
+from qcnn.jobs.tfjob.predict_job import for_training
+from qcnn.jobs.tfjob.rfc3339 import micro_time
+
+NOW = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.timezone.utc)
+JOB: Job = cluster_job(from_mapping({}), "gs://bucket", Pod(image="qcnn"))
+
+
+def _seconds_ago(seconds: float) -> datetime.datetime:
+    return NOW - datetime.timedelta(seconds=seconds)
+
+
+def _there(manifest: dict[str, Any], uid: str, age: float = 0) -> Found:
+    manifest["metadata"] |= {"uid": uid, "creationTimestamp": f"{_seconds_ago(age):%Y-%m-%dT%H:%M:%SZ}"}
+    return Found(manifest["kind"], manifest)
+
+
+def _training(age: float = 0, run: str = "run", lease_seconds: int | None = 60, state: str = "Running") -> Found:
+    made = tfjob(JOB, Identity(run, "train"), Policy(lease_seconds=lease_seconds))
+    made["status"] = {"conditions": [{"type": state, "status": "True"}]}
+    return _there(made, f"{run}-uid", age)
+
+
+def _lease(job: Found, renewed: float, seconds: int = 60) -> Found:
+    return _there(lease(job.object, "test", seconds, micro_time(_seconds_ago(renewed))), f"{job.uid}-lease")
+
+
+def _pod(owner: str, uid: str) -> Found:
+    reference = {"kind": "TFJob", "name": "any", "uid": owner}
+    return Found("Pod", {"metadata": {"name": uid, "uid": uid, "labels": dict(OWN), "ownerReferences": [reference]}})
+
+
+@pytest.mark.parametrize(
+    ("job", "renewed", "is_orphan"),
+    [
+        (_training(age=1000), 61, True),
+        (_training(age=1000), 59, False),
+        (_training(age=61), None, True),
+        (_training(age=59), None, False),
+        (_training(age=1000, lease_seconds=None), None, False),
+        (_training(age=1000, state="Succeeded"), 1000, False),
+        (_training(age=1000, state="Failed"), 1000, False),
+    ],
+)
+def test_a_job_is_an_orphan_once_its_launcher_should_have_spoken(
+    job: Found, renewed: float | None, is_orphan: bool
+) -> None:
+    everything = [job] if renewed is None else [_lease(job, renewed), job]
+    assert orphans(everything, NOW) == ([job] if is_orphan else [])
+
+
+def test_an_orphan_is_known_whatever_its_pods_run() -> None:
+    job = _training(age=61)
+    for spec in job.object["spec"]["tfReplicaSpecs"].values():
+        spec["template"]["spec"]["containers"][0]["command"] = ["python", "-m", "another.module"]
+    assert orphans([job], NOW) == [job]
+
+
+@pytest.mark.parametrize("runs", [("量子", "卷积"), ("exp_1", "exp.1", "EXP 1"), ("r" * 70 + "a", "r" * 70 + "b")])
+def test_of_runs_that_look_alike_only_the_one_that_is_named_is_found(runs: tuple[str, ...]) -> None:
+    everything = [_training(run=run) for run in runs]
+    for run, job in zip(runs, everything, strict=True):
+        assert belonging_to(run, everything) == [job]
+    assert belonging_to("", everything) == belonging_to("exp-1", everything) == []
+
+
+def test_what_does_not_say_its_run_is_of_none() -> None:
+    assert belonging_to("", [_pod("any", "unnamed")]) == []
+
+
+def test_what_counts_is_the_time_that_the_lease_itself_says() -> None:
+    job = _training(age=1000)
+    assert orphans([_lease(job, 100, seconds=200), job], NOW) == []
+
+
+def test_what_belongs_to_nothing_that_is_there_is_an_orphan() -> None:
+    job = _training(lease_seconds=None)
+    kept, left = _pod(job.uid, "kept"), _pod("gone", "left")
+    unlabelled = Found("Service", {"metadata": {"name": "x", "uid": "x", "ownerReferences": kept.object["metadata"]}})
+    unlabelled.object["metadata"]["ownerReferences"] = [{"kind": "TFJob", "name": "any", "uid": "gone"}]
+    assert orphans([kept, left, unlabelled, job], NOW) == [left]
+
+
+def test_with_a_job_goes_what_it_owns_and_what_predicts_with_it_and_no_more() -> None:
+    job, other = _training(state="Succeeded"), _training(run="other")
+    service, of_lease, pod = _there(profiler_service(job.object), "service"), _lease(job, 0), _pod(job.uid, "pod")
+    prediction = _there(for_training(job.object), "prediction")
+    predicting = _pod("prediction", "predicting")
+    predicting.object["metadata"]["ownerReferences"][0]["kind"] = "Job"
+    everything = [pod, predicting, _pod(other.uid, "of other"), service, of_lease, prediction, job, other]
+    gone = with_dependents([job], everything)
+    assert {found.uid for found in gone} == {job.uid, "prediction", "service", of_lease.uid, "pod", "predicting"}
+    assert {found.uid for found in with_dependents([prediction], everything)} == {"prediction", "predicting"}

@@ -1,0 +1,124 @@
+"""A search as Vertex AI's tuner takes it."""
+
+from typing import Any
+
+import pytest
+from google.cloud import aiplatform_v1 as v1
+
+from qcnn.jobs.vertex.tuning_job import DECAY_CURVE, MEDIAN, NONE, Bounds, Study, Values, study_spec
+from tests.qcnn.jobs.vertex.launchers import launched
+from tests.vertex.server.job_run import CANCELLED, FAILED, RUNNING, SUCCEEDED
+from tests.vertex.server.vertex import Vertex
+
+
+def _spec(*parameters: Values | Bounds, stopping: str = NONE, best_report: bool = False) -> dict[str, Any]:
+    study = Study(parameters, "val_loss", 5, parallel=2, stopping=stopping, best_report=best_report)
+    found: dict[str, Any] = v1.StudySpec.to_dict(study_spec(study), including_default_value_fields=False)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (
+            Bounds("learning_rate", 1e-4, 0.1, whole=False, by_logarithm=True),
+            {"double_value_spec": {"min_value": 1e-4, "max_value": 0.1}, "scale_type": 2},
+        ),
+        (
+            Bounds("hidden_units", 2, 16, whole=True, by_logarithm=False),
+            {"integer_value_spec": {"min_value": "2", "max_value": "16"}, "scale_type": 1},
+        ),
+        (Values("hidden_units", [16, 4, 4]), {"discrete_value_spec": {"values": [4.0, 16.0]}}),
+        (Values("model", ["hybrid", "deep"]), {"categorical_value_spec": {"values": ["hybrid", "deep"]}}),
+        (Values("rounds", ["auto", 40]), {"categorical_value_spec": {"values": ["auto", "40"]}}),
+    ],
+)
+def test_every_way_to_search_a_word_has_a_counterpart(given: Values | Bounds, expected: dict[str, Any]) -> None:
+    assert _spec(given)["parameters"] == [{"parameter_id": given.name, **expected}]
+
+
+def test_the_lowest_metric_is_searched_and_a_rule_may_end_trials() -> None:
+    choice = Values("model", ["hybrid", "deep"])
+    found = _spec(choice)
+    assert found["metrics"] == [{"metric_id": "val_loss", "goal": v1.StudySpec.MetricSpec.GoalType.MINIMIZE}]
+    assert found["measurement_selection_type"] == v1.StudySpec.MeasurementSelectionType.LAST_MEASUREMENT
+    best = _spec(choice, best_report=True)["measurement_selection_type"]
+    assert best == v1.StudySpec.MeasurementSelectionType.BEST_MEASUREMENT
+    rules = {"median_automated_stopping_spec", "decay_curve_stopping_spec"}
+    assert not rules & found.keys()
+    assert rules & _spec(choice, stopping=MEDIAN).keys() == {"median_automated_stopping_spec"}
+    assert rules & _spec(choice, stopping=DECAY_CURVE).keys() == {"decay_curve_stopping_spec"}
+
+
+# Reports its word as its loss.
+_TRIAL = """
+import json, os, sys
+value = sys.argv[1].removeprefix("--learning_rate=")
+with open(os.environ["CLOUD_ML_HP_METRIC_FILE"], "w") as file:
+    file.write(json.dumps({"val_loss": value, "global_step": "1"}))
+"""
+_FOREVER = "import time\nwhile True: time.sleep(1)"
+
+
+def _jobs(server: Vertex) -> list[v1.HyperparameterTuningJob]:
+    return server.state.all(v1.HyperparameterTuningJob)
+
+
+@pytest.mark.long
+def test_a_search_is_gone_through_once_and_each_trial_is_said(vertex: Vertex) -> None:
+    for said in ("is created", "has already succeeded"):
+        with launched(vertex, _TRIAL, trials=3) as launcher:
+            assert launcher.end() == 0, launcher.lines
+        assert said in launcher.lines[0]
+        assert launcher.lines[0].startswith("tuning job ")
+        if said == "is created":
+            ended = [line for line in launcher.lines if "has ended: val_loss" in line]
+            assert [line.split(" (")[0] for line in sorted(ended)] == ["trial 1", "trial 2", "trial 3"]
+            assert len([line for line in launcher.lines if "is running" in line and line.startswith("trial")]) <= 3
+    (job,) = _jobs(vertex)
+    assert job.state == SUCCEEDED
+    assert job.max_failed_trial_count == 3
+
+
+@pytest.mark.long
+def test_a_launcher_that_is_killed_is_followed_by_one_that_adopts_and_one_told_to_end_cancels(vertex: Vertex) -> None:
+    with launched(vertex, _FOREVER, trials=2) as first:
+        first.until_line("trial 1 ")
+        first.kill()
+    with launched(vertex, _FOREVER, trials=2) as second:
+        second.until_line("is adopted")
+        (job,) = _jobs(vertex)
+        assert job.state == RUNNING
+        second.terminate()
+        assert second.end() == 128 + 15
+    assert "ended by SIGTERM; its tuning job is cancelled. Given: " in second.lines[-1]
+    vertex.until_tuning(job.name, CANCELLED)
+
+
+@pytest.mark.long
+def test_a_creation_whose_answer_is_lost_makes_no_second_search(vertex: Vertex) -> None:
+    vertex.fail("JobService/CreateHyperparameterTuningJob", 503, answered=False)
+    with launched(vertex, _TRIAL, trials=1) as launcher:
+        assert launcher.end() == 0, launcher.lines
+    assert len(_jobs(vertex)) == 1
+
+
+@pytest.mark.long
+def test_a_trial_that_is_stopped_early_has_its_last_loss(vertex: Vertex) -> None:
+    with launched(vertex, f"{_TRIAL}\nprint('reported', flush=True)\n{_FOREVER}", trials=1) as launcher:
+        (trial,) = vertex.state.until(lambda: next((job.trials for job in _jobs(vertex) if job.trials), None))
+        vertex.until_line(trial.custom_job, "workerpool0-0", "reported")
+        vertex.tuning.stop(_jobs(vertex)[0].name, "1")
+        assert launcher.end() == 0, launcher.lines
+    assert any(line.startswith("trial 1 (") and "has ended: val_loss" in line for line in launcher.lines)
+
+
+@pytest.mark.long
+def test_where_every_trial_fails_there_is_one_line_and_no_second_search(vertex: Vertex) -> None:
+    with launched(vertex, "raise SystemExit(2)", trials=2) as launcher:
+        assert launcher.end() == 2
+    (job,) = _jobs(vertex)
+    assert job.state == FAILED
+    assert launcher.lines[-1] == f"error: tuning job: FAILED: Too many failed Trials: 2. Given: {job.name}"
+    reason = "has failed: The replica workerpool0-0 exited with a non-zero status of 2."
+    assert sum(reason in line for line in launcher.lines) == 2

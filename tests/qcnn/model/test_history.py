@@ -1,0 +1,119 @@
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qcnn.errors import ArtifactError
+from qcnn.experiment_io import from_mapping
+from qcnn.model.history import (
+    Epoch,
+    epochs_left,
+    epochs_of,
+    is_complete,
+    is_undecided,
+    load_history,
+    plateau,
+    save_history,
+)
+
+HISTORY = (Epoch(1, 1 / 3, 0.5, 0.1, 0.25, 1e-3), Epoch(2, 1e-17, 1.0, 2 / 3, 0.75, 12.5))
+
+
+def test_what_is_read_is_what_was_written_to_the_last_bit(tmp_path: Path) -> None:
+    save_history(HISTORY, tmp_path / "history.csv")
+    assert load_history(tmp_path / "history.csv") == HISTORY
+
+
+def test_staleness_is_written_where_workers_were_not_in_step(tmp_path: Path) -> None:
+    history = (HISTORY[0], dataclasses.replace(HISTORY[1], staleness=0.5, largest_staleness=3))
+    save_history(HISTORY, tmp_path / "in_step.csv")
+    save_history(history, tmp_path / "history.csv")
+    columns = [(tmp_path / name).read_text().splitlines()[0] for name in ("in_step.csv", "history.csv")]
+    assert columns[0] == "epoch,train_loss,train_accuracy,val_loss,val_accuracy,seconds"
+    assert columns[1] == f"{columns[0]},staleness,largest_staleness"
+    assert load_history(tmp_path / "history.csv") == history
+
+
+def test_epochs_of_older_checkpoints_have_no_staleness() -> None:
+    assert epochs_of([dataclasses.astuple(epoch)[:6] for epoch in HISTORY]) == HISTORY
+
+
+@pytest.mark.parametrize("values", [0, 5, 7, 9])
+def test_rows_of_other_values_are_refused(values: int) -> None:
+    with pytest.raises(ValueError, match="zip"):
+        epochs_of([(*dataclasses.astuple(HISTORY[0]), 0.5)[:values]])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "history.csv is missing"),
+        ("", "history.csv holds no epoch"),
+        ("epoch,train_loss\n1,0.5\n", "history.csv is damaged"),
+        ("epoch,train_loss,train_accuracy,val_loss,val_accuracy,seconds\n1,0.5,0.5", "history.csv is damaged"),
+        ("epoch,train_loss,train_accuracy,val_loss,val_accuracy,seconds\n1,a,b,c,d,e\n", "history.csv is damaged"),
+    ],
+)
+def test_refuses_a_file_that_is_not_whole(tmp_path: Path, content: str | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / "history.csv").write_text(content)
+    with pytest.raises(ArtifactError, match=rf"^training: {message}.* Given: "):
+        load_history(tmp_path / "history.csv")
+
+
+def _epochs(*losses: tuple[float, float]) -> list[Epoch]:
+    """Return epochs of these training and validation losses."""
+    return [Epoch(number, train, 0.5, validation, 0.5, 1.0) for number, (train, validation) in enumerate(losses, 1)]
+
+
+@pytest.mark.parametrize(
+    ("words", "losses", "over"),
+    [
+        ({"stop_at": "0.3"}, (0.5, 0.31), False),
+        ({"stop_at": "0.3"}, (0.5, 0.3), True),
+        # The floor of `hybrid` is 0.1894.
+        ({"stop_at": "floor+0.02"}, (0.5, 0.2095), False),
+        ({"stop_at": "floor+0.02"}, (0.5, 0.2093), True),
+        ({"stop_at": "floor+0.02"}, (0.2, 0.5), True),
+        ({"patience": 2}, (0.5, 0.6), False),
+        ({"patience": 2}, (0.5, 0.6, 0.7), True),
+        ({"patience": 2, "stop_at": "0.1"}, (0.5, 0.6, 0.4, 0.5), False),
+        ({}, (0.0, 0.0), False),
+        ({}, (0.9,) * 10, True),
+        ({"stop_at": "0.3", "patience": 2}, (), False),
+    ],
+)
+def test_training_is_over_at_the_last_epoch_the_loss_asked_for_or_without_progress(
+    words: dict[str, Any], losses: tuple[float, ...], over: bool
+) -> None:
+    config = from_mapping({"epochs": 10, "options": words})
+    assert is_complete(_epochs(*((0.5, loss) for loss in losses)), config) is over
+
+
+def test_a_plateau_is_named_once_with_what_may_help() -> None:
+    config = from_mapping({"epochs": 20, "options": {"starts": 2}})
+    labels = np.array([1, -1] * 8, np.int8)
+    stuck, learns = _epochs(*[(1.1, 1.0), (0.95, 1.0)] * 2), _epochs((1.1, 1.0), (0.89, 1.0), (1.0, 1.0), (1.0, 1.0))
+    said = plateau(stuck, labels, config)
+    assert said
+    assert said.startswith("nothing is learnt yet: after 4 epochs the lowest training loss is 0.95, and the labels' ")
+    assert "learning_rate (here 0.05)" in said
+    assert "starts (here 2)" in said
+    assert plateau(stuck[:3], labels, config) is None
+    assert plateau([*stuck, *stuck[:1]], labels, config) is None
+    assert plateau(learns, labels, config) is None
+
+
+@pytest.mark.parametrize(("starts", "tried", "undecided"), [(1, 0, False), (3, 0, True), (3, 2, True), (3, 3, False)])
+def test_several_starts_are_undecided_until_all_have_been_tried(starts: int, tried: int, undecided: bool) -> None:
+    assert is_undecided(from_mapping({"options": {"starts": starts}}), tried) is undecided
+
+
+@pytest.mark.parametrize(
+    ("starts", "done", "tried", "left"), [(1, 0, 0, 95), (1, 5, 0, 90), (3, 0, 0, 115), (3, 4, 1, 101), (3, 10, 3, 85)]
+)
+def test_epochs_of_starts_that_are_only_tried_count_too(starts: int, done: int, tried: int, left: int) -> None:
+    """A start is tried for 10 of 95 epochs."""
+    assert epochs_left(from_mapping({"epochs": 95, "options": {"starts": starts}}), done, tried) == left

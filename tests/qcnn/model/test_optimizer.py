@@ -1,0 +1,94 @@
+"""The learning rate of every update, and that an optimizer follows it."""
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping
+from qcnn.model.optimizer import Schedule, build_optimizer
+from qcnn.model.variables import assign, values_of
+
+CONSTANT = {"schedule": "constant", "warmup": 0.0}
+Values: TypeAlias = tuple[npt.NDArray[Any], ...]
+VALUES: Values = (np.array([1.0, 2.0]), np.array([[3.0]]))
+
+
+def _config(**options: Any) -> ExperimentConfig:
+    return from_mapping({"learning_rate": 0.08, "options": options})
+
+
+@pytest.mark.parametrize(
+    ("options", "rates"),
+    [
+        # 1,000 updates, of which 100 rise; then half a period of the cosine over 900.
+        (
+            {"schedule": "cosine", "warmup": 0.1},
+            {0: 0.0008, 49: 0.04, 99: 0.08, 100: 0.08, 400: 0.06, 550: 0.04, 1000: 0.0, 2000: 0.0},
+        ),
+        ({"schedule": "cosine", "warmup": 0.0}, {0: 0.08, 500: 0.04, 750: 0.04 * (1 + math.cos(0.75 * math.pi))}),
+        ({"schedule": "constant", "warmup": 0.1}, {0: 0.0008, 99: 0.08, 100: 0.08, 999: 0.08, 5000: 0.08}),
+        ({"schedule": "constant", "warmup": 0.0}, {0: 0.08, 1: 0.08, 999: 0.08}),
+    ],
+)
+def test_the_rate_at_chosen_updates(options: dict[str, Any], rates: dict[int, float]) -> None:
+    schedule = Schedule(_config(**options), 1000)
+    assert {step: float(schedule(tf.constant(step))) for step in rates} == pytest.approx(rates, abs=1e-8)
+
+
+def test_a_compiled_program_serves_other_numbers() -> None:
+    schedule = Schedule(_config(schedule="constant", warmup=0.0), 10)
+    compiled = tf.function(schedule, jit_compile=True)
+    assert compiled(tf.constant(3)).numpy() == pytest.approx(0.08)
+    schedule.set(from_mapping({"learning_rate": 0.5, "options": {"schedule": "cosine", "warmup": 0.0}}), 4)
+    assert compiled(tf.constant(2)).numpy() == pytest.approx(0.25)
+    assert compiled.experimental_get_tracing_count() == 1
+
+
+def test_nadam_is_keras_own_where_it_is_compiled_and_where_it_goes_on_from_saved_variables() -> None:
+    config = from_mapping({"optimizer": "nadam", "learning_rate": 0.1, "options": CONSTANT})
+    # Not compiled, Keras' own counts as it should.
+    expected, _ = _after(tf_keras.optimizers.Nadam(0.1, jit_compile=False), 6, compiled=False)
+    first, kept = _after(build_optimizer(config, updates=6), 3, compiled=True)
+    found, _ = _after(build_optimizer(config, updates=6), 3, compiled=True, variables=first, kept=kept)
+    for each, others in zip(found, expected, strict=True):
+        np.testing.assert_allclose(each, others, rtol=1e-12)
+
+
+def _after(
+    optimizer: tf_keras.optimizers.Optimizer,
+    updates: int,
+    *,
+    compiled: bool,
+    variables: Values = VALUES,
+    kept: Values | None = None,
+) -> tuple[Values, Values]:
+    """Return variables and those of the optimizer after so many updates, with gradients that depend on them."""
+    trained = [tf.Variable(value, dtype=tf.float64) for value in variables]
+    optimizer.build(trained)
+    if kept:
+        assign(optimizer.variables, kept)
+
+    def update() -> None:
+        for _ in tf.range(updates) if compiled else range(updates):
+            optimizer.apply_gradients([(tf.sin(variable), variable) for variable in trained])
+
+    (tf.function(update) if compiled else update)()
+    return values_of(trained), values_of(optimizer.variables)
+
+
+def test_an_optimizer_takes_the_rate_of_each_update() -> None:
+    config = from_mapping({"optimizer": "sgd", "learning_rate": 0.1, "options": {"warmup": 0.0}})
+    optimizer, variable = build_optimizer(config, updates=4), tf.Variable(0.0, dtype=tf.float64)
+    optimizer.build([variable])
+    values = []
+    for _ in range(5):
+        optimizer.apply_gradients([(tf.constant(-1.0, tf.float64), variable)])
+        values.append(variable.numpy())
+    rates = [0.05 * (1 + math.cos(math.pi * step / 4)) for step in range(5)]
+    np.testing.assert_allclose(values, np.cumsum(rates), rtol=1e-6)

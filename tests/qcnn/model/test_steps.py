@@ -1,0 +1,63 @@
+"""Replicas of one process: they sum to what one alone computes."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+# Devices can be made of a processor only before TensorFlow has used it.
+_PROGRAM = """
+import dataclasses, json, sys
+import numpy as np
+import tensorflow as tf
+from pathlib import Path
+from qcnn.trainer import data
+from qcnn.experiment import from_mapping
+from qcnn.trainer.profiling import BatchProfile
+from qcnn.trainer.state import Training
+
+words, replicas = json.loads(sys.argv[1]), int(sys.argv[2])
+devices = [tf.config.LogicalDeviceConfiguration()] * replicas
+tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], devices)
+config = from_mapping({**words, "workers": 1, "strategy": "none", "simulator": "statevector"})
+dataset = data.generate(config)
+
+
+def moved(samples):
+    return data.Samples({**samples.inputs, "qubit": np.where(samples.qubit == 1, 0, samples.qubit)}, samples.label)
+
+
+# No sample is on qubit 1.
+dataset = dataclasses.replace(dataset, train=moved(dataset.train), validation=moved(dataset.validation))
+
+
+def trained(strategy):
+    training = Training(config, dataset, Path("unused"), strategy, None)
+    for _ in range(3):
+        training.epoch(BatchProfile(range(0), None))
+    losses = [[epoch.train_loss, epoch.val_loss] for epoch in training.history]
+    return np.array(losses), np.concatenate([v.numpy().ravel() for v in training.model.trainable_variables])
+
+
+alone = trained(tf.distribute.get_strategy())
+shared = trained(tf.distribute.MirroredStrategy([f"CPU:{index}" for index in range(replicas)]))
+print(json.dumps([float(np.abs(one - other).max()) for one, other in zip(alone, shared)]))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("words", "replicas"),
+    [
+        ({"qubits": 5, "rounds": 9}, 3),
+        # More replicas than qubits, of which one has no sample.
+        ({"qubits": 4, "rounds": 9, "model": "deep"}, 6),
+    ],
+)
+def test_replicas_that_share_the_qubits_train_as_one(words: dict[str, object], replicas: int) -> None:
+    command = [sys.executable, "-c", _PROGRAM, json.dumps(words), str(replicas)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=True)
+    losses, weights = json.loads(ended.stdout.splitlines()[-1])
+    assert losses < 1e-8
+    assert weights < 1e-8

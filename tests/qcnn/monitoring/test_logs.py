@@ -1,0 +1,125 @@
+"""A log as JSON: every line of a real process, and what becomes of lines that others read."""
+
+import datetime
+import json
+import subprocess
+import sys
+
+import pytest
+
+from qcnn.jobs.job import last_words
+from qcnn.monitoring import logs
+from tests.watched import JOB, Watched, objects
+
+LINE = '{"timestamp": "t", "severity": "INFO", "message": "a line", "role": "worker", "index": 1}'
+FAILED = '{"severity": "ERROR", "message": "failed", "exception": "Traceback:\\nValueError: 3\\n"}'
+
+
+def test_every_line_of_a_process_is_one_object_that_says_when_how_bad_and_who(watched_training: Watched) -> None:
+    found = objects(watched_training.lines)
+    assert any(line["message"].startswith("epoch 3/") for line in found)
+    for line in found:
+        assert line.keys() == {"timestamp", "severity", "message", "logger", "role", "index", "job"}
+        assert datetime.datetime.fromisoformat(line["timestamp"]).utcoffset() == datetime.timedelta(0)
+        assert (line["logger"], line["role"], line["index"], line["job"]) == ("qcnn", "worker", 0, JOB)
+    *log, end = found
+    assert {line["severity"] for line in log} <= {"INFO", "WARNING"}
+    assert (watched_training.code, end["severity"]) == (143, "ERROR")
+    assert last_words(watched_training.lines) == "ended by SIGTERM; the last checkpoint counts"
+
+
+PROGRAM = """
+import logging, sys, threading, warnings
+from qcnn.errors import ConfigError
+from qcnn.startup import one_line_errors
+with one_line_errors():
+    {}
+"""
+
+
+def _run(program: str, log_format: str = "json") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"QCNN_LOG_FORMAT": log_format, "PYTHONPATH": ":".join(sys.path)},
+    )
+
+
+@pytest.mark.parametrize(
+    ("program", "logger", "severity", "message"),
+    [
+        ("logging.getLogger('qcnn').info('%d\\nlines', 2)", "qcnn", "INFO", "2\nlines"),
+        ("logging.getLogger('tensorflow').error('lost')", "tensorflow", "ERROR", "lost"),
+        ("logging.getLogger('absl').log(35, 'odd')", "absl", "WARNING", "odd"),
+        (
+            "raise ConfigError('qubits: must be even. Given: 3')",
+            "qcnn",
+            "ERROR",
+            "error: qubits: must be even. Given: 3",
+        ),
+        ("1 / 0", "qcnn", "CRITICAL", "ZeroDivisionError: division by zero"),
+        (
+            "thread = threading.Thread(target=lambda: 1 / 0); thread.start(); thread.join()",
+            *("qcnn", "CRITICAL", "ZeroDivisionError: division by zero"),
+        ),
+    ],
+    ids=["our own", "a library", "a level of its own", "an error", "an exception", "an exception of a thread"],
+)
+def test_whatever_is_printed_is_one_object(program: str, logger: str, severity: str, message: str) -> None:
+    done = _run(program)
+    (line,) = objects((done.stdout + done.stderr).splitlines())
+    assert (line["logger"], line["severity"], line["message"]) == (logger, severity, message)
+    if severity == "CRITICAL":
+        assert line["exception"].startswith("Traceback (most recent call last):\n")
+        assert line["exception"].endswith(f"{message}\n")
+
+
+def test_exceptions_that_are_handled_and_warnings_are_objects_too() -> None:
+    program = """
+    try:
+        1 / 0
+    except ZeroDivisionError:
+        logging.getLogger('qcnn').exception('failed')
+    warnings.warn('old')"""
+    done = _run(program)
+    failed, warned = objects((done.stdout + done.stderr).splitlines())
+    assert (failed["message"], failed["severity"]) == ("failed", "ERROR")
+    assert failed["exception"].endswith("ZeroDivisionError: division by zero")
+    assert (warned["logger"], warned["severity"]) == ("py.warnings", "WARNING")
+    assert "UserWarning: old" in warned["message"]
+
+
+def test_an_unknown_format_is_refused_in_one_line() -> None:
+    done = _run("pass", "xml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: QCNN_LOG_FORMAT: must be text or json. Given: 'xml'\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (LINE, "a line"),
+        (f"    {LINE}", "    a line"),
+        (FAILED, "failed\nTraceback:\nValueError: 3"),
+        ("a line for people", "a line for people"),
+        ('{"loss": 0.5}', '{"loss": 0.5}'),
+        ('{"severity": "INFO", "message": 3}', '{"severity": "INFO", "message": 3}'),
+        ("{" * 9999 + "}", "{" * 9999 + "}"),
+        ("", ""),
+    ],
+)
+def test_people_read_what_a_line_says(line: str, text: str) -> None:
+    assert logs.as_text(line) == text
+
+
+def test_a_line_of_another_process_is_passed_on_in_the_format_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert logs.passed_on(LINE, "worker 1") == ["[worker 1] a line"]
+    assert logs.passed_on(FAILED, "ps 0") == ["[ps 0] failed", "[ps 0] Traceback:", "[ps 0] ValueError: 3"]
+    assert logs.passed_on("a line", "") == ["a line"]
+    monkeypatch.setenv("QCNN_LOG_FORMAT", "json")
+    assert logs.passed_on(LINE, "worker 1") == [LINE]
+    (wrapped,) = logs.passed_on("Killed", "worker 1")
+    line = json.loads(wrapped)
+    assert (line["message"], line["severity"], line["role"], line["index"]) == ("Killed", "INFO", "worker", 1)

@@ -1,0 +1,87 @@
+"""What an experiment costs is counted without TensorFlow."""
+
+import subprocess
+import sys
+
+import cirq
+import pytest
+
+from qcnn.circuits.ansatz import Ansatz, ring
+from qcnn.experiment_io import from_mapping
+from qcnn.planning.machine import NOMINAL_MACHINE
+from qcnn.planning.plan import anatomy, count, kind_of, predict
+from qcnn.simulators.interface import Limits
+from qcnn.simulators.registry import SIMULATORS
+from qcnn.simulators.structure.gates import read_model, read_network
+
+ALONE = {"qubits": 12, "rounds": 10, "batch_size": 16, "workers": 1, "strategy": "none"}
+
+
+def test_the_chosen_simulator_has_the_seconds_of_its_row_and_of_its_workers() -> None:
+    config = from_mapping(ALONE)
+    counts = count(config)
+    predicted = predict(config, counts, NOMINAL_MACHINE)
+    assert predicted.by_simulator.keys() == {"window", "statevector", "tfq", "density"}
+    assert predicted.chosen == predicted.by_simulator["window"] == predicted.by_workers[1]
+    # No more workers than samples of a batch.
+    assert list(predicted.by_workers) == list(counts.by_workers) == [1, 2, 4, 8, 16]
+
+
+def test_counting_and_choosing_load_no_tensorflow() -> None:
+    program = """
+import sys
+from qcnn.experiment import from_mapping
+from qcnn.planning.training_estimate import expectation
+from qcnn.planning.plan import count
+from qcnn.simulators.structure.gates import read_model
+for model, simulator in (("hybrid", "auto"), ("deep", "statevector"), ("hybrid", "window")):
+    config = from_mapping({"qubits": 12, "model": model, "simulator": simulator})
+    chosen = count(config).chosen.simulator
+    expectation(config, read_model(model, 12)[1], chosen, 1)
+print(*sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not {"tensorflow", "tf_keras", "tensorflow_quantum"} & set(done.stdout.split())
+
+
+LIMITS = Limits(memory=2**31, batch=32)
+
+
+def test_counts_what_stands_there_and_what_simulators_fuse() -> None:
+    a, b, c, d = ring(4)
+    # On the first two qubits three gates follow each other, which are one block.
+    circuit = cirq.Circuit(cirq.H(a), cirq.CNOT(a, b), cirq.X(b) ** 0.3, cirq.Y(c), cirq.CNOT(b, c))
+    found = anatomy(read_network(Ansatz(circuit, (), (c, d)), ring(4)), LIMITS)
+    assert found.gates == {"CX": 2, "H": 1, "XPow": 1, "Y": 1}
+    assert (found.depth, found.fused_depth, found.blocks) == (4, 2, 2)
+    assert (found.qubits, found.parameters, found.readouts) == (4, (), (2, 3))
+    # What the first readout depends on, and the second alone, each with the neighbours that CZ joins to it.
+    assert found.cones == ((4,), (3,))
+
+
+def test_names_the_simulator_that_plan_names() -> None:
+    found = anatomy(read_model("hybrid", 64)[1], LIMITS)
+    assert found.chosen
+    assert found.chosen.simulator == "window"
+    assert [estimate.simulator for estimate in found.estimates] == list(SIMULATORS)
+
+
+def test_says_why_none_takes_it() -> None:
+    found = anatomy(read_model("deep", 512)[1], LIMITS)
+    assert (found.chosen, found.cones) == (None, None)
+    assert found.refusal.startswith("qubits: no simulator can run this circuit in 2 GiB (memory_gib); ")
+
+
+@pytest.mark.parametrize(
+    ("operation", "kind"),
+    [
+        (cirq.X(ring(1)[0]), "X"),
+        (cirq.S(ring(1)[0]), "ZPow"),
+        (cirq.ry(0.3)(ring(1)[0]), "Ry"),
+        (cirq.CCX(*ring(3)), "CCX"),
+        (cirq.H(ring(2)[0]).controlled_by(ring(2)[1]), "Controlled HPow"),
+        (cirq.MatrixGate(cirq.unitary(cirq.T))(ring(1)[0]).with_tags("a"), "Matrix"),
+    ],
+)
+def test_kinds_are_named_whatever_their_numbers(operation: cirq.Operation, kind: str) -> None:
+    assert kind_of(operation) == kind

@@ -1,0 +1,327 @@
+"""Files of any size are predicted piece by piece: whole or not at all, and with the error that the model has."""
+
+import errno
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+
+from qcnn import data
+from qcnn.circuits.preparation import Preparation
+from qcnn.data.layout import EXCITATIONS, Layout
+from qcnn.errors import QcnnError
+from qcnn.experiment import ExperimentConfig
+from qcnn.results import batch_prediction, export
+from qcnn.results.batch_prediction import predict_files, predict_table
+from qcnn.results.error_accumulator import Tally
+from qcnn.results.evaluate import predict, scores_of_classes
+from qcnn.results.export import Predictor, load_predictor
+from qcnn.results.predictions import Files
+from qcnn.tables import chunks, npz
+from qcnn.tables.formats import ENDINGS
+from qcnn.tables.table import new_table, open_table
+from tests.qcnn.tables.test_table import read, write
+
+SAMPLES = data.fresh(4, seed=5).take(np.arange(50))
+FEATURES = Layout(Preparation("rx", 3), ("a", "b"), (0.0, 1.0), (1.0, 2.0), labels="real")
+
+
+class Sum:
+    """Stands in for a predictor: the sum of all that it takes, of at most so many samples at a time."""
+
+    def __init__(self, layout: Layout, config: ExperimentConfig) -> None:
+        self.layout, self.config, self.counts = layout, config, list[int]()
+
+    def predict(self, inputs: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
+        self.counts.append(len(next(iter(inputs.values()))))
+        total: npt.NDArray[np.float64] = np.sum(
+            [values.reshape(len(values), -1).sum(axis=1) for values in inputs.values()], axis=0
+        )
+        return total
+
+
+@pytest.fixture(scope="module")
+def predictor(model_folder: Path) -> Predictor:
+    return load_predictor(model_folder)
+
+
+def written(path: Path, **columns: npt.ArrayLike) -> str:
+    with new_table(str(path)) as write:
+        write({name: np.asarray(values) for name, values in columns.items()})
+    return str(path)
+
+
+def _drawings(page: str) -> list[str]:
+    return re.findall(r'<svg role="img" aria-label="(.*?)"', page)
+
+
+def excitations(path: Path, **more: npt.ArrayLike) -> str:
+    return written(path, **{"qubit": SAMPLES.qubit, "angle": SAMPLES.angle, **more})
+
+
+def predicted(predictor: Any, files: Files, seen: Any = lambda more: None) -> batch_prediction.Predicted:
+    with open_table(files.data) as table:
+        return predict_table(predictor, table, files, seen)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_predictions_are_those_of_the_model(
+    tmp_path: Path, ending: str, predictor: Predictor, model_folder: Path
+) -> None:
+    model, _ = export.load(model_folder)
+    expected = predict(model, SAMPLES)
+    files = Files(excitations(tmp_path / f"data{ending}", note=np.zeros(50)), f"{tmp_path}/out{ending}")
+    assert predicted(predictor, files) == batch_prediction.Predicted(50, {})
+    found = read(tmp_path / f"out{ending}")
+    assert list(found) == ["qubit", "angle", "prediction"]
+    assert found["qubit"] == SAMPLES.qubit.tolist()
+    np.testing.assert_allclose(found["prediction"], expected, atol=1e-6)
+    labelled = Files(excitations(tmp_path / f"data{ending}", label=SAMPLES.label), f"{tmp_path}/out{ending}")
+    assert predicted(predictor, labelled).metrics == pytest.approx(scores_of_classes(SAMPLES, expected), abs=1e-6)
+    assert read(tmp_path / f"out{ending}")["label"] == SAMPLES.label.tolist()
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_no_more_than_a_piece_is_held_at_a_time(
+    tmp_path: Path, ending: str, small_config: ExperimentConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "_MOST_ROWS", 8)
+    double, seen = Sum(EXCITATIONS, small_config), list[int]()
+    files = Files(excitations(tmp_path / f"data{ending}", label=SAMPLES.label), f"{tmp_path}/out{ending}")
+    assert predicted(double, files, seen.append).rows == 50
+    assert double.counts == seen == [*[8] * 6, 2]
+    angles = np.array(read(tmp_path / f"out{ending}")["angle"], np.float32)
+    np.testing.assert_array_equal(angles, SAMPLES.angle)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"qubit": [0, 1, 4]}, "line 4, column qubit: must be a whole number, 0 to 3. Given: 4"),
+        ({"qubit": [0, 1, 0.5]}, "line 4, column qubit: must be a whole number, 0 to 3. Given: 0.5"),
+        ({"angle": [0, 1, 3.2]}, "line 4, column angle: must be at least -pi and less than pi. Given: 3.2"),
+        # Float32, of which angles are made, does not hold it.
+        ({"angle": [0, 1, -1e39]}, "line 4, column angle: must be at least -pi and less than pi. Given: -1e+39"),
+        ({"angle": [0, 1, np.nan]}, "line 4, column angle: must be a finite number. Given: nan"),
+        ({"label": [1, -1, 0]}, "line 4, column label: must be -1 or +1, as the model learnt them. Given: 0"),
+    ],
+)
+def test_a_row_that_is_wrong_is_named_and_nothing_is_written(
+    tmp_path: Path,
+    small_config: ExperimentConfig,
+    columns: dict[str, Any],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(chunks, "_MOST_ROWS", 2)
+    good = {"qubit": [0, 1, 2], "angle": [0, 1, 2], "label": [1, -1, 1]}
+    files = Files(written(tmp_path / "data.csv", **{**good, **columns}), f"{tmp_path}/out.csv", f"{tmp_path}/page.html")
+    double = Sum(EXCITATIONS, small_config)
+    with pytest.raises(QcnnError) as refused:
+        predicted(double, files)
+    assert str(refused.value) == f"data: {message}"
+    # What is finite is known of many rows at once; by the rest some had been predicted.
+    assert "finite" in message or double.counts[0] == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
+
+
+def test_a_label_of_which_no_error_can_be_computed_is_refused(tmp_path: Path, small_config: ExperimentConfig) -> None:
+    files = Files(written(tmp_path / "data.csv", a=[1, 2], b=[1, 2], label=[1, 1e200]), f"{tmp_path}/out.csv")
+    message = r"^data: line 3, column label: must be from -1e\+30 to 1e\+30\. Given: 1e\+200$"
+    with pytest.raises(QcnnError, match=message):
+        predicted(Sum(FEATURES, small_config), files)
+    assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
+
+
+def test_neither_file_is_new_where_the_predictions_cannot_be_ended(
+    tmp_path: Path, small_config: ExperimentConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    files = Files(
+        excitations(tmp_path / "data.csv", label=SAMPLES.label), f"{tmp_path}/out.npz", f"{tmp_path}/page.html"
+    )
+    for name in (files.output, files.report):
+        Path(name).write_text("old")
+    # An archive is written at the end.
+    monkeypatch.setattr(npz, "_copy", full)
+    with pytest.raises(QcnnError, match=r"^output: cannot be written \(No space left on device\)\. Given: .*out\.npz$"):
+        predicted(Sum(EXCITATIONS, small_config), files)
+    assert {Path(name).read_text() for name in (files.output, files.report)} == {"old"}
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_what_is_read_is_not_written_over_by_another_of_its_names(
+    tmp_path: Path, model_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    excitations(Path("data.csv"))
+    before = Path("data.csv").read_bytes()
+    Path("link.csv").symlink_to("data.csv")
+    for name in ("./data.csv", f"{tmp_path}/data.csv", "link.csv", "new/../data.csv"):
+        with pytest.raises(QcnnError, match=r"^output: must be another file than the data\. Given: "):
+            predict_files(model_folder, Files("data.csv", name))
+    assert Path("data.csv").read_bytes() == before
+
+
+def test_a_prediction_that_is_not_finite_is_named_by_its_row(tmp_path: Path, small_config: ExperimentConfig) -> None:
+    layout = Layout(Preparation("rx", 3), ("a",), (0.0,), (1e-300,))
+    double = Sum(layout, small_config)
+    double.predict = lambda inputs: np.array([0.5, np.inf])  # type: ignore[method-assign]
+    files = Files(written(tmp_path / "data.npz", a=[1, 2]), f"{tmp_path}/out.csv")
+    with pytest.raises(QcnnError, match=r"^model: its prediction must be finite, and is not for row 2\. Given: inf$"):
+        predicted(double, files)
+
+
+def test_features_are_scaled_as_the_training_split_was(tmp_path: Path, small_config: ExperimentConfig) -> None:
+    columns = {"b": [1.5, 2], "a": [0.25, 0.5], "label": [1.0, 3.0]}
+    files = Files(written(tmp_path / "data.csv", **columns), f"{tmp_path}/out.csv", f"{tmp_path}/page.html")
+    found = predicted(Sum(FEATURES, small_config), files)
+    assert read(tmp_path / "out.csv") == {
+        "a": [0.25, 0.5],
+        "b": [1.5, 2],
+        "label": [1, 3],
+        "prediction": [pytest.approx(1.25), pytest.approx(2.5)],
+    }
+    assert found.metrics == pytest.approx({"mse": (0.25**2 + 0.5**2) / 2, "r2": 1 - (0.25**2 + 0.5**2) / 2})
+    page = (tmp_path / "page.html").read_text()
+    assert _drawings(page) == ["Prediction against label"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_true_and_false_are_predicted_alike_in_every_format(
+    tmp_path: Path, ending: str, small_config: ExperimentConfig
+) -> None:
+    layout = Layout(Preparation("rx", 3), ("a", "b"), (0.0, 0.0), (1.0, -2.0), labels="zero_one")
+    write(tmp_path / f"data{ending}", pd.DataFrame({"a": [0.5, 0.5], "b": [True, False], "label": [False, True]}))
+    files = Files(f"{tmp_path}/data{ending}", f"{tmp_path}/out.csv")
+    # 0.5 - 2 and 0.5 beside labels -1 and +1.
+    assert predicted(Sum(layout, small_config), files).metrics == {"mse": (0.5**2 + 0.5**2) / 2, "accuracy": 1}
+    assert read(tmp_path / "out.csv") == {"a": [0.5, 0.5], "b": [1, 0], "label": [0, 1], "prediction": [-1.5, 0.5]}
+
+
+def test_a_feature_whose_angle_is_no_number_is_refused_by_its_row(
+    tmp_path: Path, small_config: ExperimentConfig
+) -> None:
+    files = Files(written(tmp_path / "data.csv", a=[1, 1], b=[1, 1e308]), f"{tmp_path}/out.csv")
+    message = r"^data: line 3, column b: must be from -4999 to 5001, or its angle is not exact\. Given: 1e\+308$"
+    with pytest.raises(QcnnError, match=message):
+        predicted(Sum(FEATURES, small_config), files)
+
+
+def test_labels_that_are_all_the_same_have_no_r2(tmp_path: Path, small_config: ExperimentConfig) -> None:
+    # The mean of three of these is another number.
+    columns = {"a": [0.1] * 3, "b": [1.0] * 3, "label": [0.1] * 3}
+    files = Files(written(tmp_path / "data.csv", **columns), f"{tmp_path}/out.csv")
+    assert predicted(Sum(FEATURES, small_config), files).metrics == {"mse": pytest.approx(0)}
+
+
+def test_states_have_length_1_and_are_not_written_again(tmp_path: Path, small_config: ExperimentConfig) -> None:
+    layout = Layout(Preparation("state"), amplitudes=2)
+    double = Sum(layout, small_config)
+    files = Files(written(tmp_path / "data.npz", state_0=[0.6, 0], state_1=[0.8, -1]), f"{tmp_path}/out.csv")
+    predicted(double, files)
+    assert read(tmp_path / "out.csv") == {"prediction": [pytest.approx(1.4), -1]}
+    bad = Files(written(tmp_path / "data.npz", state_0=[0.6, 0], state_1=[0.8, 1.1]), f"{tmp_path}/new.csv")
+    with pytest.raises(QcnnError, match=r"^data: row 2: the amplitudes of a state must have length 1\. Given: 1\.1$"):
+        predicted(double, bad)
+
+
+def test_classes_called_0_and_1_are_compared_as_minus_and_plus_1(
+    tmp_path: Path, small_config: ExperimentConfig
+) -> None:
+    layout = Layout(Preparation("rx", 3), ("a",), (0.0,), (1.0,), labels="zero_one")
+    files = Files(written(tmp_path / "data.csv", a=[-0.5, 1], label=[0, 1]), f"{tmp_path}/out.csv")
+    assert predicted(Sum(layout, small_config), files).metrics == {"mse": 0.125, "accuracy": 1}
+    assert read(tmp_path / "out.csv")["label"] == [0, 1]
+
+
+def test_the_page_shows_the_error_over_all_rows(tmp_path: Path, predictor: Predictor) -> None:
+    data_file = excitations(tmp_path / "data.csv", label=SAMPLES.label)
+    files = Files(data_file, f"{tmp_path}/out.npz", f"{tmp_path}/page.html")
+    metrics = predicted(predictor, files).metrics
+    page = (tmp_path / "page.html").read_text()
+    assert f"MSE<b>{metrics['mse']:.4f}</b>" in page
+    assert "Rows<b>50</b>" in page
+    assert _drawings(page) == ["Prediction against angle", "Error by qubit"]
+
+
+def test_a_page_that_cannot_be_written_leaves_no_predictions(tmp_path: Path, small_config: ExperimentConfig) -> None:
+    (tmp_path / "page.html").mkdir()
+    data_file = excitations(tmp_path / "data.csv", label=SAMPLES.label)
+    files = Files(data_file, f"{tmp_path}/out.npz", f"{tmp_path}/page.html")
+    with pytest.raises(QcnnError, match=r"^output: cannot be written \(Is a directory\)\. Given: .*page\.html$"):
+        predicted(Sum(EXCITATIONS, small_config), files)
+    assert not (tmp_path / "out.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("columns", "report", "message"),
+    [
+        ({"a": [1]}, "", "data: must have the columns that the model takes, qubit, angle. Given: a in "),
+        ({"qubit": [1], "angle": [1]}, "page.html", "report: the data must have labels, a column label. Given: qubit"),
+    ],
+)
+def test_what_cannot_be_predicted_is_said_before_anything_is_loaded(
+    tmp_path: Path,
+    model_folder: Path,
+    columns: dict[str, Any],
+    report: str,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batch_prediction, "load_tensorflow", lambda: pytest.fail("is loaded"))
+    with pytest.raises(QcnnError) as refused:
+        predict_files(model_folder, Files(written(tmp_path / "data.csv", **columns), f"{tmp_path}/out.csv", report))
+    assert str(refused.value).startswith(message)
+
+
+def test_a_model_in_a_folder_predicts_a_file(tmp_path: Path, model_folder: Path) -> None:
+    files = Files(excitations(tmp_path / "data.csv"), f"{tmp_path}/out.parquet")
+    assert predict_files(model_folder, files).rows == 50
+    assert len(read(tmp_path / "out.parquet")["prediction"]) == 50
+
+
+def test_files_of_other_kinds_are_refused() -> None:
+    for names, message in (
+        (("a.txt", "b.csv"), r"^data: must end in \.csv, \.parquet, \.npz or \.jsonl\. Given: a\.txt$"),
+        (("a.csv", "b"), r"^output: must end in \.csv, .*\. Given: b$"),
+        (("a.csv", "b/.csv"), r"^output: must end in \.csv, .*\. Given: b/\.csv$"),
+        (("gs://b/a.csv", "gs://b//a.csv"), r"^output: must be another file than the data\. Given: gs://b//a\.csv$"),
+        (("a.csv", "a.csv"), r"^output: must be another file than the data\. Given: a\.csv$"),
+        (("a.csv", "b.csv", "c.pdf"), r"^report: must end in \.html\. Given: c\.pdf$"),
+    ):
+        with pytest.raises(QcnnError, match=message):
+            Files(*names)
+
+
+def test_an_error_is_of_any_number_of_pieces_what_it_is_of_one(small_config: ExperimentConfig) -> None:
+    random = np.random.default_rng(1)
+    label, prediction = random.normal(5, 2, 10_000), random.normal(5, 2, 10_000)
+    whole, pieces = (Tally(FEATURES, 4) for _ in range(2))
+    whole.add({}, label, prediction)
+    for start in range(0, 10_000, 997):
+        part = slice(start, start + 997)
+        pieces.add({}, label[part], prediction[part])
+    assert pieces.rows == 10_000
+    assert pieces.metrics == pytest.approx(whole.metrics, rel=1e-12)
+    assert whole.metrics["r2"] == pytest.approx(1 - np.mean((label - prediction) ** 2) / np.var(label))
+    # The same few rows are drawn, each with its label.
+    assert len(pieces.kept["label"]) == 2000
+    for name, values in pieces.kept.items():
+        np.testing.assert_array_equal(values, whole.kept[name])
+    prediction_of = dict(zip(label.tolist(), prediction.tolist(), strict=True))
+    assert [prediction_of[value] for value in pieces.kept["label"].tolist()] == pieces.kept["prediction"].tolist()
+
+
+def test_errors_by_qubit_are_of_all_rows() -> None:
+    tally = Tally(EXCITATIONS, 3)
+    for qubit, prediction in ((0, 1.5), (2, 1.0), (0, 0.5)):
+        tally.add({"qubit": np.array([qubit]), "angle": np.zeros(1)}, np.ones(1), np.array([prediction]))
+    np.testing.assert_array_equal(tally.error_by_qubit, [0.25, np.nan, 0])

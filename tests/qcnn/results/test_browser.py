@@ -1,0 +1,102 @@
+"""Reports as a real browser shows them, in a sandboxed iframe as Kubeflow's does."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from qcnn.results import plots
+from tests.trainer.reports import report
+
+pytestmark = pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on the PATH")
+
+DESKTOP, PHONE, HEIGHT = 1280, 390, 4000
+# Only a copy that the test opens holds it. It stands before the page's policy, which would not let it run.
+PROBE = """<head><script>
+addEventListener("securitypolicyviolation", event => parent.postMessage({refused: event.blockedURI}, "*"));
+addEventListener("load", () => {
+  const root = document.documentElement;
+  const figures = [...document.querySelectorAll("figure")].map(figure => {
+    const box = figure.querySelector("svg").getBoundingClientRect();
+    const texts = [...figure.querySelectorAll("text")].map(text => text.getBoundingClientRect());
+    return {
+      title: figure.querySelector("h3").textContent,
+      width: box.width,
+      height: box.height,
+      textHeight: Math.min(...texts.map(text => text.height)),
+      textInside: texts.every(text => text.left >= box.left - 1 && text.right <= box.right + 1),
+    };
+  });
+  parent.postMessage({width: root.clientWidth, needed: root.scrollWidth, figures}, "*");
+});
+</script>"""
+WRAPPER = """<!DOCTYPE html><body style="margin:0">
+<pre></pre><script>
+const said = [];
+addEventListener("message", event => {{
+  said.push(event.data);
+  document.querySelector("pre").textContent = JSON.stringify(said);
+}});
+</script>
+<iframe sandbox="{allowed}" src="report.html" style="border:0; width:{width}px; height:{height}px"></iframe>"""
+
+
+def _open(folder: Path, page: str, width: int, action: str, allowed: str = "") -> str:
+    """Let the browser do one thing with the page in an iframe of that width; return what it prints."""
+    (folder / "report.html").write_text(page)
+    (folder / "wrapper.html").write_text(WRAPPER.format(allowed=allowed, width=width, height=HEIGHT))
+    features = ("quic", "background-networking", "component-update", "sync", "gpu")
+    command = ["chromium", "--headless", "--no-sandbox", "--no-first-run", "--hide-scrollbars"]
+    command += [f"--disable-{name}" for name in features]
+    # The iframe in the wrapper's process: the browser's virtual clock, which stands still while a page loads, knows
+    # nothing of other processes' pages.
+    command += ["--disable-features=IsolateSandboxedIframes", "--disable-site-isolation-trials"]
+    command += ["--virtual-time-budget=10000", f"--window-size={width},{HEIGHT}", f"--user-data-dir={folder / 'user'}"]
+    command += [action, (folder / "wrapper.html").as_uri()]
+    finished = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return finished.stdout
+
+
+def _measure(folder: Path, page: str, width: int) -> dict[str, Any]:
+    dom = _open(folder, page.replace("<head>", PROBE, 1), width, "--dump-dom", allowed="allow-scripts")
+    (text,) = re.findall(r"<pre>(.*?)</pre>", dom, re.DOTALL)
+    (measured,) = json.loads(html.unescape(text))
+    return dict(measured)
+
+
+@pytest.mark.parametrize("width", [DESKTOP, PHONE])
+@pytest.mark.parametrize(("qubits", "epochs"), [(8, 1), (1024, 5000)])
+def test_everything_is_there_and_fits(tmp_path: Path, width: int, qubits: int, epochs: int) -> None:
+    digests = {"image": f"registry.example/team/qcnn@sha256:{64 * '0'}", "lock": 64 * "f"}
+    measured = _measure(tmp_path, report(qubits, 3, epochs, {"provenance": digests}), width)
+    assert measured["width"] == width
+    assert measured["needed"] <= width
+    assert [figure["title"] for figure in measured["figures"]] == [
+        "Loss",
+        "Prediction against angle",
+        "Error by qubit",
+        "Error beside its floor",
+    ]
+    for figure in measured["figures"]:
+        assert figure["width"] > 300
+        assert 0.5 < figure["height"] / figure["width"] < 0.9
+        assert figure["textHeight"] >= 9
+        assert figure["textInside"]
+
+
+@pytest.mark.parametrize("width", [DESKTOP, PHONE])
+def test_is_drawn_where_nothing_is_allowed(tmp_path: Path, width: int) -> None:
+    picture = tmp_path / "picture.png"
+    _open(tmp_path, report(1024, 3, 50), width, f"--screenshot={picture}")
+    pixels = np.round(imread(picture)[:, :, :3] * 255).astype(np.uint8)
+    assert pixels.shape[:2] == (HEIGHT, width)
+    for color in (plots.TRAIN, plots.VALIDATION, plots.TEST):
+        bars = (pixels == np.array(list(bytes.fromhex(color[1:])), np.uint8)).all(axis=2)
+        assert bars.sum() > 2000, color

@@ -1,0 +1,76 @@
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qcnn import data
+from qcnn.errors import ArtifactError
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping
+from qcnn.results import export
+from qcnn.results.evaluate import (
+    confusion,
+    evaluate,
+    predict,
+    save_predictions,
+    scores_of_classes,
+    scores_of_regression,
+)
+
+
+def test_mean_squared_error_is_keras_own(model_folder: Path, small_dataset: data.Dataset) -> None:
+    metrics = evaluate(model_folder, small_dataset).metrics
+    model, description = export.load(model_folder)
+    split = small_dataset.test
+    mse, accuracy = model.evaluate(dict(split.inputs), split.label.astype(np.float64), verbose=0)
+    assert metrics["mse"] == pytest.approx(mse, abs=1e-6)
+    assert metrics["accuracy"] == pytest.approx(accuracy, abs=1e-6)
+    assert metrics["val_loss"] == description["training"]["val_loss"]
+    assert metrics["epochs"] == 3
+    fresh = data.fresh(4, seed=0)
+    assert metrics["fresh_mse"] == pytest.approx(scores_of_classes(fresh, predict(model, fresh))["mse"], rel=1e-5)
+
+
+def test_predictions_stand_beside_their_samples(
+    model_folder: Path, small_dataset: data.Dataset, tmp_path: Path
+) -> None:
+    evaluation = evaluate(model_folder, small_dataset)
+    save_predictions(evaluation, tmp_path / "predictions")
+    with (tmp_path / "predictions" / "predictions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["qubit"]) for row in rows] == small_dataset.test.qubit.tolist()
+    assert [int(row["label"]) for row in rows] == small_dataset.test.label.tolist()
+    errors = [float(row["prediction"]) - int(row["label"]) for row in rows]
+    assert np.mean(np.square(errors)) == pytest.approx(evaluation.metrics["mse"], rel=1e-6)
+
+
+def test_accuracy_is_by_sign() -> None:
+    samples = data.excited(np.zeros(4, np.int32), np.zeros(4, np.float32), np.array([1, 1, -1, -1], np.int8))
+    scores = scores_of_classes(samples, np.array([0.2, -0.1, -3.0, 0.1]))
+    assert scores["accuracy"] == 0.5
+    assert scores["mse"] == pytest.approx((0.8**2 + 1.1**2 + 2**2 + 1.1**2) / 4)
+
+
+def test_labels_that_are_all_the_same_have_no_r2() -> None:
+    # The mean of three of these is another number.
+    samples = data.excited(np.zeros(3, np.int32), np.zeros(3, np.float32), np.full(3, 0.1))
+    assert scores_of_regression(samples, np.full(3, 0.3)) == {"mse": pytest.approx(0.04)}
+
+
+def test_signs_are_counted_by_label() -> None:
+    samples = data.excited(np.zeros(5, np.int32), np.zeros(5, np.float32), np.array([1, 1, 1, -1, -1], np.int8))
+    predictions = np.array([0.5, 0.0, -0.1, -2.0, 3.0])
+    assert confusion(samples, predictions) == [[1, 1], [1, 2]]
+
+
+def test_refuses_a_dataset_whose_test_split_may_have_been_trained_on(
+    model_folder: Path, small_config: ExperimentConfig
+) -> None:
+    with pytest.raises(ArtifactError, match=r"^dataset: must be the one that the model was trained on"):
+        evaluate(model_folder, data.generate(small_config.model_copy(update={"seed": 5})))
+
+
+def test_refuses_a_dataset_of_another_number_of_qubits(model_folder: Path) -> None:
+    with pytest.raises(ArtifactError, match=r"^dataset: must hold 4 qubits.* Given: 5 qubits"):
+        evaluate(model_folder, data.generate(from_mapping({"qubits": 5})))

@@ -1,0 +1,51 @@
+"""What windows cost, and when they are refused."""
+
+import pytest
+
+from qcnn.circuits.preparation import Preparation
+from qcnn.errors import ConfigError
+from qcnn.simulators.costs import window
+from qcnn.simulators.costs.cost import NOMINAL
+from qcnn.simulators.interface import Limits
+from qcnn.simulators.structure.gates import read_model
+
+LIMITS = Limits(memory=2**31, batch=32)
+
+
+def test_windows_cost_no_more_on_a_longer_ring() -> None:
+    costs = [window.estimate(read_model("hybrid", qubits)[1], LIMITS) for qubits in (24, 64, 256)]
+    assert costs[0].memory == costs[1].memory == costs[2].memory
+    assert costs[0].kernels == costs[1].kernels == costs[2].kernels
+    # Only samples are put together from more readouts. Measured: 1.1 and 2 times as long.
+    assert NOMINAL.seconds(costs[1]) < 1.1 * NOMINAL.seconds(costs[0])
+    assert NOMINAL.seconds(costs[2]) < 1.6 * NOMINAL.seconds(costs[0])
+
+
+@pytest.mark.parametrize(("qubits", "need"), [(32, "[0-9.e+]+ TiB"), (129, "more than any machine has")])
+def test_light_cones_that_are_too_wide_are_refused(qubits: int, need: str) -> None:
+    _, network = read_model("deep", qubits)
+    with pytest.raises(
+        ConfigError, match=rf"^qubits: .*too wide.*window.*{need}; memory_gib gives it 2 GiB. Given: {qubits}$"
+    ):
+        window.check(network, LIMITS)
+
+
+def test_on_product_states_every_sample_costs_as_much() -> None:
+    _, network = read_model("hybrid", 24, Preparation("ry", 24))
+    one, many = (window.estimate(network, Limits(2**40, batch)) for batch in (100, 1000))
+    assert many.memory == 10 * one.memory
+    assert many.operations > 9 * one.operations
+    # Shared by sample.
+    assert window.estimate(network, Limits(2**40, 1000, replicas=10)) == one
+
+
+def test_memory_bounds_the_samples_at_a_time_and_one_must_fit() -> None:
+    _, network = read_model("hybrid", 24, Preparation("ry", 24))
+    sample = window.estimate(network, Limits(2**40, 1)).memory
+    limits = Limits(3.5 * sample, 32)
+    bound, free = window.estimate(network, limits), window.estimate(network, LIMITS)
+    assert window.fitting(network, limits) == 3
+    assert bound.memory == 3 * sample
+    assert bound.operations > free.operations
+    with pytest.raises(ConfigError, match=r"^qubits: .*too wide for simulator window.* Given: 24$"):
+        window.check(network, Limits(sample - 1, 32))

@@ -1,0 +1,126 @@
+"""Circuits drawn by Hypothesis from the gates of the circuit interface, and cirq's own results for any circuit."""
+
+from collections.abc import Callable, Sequence
+
+import cirq
+import numpy as np
+import numpy.typing as npt
+import sympy
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from qcnn.circuits.circuits import Ansatz, ring
+from qcnn.circuits.preparation import Preparation
+
+Floats = npt.NDArray[np.float64]
+Complex = npt.NDArray[np.complex128]
+Build = Callable[..., cirq.Operation]
+
+SYMBOLS: tuple[sympy.Symbol, ...] = tuple(sympy.symbols("a b c"))
+
+# Each by its number of qubits and of exponents.
+GATES: list[tuple[int, int, Build]] = [
+    (1, 1, lambda q, s: cirq.X(q) ** s),
+    (1, 1, lambda q, s: cirq.Y(q) ** s),
+    (1, 1, lambda q, s: cirq.Z(q) ** s),
+    (1, 1, lambda q, s: cirq.rx(s)(q)),
+    (1, 1, lambda q, s: cirq.XPowGate(exponent=s, global_shift=0.3)(q)),
+    (1, 2, lambda q, s, t: cirq.PhasedXPowGate(phase_exponent=s, exponent=t)(q)),
+    (1, 0, lambda q: cirq.H(q)),
+    (2, 0, lambda q, r: cirq.CNOT(q, r)),
+    (2, 1, lambda q, r, s: cirq.CZ(q, r) ** s),
+    (2, 1, lambda q, r, s: cirq.XX(q, r) ** s),
+    (2, 1, lambda q, r, s: cirq.YY(q, r) ** s),
+    (2, 1, lambda q, r, s: cirq.ZZ(q, r) ** s),
+    (2, 1, lambda q, r, s: cirq.SWAP(q, r) ** s),
+    (2, 1, lambda q, r, s: cirq.ISWAP(q, r) ** s),
+    (2, 2, lambda q, r, s, t: cirq.FSimGate(s, t)(q, r)),
+    (2, 1, lambda q, r, s: cirq.ry(s)(q).controlled_by(r)),
+    (2, 1, lambda q, r, s: (cirq.Y(q) ** s).controlled_by(r, control_values=[0])),
+    (2, 0, lambda q, r: cirq.MatrixGate(cirq.testing.random_unitary(4, random_state=1))(q, r)),
+    (3, 1, lambda q, r, u, s: (cirq.XX(q, r) ** s).controlled_by(u)),
+    (3, 1, lambda q, r, u, s: cirq.CCX(q, r, u) ** s),
+    (0, 0, lambda: cirq.global_phase_operation(1j**0.6)),
+    (1, 1, lambda q, s: cirq.PhasedXZGate(x_exponent=s, z_exponent=0.3, axis_phase_exponent=-0.2)(q)),
+    (3, 0, lambda q, r, u: cirq.DensePauliString("XYZ", coefficient=1j)(q, r, u)),
+    # Too wide to be taken as it is; what it decomposes into leaves a phase.
+    (5, 0, lambda *qubits: cirq.DiagonalGate(np.linspace(-1.0, 2.0, 32).tolist())(*qubits)),
+    (5, 0, lambda *qubits: cirq.DensePauliString("XYZZY", coefficient=-1)(*qubits)),
+]
+
+# Equal on every machine and at every time.
+repeatable = settings(
+    derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow], print_blob=False
+)
+
+
+@st.composite
+def exponents(draw: st.DrawFn) -> object:
+    """Draw a linear form of up to two symbols; of none now and then."""
+    form: object = draw(st.sampled_from([0.25, -0.8, 0.0, 1.0]))
+    for symbol in draw(st.lists(st.sampled_from(SYMBOLS), max_size=2, unique=True)):
+        form = form + draw(st.sampled_from([1, 2, -1, 0.37])) * symbol
+    return form
+
+
+@st.composite
+def ansatzes(draw: st.DrawFn, least: int = 4, most: int = 7, gates: int = 14) -> tuple[Ansatz, int]:
+    """Draw a circuit on a ring, with its readouts; symbols are those that it uses."""
+    qubits = draw(st.integers(least, most))
+    operations = []
+    for _ in range(draw(st.integers(1, gates))):
+        width, count, build = draw(st.sampled_from([gate for gate in GATES if gate[0] <= qubits]))
+        where = draw(st.permutations(ring(qubits)))[:width]
+        operations.append(build(*where, *(draw(exponents()) for _ in range(count))))
+    circuit = cirq.Circuit(operations)
+    used = cirq.parameter_names(circuit)
+    symbols = tuple(symbol for symbol in SYMBOLS if symbol.name in used)
+    readouts = draw(st.lists(st.sampled_from(ring(qubits)), min_size=1, max_size=qubits, unique=True))
+    return Ansatz(circuit, symbols, tuple(readouts)), qubits
+
+
+def unitary(circuit: cirq.Circuit, symbols: Sequence[sympy.Symbol], values: Floats, qubits: int) -> Complex:
+    """Return cirq's unitary of the circuit on the whole ring."""
+    resolved = cirq.resolve_parameters(circuit, dict(zip(symbols, values.tolist(), strict=True)))
+    return resolved.unitary(ring(qubits), ring(qubits), dtype=np.complex128)
+
+
+def assert_equal_up_to_phase(actual: Complex, expected: Complex, atol: float = 1e-7) -> None:
+    """Compare two unitaries, of which a global phase means nothing."""
+    place = np.unravel_index(np.argmax(np.abs(expected)), expected.shape)
+    phase = actual[place] / expected[place]
+    assert abs(abs(phase) - 1) < atol
+    np.testing.assert_allclose(actual, phase * expected, atol=atol)
+
+
+def expectations(ansatz: Ansatz, qubits: int, values: Floats, excited: int, angle: float) -> Floats:
+    """Z on the readouts, (readouts,), by cirq in double precision."""
+    line = ring(qubits)
+    data = [*(cirq.H(q) for q in line), *(cirq.CZ(line[i], line[(i + 1) % qubits]) for i in range(qubits))]
+    return _expectations(cirq.Circuit(data, cirq.rx(angle)(line[excited])), ansatz, qubits, values)
+
+
+def prepared_expectations(
+    ansatz: Ansatz, qubits: int, values: Floats, preparation: Preparation, sample: Floats
+) -> Floats:
+    """Z on the readouts, (readouts,), of a sample's features or state, by cirq in double precision."""
+    if preparation.kind == "state":
+        return _expectations(cirq.Circuit(), ansatz, qubits, values, sample / np.linalg.norm(sample))
+    turn = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}[preparation.kind]
+    begun = [cirq.H(q) for q in ring(qubits)] if preparation.kind == "rz" else []
+    turned = [turn(angle)(q) for angle, q in zip(sample.tolist(), ring(qubits), strict=False)]
+    return _expectations(cirq.Circuit(begun, turned), ansatz, qubits, values)
+
+
+def _expectations(
+    data: cirq.Circuit, ansatz: Ansatz, qubits: int, values: Floats, initial: Floats | None = None
+) -> Floats:
+    resolver = dict(zip(ansatz.symbols, values.tolist(), strict=True))
+    final = cirq.Simulator(dtype=np.complex128).simulate_expectation_values(
+        data + ansatz.circuit,
+        [cirq.Z(q) for q in ansatz.readouts],
+        param_resolver=resolver,
+        qubit_order=ring(qubits),
+        initial_state=None if initial is None else initial.astype(np.complex128),
+    )
+    return np.real(np.array(final))

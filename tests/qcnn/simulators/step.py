@@ -1,0 +1,24 @@
+"""What a training step asks of a simulator."""
+
+import tensorflow as tf
+
+from qcnn.simulators import Inputs, Simulator
+from tests.qcnn.simulators.drawn import Floats
+
+
+def step(
+    simulator: Simulator, values: Floats, batch: Inputs, weights: Floats, *, compiled: bool = False
+) -> tuple[Floats, Floats]:
+    """Return the readouts and the gradient of their weighted sum, from a compiled program if asked and possible."""
+
+    def compute(parameters: tf.Tensor, batch: Inputs) -> tuple[tf.Tensor, tf.Tensor]:
+        with tf.GradientTape() as tape:
+            tape.watch(parameters)
+            readouts = simulator.expectations(parameters, batch)
+            loss = tf.reduce_sum(readouts * tf.constant(weights, tf.float64))
+        return readouts, tape.gradient(loss, parameters, unconnected_gradients="zero")
+
+    program = tf.function(compute, jit_compile=True, autograph=False) if compiled and simulator.compiles else compute
+    readouts, gradient = program(tf.constant(values, tf.float64), batch)
+    assert readouts.dtype == tf.float64
+    return readouts.numpy(), gradient.numpy()

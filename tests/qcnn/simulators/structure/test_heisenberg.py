@@ -1,0 +1,79 @@
+"""Gates and channels on coefficients of Pauli products, against cirq's density matrices."""
+
+import cirq
+import numpy as np
+import pytest
+import sympy
+
+from qcnn.circuits import circuits
+from qcnn.circuits.noise import parse
+from qcnn.circuits.sample_circuits import noisy_circuit
+from qcnn.simulators.structure import heisenberg
+from qcnn.simulators.structure.gates import Gate, read_gates
+
+RING = circuits.ring(3)
+A, B, C = RING
+# Of every form that the reader knows: what it decomposes, with controls, of many phases, on three qubits.
+OPERATIONS = [
+    cirq.H(A),
+    cirq.rx(0.3)(B),
+    cirq.CZ(C, A) ** 0.3,
+    cirq.ISWAP(B, C) ** 0.2,
+    cirq.FSimGate(0.3, 0.4)(A, B),
+    cirq.CCX(A, B, C) ** 0.4,
+    cirq.XPowGate(exponent=0.3, global_shift=0.3)(A).controlled_by(C),
+    cirq.MatrixGate(cirq.testing.random_unitary(4, random_state=1))(B, A),
+    cirq.PhasedXPowGate(phase_exponent=0.2, exponent=0.3)(B),
+    cirq.PhasedISwapPowGate(phase_exponent=0.2, exponent=0.3)(C, A),
+    cirq.CircuitOperation(cirq.FrozenCircuit(cirq.Y(B) ** 0.3, cirq.CNOT(A, B)), use_repetition_ids=False),
+]
+
+
+def _coefficients(gates: tuple[Gate, ...]) -> heisenberg.Floats:
+    state = heisenberg.ground_state(3)
+    for gate in gates:
+        state = heisenberg.applied(heisenberg.terms(gate).at(gate.exponent.constant), gate.qubits, state)
+    return state
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        *("", "depolarizing.one=0.1", "depolarizing.two=0.2", "amplitude_damping=0.15", "phase_damping=0.3"),
+        *("depolarizing=1", "amplitude_damping=1", "phase_damping.two=1", "depolarizing=0.02,amplitude_damping=0.1"),
+        "depolarizing=0.1,amplitude_damping=0.1,phase_damping=0.1",
+    ],
+)
+def test_a_state_after_noisy_gates_equals_cirq(noise: str) -> None:
+    word = parse(noise)
+    found = _coefficients(read_gates(OPERATIONS, (), RING, word))
+    ansatz = circuits.Ansatz(cirq.Circuit(OPERATIONS), (), (A,))
+    simulator = cirq.DensityMatrixSimulator(dtype=np.complex128)
+    density = simulator.simulate(noisy_circuit(ansatz, cirq.Circuit(), word), qubit_order=RING).final_density_matrix
+    expected = np.einsum("pij,ji->p", heisenberg.paulis(3), density)
+    np.testing.assert_allclose(found.ravel(), expected, atol=1e-12)
+
+
+def test_noise_follows_an_operation_as_it_is_written_not_its_parts() -> None:
+    word = parse("depolarizing=0.1")
+    s, t = sympy.symbols("s t")
+    gates = read_gates([cirq.FSimGate(s, t)(A, B)], (s, t), RING, word)
+    assert len(gates) > 1
+    assert [gate.channel for gate in gates] == [*[None] * (len(gates) - 1), word.two]
+    # What an operation ends with may be on fewer qubits than it is itself.
+    gates = read_gates([cirq.QuantumFourierTransformGate(2)(A, B)], (), RING, word)
+    assert gates[-1].channel == word.two
+    assert set(gates[-1].qubits) == {0, 1}
+
+
+def test_a_turn_is_a_sum_of_its_terms_at_any_exponent() -> None:
+    (gate,) = read_gates([cirq.ISWAP(A, C) ** 0.37], (), RING, parse("amplitude_damping=0.2"))
+    terms = heisenberg.terms(gate)
+    np.testing.assert_allclose(terms.frequencies, [0, 0.5, 1], atol=1e-12)
+    for exponent in (0.37, -1.2):
+        (other,) = read_gates([cirq.ISWAP(A, C) ** exponent], (), RING, parse("amplitude_damping=0.2"))
+        alone = heisenberg.terms(other)
+        np.testing.assert_allclose(terms.at(exponent), alone.at(exponent), atol=1e-12)
+    first_row = np.eye(1, 16)[0]
+    # Channels and unitaries keep the trace.
+    np.testing.assert_allclose(terms.at(0.9)[0], first_row, atol=1e-12)

@@ -1,0 +1,113 @@
+"""Gradients by parameter shift against the simulators' own."""
+
+import cirq
+import numpy as np
+import pytest
+import sympy
+import tensorflow as tf
+
+from qcnn import simulators
+from qcnn.circuits import circuits
+from qcnn.circuits.circuits import Ansatz
+from qcnn.circuits.noise import NOISELESS, Noise, parse
+from qcnn.errors import ConfigError
+from qcnn.simulators import Batch, Limits, Simulator
+from qcnn.simulators.parameter_shift import ParameterShift
+from qcnn.simulators.structure.gates import read_network
+from qcnn.simulators.structure.shift_rules import occurrences, simulated
+from tests.qcnn.simulators.step import step
+
+LIMITS = Limits(memory=2**31, batch=32)
+RING = circuits.ring(4)
+S, T = sympy.symbols("s t")
+# Gates of two phases, of three that are multiples of one difference, with factors, and of nothing but a phase.
+GATES = [
+    *(cirq.Y(RING[0]) ** S, cirq.rx(0.7 * S - T)(RING[1]), cirq.CNOT(RING[1], RING[0])),
+    *(cirq.ISWAP(RING[1], RING[2]) ** (0.5 * T), cirq.FSimGate(S, T)(RING[0], RING[2])),
+    *(
+        cirq.ry(T)(RING[3]).controlled_by(RING[2]),
+        cirq.CCX(RING[3], RING[2], RING[1]) ** S,
+        cirq.XX(RING[0], RING[3]) ** S,
+    ),
+]
+ANSATZ = Ansatz(cirq.Circuit(GATES), (S, T), (RING[0], RING[1]))
+BATCH = Batch(tf.constant([0, 2, 3]), tf.constant([0.4, -2.0, 1.0]))
+WEIGHTS = np.array([[1.0, -2], [0.5, 1], [0.3, 0]])
+
+
+def create(name: str, gradient: str, ansatz: Ansatz = ANSATZ, noise: Noise = NOISELESS) -> Simulator:
+    return simulators.create(name, ansatz, circuits.ring(4), LIMITS, noise=noise, gradient=gradient)
+
+
+@pytest.mark.parametrize(
+    ("name", "noise"), [("statevector", ""), ("window", ""), ("density", "depolarizing=0.02,amplitude_damping=0.05")]
+)
+def test_without_shots_it_is_the_exact_gradient(name: str, noise: str) -> None:
+    values = np.array([0.3, -0.8])
+    shifted, adjoint = (create(name, gradient, noise=parse(noise)) for gradient in ("parameter_shift", "adjoint"))
+    assert isinstance(shifted, ParameterShift)
+    assert shifted.name == adjoint.name == name
+    found, expected = (
+        step(each, values, BATCH, WEIGHTS, compiled=name == "statevector") for each in (shifted, adjoint)
+    )
+    np.testing.assert_allclose(found[0], expected[0], atol=1e-9)
+    np.testing.assert_allclose(found[1], expected[1], atol=1e-7)
+    assert np.abs(expected[1]).min() > 0.01
+
+
+def test_the_model_has_the_same_gradient_and_table() -> None:
+    ansatz = circuits.build("hybrid", 4)
+    values = np.random.default_rng(0).uniform(0, 2, len(ansatz.symbols))
+    shifted, adjoint = (create("auto", gradient, ansatz) for gradient in ("parameter_shift", "adjoint"))
+    for found, expected in zip(
+        step(shifted, values, BATCH, WEIGHTS, compiled=True), step(adjoint, values, BATCH, WEIGHTS), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+    for found, expected in zip(*(each.table(tf.constant(values))[:4] for each in (shifted, adjoint)), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_every_gate_with_a_parameter_has_its_own() -> None:
+    network = read_network(circuits.build("hybrid", 4), circuits.ring(4))
+    found = occurrences(network)
+    # Four pairs of 15 gates, and two poolings of nine; each is shifted up and down.
+    assert (found.network.parameters, found.network.evaluations) == (78, 157)
+    assert found.coefficients.shape == (78, 21)
+    # The inverse of a pooling's basis change turns the other way.
+    assert sorted(set(found.coefficients.ravel())) == [-1, 0, 1]
+    np.testing.assert_allclose(np.abs(found.shift % 2), [0.5, 1.5] * 78)
+    assert simulated(network, "adjoint") is network
+
+
+@pytest.mark.parametrize(
+    ("phases", "given"),
+    [
+        ((0, 1, 1.41, 0.2), "0, 0.2, 1, 1.41"),
+        # Nearly multiples: a slope by the rule of multiples would be off by as much.
+        ((0, 1, 2.000001, 3), "0, 1, 2, 3"),
+    ],
+)
+def test_gates_that_no_rule_is_known_for_are_refused_in_one_line(phases: tuple[float, ...], given: str) -> None:
+    class Odd(cirq.EigenGate):
+        def _num_qubits_(self) -> int:
+            return 2
+
+        def _eigen_components(self) -> list[tuple[float, np.ndarray]]:  # type: ignore[type-arg]
+            return [(phase, np.diag(row)) for phase, row in zip(phases, np.eye(4), strict=True)]
+
+    ansatz = Ansatz(cirq.Circuit(Odd(exponent=S)(*RING[:2])), (S,), (RING[0],))
+    message = rf"^gradient: parameter_shift needs gates whose phases .* Given: phases {given} in units of pi$"
+    with pytest.raises(ConfigError, match=message):
+        create("auto", "parameter_shift", ansatz)
+    create("auto", "adjoint", ansatz)
+
+
+def test_the_simulator_that_reads_circuits_refuses() -> None:
+    with pytest.raises(ConfigError, match=r"^gradient: must be adjoint with simulator tfq. Given: parameter_shift$"):
+        create("tfq", "parameter_shift")
+
+
+def test_a_circuit_without_parameters_has_nothing_to_shift() -> None:
+    ansatz = Ansatz(cirq.Circuit(cirq.CNOT(RING[1], RING[0])), (), (RING[0],))
+    readouts, gradient = step(create("auto", "parameter_shift", ansatz), np.zeros(0), BATCH, WEIGHTS[:, :1])
+    assert (readouts.shape, gradient.shape) == ((3, 1), (0,))

@@ -1,0 +1,233 @@
+"""Every simulator on samples that are no excitations, against cirq's own: features that turn qubits, and states."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from qcnn import simulators
+from qcnn.circuits import circuits
+from qcnn.circuits.circuits import Ansatz
+from qcnn.circuits.preparation import Kind, Preparation
+from qcnn.errors import ConfigError
+from qcnn.simulators import Features, Limits, Simulator, States, costs, registry, statevector
+from qcnn.simulators.evolution import evolve
+from qcnn.simulators.structure.gates import read_model
+from tests.qcnn.simulators.drawn import Floats, ansatzes, prepared_expectations, repeatable
+from tests.qcnn.simulators.step import step
+
+LIMITS = Limits(memory=2**31, batch=4)
+KINDS: tuple[Kind, ...] = ("rx", "ry", "rz", "state")
+# Which simulator can begin from what.
+ABLE = [
+    (name, kind)
+    for name in ("statevector", "window", "tfq")
+    for kind in KINDS
+    if kind != "state" or name == "statevector"
+]
+
+
+class Case(NamedTuple):
+    """A circuit, what its samples are, and the samples as float32 holds them."""
+
+    ansatz: Ansatz
+    qubits: int
+    preparation: Preparation
+    samples: Floats
+
+    @property
+    def inputs(self) -> Features | States:
+        values = tf.constant(self.samples, tf.float32)
+        return States(values) if self.preparation.kind == "state" else Features(values)
+
+    @property
+    def values(self) -> Floats:
+        return np.random.default_rng(self.qubits).uniform(-2, 2, len(self.ansatz.symbols))
+
+    def create(self, name: str, limits: Limits = LIMITS) -> Simulator:
+        return simulators.create(name, self.ansatz, circuits.ring(self.qubits), limits, self.preparation)
+
+    def by_cirq(self, values: Floats) -> Floats:
+        """Z on the readouts, (samples, readouts)."""
+        every = (self.ansatz, self.qubits, values, self.preparation)
+        return np.array([prepared_expectations(*every, sample) for sample in self.samples])
+
+
+def case(ansatz: Ansatz, qubits: int, kind: Kind, features: int, count: int = 3) -> Case:
+    random = np.random.default_rng(qubits)
+    if kind == "state":
+        drawn = random.normal(size=(count, 2**qubits))
+        drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+        preparation = Preparation(kind)
+    else:
+        drawn = random.uniform(-np.pi, np.pi, (count, features))
+        preparation = Preparation(kind, features)
+    return Case(ansatz, qubits, preparation, drawn.astype(np.float32).astype(np.float64))
+
+
+def assert_equals_cirq(name: str, case: Case, *, slopes: int, compiled: bool) -> None:
+    """Compare the readouts of all samples, and so many slopes of a weighted sum of them."""
+    random, values = np.random.default_rng(1), case.values
+    expected = case.by_cirq(values)
+    weights = random.normal(size=expected.shape)
+    readouts, gradient = step(case.create(name), values, case.inputs, weights, compiled=compiled)
+    # TensorFlow Quantum computes in float32, and differentiates gates numerically.
+    close, closer = (3e-3, 1e-5) if name == "tfq" else (1e-6, 1e-6)
+    np.testing.assert_allclose(readouts, expected, atol=closer)
+    for number in random.permutation(len(values))[:slopes]:
+        along = 1e-3 * np.eye(len(values))[number]
+        near, far = (case.by_cirq(values + step * along) - case.by_cirq(values - step * along) for step in (1, 2))
+        # Of fourth order: differences of second order are off by more than the tolerance.
+        slope = np.sum(weights * (8 * near - far)) / (12 * 1e-3)
+        np.testing.assert_allclose(gradient[number], slope, atol=close)
+
+
+@pytest.mark.parametrize(
+    ("model", "qubits", "features", "compiled"),
+    [("hybrid", 7, 7, True), ("deep", 6, 4, False), ("hybrid", 8, 1, False), ("deep", 5, 5, False)],
+)
+@pytest.mark.parametrize(("name", "kind"), ABLE)
+def test_readouts_and_gradient_equal_cirq(
+    name: str, kind: Kind, model: str, qubits: int, features: int, compiled: bool
+) -> None:
+    built = circuits.build(model, qubits)
+    # One kind compiled is enough: they differ in nothing that a compiler sees.
+    compiled = compiled and kind in ("ry", "state")
+    assert_equals_cirq(name, case(built, qubits, kind, features), slopes=2, compiled=compiled)
+
+
+@pytest.mark.parametrize("name", ["statevector", "window", "tfq"])
+@pytest.mark.parametrize("kind", ["rx", "ry", "rz"])
+def test_angles_of_many_turns_equal_cirq(name: str, kind: Kind) -> None:
+    every = case(circuits.build("hybrid", 4), 4, kind, 4)
+    turned = np.random.default_rng(3).uniform(-1e4, 1e4, (3, 4)).astype(np.float32).astype(np.float64)
+    assert_equals_cirq(name, every._replace(samples=turned), slopes=0, compiled=kind == "ry")
+
+
+def test_many_qubits_take_angles_of_many_turns_exactly() -> None:
+    # Above 11 qubits states are complex64.
+    every = case(circuits.build("hybrid", 12), 12, "ry", 12)
+    turned = np.random.default_rng(3).uniform(-1e4, 1e4, (2, 12)).astype(np.float32).astype(np.float64)
+    assert_equals_cirq("statevector", every._replace(samples=turned), slopes=0, compiled=True)
+
+
+@pytest.mark.parametrize("name", ["statevector", "window"])
+@given(drawn=ansatzes(), kind=st.sampled_from(KINDS), missing=st.integers(0, 3))
+@settings(repeatable, max_examples=20)
+def test_any_circuit_equals_cirq(name: str, drawn: tuple[Ansatz, int], kind: Kind, missing: int) -> None:
+    ansatz, qubits = drawn
+    assume((name, kind) in ABLE)
+    assert_equals_cirq(name, case(ansatz, qubits, kind, qubits - missing, 2), slopes=2, compiled=False)
+
+
+@pytest.mark.parametrize(("kind", "compiled"), [("ry", True), ("state", False)])
+def test_little_memory_evolves_samples_in_turns_and_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, kind: Kind, compiled: bool
+) -> None:
+    # Few qubits take what only more do otherwise: complex64.
+    monkeypatch.setattr(costs.statevector, "FEW_AMPLITUDES", 0)
+    held = []
+
+    def evolve_and_count(places: object, states: tf.Tensor, *rest: object) -> tf.Tensor:
+        held.append(states.shape[0])
+        return evolve(places, states, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(statevector, "evolve", evolve_and_count)
+    qubits, count = 5, 7
+    every = case(circuits.build("hybrid", qubits), qubits, kind, qubits, count)
+    network = every.create("statevector").network
+    column = costs.statevector._column_bytes(network, LIMITS)
+    given = count * 4 * 2**qubits if kind == "state" else 0
+    limits = Limits(memory=3 * column + given, batch=count)
+    weights = np.random.default_rng(0).normal(size=(count, 3))
+    readouts, gradient = step(
+        every.create("statevector", limits), every.values, every.inputs, weights, compiled=compiled
+    )
+    assert set(held) == {3}
+    assert costs.statevector.estimate(network, limits).memory == limits.memory
+    whole = every.create("statevector", Limits(memory=2**31, batch=count))
+    expected_readouts, expected_gradient = step(whole, every.values, every.inputs, weights)
+    assert held[-1] == count
+    np.testing.assert_allclose(readouts, expected_readouts, atol=1e-6)
+    np.testing.assert_allclose(gradient, expected_gradient, atol=1e-5)
+    np.testing.assert_allclose(readouts, every.by_cirq(every.values), atol=1e-5)
+    with pytest.raises(ConfigError, match=r"^qubits: simulator statevector needs .*memory_gib gives it"):
+        every.create("statevector", Limits(memory=column + given - 1, batch=count))
+
+
+@pytest.mark.parametrize(("features", "memory"), [(20, 2**31), (3, 2**31), (20, 2**18)])
+def test_windows_of_long_rings_equal_state_vectors(features: int, memory: float) -> None:
+    """Where parts stand at many places, of all samples at once and in turns."""
+    every = case(circuits.build("hybrid", 16), 16, "rx", min(features, 16), 2)
+    weights = np.random.default_rng(0).normal(size=(2, 8))
+    window = every.create("window", Limits(memory, batch=2))
+    readouts, gradient = step(window, every.values, every.inputs, weights)
+    vectors = every.create("statevector", Limits(2**31, batch=2, real_bytes=8))
+    expected_readouts, expected_gradient = step(vectors, every.values, every.inputs, weights)
+    np.testing.assert_allclose(readouts, expected_readouts, atol=1e-9)
+    np.testing.assert_allclose(gradient, expected_gradient, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("model", "qubits", "kind", "chosen"),
+    [
+        ("hybrid", 12, "ry", "window"),
+        ("hybrid", 40, "rx", "window"),
+        ("deep", 12, "rz", "statevector"),
+        ("hybrid", 12, "state", "statevector"),
+    ],
+)
+def test_auto_takes_what_each_preparation_costs_least(model: str, qubits: int, kind: Kind, chosen: str) -> None:
+    _, network = read_model(model, qubits, Preparation(kind, 8))
+    limits = Limits(memory=2**31, batch=32)
+    assert registry.cheapest(registry.estimates(network, limits), network, limits).simulator == chosen
+
+
+@pytest.mark.parametrize("memory", [2**31, 2**15])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("statevector", "ry"), ("statevector", "state"), ("window", "rz"), ("tfq", "rx")]
+)
+def test_a_batch_may_be_of_any_size_that_is_not_known_beforehand(name: str, kind: Kind, memory: float) -> None:
+    qubits = 5
+    every = case(circuits.build("hybrid", qubits), qubits, kind, 4, 9)
+    simulator = every.create(name, Limits(memory=memory, batch=1))
+    parameters = tf.constant(every.values)
+    expected = every.by_cirq(every.values)
+    (values,), width = every.inputs, every.samples.shape[1]
+
+    @tf.function(input_signature=[tf.TensorSpec([None, width], tf.float32)], autograph=False)
+    def of_any_size(values: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        with tf.GradientTape() as tape:
+            tape.watch(parameters)
+            readouts = simulator.expectations(parameters, type(every.inputs)(values))
+        return readouts, tape.gradient(readouts, parameters)
+
+    gradients = []
+    for size in (0, 1, 8, 9):
+        readouts, gradient = of_any_size(values[:size])
+        np.testing.assert_allclose(readouts, expected[:size], atol=1e-5)
+        gradients.append(gradient)
+    one = simulator.expectations(parameters, type(every.inputs)(values[8:]))
+    np.testing.assert_allclose(one, expected[8:], atol=1e-5)
+    assert np.abs(gradients[3] - gradients[2]).max() > 1e-3
+    assert not gradients[0].numpy().any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_samples_are_shared_by_sample(kind: Kind) -> None:
+    """Where excitations would be shared by qubit."""
+    _, network = read_model("hybrid", 12, Preparation(kind, 12))
+    assert costs.statevector.by_qubit(12, 32, 2)
+    assert not statevector.create(network, LIMITS).by_qubit(32, 2)
+    costs_of = [costs.statevector.estimate(network, Limits(2**33, 64, replicas=replicas)) for replicas in (1, 2)]
+    assert costs_of[0].flops == 2 * costs_of[1].flops
+
+
+@pytest.mark.parametrize("name", ["window", "tfq"])
+def test_every_simulator_that_cannot_begin_from_states_says_so(name: str) -> None:
+    states = case(circuits.build("hybrid", 4), 4, "state", 0)
+    with pytest.raises(ConfigError, match=rf"^simulator: must be .* where samples are .*states. Given: {name}$"):
+        states.create(name)

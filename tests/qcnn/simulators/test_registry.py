@@ -1,0 +1,126 @@
+"""A simulator is two modules and one line: whatever is registered is estimated, chosen and created."""
+
+import functools
+import logging
+import sys
+import types
+from typing import get_args
+
+import pytest
+
+from qcnn import simulators
+from qcnn.circuits import circuits
+from qcnn.errors import ConfigError
+from qcnn.experiment import EXPERIMENT_FIELDS
+from qcnn.simulators import Limits, costs, registry, statevector, window
+from qcnn.simulators import registry as choice
+from qcnn.simulators.costs.cost import Cost
+from qcnn.simulators.structure.gates import Network, read_model, read_network
+
+LIMITS = Limits(memory=2**30, batch=4)
+ANSATZ, NETWORK = read_model("hybrid", 4)
+
+
+def test_the_registry_names_the_simulators_that_an_experiment_can_ask_for() -> None:
+    assert {"auto", *registry.SIMULATORS} == set(get_args(EXPERIMENT_FIELDS["simulator"].annotation))
+
+
+def test_a_registered_simulator_is_estimated_chosen_and_created(monkeypatch: pytest.MonkeyPatch) -> None:
+    def estimate(network: Network, limits: Limits, /) -> Cost:
+        return Cost(flops=1.0)
+
+    mine = types.SimpleNamespace(estimate=estimate, check=lambda network, limits: None)
+    monkeypatch.setitem(registry.SIMULATORS, "mine", mine)
+    monkeypatch.setitem(sys.modules, "qcnn.simulators.mine", window)
+    estimates = choice.estimates(NETWORK, LIMITS)
+    assert [each.simulator for each in estimates] == ["window", "statevector", "tfq", "density", "mine"]
+    assert choice.cheapest(estimates, NETWORK, LIMITS).simulator == "mine"
+    for name in ("mine", "auto"):
+        assert simulators.create(name, ANSATZ, circuits.ring(4), LIMITS).network.ansatz is ANSATZ
+
+
+@pytest.mark.parametrize("name", registry.SIMULATORS)
+def test_every_simulator_is_made_in_the_same_way(name: str) -> None:
+    costs = registry.SIMULATORS[name]
+    assert 0 < costs.estimate(NETWORK, LIMITS).memory < LIMITS.memory
+    costs.check(NETWORK, LIMITS)
+    assert registry.load(name).create(NETWORK, LIMITS).name == name
+
+
+@pytest.mark.parametrize("name", ["window", "statevector"])
+def test_what_does_not_fit_is_refused_in_the_same_words_before_and_when_it_is_created(name: str) -> None:
+    limits = Limits(memory=1.0, batch=4)
+    refusals = []
+    for refuse in (registry.SIMULATORS[name].check, registry.load(name).create):
+        with pytest.raises(ConfigError, match=f"^qubits: .*simulator {name}") as error:
+            refuse(NETWORK, limits)
+        refusals.append(str(error.value))
+    assert refusals[0] == refusals[1]
+
+
+SMALL_LIMITS = Limits(memory=2**31, batch=32)
+
+
+@functools.cache
+def network_of(model: str, qubits: int) -> Network:
+    return read_network(circuits.build(model, qubits), circuits.ring(qubits))
+
+
+def chosen(model: str, qubits: int, limits: Limits = SMALL_LIMITS) -> str:
+    network = network_of(model, qubits)
+    return registry.cheapest(registry.estimates(network, limits), network, limits).simulator
+
+
+@pytest.mark.parametrize("qubits", [12, 23, 24, 64, 1024])
+def test_hybrid_takes_windows(qubits: int) -> None:
+    assert chosen("hybrid", qubits) == "window"
+
+
+@pytest.mark.parametrize("qubits", [8, 16, 20])
+def test_deep_takes_state_vectors(qubits: int) -> None:
+    assert chosen("deep", qubits) == "statevector"
+
+
+def test_auto_creates_what_is_cheapest_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    for model, qubits, kind in (("hybrid", 24, window.Window), ("deep", 16, statevector.StateVector)):
+        caplog.clear()
+        with caplog.at_level(logging.INFO, logger="qcnn"):
+            ansatz = circuits.build(model, qubits)
+            assert isinstance(simulators.create("auto", ansatz, circuits.ring(qubits), SMALL_LIMITS), kind)
+        name = "window" if model == "hybrid" else "statevector"
+        assert caplog.messages == [f"simulator: {name}, the cheapest that is exact and fits"]
+
+
+@pytest.mark.parametrize("gib", [2, 64])
+def test_what_nothing_can_run_is_refused_in_one_line(gib: int) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"^qubits: no simulator can run this circuit in {gib} GiB \(memory_gib\).* TiB. Given: 64$"
+    ) as error:
+        simulators.create("auto", circuits.build("deep", 64), circuits.ring(64), Limits(gib * 2.0**30, 32))
+    assert "\n" not in str(error.value)
+
+
+def test_a_simulator_that_does_not_fit_is_not_taken() -> None:
+    """State vectors would be faster for `hybrid` at n = 11, which no memory for two of them rules out."""
+    network = network_of("hybrid", 11)
+    least = 2 * costs.statevector._column_bytes(network, SMALL_LIMITS)
+    needs = {estimate.simulator: estimate.cost.memory for estimate in registry.estimates(network, SMALL_LIMITS)}
+    assert needs["window"] < least or needs["tfq"] < least
+    estimates = registry.estimates(network, Limits(memory=least - 1, batch=32))
+    fits = {estimate.simulator: estimate.fits for estimate in estimates}
+    assert not fits["statevector"]
+    taken = registry.cheapest(estimates, network, Limits(memory=least - 1, batch=32))
+    assert taken.fits
+
+
+@pytest.mark.parametrize("name", ["window", "statevector", "tfq"])
+def test_larger_batches_never_cost_less(name: str) -> None:
+    def cost(batch: int) -> Cost:
+        (estimate,) = (
+            e for e in registry.estimates(network_of("hybrid", 8), Limits(2**31, batch)) if e.simulator == name
+        )
+        return estimate.cost
+
+    assert cost(1).operations <= cost(8).operations <= cost(32).operations <= cost(4096).operations
+    # Beyond the states that all samples span, only TensorFlow Quantum evolves more.
+    assert (cost(4096).operations > 10 * cost(32).operations) == (name == "tfq")

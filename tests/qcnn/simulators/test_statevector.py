@@ -1,0 +1,119 @@
+"""State vectors under a memory limit, and in double precision."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from qcnn.circuits import circuits
+from qcnn.simulators import Batch, Limits, costs, statevector
+from qcnn.simulators.evolution import evolve
+from qcnn.simulators.structure.gates import Network, read_network
+from tests import reference
+from tests.qcnn.simulators.drawn import Floats
+from tests.qcnn.simulators.step import step
+
+QUBITS = 5
+# As many bytes as the sweeps take for a state vector of complex64.
+COLUMN = 2**QUBITS * 8 * costs.statevector._COPIES
+RANDOM = np.random.default_rng(0)
+PARAMETERS = RANDOM.uniform(0, 2, 21)
+# No more samples than qubits are evolved themselves, more through what they span.
+BATCHES = {
+    size: Batch(
+        tf.constant(RANDOM.integers(0, QUBITS, size), tf.int32), tf.constant(RANDOM.uniform(-3, 3, size), tf.float32)
+    )
+    for size in (5, 40)
+}
+
+
+def network_of(qubits: int, model: str = "hybrid") -> Network:
+    return read_network(circuits.build(model, qubits), circuits.ring(qubits))
+
+
+def weights_of(size: int) -> Floats:
+    return np.random.default_rng(size).normal(size=(size, 3))
+
+
+@pytest.fixture(autouse=True)
+def as_with_many_qubits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few qubits take what only more do otherwise: complex64."""
+    monkeypatch.setattr(costs.statevector, "FEW_AMPLITUDES", 0)
+
+
+@pytest.mark.parametrize("columns", [2, 4])
+@pytest.mark.parametrize("size", [5, 40])
+def test_little_memory_splits_a_batch_and_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, size: int, columns: int
+) -> None:
+    held = []
+
+    def evolve_and_count(*args: object) -> tf.Tensor:
+        held.append(args[1].shape[0])  # type: ignore[attr-defined]
+        return evolve(*args)  # type: ignore[arg-type]
+
+    whole = statevector.create(network_of(QUBITS), Limits(memory=2**31, batch=32))
+    expected_readouts, expected_gradient = step(whole, PARAMETERS, BATCHES[size], weights_of(size))
+    monkeypatch.setattr(statevector, "evolve", evolve_and_count)
+    limits = Limits(memory=columns * COLUMN + 1, batch=32)
+    network = network_of(QUBITS)
+    simulator = statevector.create(network, limits)
+    readouts, gradient = step(simulator, PARAMETERS, BATCHES[size], weights_of(size), compiled=True)
+    assert 0 < max(held) <= columns
+    np.testing.assert_allclose(readouts, expected_readouts, atol=1e-6)
+    np.testing.assert_allclose(gradient, expected_gradient, atol=1e-5 * np.abs(expected_gradient).max())
+    assert costs.statevector.estimate(network, limits).memory <= limits.memory
+
+
+def test_complex128_is_closer_than_complex64_and_taken_where_it_costs_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In the gradient."""
+    batch, weights = BATCHES[5], np.ones((5, 3))
+    shift = 1e-4
+
+    def loss(values: Floats) -> float:
+        samples = zip(batch.qubit.numpy(), batch.angle.numpy().astype(np.float64), strict=True)
+        return sum(float(reference.expectations("hybrid", QUBITS, values, q, a).sum()) for q, a in samples)
+
+    chosen = [0, 7, 17]
+    shifts = shift * np.eye(21)[chosen]
+    # Of fourth order, so that the differences are better than either.
+    slopes = [
+        (8 * (loss(PARAMETERS + s) - loss(PARAMETERS - s)) - loss(PARAMETERS + 2 * s) + loss(PARAMETERS - 2 * s))
+        / (12 * shift)
+        for s in shifts
+    ]
+    errors = {}
+    for real_bytes in (4, 8):
+        simulator = statevector.create(network_of(QUBITS), Limits(memory=2**31, batch=32, real_bytes=real_bytes))
+        _, gradient = step(simulator, PARAMETERS, batch, weights)
+        errors[real_bytes] = np.abs(gradient[chosen] - slopes).max()
+    assert errors[8] < 1e-9
+    assert 1e-8 < errors[4] < 1e-4
+    monkeypatch.undo()
+    _, gradient = step(
+        statevector.create(network_of(QUBITS), Limits(memory=2**31, batch=32)), PARAMETERS, batch, weights
+    )
+    assert np.abs(gradient[chosen] - slopes).max() < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("shares", "columns"), [([[0, 1], [2, 3], [4, -1]], 2), ([[0], [1], [2], [3], [4], [-1]], 12)], ids=str
+)
+def test_shares_of_the_qubits_add_up_to_the_whole(shares: list[list[int]], columns: int) -> None:
+    """One qubit has no sample, one share no qubit; with little memory in groups."""
+    limits = Limits(memory=2 * columns * COLUMN, batch=40, real_bytes=8)
+    simulator = statevector.create(network_of(QUBITS), limits)
+    qubit, angle, _ = BATCHES[40]
+    qubit = tf.where(qubit == 1, 3, qubit)
+    weights = weights_of(40)
+    readouts, gradient = step(simulator, PARAMETERS, Batch(qubit, angle), weights)
+    total = np.zeros_like(gradient)
+    for own in shares:
+        mine = np.isin(qubit, own)
+        batch = Batch(qubit, angle, tf.constant(own))
+        shared, of_share = step(simulator, PARAMETERS, batch, weights * mine[:, None])
+        np.testing.assert_allclose(shared[mine], readouts[mine], atol=1e-7)
+        assert np.isfinite(shared).all()
+        total += of_share
+    np.testing.assert_allclose(total, gradient, atol=1e-8)

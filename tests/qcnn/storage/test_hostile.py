@@ -1,0 +1,74 @@
+"""A bucket takes any name: what is copied from it stays in its folder."""
+
+from pathlib import Path
+
+import pytest
+
+from qcnn.errors import ArtifactError, ConfigError
+from qcnn.storage.copies import download
+from qcnn.storage.sync import Follower
+from qcnn.storage.uri import in_bucket, is_below
+
+HOSTILE = ["../out", "a/../../out", "/out", "//out", "a/..", "..", "a\0b", "a/../b"]
+
+
+class Named:
+    """A store whose files have these names."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def names(self) -> list[str]:
+        return list(self._names)
+
+    def versions(self) -> dict[str, str]:
+        return dict.fromkeys(self._names, "1")
+
+    def read(self, name: str, path: Path) -> None:
+        path.write_text(name)
+
+    def write(self, path: Path, name: str) -> None:
+        raise NotImplementedError
+
+    def delete(self, name: str) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
+def _written(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
+    assert not is_below(name)
+    (folder := tmp_path / "copy").mkdir()
+    with pytest.raises(ArtifactError, match=r"^bucket: a file's name leads out of its folder\. Given: [^\n]*$"):
+        download(Named(name), folder)
+    assert not _written(tmp_path)
+
+
+@pytest.mark.parametrize("names", [["a", "a/b"], ["a/b", "a"], ["a" * 300], ["a/./b", "a"]])
+def test_a_name_that_no_file_can_have_here_is_refused(tmp_path: Path, names: list[str]) -> None:
+    with pytest.raises(ArtifactError, match=r"^bucket: no file can have such a name here \([^\n]*\)\. Given: a"):
+        download(Named(*names), tmp_path)
+
+
+def test_names_like_those_stay_in_the_folder(tmp_path: Path) -> None:
+    (folder := tmp_path / "copy").mkdir()
+    download(Named("..a", "a/..b", "a/./c", "marker/", ""), folder)
+    assert _written(tmp_path) == ["copy/..a", "copy/a/..b", "copy/a/c"]
+
+
+def test_a_folder_that_is_followed_gets_nothing_from_elsewhere(tmp_path: Path) -> None:
+    (folder := tmp_path / "copy").mkdir()
+    Follower(Named(*HOSTILE, "good"), folder).update()
+    assert _written(tmp_path) == ["copy/good"]
+
+
+@pytest.mark.parametrize("text", ["gs://b/..", "s3://b/a/../c", "minio://../a", "gs://b/./a"])
+def test_an_address_leads_nowhere_else(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^address: no part of it may be \. or \.\."):
+        in_bucket(text)

@@ -1,0 +1,210 @@
+"""Artifacts that somebody made to do harm: each is refused in one line, and takes neither memory nor a way out."""
+
+import io
+import json
+import os
+import resource
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qcnn import data
+from qcnn.artifact_io import load_description, save_description
+from qcnn.circuits import circuits
+from qcnn.errors import ArtifactError
+from qcnn.experiment_io import from_mapping
+from qcnn.model import checkpoints
+from qcnn.model.history import load_history
+
+_CHECKPOINT = "epoch-000001.npz"
+# More than a reader may take, and than the test may write.
+_HUGE = 2**30
+
+
+class Harm:
+    """What pickle would have made: a file that shows that code was run."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[str]]:
+        return os.mkdir, (str(self._path),)
+
+
+def _archive(path: Path, members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> None:
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+
+
+def _header(shape: str, descr: str = "'<i4'") -> bytes:
+    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}".encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+
+
+def _pickled(folder: Path, path: Path) -> None:
+    with path.open("wb") as file:
+        np.savez(file, train_qubit=np.array([Harm(folder / "harm")], object), description=np.array("{}"))
+
+
+def _plain_pickle(folder: Path, path: Path) -> None:
+    np.array([Harm(folder / "harm")], object).dump(path)
+
+
+def _bomb(folder: Path, path: Path) -> None:
+    """Unpacks to a thousand times its size."""
+    content = io.BytesIO()
+    np.save(content, np.zeros(2**22, np.int32))
+    _archive(path, {"train_qubit": content.getvalue(), "description": content.getvalue()}, zipfile.ZIP_DEFLATED)
+
+
+def _overlapping(folder: Path, path: Path) -> None:
+    """Names the same content again and again."""
+    _archive(path, {"train_qubit": _header("(1000,)") + bytes(4000)})
+    with zipfile.ZipFile(path, "a") as archive:
+        member = archive.infolist()[0]
+        archive.filelist.extend([member] * 100)
+        archive._didModify = True  # type: ignore[attr-defined]
+
+
+def _rows(shape: str) -> Callable[[Path, Path], None]:
+    def write(folder: Path, path: Path) -> None:
+        _archive(path, {"train_qubit": _header(shape), "description": _header(shape)})
+
+    return write
+
+
+def _one_array(folder: Path, path: Path) -> None:
+    """An array of far more rows than the file has, which is no archive."""
+    path.write_bytes(_header("(1000000000000,)"))
+
+
+def _sparse(folder: Path, path: Path) -> None:
+    """Claims to be large, and takes no room on the disk."""
+    with path.open("wb") as file:
+        file.truncate(2**40)
+
+
+HOSTILE = {
+    "an array of objects": _pickled,
+    "a pickle": _plain_pickle,
+    "a bomb": _bomb,
+    "overlapping parts": _overlapping,
+    "a million million rows": _rows("(1000000000000,)"),
+    "more rows than numbers": _rows("(10000000000000000000000000000000,)"),
+    "a negative number of rows": _rows("(-1,)"),
+    "a row of rows that overflows": _rows("(4294967296, 4294967296)"),
+    "one array": _one_array,
+    "a terabyte": _sparse,
+}
+
+
+@pytest.fixture
+def little_memory() -> Iterator[None]:
+    """Let this process have no more memory than it has, and some."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + _HUGE // 4, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def _dataset(folder: Path) -> tuple[Path, Callable[[], Any]]:
+    data.save(data.generate(from_mapping({"qubits": 4, "rounds": 10})), folder / "dataset")
+    return folder / "dataset" / "dataset.npz", lambda: data.load(folder / "dataset")
+
+
+def _checkpoint(folder: Path) -> tuple[Path, Callable[[], Any]]:
+    return folder / _CHECKPOINT, lambda: checkpoints.load_latest(folder)
+
+
+@pytest.mark.parametrize("place", [_dataset, _checkpoint])
+@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.usefixtures("little_memory")
+def test_an_archive_runs_nothing_and_takes_no_more_memory_than_it_has_bytes(
+    tmp_path: Path,
+    place: Callable[[Path], tuple[Path, Callable[[], Any]]],
+    hostile: Callable[[Path, Path], None],
+) -> None:
+    path, read = place(tmp_path)
+    hostile(tmp_path, path)
+    with pytest.raises(ArtifactError, match=r"^[^\n]*Given: [^\n]*$"):
+        read()
+    assert not (tmp_path / "harm").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("model.json", lambda path: load_description("model", path)),
+        ("history.csv", load_history),
+    ],
+)
+@pytest.mark.usefixtures("little_memory")
+def test_a_text_of_a_gigabyte_is_not_read(tmp_path: Path, name: str, read: Callable[[Path], Any]) -> None:
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(_HUGE)
+    with pytest.raises(ArtifactError, match=rf"it has {_HUGE} bytes, more than \d+\)"):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "content", ["[" * 100_000, '{"schema_version": 2, "a": ' + "9" * 10_000 + "}", "[1]", '"\\ud800"']
+)
+def test_a_text_that_is_no_description_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "model.json").write_text(content)
+    with pytest.raises(ArtifactError, match=r"^model: model\.json is damaged \("):
+        load_description("model", tmp_path / "model.json")
+
+
+@pytest.mark.parametrize("model", ["os:mkdir", "subprocess:check_output", "importlib.resources:files", "builtins:list"])
+def test_a_description_names_no_function_of_pythons_own(model: str) -> None:
+    config = from_mapping(json.loads(json.dumps({"qubits": 4, "model": model})))
+    with pytest.raises(Exception, match=rf"^model: must not be a function of Python's own library\. Given: {model}$"):
+        circuits.build(config.model, config.qubits)
+
+
+@pytest.mark.parametrize(
+    ("hostile", "reason"),
+    [(_bomb, "it is compressed"), (_overlapping, "its arrays are larger than the file"), (_plain_pickle, "no archive")],
+)
+def test_an_archive_is_refused_before_it_is_unpacked(
+    tmp_path: Path, hostile: Callable[[Path, Path], None], reason: str
+) -> None:
+    path, read = _checkpoint(tmp_path)
+    hostile(tmp_path, path)
+    with pytest.raises(ArtifactError, match=reason):
+        read()
+
+
+def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    save_description({"qubits": 4, "loss": 1 / 3}, path)
+    assert load_description("model", path) == {"schema_version": 2, "qubits": 4, "loss": 1 / 3}
+
+
+def test_the_first_version_had_no_digest_and_is_still_read(tmp_path: Path) -> None:
+    path = tmp_path / "model.json"
+    path.write_text('{"schema_version": 1, "qubits": 4}')
+    assert load_description("model", path)["qubits"] == 4
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ({"schema_version": 2, "qubits": 4}, r"model.json is damaged \(sha256 is not that of the content\)"),
+        ({"schema_version": 1, "sha256": "0" * 64}, r"model.json is damaged \(sha256 is not that of the content\)"),
+        ({"schema_version": 3}, r"schema_version must be one of \(1, 2\). Given: 3 in "),
+        ({"schema_version": True}, r"schema_version must be one of \(1, 2\). Given: True in "),
+        ({"qubits": 4}, "model.json is damaged"),
+        ([], "model.json is damaged"),
+    ],
+)
+def test_what_was_changed_or_is_of_another_version_is_refused(content: object, line: str, tmp_path: Path) -> None:
+    (tmp_path / "model.json").write_text(json.dumps(content))
+    with pytest.raises(ArtifactError, match=f"^model: {line}"):
+        load_description("model", tmp_path / "model.json")

@@ -1,0 +1,122 @@
+"""Files and folders are there whole or not at all."""
+
+import contextlib
+import errno
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from qcnn.atomic_files import new_file, new_folder, only_writer, readable, whole_files
+from qcnn.errors import ArtifactError
+
+
+def test_a_new_folder_has_its_name_only_when_it_is_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "model"
+    with new_folder(folder) as unfinished:
+        (unfinished / "file").write_text("content")
+        assert not folder.exists()
+    assert (folder / "file").read_text() == "content"
+    with pytest.raises(ArtifactError, match=r"^output: the folder must be new or empty. Given: "), new_folder(folder):
+        pass
+    with pytest.raises(KeyError), new_folder(tmp_path / "other"):
+        raise KeyError
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["deep"]
+
+
+def test_where_folders_cannot_be_renamed_what_was_written_last_comes_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a bucket that is mounted by gcsfuse, which renames files only."""
+    renamed: list[str] = []
+    rename = Path.replace
+
+    def replace(path: Path, target: Path) -> Path:
+        if path.is_dir():
+            raise OSError(errno.EMFILE, "Too many open files")
+        renamed.append(path.name)
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "replace", replace)
+    with new_folder(tmp_path / "model") as unfinished:
+        (unfinished / "variables").mkdir()
+        for name in ("variables/z", "b", "a"):
+            (unfinished / name).write_text(name)
+    assert renamed == ["z", "b", "a"]
+    assert (tmp_path / "model" / "variables" / "z").read_text() == "variables/z"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_file_is_replaced_only_by_a_whole_one(tmp_path: Path) -> None:
+    path = tmp_path / "history.csv"
+    path.write_text("old")
+    with contextlib.suppress(KeyError), new_file(path) as unfinished:
+        unfinished.write_text("ha")
+        raise KeyError
+    assert path.read_text() == "old"
+    with new_file(path) as unfinished:
+        unfinished.write_text("new")
+        # A mirror of the folder leaves it out.
+        assert whole_files(tmp_path) == ["history.csv"]
+    assert path.read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["history.csv"]
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / ".unfinished-epoch-000001.npz.1").write_text("half")
+    (tmp_path / "checkpoints" / "epoch-000001.npz").write_text("whole")
+    with only_writer(tmp_path):
+        assert whole_files(tmp_path) == ["checkpoints/epoch-000001.npz"]
+        assert not list(tmp_path.rglob(".unfinished-*"))
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (FileNotFoundError(), "model: model.json is missing. Given: {folder}"),
+        (
+            PermissionError(13, "Permission denied"),
+            r"model: model.json cannot be read \(.* denied\). Given: ",
+        ),
+        (OSError("not an archive"), r"model: model.json is damaged \(not an archive\). Given: "),
+        (KeyError("qubits"), r"model: model.json is damaged \(KeyError: 'qubits'\). Given: "),
+        (ArtifactError("model: of another version. Given: 9"), "model: of another version. Given: 9"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_whatever_a_reader_raises_is_one_line(error: Exception, line: str, tmp_path: Path) -> None:
+    with (
+        pytest.raises(ArtifactError, match=f"^{line.format(folder=tmp_path)}"),
+        readable("model", tmp_path / "model.json"),
+    ):
+        raise error
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    for write in (new_file, new_folder, only_writer):
+        with (
+            pytest.raises(
+                ArtifactError, match=r"^output: cannot be written \((Not a directory|File exists)\). Given: "
+            ),
+            write(tmp_path / "file" / "below" / "it"),
+        ):
+            pass
+
+
+def test_what_another_process_writes_below_is_left_to_it(tmp_path: Path) -> None:
+    own, others = tmp_path / "checkpoints", tmp_path / "evaluation" / "checkpoints"
+    for folder in (own, others):
+        folder.mkdir(parents=True)
+        (folder / ".unfinished-epoch-000001.npz.1").write_text("half")
+    held = os.open(tmp_path / "evaluation", os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with only_writer(tmp_path):
+            assert [path.parent for path in tmp_path.rglob(".unfinished-*")] == [others]
+    finally:
+        os.close(held)
+    with only_writer(tmp_path):
+        assert not list(tmp_path.rglob(".unfinished-*"))

@@ -1,0 +1,47 @@
+"""The rules behind words that are left to be chosen, and that networks train with them."""
+
+from pathlib import Path
+
+import pytest
+
+from qcnn import data, defaults
+from qcnn.circuits.error_bound import floor_of
+from qcnn.experiment_io import from_mapping
+from qcnn.model import checkpoints
+from qcnn.trainer.loop import train
+
+
+@pytest.mark.parametrize(
+    ("qubits", "rounds", "batch_size", "epochs"),
+    [(4, 515, 64, 28), (8, 279, 128, 50), (23, 127, 128, 40), (64, 73, 256, 50), (1024, 45, 256, 6)],
+)
+def test_larger_networks_get_more_samples_and_larger_batches(
+    qubits: int, rounds: int, batch_size: int, epochs: int
+) -> None:
+    config = from_mapping({"qubits": qubits})
+    assert (config.rounds, config.batch_size, config.epochs) == (rounds, batch_size, epochs)
+    # 21 quantum parameters, a weight for each readout and a constant; 60 samples for each.
+    least = 60 * (21 + (qubits + 1) // 2 + 1)
+    assert least <= config.split_counts.train < least + qubits
+
+
+def test_what_is_given_counts_and_the_rest_follows_from_it() -> None:
+    config = from_mapping({"rounds": 20, "batch_size": 16, "epochs": 0})
+    assert (config.rounds, config.batch_size, config.epochs) == (20, 16, 92)
+    assert from_mapping({"rounds": 20}).batch_size == 32
+    assert from_mapping({"workers": 300}).batch_size == 300
+    assert from_mapping({"qubits": 32768, "options": {"train_fraction": 1e-5}}).rounds == 305
+    assert from_mapping({"model": "deep"}).options.starts == defaults.starts("deep") == 12
+    assert from_mapping({"model": "deep", "options": {"starts": 2}}).options.starts == 2
+
+
+@pytest.mark.parametrize("qubits", [8, 64])
+def test_a_network_with_all_defaults_ends_at_its_floor(qubits: int, tmp_path: Path) -> None:
+    config = from_mapping({"qubits": qubits, "workers": 1, "strategy": "none", "options": {"checkpoint_seconds": 60}})
+    train(config, data.generate(config), tmp_path)
+    checkpoint = checkpoints.load_latest(tmp_path / checkpoints.FOLDER)
+    floor = floor_of(config.model, config.hidden_activation)
+    assert checkpoint
+    assert checkpoint.fresh_mse is not None
+    assert floor
+    assert abs(checkpoint.fresh_mse - floor.mse) < 0.01

@@ -1,0 +1,59 @@
+"""What Vertex AI tells a process, and what it is told."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from qcnn.environment import Reports, address, in_pod, requested_gpus
+from qcnn.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "found"),
+    [
+        ("/gcs/bucket/folder", {"CLOUD_ML_JOB_ID": "1"}, "gs://bucket/folder"),
+        ("gs://bucket/folder", {"CLOUD_ML_JOB_ID": "1"}, "gs://bucket/folder"),
+        ("/data/gcs/folder", {"CLOUD_ML_JOB_ID": "1"}, "/data/gcs/folder"),
+        # Kubeflow's launcher calls its own folders so, which are no mounts.
+        ("/gcs/bucket/folder", {}, "/gcs/bucket/folder"),
+    ],
+)
+def test_a_mounted_bucket_is_written_to_itself(given: str, environment: dict[str, str], found: str) -> None:
+    assert address(given, environment) == found
+
+
+def test_a_trial_reports_each_epoch_as_the_tuner_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "hypertune" / "output.metrics"
+    reports = Reports({"CLOUD_ML_TRIAL_ID": "7", "CLOUD_ML_HP_METRIC_FILE": str(path)})
+    reports.listen("state", state="training")
+    assert not path.exists()
+    for epoch in range(1, 103):
+        reports.listen("epoch", epoch=epoch, val_loss=1 / epoch, train_loss=2.0)
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [int(line["global_step"]) for line in found] == [*range(3, 103)]
+    assert all(line["timestamp"] for line in found)
+    assert {**found[-1], "timestamp": 0} == {
+        "timestamp": 0,
+        "trial": "7",
+        "val_loss": str(1 / 102),
+        "global_step": "102",
+    }
+
+
+def test_what_is_no_trial_reports_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "output.metrics"
+    Reports({"CLOUD_ML_HP_METRIC_FILE": str(path)}).listen("epoch", epoch=1, val_loss=1.0)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(("environment", "expected"), [({}, False), ({"KUBERNETES_SERVICE_HOST": "10.96.0.1"}, True)])
+def test_kubernetes_tells_a_process_that_it_is_in_a_pod(environment: dict[str, str], expected: bool) -> None:
+    assert in_pod(environment) is expected
+
+
+def test_a_process_reads_how_many_gpus_its_job_requested() -> None:
+    assert requested_gpus({}) == 0
+    assert requested_gpus({"QCNN_GPUS": "4"}) == 4
+    with pytest.raises(ConfigError, match=r"^QCNN_GPUS: must be an integer, at least 0\. Given: two$"):
+        requested_gpus({"QCNN_GPUS": "two"})

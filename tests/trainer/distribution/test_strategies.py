@@ -1,0 +1,127 @@
+"""The devices of a process, each asked for before TensorFlow computes anything."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import tensorflow as tf
+
+from qcnn import requirements
+from qcnn.errors import ConfigError
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping
+from qcnn.trainer.distribution.roles import Cluster
+from qcnn.trainer.distribution.strategies import STRATEGIES, check_gpus, create_strategy, device_names, set_up
+from tests.trainer.conftest import ROOT
+
+_PROGRAM = """
+import sys
+import tensorflow as tf
+from qcnn.experiment import from_mapping
+from qcnn.trainer.distribution.strategies import device_names, set_up
+config = from_mapping({"strategy": "mirrored", "workers": 1, "options": {"devices": 3, "intra_threads": 2}})
+set_up(config)
+print("found", len(device_names(config)), tf.config.threading.get_intra_op_parallelism_threads())
+set_up(from_mapping({"strategy": "mirrored", "workers": 1, "options": {"devices": 2, "intra_threads": 2}}))
+try:
+    set_up(from_mapping({"strategy": "mirrored", "workers": 1, "options": {"devices": 4, "intra_threads": 2}}))
+except Exception as error:
+    print("refused", error)
+"""
+
+no_gpu = pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="this machine has a GPU")
+
+
+@no_gpu
+def test_a_processor_is_parted_once() -> None:
+    done = subprocess.run([sys.executable, "-c", _PROGRAM], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "found 3 2",
+        "refused devices: this process has computed with 3 already. Given: 4",
+    ]
+
+
+@no_gpu
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"visible_gpus": "0,1"}, "visible_gpus: this machine has no GPU. Given: 0,1"),
+        ({"gpu_memory": "growth"}, "gpu_memory: this machine has no GPU. Given: growth"),
+        ({"gpu_memory": "1.5"}, "gpu_memory: this machine has no GPU. Given: 1.5"),
+    ],
+)
+def test_gpus_that_are_not_there_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        set_up(from_mapping({"options": options}))
+    assert str(error.value) == message
+
+
+@no_gpu
+def test_without_words_a_process_has_one_processor() -> None:
+    config = from_mapping({"strategy": "mirrored", "workers": 1})
+    set_up(config)
+    assert device_names(config) == ["/device:CPU:0"]
+
+
+@no_gpu
+def test_requested_gpus_without_a_gpu_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QCNN_IMAGE", "registry/qcnn:1")
+    with pytest.raises(ConfigError, match=r"^pod\.gpus: .* Given: gpus 2, image registry/qcnn:1$"):
+        check_gpus(2, {"gpu_memory": "growth"})
+    check_gpus(0, {})
+
+
+def _config(strategy: str, **options: Any) -> ExperimentConfig:
+    return from_mapping({"strategy": strategy, "workers": 1, "options": options})
+
+
+def test_every_strategy_that_an_experiment_can_ask_for_is_created() -> None:
+    assert set(STRATEGIES) == set(requirements.STRATEGIES)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("mirrored", tf.distribute.MirroredStrategy),
+        ("central_storage", tf.distribute.experimental.CentralStorageStrategy),
+        ("none", tf.distribute.Strategy),
+    ],
+)
+def test_a_process_of_its_own_has_one_replica(name: str, kind: type[tf.distribute.Strategy]) -> None:
+    strategy = create_strategy(_config(name), None)
+    assert isinstance(strategy, kind)
+    assert strategy.num_replicas_in_sync == 1
+
+
+@pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="this machine has a GPU")
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (_config("mirrored", reduction="nccl"), "reduction: this machine has no GPU. Given: nccl"),
+        (_config("multi_worker", communication="nccl"), "communication: this machine has no GPU. Given: nccl"),
+        (
+            _config("mirrored", reduction="hierarchical_copy"),
+            "reduction: hierarchical_copy adds up over pairs of devices. Given: 1 devices here",
+        ),
+        (_config("tpu"), "strategy: no TPU is found from here .*Given: tpu"),
+    ],
+)
+def test_what_the_machine_lacks_is_said_in_one_line(config: ExperimentConfig, message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{message}") as error:
+        create_strategy(config, None)
+    assert "\n" not in str(error.value)
+
+
+def test_an_entry_is_all_that_a_strategy_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Cluster | None] = []
+
+    def mine(_: ExperimentConfig, cluster: Cluster | None) -> tf.distribute.Strategy:
+        asked.append(cluster)
+        return tf.distribute.get_strategy()
+
+    monkeypatch.setitem(STRATEGIES, "none", mine)
+    cluster = Cluster({"worker": ("127.0.0.1:2222",)}, "worker", 0)
+    assert create_strategy(_config("none"), cluster) is tf.distribute.get_strategy()
+    assert asked == [cluster]

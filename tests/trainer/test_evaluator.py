@@ -1,0 +1,126 @@
+"""The evaluator measures checkpoints as they come, keeps the best, and ends with the training."""
+
+import dataclasses
+import itertools
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qcnn import data
+from qcnn.errors import ArtifactError
+from qcnn.experiment import ExperimentConfig
+from qcnn.model import checkpoints
+from qcnn.model.network import build_model
+from qcnn.model.variables import assign
+from qcnn.trainer.evaluator import evaluate_beside
+from qcnn.trainer.loop import train
+from tests.board import scalars
+from tests.trainer.conftest import copy_checkpoint
+
+
+def _as_it_grows(trained: Path, folder: Path) -> Callable[[], Path]:
+    """Return a training's folder in which each look finds one checkpoint more, at first none."""
+    epochs = iter([None, 2, 2, 3])
+
+    def look() -> Path:
+        if epoch := next(epochs, None):
+            copy_checkpoint(trained, epoch, folder)
+        return folder
+
+    return look
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qcnn.trainer.evaluator._LOOK_SECONDS", 0.0)
+
+
+def test_each_checkpoint_is_measured_once_and_the_best_is_kept(
+    small_config: ExperimentConfig, small_dataset: data.Dataset, trained: Path, tmp_path: Path
+) -> None:
+    look = _as_it_grows(trained, tmp_path / "training")
+    observed = list[dict[str, float]]()
+    found = evaluate_beside(
+        *(small_config, small_dataset, look, tmp_path / "own", tmp_path / "logs"),
+        observer=lambda _, **values: observed.append(values),
+    )
+    assert [each.epoch for each in found] == [2, 3]
+    assert observed == [{"epoch": each.epoch, "val_loss": each.val_loss} for each in found]
+    last = checkpoints.load_latest(trained / "checkpoints")
+    assert last
+    assert found[-1].fresh_mse == pytest.approx(last.fresh_mse, rel=1e-9)
+    # The network itself, on the validation split.
+    model, samples = build_model(small_config), small_dataset.validation
+    assign(model.trainable_variables, last.line.weights)
+    outputs = model(dict(samples.inputs)).numpy()[:, 0]
+    assert found[-1].val_loss == pytest.approx(np.mean((outputs - samples.label) ** 2), rel=1e-5)
+    assert found[-1].val_loss == pytest.approx(last.history[-1].val_loss, rel=1e-5)
+    assert found[-1].val_accuracy == last.history[-1].val_accuracy
+    kept = checkpoints.load_latest(tmp_path / "own" / "checkpoints")
+    assert kept
+    assert kept.epochs == min(found, key=lambda each: each.val_loss).epoch
+    # Four updates an epoch.
+    events = scalars(tmp_path / "logs")["fresh_mse"]
+    assert events == pytest.approx({4 * each.epoch: each.fresh_mse for each in found})
+    # Started again it has nothing left to do.
+    again = evaluate_beside(small_config, small_dataset, lambda: trained, tmp_path / "own", tmp_path / "logs")
+    assert again == found
+
+
+def test_a_training_that_is_continued_to_more_epochs_is_not_over(
+    small_config: ExperimentConfig, small_dataset: data.Dataset, trained: Path, tmp_path: Path
+) -> None:
+    longer = small_config.model_copy(update={"epochs": 4})
+    training = tmp_path / "training"
+    copy_checkpoint(trained, 3, training)
+    looks = itertools.count()
+
+    def look() -> Path:
+        if next(looks) == 2:
+            train(longer, small_dataset, training)
+        return training
+
+    found = evaluate_beside(longer, small_dataset, look, tmp_path / "own", tmp_path / "logs")
+    assert [each.epoch for each in found] == [3, 4]
+
+
+def test_the_worse_is_not_kept(
+    small_config: ExperimentConfig, small_dataset: data.Dataset, trained: Path, tmp_path: Path
+) -> None:
+    """Weights of nothing after the second epoch."""
+    training = tmp_path / "training" / "checkpoints"
+    second = checkpoints._load(trained / "checkpoints" / "epoch-000002.npz")
+    third = checkpoints._load(trained / "checkpoints" / "epoch-000003.npz")
+    line = dataclasses.replace(third.line, weights=tuple(100 * weights for weights in third.line.weights))
+    spoiled = iter([second, dataclasses.replace(third, line=line)])
+
+    def look() -> Path:
+        if saved := next(spoiled, None):
+            checkpoints.save(saved, training)
+        return tmp_path / "training"
+
+    found = evaluate_beside(small_config, small_dataset, look, tmp_path / "own", tmp_path / "logs")
+    assert found[1].val_loss > found[0].val_loss
+    kept = checkpoints.load_latest(tmp_path / "own" / "checkpoints")
+    assert kept
+    assert kept.epochs == 2
+
+
+def test_the_checkpoints_of_another_experiment_are_refused(
+    small_config: ExperimentConfig, small_dataset: data.Dataset, trained: Path, tmp_path: Path
+) -> None:
+    other = small_config.model_copy(update={"learning_rate": 0.5})
+    with pytest.raises(ArtifactError, match=r"^learning_rate: .* Given: 0\.5$"):
+        evaluate_beside(other, small_dataset, lambda: trained, tmp_path / "own", tmp_path / "logs")
+
+
+def test_what_it_has_measured_must_not_be_damaged(
+    small_config: ExperimentConfig, small_dataset: data.Dataset, trained: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(trained, tmp_path / "own")
+    (tmp_path / "own" / "evaluation.csv").write_text("epoch,val_loss\n1,many\n")
+    with pytest.raises(ArtifactError, match=r"^evaluation: evaluation\.csv is damaged"):
+        evaluate_beside(small_config, small_dataset, lambda: trained, tmp_path / "own", tmp_path / "logs")

@@ -1,0 +1,281 @@
+import contextlib
+import csv
+import logging
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from qcnn import data
+from qcnn.atomic_files import only_writer
+from qcnn.errors import ArtifactError, ConfigError, TrainingError
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping
+from qcnn.model import checkpoints
+from qcnn.model.history import Epoch
+from qcnn.model.network import build_model
+from qcnn.model.variables import assign
+from qcnn.results import export
+from qcnn.results.evaluate import predict
+from qcnn.trainer.loop import train
+from tests.board import scalars
+from tests.trainer.conftest import SMALL, assert_same_training, copy_checkpoint, outcomes
+
+
+def test_equals_plain_gradient_descent_on_each_true_batch(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
+) -> None:
+    """One epoch of SGD by hand, sample by sample, with the uneven last batch divided by its own size."""
+    config = small_config.model_copy(update={"optimizer": "sgd", "epochs": 1, "learning_rate": 0.1})
+    history = train(config, small_dataset, tmp_path)
+
+    model = build_model(config)
+    samples = small_dataset.train.take(data.order(config.seed, 1, len(small_dataset.train)))
+    squared = []
+    for start in range(0, len(samples), config.batch_size):
+        batch = samples.take(np.arange(start, min(start + config.batch_size, len(samples))))
+        with tf.GradientTape() as tape:
+            errors = model(dict(batch.inputs))[:, 0] - batch.label.astype(np.float64)
+            loss = tf.reduce_sum(errors**2) / len(batch)
+        squared += (errors.numpy() ** 2).tolist()
+        gradients = tape.gradient(loss, model.trainable_variables)
+        for variable, gradient in zip(model.trainable_variables, gradients, strict=True):
+            variable.assign_sub(0.1 * gradient)
+
+    assert history[0].train_loss == pytest.approx(np.mean(squared), rel=1e-5)
+    checkpoint = checkpoints.load_latest(tmp_path / "checkpoints")
+    assert checkpoint
+    for weights, variable in zip(checkpoint.line.weights, model.trainable_variables, strict=True):
+        # TensorFlow Quantum's gradient is itself good to 1e-5; a wrong divisor is seen at 1e-2.
+        np.testing.assert_allclose(weights, variable.numpy(), atol=1e-4)
+
+
+def test_the_checkpoint_of_a_complete_training_says_what_ran_and_how_it_does_on_fresh_samples(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    assert checkpoint.simulator == "statevector"
+    model, fresh = build_model(small_config), data.fresh(4, seed=0)
+    assign(model.trainable_variables, checkpoint.line.weights)
+    assert checkpoint.fresh_mse == pytest.approx(np.mean((predict(model, fresh) - fresh.label) ** 2), rel=1e-5)
+    (before,) = (path for path in (trained / "checkpoints").iterdir() if path.name == "epoch-000002.npz")
+    assert checkpoints._load(before).fresh_mse is None
+    asked = small_config.model_copy(update={"simulator": "window", "epochs": 1})
+    train(asked, small_dataset, tmp_path)
+    other = checkpoints.load_latest(tmp_path / "checkpoints")
+    assert other
+    assert other.simulator == "window"
+
+
+class Again(NamedTuple):
+    """The small training once more, in another folder and with rare checkpoints: its folder, history and log."""
+
+    folder: Path
+    history: tuple[Epoch, ...]
+    lines: list[str]
+
+
+@pytest.fixture(scope="module")
+def again(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path_factory: pytest.TempPathFactory
+) -> Again:
+    options = small_config.options.model_copy(update={"checkpoint_seconds": 3600.0})
+    folder = tmp_path_factory.mktemp("again")
+    with logged_lines() as lines:
+        history = train(small_config.model_copy(update={"options": options}), small_dataset, folder)
+    return Again(folder, history, lines)
+
+
+def test_what_to_expect_is_logged_before_the_first_epoch(again: Again) -> None:
+    expected, first = (
+        next(place for place, line in enumerate(again.lines) if line.startswith(beginning))
+        for beginning in ("expected on two cores: about 0.05", "epoch 1/3")
+    )
+    assert expected < first
+
+
+def test_validation_loss_is_keras_own(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path
+) -> None:
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    model = build_model(small_config)
+    for variable, value in zip(model.trainable_variables, checkpoint.line.weights, strict=True):
+        variable.assign(value)
+    split = small_dataset.validation
+    loss, accuracy = model.evaluate(dict(split.inputs), split.label.astype(np.float64), verbose=0)
+    assert checkpoint.history[-1].val_loss == pytest.approx(loss, rel=1e-5)
+    assert checkpoint.history[-1].val_accuracy == pytest.approx(accuracy)
+
+
+def test_twice_gives_identical_losses(trained: Path, again: Again) -> None:
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    assert outcomes(again.history) == outcomes(checkpoint.history)
+
+
+def test_started_again_continues_to_the_same_weights(trained: Path, continued: Path) -> None:
+    assert_same_training(trained, continued)
+
+
+def test_finished_training_started_again_changes_nothing(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path
+) -> None:
+    def state() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
+
+    before = state()
+    history = train(small_config, small_dataset, trained)
+    assert [epoch.epoch for epoch in history] == [1, 2, 3]
+    assert state() == before
+
+
+def test_a_history_that_was_lost_is_written_again(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(trained / "checkpoints", tmp_path / "checkpoints")
+    train(small_config, small_dataset, tmp_path)
+    assert (tmp_path / "history.csv").read_bytes() == (trained / "history.csv").read_bytes()
+
+
+def test_mirrored_strategy_computes_the_same(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    config = small_config.model_copy(update={"strategy": "mirrored"})
+    history = train(config, small_dataset, tmp_path)
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    np.testing.assert_allclose(outcomes(history), outcomes(checkpoint.history), rtol=1e-5)
+
+
+def test_keeps_history_and_tensorboard_events(trained: Path) -> None:
+    with (trained / "history.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["epoch"] for row in rows] == ["1", "2", "3"]
+    for name in ("train", "validation"):
+        losses = scalars(trained / "logs" / name)["loss"]
+        column = "train_loss" if name == "train" else "val_loss"
+        # 28 samples are 4 updates an epoch.
+        assert losses == pytest.approx({4 * int(row["epoch"]): float(row[column]) for row in rows}, rel=1e-6)
+
+
+def test_checkpoints_may_be_rarer_than_epochs(again: Again) -> None:
+    assert [path.name for path in (again.folder / "checkpoints").iterdir()] == ["epoch-000003.npz"]
+
+
+def test_a_loss_that_is_not_finite_ends_training_with_epoch_and_step(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
+) -> None:
+    config = small_config.model_copy(update={"optimizer": "sgd", "learning_rate": 1e300})
+    with pytest.raises(TrainingError, match=r"no longer finite at epoch 1, step 2.*Given: loss "):
+        train(config, small_dataset, tmp_path)
+    assert not list(tmp_path.rglob("*.npz"))
+
+
+def test_refuses_more_workers_than_processes(small_dataset: data.Dataset, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^workers: "):
+        train(from_mapping({"qubits": 4}), small_dataset, tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _no_graphs_left() -> Iterator[None]:
+    yield
+    tf_keras.backend.clear_session()
+
+
+def test_early_stopping_and_best_weights(tmp_path: Path) -> None:
+    options = {**SMALL["options"], "patience": 3, "weights": "both"}
+    config = from_mapping({**SMALL, "epochs": 60, "learning_rate": 0.3, "options": options})
+    history = train(config, data.generate(config), tmp_path)
+    # It is complete: started again it changes nothing.
+    assert train(config, data.generate(config), tmp_path) == history
+    losses = [epoch.val_loss for epoch in history]
+    best = losses.index(min(losses))
+    assert len(history) < 60
+    assert len(history) - 1 - best == 3
+    export.export(tmp_path, tmp_path / "model")
+    model, description = export.load(tmp_path / "model")
+    assert description["weights"] == "best"
+    assert description["training"]["weights_epoch"] == best + 1
+    assert description["training"]["val_loss"] == losses[best]
+    split = data.generate(config).validation
+    assert np.mean((predict(model, split) - split.label) ** 2) == pytest.approx(losses[best], rel=1e-6)
+    checkpoint, fresh = checkpoints.load_latest(tmp_path / "checkpoints"), data.fresh(4, seed=0)
+    assert checkpoint
+    # Of the weights that are exported, not of the last.
+    assert checkpoint.fresh_mse == pytest.approx(np.mean((predict(model, fresh) - fresh.label) ** 2), rel=1e-5)
+    model.load_weights(tmp_path / "model" / "last.weights.h5")
+    assert np.mean((predict(model, split) - split.label) ** 2) == pytest.approx(losses[-1], rel=1e-6)
+
+
+def test_a_damaged_checkpoint_is_reported_once_and_the_one_before_is_used(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    for epoch in (2, 3):
+        copy_checkpoint(trained, epoch, tmp_path)
+    newest = tmp_path / "checkpoints" / "epoch-000003.npz"
+    newest.write_bytes(newest.read_bytes()[:-100])
+    with logged_lines() as lines:
+        history = train(small_config, small_dataset, tmp_path)
+    (reported,) = (line for line in lines if "is damaged" in line)
+    assert reported.endswith("epoch-000003.npz; the one before is used")
+    assert "continuing after epoch 2" in lines
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    assert outcomes(history) == outcomes(checkpoint.history)
+
+
+def test_one_folder_is_trained_in_by_one_process_at_a_time(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qcnn.atomic_files._PATIENCE", 0.2)
+    with only_writer(tmp_path), pytest.raises(ArtifactError, match=r"^training: another process trains in this folder"):
+        train(small_config, small_dataset, tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_a_full_disk_is_one_line_and_the_last_checkpoint_stays(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], check=True)
+    try:
+        copy_checkpoint(trained, 2, tmp_path)
+        filler = tmp_path / "filler"
+        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+            while file.write(bytes(1024)):
+                pass
+        with pytest.raises(
+            ArtifactError, match=r"^output: cannot be written \(No space left on device\). Given: "
+        ) as error:
+            train(small_config, small_dataset, tmp_path, logs=tmp_path.parent / "logs")
+        assert "\n" not in str(error.value)
+        assert not list(tmp_path.rglob(".unfinished-*"))
+        filler.unlink()
+        assert len(train(small_config, small_dataset, tmp_path, logs=tmp_path.parent / "logs")) == 3
+    finally:
+        subprocess.run(["umount", tmp_path], check=True)
+
+
+@contextlib.contextmanager
+def logged_lines() -> Iterator[list[str]]:
+    """Yield a list that gets what is logged; fixtures of a module cannot take caplog."""
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("qcnn")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield lines
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)

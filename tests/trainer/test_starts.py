@@ -1,0 +1,96 @@
+"""Several starts: each is tried, the best goes on, and an end in the middle loses nothing."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from qcnn import data
+from qcnn.errors import ArtifactError
+from qcnn.experiment import ExperimentConfig
+from qcnn.experiment_io import from_mapping
+from qcnn.model import checkpoints
+from qcnn.model.history import Epoch, load_history
+from qcnn.model.network import build_model, initial_weights
+from qcnn.results import export
+from qcnn.trainer.loop import train
+from qcnn.trainer.profiling import batch_profile
+from qcnn.trainer.state import Training
+from tests.board import scalars
+from tests.trainer.conftest import SMALL, assert_same_training, outcomes
+
+STARTS = 3
+# Each start is tried for two epochs.
+WORDS = {**SMALL, "seed": 1, "model": "deep", "epochs": 11, "options": {**SMALL["options"], "starts": STARTS}}
+
+
+@pytest.fixture(scope="module")
+def config() -> ExperimentConfig:
+    return from_mapping(WORDS)
+
+
+@pytest.fixture(scope="module")
+def every(config: ExperimentConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training with every checkpoint that it wrote in a folder of its own; read only."""
+    folder = tmp_path_factory.mktemp("starts")
+    kept = folder / "every"
+
+    def keep(kind: str, **_: object) -> None:
+        for path in (folder / "training" / checkpoints.FOLDER).glob("*.npz"):
+            copy = kept / path.stem / checkpoints.FOLDER / path.name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, copy)
+
+    train(config, data.generate(config), folder / "training", listener=keep)
+    keep("state")
+    return folder
+
+
+def test_the_start_with_the_lowest_validation_loss_goes_on(
+    config: ExperimentConfig, every: Path, tmp_path: Path
+) -> None:
+    training = Training(config, data.generate(config), tmp_path, tf.distribute.get_strategy(), None)
+    tried: list[list[Epoch]] = [[] for _ in range(STARTS)]
+    with batch_profile(range(0), None) as profile:
+        while training.is_undecided:
+            number = training.tried
+            tried[number].append(training.epoch(profile)[0])
+            training.go_on()
+    assert [len(epochs) for epochs in tried] == [2, 2, 2]
+    best = min(tried, key=lambda epochs: min(epoch.val_loss for epoch in epochs))
+    assert best is not tried[-1]
+    history = load_history(every / "training" / "history.csv")
+    assert outcomes(history[:2]) == outcomes(training.history) == outcomes(best)
+    assert [epoch.epoch for epoch in history] == list(range(1, 12))
+    # Its epochs alone are in the log, those of the trial too.
+    assert list(scalars(every / "training" / "logs" / "validation")["loss"]) == [4 * epoch for epoch in range(1, 12)]
+
+
+@pytest.mark.parametrize("epoch", [3, 4, 6])
+def test_ended_after_any_epoch_it_goes_on_to_the_same_weights(
+    config: ExperimentConfig, every: Path, tmp_path: Path, epoch: int
+) -> None:
+    shutil.copytree(every / "every" / f"epoch-{epoch:06d}", tmp_path, dirs_exist_ok=True)
+    train(config, data.generate(config), tmp_path)
+    assert_same_training(every / "training", tmp_path)
+    assert outcomes(load_history(tmp_path / "history.csv")) == outcomes(
+        load_history(every / "training" / "history.csv")
+    )
+
+
+def test_a_training_that_is_undecided_is_not_exported(every: Path, tmp_path: Path) -> None:
+    with pytest.raises(ArtifactError, match=r"^training: must be complete, 11 epochs\. Given: "):
+        export.export(every / "every" / "epoch-000003", tmp_path / "model")
+
+
+def test_starts_begin_with_weights_of_their_own_the_first_with_the_models() -> None:
+    config = from_mapping({**SMALL, "hidden_units": 3})
+    model = build_model(config)
+    first, second, again = (initial_weights(model, config, start) for start in (0, 1, 1))
+    for mine, variable in zip(first, model.trainable_variables, strict=True):
+        np.testing.assert_array_equal(mine, variable.numpy())
+    assert not any(np.array_equal(one, two) for one, two in zip(first[:2], second[:2], strict=True))
+    for one, two in zip(second, again, strict=True):
+        np.testing.assert_array_equal(one, two)

@@ -1,0 +1,147 @@
+"""What is in the events; tests/qcnn/cli/test_tensorboard.py asks a real TensorBoard."""
+
+import dataclasses
+import resource
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from qcnn import data
+from qcnn.errors import ArtifactError
+from qcnn.experiment import ExperimentConfig
+from qcnn.model import checkpoints
+from qcnn.model.history import Epoch
+from qcnn.model.network import build_model
+from qcnn.model.variables import assign
+from qcnn.trainer.loop import train
+from qcnn.trainer.programs import Program
+from qcnn.trainer.tensorboard import event_log
+from tests.board import scalars, tensors
+
+
+def _with_options(config: ExperimentConfig, **options: Any) -> ExperimentConfig:
+    return config.model_copy(update={"options": config.options.model_copy(update=options)})
+
+
+def _losses(history: tuple[Epoch, ...]) -> list[tuple[float, ...]]:
+    return [dataclasses.astuple(dataclasses.replace(epoch, seconds=0.0)) for epoch in history]
+
+
+def test_every_parameter_and_the_learning_rate_are_logged_at_the_real_step(
+    small_config: ExperimentConfig, trained: Path
+) -> None:
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    logged = scalars(trained / "logs" / "train")
+    # 28 samples in batches of 8 are 4 updates an epoch.
+    assert all(list(values) == [4, 8, 12] for values in logged.values())
+    assert logged["learning_rate"][12] == pytest.approx(small_config.learning_rate)
+    assert [logged[f"parameters/s{index}"][12] for index in range(21)] == pytest.approx(
+        checkpoint.line.weights[0].tolist()
+    )
+    assert not [tag for tag in logged if tag.startswith("batch/")]
+
+
+def test_staleness_is_logged_where_workers_are_not_in_step(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
+) -> None:
+    program = Program(small_config, tf.distribute.get_strategy(), 12)
+    measures = np.array([[0.5, 0.5, 1.0, 2.0]])
+    with event_log(
+        tmp_path, small_config, program.model, program.optimizer, small_dataset.validation, is_chief=True
+    ) as events:
+        assert events
+        events.epoch(Epoch(1, 0.5, 0.5, 0.5, 0.5, 1.0), measures[:, :3], 4)
+        events.epoch(Epoch(2, 0.5, 0.5, 0.5, 0.5, 1.0, staleness=0.75, largest_staleness=2), measures, 8)
+    logged = scalars(tmp_path / "train")
+    assert (logged["staleness"], logged["largest_staleness"]) == ({8: 0.75}, {8: 2.0})
+
+
+def test_gradient_norm_is_that_of_the_loss_of_the_whole_batch(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
+) -> None:
+    config = small_config.model_copy(update={"epochs": 1, "batch_size": len(small_dataset.train)})
+    train(config, small_dataset, tmp_path)
+    model, samples = build_model(config), small_dataset.train
+    with tf.GradientTape() as tape:
+        errors = model(dict(samples.inputs))[:, 0] - samples.label.astype(np.float64)
+        loss = tf.reduce_mean(errors**2)
+    gradients = [gradient.numpy().ravel() for gradient in tape.gradient(loss, model.trainable_variables)]
+    norm = scalars(tmp_path / "logs" / "train")["gradient_norm"][1]
+    assert norm == pytest.approx(np.linalg.norm(np.concatenate(gradients)), rel=1e-4)
+
+
+def test_a_limit_on_the_size_of_files_is_named(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path
+) -> None:
+    """TensorFlow itself says that it could not flush."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20 * 1024, hard))
+    try:
+        with pytest.raises(ArtifactError) as error:
+            train(small_config, small_dataset, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, hard))
+    limit = "this process may write files of at most 20480 bytes, see ulimit -f"
+    assert str(error.value) == f"logs: cannot be written ({limit}). Given: {tmp_path / 'logs'}"
+
+
+def test_histograms_are_of_the_readouts_of_validation_samples(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path
+) -> None:
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    model = build_model(small_config)
+    assign(model.trainable_variables, checkpoint.line.weights)
+    split = small_dataset.validation
+    expected = model.get_layer("quantum").readouts(split.inputs)[0].numpy()
+    logged = tensors(trained / "logs" / "validation", "histograms")
+    assert list(logged) == ["readouts/q(0, 2)", "readouts/q(0, 3)"]
+    for buckets, column in zip(logged.values(), expected.T, strict=True):
+        assert buckets[:, 2].sum() == len(split) == 6
+        assert (buckets[0, 0], buckets[-1, 1]) == pytest.approx((column.min(), column.max()))
+
+
+def test_circuit_graph_and_words_are_there(trained: Path) -> None:
+    logs = trained / "logs"
+    text = tensors(logs, "text")["circuit/text"].item()
+    assert "4 qubits, 21 parameters, 2 readouts" in text.decode()
+    assert "Z^(-s17)" in text.decode()
+    assert tensors(logs, "images")["circuit/image"][2].startswith(b"\x89PNG")
+    graphs = [
+        record.graph_def
+        for path in (logs / "train").glob("events.*")
+        for record in tf.compat.v1.train.summary_iterator(str(path))
+        if record.graph_def
+    ]
+    assert b"qcnn/quantum/" in graphs[0]
+
+
+def test_no_logging_option_changes_training_and_each_does_what_it_says(
+    small_dataset: data.Dataset, small_config: ExperimentConfig, trained: Path, tmp_path: Path
+) -> None:
+    checkpoint = checkpoints.load_latest(trained / "checkpoints")
+    assert checkpoint
+    assert (small_config.options.profile_batches, small_config.options.log_every) == ("", "epoch")
+    # Begins and ends within an epoch, and spans two.
+    chatty = _with_options(small_config, profile_batches="2-7", log_every="batch")
+    assert _losses(train(chatty, small_dataset, tmp_path)) == _losses(checkpoint.history)
+    saved = checkpoints.load_latest(tmp_path / "checkpoints")
+    assert saved
+    assert all(np.array_equal(*pair) for pair in zip(saved.line.weights, checkpoint.line.weights, strict=True))
+    assert not list(trained.rglob("*.xplane.pb"))
+    assert len(list(tmp_path.rglob("*.xplane.pb"))) == 1
+    logged = scalars(tmp_path / "logs" / "train")
+    for measure in ("loss", "accuracy", "gradient_norm"):
+        assert list(logged[f"batch/{measure}"]) == list(range(1, 13))
+    # Of 28 samples the last batch has 4.
+    weighted = np.average([logged["batch/loss"][step] for step in (1, 2, 3, 4)], weights=[8, 8, 8, 4])
+    assert weighted == pytest.approx(logged["loss"][4], rel=1e-6)
+
+
+def test_a_continued_training_leaves_no_gap_and_no_step_twice(continued: Path) -> None:
+    for run in ("train", "validation"):
+        assert list(scalars(continued / "logs" / run)["loss"]) == [4, 8, 12]

@@ -1,0 +1,60 @@
+"""Closes TensorFlow's servers to other machines: they listen on all interfaces, and take no address."""
+
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from qcnn.errors import one_line
+from qcnn.trainer.distribution.roles import Cluster
+
+logger = logging.getLogger("qcnn")
+
+_INTERFACE = b"lo\0"
+_FAMILIES = (socket.AF_INET, socket.AF_INET6)
+
+
+def keep_to_machine(cluster: Cluster | None) -> None:
+    """Let this process' server of a cluster answer this machine alone, if all of the cluster is here.
+
+    It listens on all interfaces until this is called: TensorFlow starts it, and then waits for the others.
+    """
+    if cluster and cluster.is_here and (hosts := cluster.addresses.get(cluster.role)):
+        keep_port_to_machine(int(hosts[cluster.index].rpartition(":")[2]))
+
+
+def keep_port_to_machine(port: int) -> None:
+    """Let what listens at a port in this process answer this machine alone.
+
+    A socket that listens already can still be bound to an interface (socket(7), SO_BINDTODEVICE); before Linux 5.7 only
+    by root. Where it cannot, that is logged.
+    """
+    for listening in _listening():
+        with listening:
+            if listening.getsockname()[1] != port:
+                continue
+            try:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, _INTERFACE)
+            except OSError as error:
+                logger.warning("port %d stays open to other machines (%s)", port, one_line(error))
+                return
+
+
+def _listening() -> Iterator[socket.socket]:
+    """Yield what of this process listens for connections, whichever library opened it, as sockets to be closed."""
+    for path in Path("/proc/self/fd").iterdir():
+        try:
+            descriptor = os.dup(int(path.name))
+        except OSError:
+            # That of the listing itself, or one that has been closed meanwhile.
+            continue
+        try:
+            found = socket.socket(fileno=descriptor)
+        except OSError:
+            os.close(descriptor)
+            continue
+        if found.family in _FAMILIES and found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            yield found
+        else:
+            found.close()

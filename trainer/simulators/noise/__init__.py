@@ -1,1 +1,0 @@
-"""What noise makes of states and observables."""

@@ -1,1 +1,0 @@
-"""What `window` is made of: parts and observables, and readouts of product states."""

@@ -1,0 +1,192 @@
+"""The state of a training: model, optimizer, history; where it starts, one epoch of it, and how it is saved."""
+
+import logging
+import time
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from qcnn import data
+from qcnn.errors import TrainingError
+from qcnn.experiment import ExperimentConfig
+from qcnn.model import checkpoints
+from qcnn.model.batches import Shards, shard, shard_by_qubit
+from qcnn.model.checkpoints import Checkpoint, Line
+from qcnn.model.circuit_digest import fingerprint, fingerprint_of
+from qcnn.model.history import Epoch, best_epoch, is_complete, is_undecided, trial_epochs
+from qcnn.model.network import initial_weights
+from qcnn.model.steps import Measures
+from qcnn.model.variables import assign, values_of
+from qcnn.results.serving import fresh_mse
+from qcnn.trainer.profiling import BatchProfile
+from qcnn.trainer.programs import Programs
+
+logger = logging.getLogger("qcnn")
+
+
+class Training:
+    """The state of a training, and its compiled epochs, of `programs` if given; its checkpoints stand in `folder`.
+
+    Raises:
+        ArtifactError: the weights of the checkpoint to continue from, `saved`, are another model's.
+    """
+
+    def __init__(
+        self,
+        config: ExperimentConfig,
+        dataset: data.Dataset,
+        folder: Path,
+        strategy: tf.distribute.Strategy,
+        saved: Checkpoint | None,
+        programs: Programs | None = None,
+    ) -> None:
+        self.config, self.dataset, self.folder = config, dataset, folder
+        # Updates of an epoch.
+        self.updates = -(-len(dataset.train) // config.batch_size)
+        self._program = (programs or Programs()).begun(config, strategy, config.epochs * self.updates)
+        self.model, self.optimizer = self._program.model, self._program.optimizer
+        self._circuit = fingerprint_of(config.model, self.model.get_layer("quantum").simulator.network)
+        self.history: list[Epoch] = []
+        self.best_weights: tuple[npt.NDArray[np.float64], ...] = ()
+        # As in a checkpoint.
+        self.tried, self._passed = 0, 0
+        self._leader: Line | None = None
+        if saved:
+            self._take(saved.line)
+            self.tried, self._leader, self._passed = saved.tried, saved.leader, saved.passed
+            logger.info("continuing after epoch %d", saved.passed)
+        self._compiled = False
+        self._replicas = self._program.replicas
+        self._validation = self.shared(dataset.validation, self._replicas)
+
+    @property
+    def steps(self) -> int:
+        """Updates of the start that goes on, or is being tried."""
+        return len(self.history) * self.updates
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it is still open which of several starts goes on."""
+        return is_undecided(self.config, self.tried)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether training is over."""
+        return is_complete(self.history, self.config, self.tried)
+
+    def epoch(self, profile: BatchProfile) -> tuple[Epoch, Measures]:
+        """Train and validate one more epoch; return it, and the measures of its updates (steps, 3)."""
+        start = time.perf_counter()
+        number = len(self.history) + 1
+        order = data.order(self.config.seed, number, len(self.dataset.train))
+        batches = self.shared(self.dataset.train.take(order), self._replicas)
+        batches, validation = (
+            self._with_shots("train", batches, number),
+            self._with_shots("validation", self._validation, number),
+        )
+        if not self._compiled:
+            self._program.compile(batches, validation)
+            self._compiled = True
+        measures = profile.run(self._program.train, batches, self._passed * self.updates)
+        train_loss, train_accuracy = _mean(measures, batches, number, "training")
+        val_loss, val_accuracy = _mean(self._program.validate(validation), validation, number, "validation")
+        seconds = time.perf_counter() - start
+        if self.dataset.layout.is_regression:
+            train_accuracy = val_accuracy = None
+        losses = train_loss, train_accuracy, val_loss, val_accuracy
+        self.history.append(Epoch(number, *losses, seconds, *_staleness(measures)))
+        self._passed += 1
+        if self.config.options.weights != "last" and best_epoch(self.history).epoch == number:
+            self.best_weights = values_of(self.model.trainable_variables)
+        return self.history[-1], measures
+
+    def go_on(self) -> None:
+        """Once a start has been tried, begin the next; once all have, take the one with the lowest validation loss."""
+        if not self.is_undecided or len(self.history) < trial_epochs(self.config):
+            return
+        if self._leader is None or best_epoch(self.history).val_loss < best_epoch(self._leader.history).val_loss:
+            self._leader = self._line()
+        logger.info(
+            "start %d of %d: val_loss %.4f after %d epochs",
+            *(self.tried + 1, self.config.options.starts, best_epoch(self.history).val_loss, len(self.history)),
+        )
+        self.tried += 1
+        if self.is_undecided:
+            weights = initial_weights(self.model, self.config, self.tried)
+            self._take(Line(history=(), weights=weights, optimizer=self._program.fresh_optimizer))
+        else:
+            self._take(self._leader)
+            self._leader = None
+
+    def _line(self) -> Line:
+        weights, optimizer = values_of(self.model.trainable_variables), values_of(self.optimizer.variables)
+        return Line(tuple(self.history), weights, optimizer, self.best_weights)
+
+    def _take(self, line: Line) -> None:
+        assign(self.model.trainable_variables, line.weights)
+        assign(self.optimizer.variables, line.optimizer)
+        self.history, self.best_weights = list(line.history), line.best_weights
+
+    def shared(self, samples: data.Samples, replicas: int) -> Shards:
+        """Cut samples into batches that replicas share by qubit where this pays, else by sample."""
+        size, simulator = self.config.batch_size, self.model.get_layer("quantum").simulator
+        if not self.config.options.shots and simulator.by_qubit(min(size, len(samples)), replicas):
+            return shard_by_qubit(samples, size, replicas, self.config.qubits)
+        return shard(samples, size, replicas)
+
+    def _with_shots(self, split: str, shards: Shards, epoch: int) -> Shards:
+        """Return the shards, with the seeds of their shots in this epoch if readouts are sampled."""
+        shots = self.config.options.shots
+        if not shots:
+            return shards
+        return shards.sampled(shots, data.shot_seeds(split, self.config.seed, epoch, len(shards.sizes)))
+
+    def save(self) -> None:
+        """Write a checkpoint; of a complete training with the error of the weights to be exported on fresh samples."""
+        exported = self.best_weights if self.config.options.weights != "last" else None
+        checkpoint = Checkpoint(
+            config=self.config,
+            dataset_digest=self.dataset.digest,
+            circuit=self._circuit,
+            line=self._line(),
+            tried=self.tried,
+            leader=self._leader,
+            passed=self._passed,
+            simulator=self.model.get_layer("quantum").simulator.name,
+            fresh_mse=fresh_mse(self.model, self.config, exported) if self.is_complete else None,
+            layout=self.dataset.layout,
+            source=self.dataset.source,
+        )
+        checkpoints.save(checkpoint, self.folder)
+
+
+def load_saved(config: ExperimentConfig, dataset: data.Dataset, folder: Path) -> Checkpoint | None:
+    """Return the checkpoint that a training in a folder continues from, if any.
+
+    Raises:
+        ArtifactError: it is another experiment's, or damaged.
+    """
+    saved = checkpoints.load_latest(folder)
+    if saved:
+        checkpoints.check_continues(saved, config, dataset.digest, fingerprint(config.model, config.qubits))
+    return saved
+
+
+def _staleness(measures: Measures) -> tuple[float, int]:
+    """Return the mean and the largest staleness of updates, 0 where replicas are in step."""
+    behind = measures[:, 3] if measures.shape[1] > 3 else np.zeros(1)
+    return float(behind.mean()), int(behind.max())
+
+
+def _mean(measures: Measures, shards: Shards, epoch: int, what: str) -> tuple[float, float | None]:
+    """Average loss and accuracy over all samples; a loss that is not finite ends training."""
+    bad = np.flatnonzero(~np.isfinite(measures[:, 0]))
+    if len(bad):
+        raise TrainingError(
+            f"the {what} loss is no longer finite at epoch {epoch}, step {bad[0] + 1}; a smaller learning_rate may "
+            f"help. Given: loss {measures[bad[0], 0]}"
+        )
+    loss, accuracy = shards.sizes @ measures[:, :2] / shards.sizes.sum()
+    return float(loss), float(accuracy)

@@ -1,0 +1,191 @@
+"""What TensorBoard shows of a training; written by the chief alone.
+
+Run "." holds words and circuit, "train" and "validation" the curves, so that equal tags share a chart.
+A step is the number of updates so far.
+"""
+
+import contextlib
+import hashlib
+import weakref
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.plugins.histogram.summary_v2 import histogram_pb
+from tensorboard.plugins.hparams import api_pb2
+from tensorboard.plugins.hparams.summary import experiment_pb, session_start_pb
+from tensorboard.plugins.scalar.summary_v2 import scalar_pb
+
+from qcnn.atomic_files import written_by_library
+from qcnn.circuits.drawing import draw
+from qcnn.data import Samples
+from qcnn.experiment import EXPERIMENT_FIELDS, WORDS, ExperimentConfig, field_type
+from qcnn.experiment_io import as_shown
+from qcnn.model.history import Epoch
+from qcnn.model.steps import Measures
+
+# Each has a chart of its own: more are slow to look at and to write.
+MAX_READOUTS = 16
+# Computing readouts takes the time: for 16 samples 2 % of an epoch of the default 112.
+_MAX_SAMPLES = 16
+_DATA_TYPES = {
+    int: api_pb2.DATA_TYPE_FLOAT64,
+    float: api_pb2.DATA_TYPE_FLOAT64,
+    str: api_pb2.DATA_TYPE_STRING,
+}
+_METRICS = {
+    "validation": {"loss": "val_loss", "accuracy": "val_accuracy"},
+    "train": {"loss": "train_loss", "accuracy": "train_accuracy"},
+}
+
+
+class _Shown:
+    """What is shown of a network whatever it is trained on; to make it takes a second."""
+
+    def __init__(self, model: tf_keras.Model) -> None:
+        quantum = model.get_layer("quantum")
+        # The layer by itself, of this process: nothing here may wait for another worker.
+        self.readouts = tf.function(quantum.readouts, jit_compile=quantum.large, autograph=False)
+        self.drawing = draw(quantum.ansatz)
+        inputs = {name: tf.TensorSpec(given.shape, given.dtype) for name, given in model.input.items()}
+        # AutoGraph would take half of the time, and finds nothing to rewrite.
+        self.graph = tf.function(model, autograph=False).get_concrete_function(inputs).graph
+
+
+# Of each network that this process has.
+_SHOWN: weakref.WeakKeyDictionary[tf_keras.Model, _Shown] = weakref.WeakKeyDictionary()
+
+
+class EventLog:
+    """Writes events of one training, flushed after every epoch so that it can be watched."""
+
+    def __init__(
+        self,
+        folder: Path,
+        config: ExperimentConfig,
+        model: tf_keras.Model,
+        optimizer: tf_keras.optimizers.Optimizer,
+        validation: Samples,
+    ) -> None:
+        self._folder = folder
+        with self._written():
+            runs = (".", "train", "validation")
+            self._writers = {run: tf.summary.create_file_writer(str(folder / run)) for run in runs}
+        self._config = config
+        self._optimizer = optimizer
+        self._quantum = model.get_layer("quantum")
+        self._samples = validation.take(np.arange(min(len(validation), config.batch_size, _MAX_SAMPLES)))
+        if model not in _SHOWN:
+            _SHOWN[model] = _Shown(model)
+        self._shown = _SHOWN[model]
+        with self._written():
+            self._describe(folder)
+
+    def epoch(self, epoch: Epoch, measures: Measures, step: int) -> None:
+        """Write an epoch that ended after `step` updates; `measures` (steps, 3) are those of its updates."""
+        if self._config.options.log_every == "batch":
+            for update, (loss, accuracy, norm, *_) in enumerate(measures, step - len(measures) + 1):
+                accuracy = None if epoch.train_accuracy is None else accuracy
+                batch = {"batch/loss": loss, "batch/accuracy": accuracy, "batch/gradient_norm": norm}
+                self._write("train", _scalars(batch), update)
+        values = self._quantum.parameters.numpy()
+        train = {
+            "loss": epoch.train_loss,
+            "accuracy": epoch.train_accuracy,
+            "gradient_norm": measures[:, 2].mean(),
+            "learning_rate": self._optimizer.learning_rate.numpy(),
+            **{f"parameters/{s}": value for s, value in zip(self._quantum.ansatz.symbols, values, strict=True)},
+        }
+        if epoch.largest_staleness:
+            train |= {"staleness": epoch.staleness, "largest_staleness": epoch.largest_staleness}
+        self._write("train", _scalars(train), step)
+        summary = _scalars({"loss": epoch.val_loss, "accuracy": epoch.val_accuracy})
+        readouts = self._shown.readouts(dict(self._samples.inputs))[0].numpy()
+        for qubit, column in zip(self._quantum.ansatz.readouts[:MAX_READOUTS], readouts.T, strict=False):
+            summary.MergeFrom(histogram_pb(f"readouts/{qubit}", column))
+        self._write("validation", summary, step)
+        with self._written():
+            for writer in self._writers.values():
+                writer.flush()
+
+    def losses(self, epoch: Epoch, step: int) -> None:
+        """Write losses and accuracies alone, as of an epoch of a start that was tried and now goes on."""
+        self._write("train", _scalars({"loss": epoch.train_loss, "accuracy": epoch.train_accuracy}), step)
+        self._write("validation", _scalars({"loss": epoch.val_loss, "accuracy": epoch.val_accuracy}), step)
+
+    def close(self) -> None:
+        """Close the files."""
+        with self._written():
+            for writer in self._writers.values():
+                writer.close()
+
+    def _written(self) -> contextlib.AbstractContextManager[None]:
+        return written_by_library("logs", self._folder, tf.errors.OpError)
+
+    def _write(self, run: str, summary: Summary, step: int) -> None:
+        # One operation for all that belongs to a step: one for each scalar would take as long as an epoch.
+        with self._written(), self._writers[run].as_default(step=step):
+            tf.summary.experimental.write_raw_pb(summary.SerializeToString())
+
+    def _describe(self, folder: Path) -> None:
+        """Write what does not change: the experiment's words, the circuit and the graph."""
+        words = as_shown(self._config.model_dump())
+        values = {**{name: words[name] for name in EXPERIMENT_FIELDS}, **words["options"]}
+        drawing = self._shown.drawing
+        # Each folder is a trial of its own, however often its training is continued.
+        trial = hashlib.sha256(str(folder.absolute()).encode()).hexdigest()
+        with self._writers["."].as_default(step=0):
+            tf.summary.experimental.write_raw_pb(_table_of_runs().SerializeToString())
+            tf.summary.experimental.write_raw_pb(session_start_pb(values, group_name=trial).SerializeToString())
+            tf.summary.text("circuit/text", f"{drawing.title}\n\n```\n{drawing.text}\n```")
+            tf.summary.image("circuit/image", drawing.image[None], description=drawing.title)
+        with self._writers["train"].as_default(step=0):
+            tf.summary.graph(self._shown.graph)
+
+
+@contextlib.contextmanager
+def event_log(
+    folder: Path,
+    config: ExperimentConfig,
+    model: tf_keras.Model,
+    optimizer: tf_keras.optimizers.Optimizer,
+    validation: Samples,
+    *,
+    is_chief: bool,
+) -> Iterator[EventLog | None]:
+    """Yield the log of a training in `folder`, None unless this is the chief.
+
+    Histograms are of the first 16 readouts, over at most a batch and 16 samples of `validation`.
+    """
+    if not is_chief:
+        yield None
+        return
+    log = EventLog(folder, config, model, optimizer, validation)
+    try:
+        yield log
+    finally:
+        log.close()
+
+
+def _table_of_runs() -> Summary:
+    """Return the columns of the hparams table: every word with its type, and the losses and accuracies."""
+    metrics = [
+        api_pb2.MetricInfo(name=api_pb2.MetricName(group=run, tag=tag), display_name=name)
+        for run, tags in _METRICS.items()
+        for tag, name in tags.items()
+    ]
+    return experiment_pb(
+        [api_pb2.HParamInfo(name=name, type=_DATA_TYPES[field_type(field)]) for name, field in WORDS.items()], metrics
+    )
+
+
+def _scalars(values: Mapping[str, float | None]) -> Summary:
+    """Return numbers by tag; of those that there are none of nothing is shown."""
+    summary = Summary()
+    for tag, value in values.items():
+        if value is not None:
+            summary.MergeFrom(scalar_pb(tag, value))
+    return summary

@@ -1,1 +1,0 @@
-"""Training: exact over any number of workers, and continued where it stopped."""
