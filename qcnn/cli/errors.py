@@ -1,19 +1,9 @@
 """Errors of the command line."""
 
-from qcnn.errors import QcnnError, bounded
-
 # The exit codes of qcnn; where a command follows processes elsewhere it may also end with the code of one that failed.
 DONE, FAILED, REFUSED = 0, 1, 2
 # 128 + the signal: SIGINT; SIGPIPE, where nobody reads the output any more.
 INTERRUPTED, UNREAD = 130, 141
-
-
-class StepError(Exception):
-    """A step of a pipeline, or a job, failed; the message is one line that names it, `code` the exit code of qcnn."""
-
-    def __init__(self, message: str, code: int = FAILED) -> None:
-        super().__init__(bounded(message))
-        self.code = code
 
 
 class OutputLostError(KeyboardInterrupt):
@@ -25,15 +15,3 @@ class OutputLostError(KeyboardInterrupt):
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
         self.code = code
-
-
-class BackendError(QcnnError):
-    """The pipelines backend refuses, or cannot be asked; the message is one line that says why."""
-
-
-class CredentialsError(BackendError):
-    """The backend does not accept the credentials; they may have expired."""
-
-
-class UnavailableError(BackendError):
-    """The backend does not answer or fails; it may come back."""

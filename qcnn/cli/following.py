@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-from qcnn.cli.errors import UnavailableError
+from qcnn.cli.target_errors import UnavailableError
 
 # Seconds between two looks at a run, and for how long its service may be unreachable meanwhile.
 INTERVAL = 2.0

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import click
 from click.shell_completion import CompletionItem
 
-from qcnn.cli.errors import FAILED, INTERRUPTED, REFUSED, UNREAD, StepError
+from qcnn.cli.errors import FAILED, INTERRUPTED, REFUSED, UNREAD
+from qcnn.cli.target_errors import StepError
 from qcnn.cli.targets import asked_target, load_command, target_command
 from qcnn.errors import QcnnError, one_line
 from qcnn.extras import missing

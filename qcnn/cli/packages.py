@@ -10,10 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import click
-
-from qcnn.cli.messages import quiet
-from qcnn.cli.options.group import options_as
+from qcnn.cli.library_output import quiet
 from qcnn.components.training_job import check_data
 from qcnn.errors import ConfigError, one_line
 from qcnn.experiment import EXCITATIONS, GENERATED
@@ -31,31 +28,6 @@ class Source:
     package: Path | None = None
     image: str | None = None
     pod: Path | None = None
-
-
-# Gives a command the options that a `Source` is made of, and hands it `source`.
-source_options = options_as(
-    "source",
-    Source,
-    click.option(
-        "--package",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Compiled pipeline, as compile.py writes it.  [default: compiled now]",
-    ),
-    click.option(
-        "--image",
-        metavar="IMAGE",
-        help="Image of every step, if the pipeline is compiled now; pin a pushed image by its digest.  "
-        "[default: that of --pod; in Kubeflow qcnn:latest]",
-    ),
-    click.option(
-        "--pod",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Settings of the training's pods, if the pipeline is compiled now.",
-    ),
-)
 
 
 def main_pipeline(target: str, *, data: str, seeded_by_run: bool = False, board: str = "") -> Compile:

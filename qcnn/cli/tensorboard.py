@@ -13,11 +13,11 @@ from typing import Any
 
 import click
 
-from qcnn.cli.errors import StepError
 from qcnn.cli.local.tensorboard import Logs, distinct, logs_here, runs_here
 from qcnn.cli.options.completion import complete_run
 from qcnn.cli.options.group import Decorator
 from qcnn.cli.options.runs import runs_option
+from qcnn.cli.target_errors import StepError
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.extras import check_library
 from qcnn.storage.sync import Follower, open_store

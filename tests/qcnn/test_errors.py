@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from qcnn import errors
-from qcnn.cli.errors import StepError
+from qcnn.cli.target_errors import StepError
 from qcnn.errors import QcnnError, given, one_line
 
 

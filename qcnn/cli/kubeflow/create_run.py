@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import json
 from collections.abc import Mapping, Sequence
@@ -13,46 +12,12 @@ import click
 from qcnn.cli.kubeflow.backend import Backend, connect
 from qcnn.cli.kubeflow.follow import Asking, check_succeeded, follow
 from qcnn.cli.kubeflow.refusals import explained
-from qcnn.cli.messages import quiet
+from qcnn.cli.kubeflow.submission import Submission, request
+from qcnn.cli.library_output import quiet
 from qcnn.cli.options.cost import Cost, check_package_cost
 from qcnn.cli.options.form import Sending, alone_on_stdout, show_rows
-from qcnn.cli.options.group import options_as
 from qcnn.cli.packages import Compile, Source, check_imports, compiled, read_package, steps_of
 from qcnn.experiment import ExperimentConfig
-
-EXPERIMENT = "qcnn"
-
-
-@dataclasses.dataclass(frozen=True)
-class Submission:
-    """How a pipeline is run in a backend; what is None is left to the backend."""
-
-    experiment: str = EXPERIMENT
-    run_name: str | None = None
-    pipeline_root: str | None = None
-    service_account: str | None = None
-    caching: bool | None = None
-
-
-# Gives a command the options that a `Submission` is made of, and hands it `submission`.
-submission_options = options_as(
-    "submission",
-    Submission,
-    click.option(
-        "--experiment",
-        envvar="KF_PIPELINES_DEFAULT_EXPERIMENT_NAME",
-        default=EXPERIMENT,
-        show_default=True,
-        metavar="NAME",
-        help="Experiment of the backend that the run belongs to; created if there is none.",
-    ),
-    click.option("--run-name", metavar="NAME", help="Name of the run.  [default: the pipeline and the time]"),
-    click.option("--pipeline-root", metavar="URL", help="Where artifacts go, such as gs://BUCKET/FOLDER."),
-    click.option("--service-account", metavar="NAME", help="Kubernetes account that the steps run as."),
-    click.option(
-        "--caching/--no-caching", default=None, help="For all steps.  [default: as compiled, on but for training]"
-    ),
-)
 
 
 def create_run(
@@ -104,28 +69,3 @@ def create_run(
         with alone_on_stdout(sending.form):
             ended = follow(Asking(client, backend, run.run_id), steps, click.echo)
         check_succeeded(ended, steps)
-
-
-def request(
-    documents: Sequence[Mapping[str, Any]],
-    arguments: Mapping[str, Any],
-    name: str,
-    backend: Backend,
-    submission: Submission,
-) -> dict[str, Any]:
-    """Return what runs a compiled pipeline, in the words of the API (backend/api/v2beta1/run.proto, Run).
-
-    `experiment` is the name of the experiment, whose id only the backend knows.
-    """
-    pipeline, *platform = documents
-    root = {"pipeline_root": submission.pipeline_root} if submission.pipeline_root else {}
-    account = {"service_account": submission.service_account} if submission.service_account else {}
-    return {
-        "display_name": name,
-        "experiment": submission.experiment,
-        "namespace": backend.namespace,
-        "pipeline_spec": {"pipeline_spec": pipeline, "platform_spec": platform[0]} if platform else pipeline,
-        "runtime_config": {"parameters": dict(arguments), **root},
-        "caching": submission.caching,
-        **account,
-    }

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from qcnn.cli.errors import UnavailableError
 from qcnn.cli.kubeflow.backend import Backend
 from qcnn.cli.kubeflow.follow import ENDED, Asking, follow
 from qcnn.cli.kubeflow.refusals import explained
+from qcnn.cli.target_errors import UnavailableError
 from qcnn.errors import QcnnError, as_clause
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ import click
 
 from qcnn.cli.artifacts import Artifact, metrics_of, words_of
 from qcnn.cli.comparison import Run
-from qcnn.cli.errors import BackendError
 from qcnn.cli.kubeflow.backend import Backend, connect
 from qcnn.cli.kubeflow.follow import ENDED
 from qcnn.cli.kubeflow.ml_metadata import MetadataStore
 from qcnn.cli.kubeflow.refusals import explained
 from qcnn.cli.kubeflow.runs import find_experiment, pages
+from qcnn.cli.target_errors import BackendError
 
 if TYPE_CHECKING:
     import kfp_server_api

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from qcnn.cli import following
-from qcnn.cli.errors import CredentialsError, StepError
 from qcnn.cli.following import UNFINISHED, Seen, numbered
 from qcnn.cli.kubeflow.backend import Backend, connect
 from qcnn.cli.kubeflow.refusals import explained
+from qcnn.cli.target_errors import CredentialsError, StepError
 
 if TYPE_CHECKING:
     import kfp

@@ -12,9 +12,9 @@ import urllib.parse
 from typing import TYPE_CHECKING, Any
 
 from qcnn.cli.artifacts import Artifact
-from qcnn.cli.errors import BackendError, CredentialsError
 from qcnn.cli.kubeflow.backend import Backend
 from qcnn.cli.kubeflow.refusals import explained
+from qcnn.cli.target_errors import BackendError, CredentialsError
 
 if TYPE_CHECKING:
     import kfp

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import urllib3
 
-from qcnn.cli.errors import BackendError, CredentialsError, UnavailableError
+from qcnn.cli.target_errors import BackendError, CredentialsError, UnavailableError
 from qcnn.errors import one_line
 
 if TYPE_CHECKING:

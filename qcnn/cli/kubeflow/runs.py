@@ -7,9 +7,9 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from qcnn.cli.errors import BackendError
 from qcnn.cli.kubeflow.backend import Backend
 from qcnn.cli.kubeflow.refusals import explained
+from qcnn.cli.target_errors import BackendError
 
 if TYPE_CHECKING:
     import kfp

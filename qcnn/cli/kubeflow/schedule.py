@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from qcnn.cli.kubeflow.backend import SINGLE_USER, Backend, backend_options, connect
-from qcnn.cli.kubeflow.create_run import Submission, request, submission_options
+from qcnn.cli.kubeflow.backend import SINGLE_USER, Backend, connect
 from qcnn.cli.kubeflow.end_run import end_run
 from qcnn.cli.kubeflow.follow import ENDED
 from qcnn.cli.kubeflow.refusals import explained
 from qcnn.cli.kubeflow.runs import find_schedule, pages
-from qcnn.cli.messages import quiet
+from qcnn.cli.kubeflow.submission import Submission, request
+from qcnn.cli.library_output import quiet
+from qcnn.cli.options.backend import backend_options
 from qcnn.cli.options.cost import Cost, check_package_cost, cost_options
 from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import Sending, form_option, sending_options, show_rows, show_table, shown_only_option
+from qcnn.cli.options.kubeflow_submission import submission_options
+from qcnn.cli.options.source import source_options
 from qcnn.cli.options.times import cron_expression, interval_seconds
-from qcnn.cli.packages import Source, check_imports, read_package, scheduled, source_options
+from qcnn.cli.packages import Source, check_imports, read_package, scheduled
 from qcnn.errors import ConfigError
 
 if TYPE_CHECKING:

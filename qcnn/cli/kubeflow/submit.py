@@ -2,13 +2,17 @@
 
 import click
 
-from qcnn.cli.kubeflow.backend import Backend, backend_options
-from qcnn.cli.kubeflow.create_run import Submission, create_run, submission_options
+from qcnn.cli.kubeflow.backend import Backend
+from qcnn.cli.kubeflow.create_run import create_run
+from qcnn.cli.kubeflow.submission import Submission
+from qcnn.cli.options.backend import backend_options
 from qcnn.cli.options.cost import Cost, cost_options
 from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import Sending, sending_options
+from qcnn.cli.options.kubeflow_submission import submission_options
 from qcnn.cli.options.runs import wait_option
-from qcnn.cli.packages import Source, main_pipeline, source_options
+from qcnn.cli.options.source import source_options
+from qcnn.cli.packages import Source, main_pipeline
 from qcnn.errors import ConfigError
 
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from qcnn.cli.artifacts import logs_of
-from qcnn.cli.kubeflow.backend import Backend, backend_options, connect, metadata_host_option
+from qcnn.cli.kubeflow.backend import Backend, connect
 from qcnn.cli.kubeflow.deployment import Deployment, deployment_options
 from qcnn.cli.kubeflow.follow import ENDED
 from qcnn.cli.kubeflow.ml_metadata import MetadataStore
 from qcnn.cli.kubeflow.refusals import explained
 from qcnn.cli.kubeflow.runs import find_experiment, find_run, is_id, pages
 from qcnn.cli.local.tensorboard import Logs
+from qcnn.cli.options.backend import backend_options, metadata_host_option
 from qcnn.cli.options.pod import PodFlags, pod_options
 from qcnn.cli.tensorboard import tensorboard_command
 from qcnn.cli.tfjob.tensorboard import logs_of_jobs

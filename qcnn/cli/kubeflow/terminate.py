@@ -2,13 +2,14 @@
 
 import click
 
-from qcnn.cli.errors import StepError
-from qcnn.cli.kubeflow.backend import SINGLE_USER, Backend, backend_options, connect
+from qcnn.cli.kubeflow.backend import SINGLE_USER, Backend, connect
 from qcnn.cli.kubeflow.end_run import PATIENCE, clean, end_run
 from qcnn.cli.kubeflow.follow import ENDED
 from qcnn.cli.kubeflow.refusals import explained
 from qcnn.cli.kubeflow.runs import find_run
+from qcnn.cli.options.backend import backend_options
 from qcnn.cli.options.form import shown_only_option
+from qcnn.cli.target_errors import StepError
 
 
 @click.command()

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from qcnn.cli.errors import OutputLostError, StepError
+from qcnn.cli.errors import OutputLostError
 from qcnn.cli.local.log import RunLog
+from qcnn.cli.target_errors import StepError
 from qcnn.components.steps.train_local import EVENTS_VARIABLE, LOADED
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig

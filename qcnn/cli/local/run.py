@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 from tabulate import tabulate
 
-from qcnn.cli.errors import StepError
 from qcnn.cli.local.artifact_metadata import read_experiment as experiment_of
 from qcnn.cli.local.artifact_metadata import read_metadata
 from qcnn.cli.local.pipeline import run_pipeline
@@ -17,6 +16,7 @@ from qcnn.cli.options.completion import complete_run
 from qcnn.cli.options.experiment import Words, experiment_options, prepared, unwarned
 from qcnn.cli.options.form import alone_on_stdout, form_option, show
 from qcnn.cli.options.runs import runs_option
+from qcnn.cli.target_errors import StepError
 from qcnn.components.steps.tensorboard import command as tensorboard_command
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig

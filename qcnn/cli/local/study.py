@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qcnn.cli.errors import StepError
 from qcnn.cli.local.pipeline import execute, loaded_once
 from qcnn.cli.local.run import described, summary
 from qcnn.cli.local.study_record import TRAINING, finished_trials, load_trials, save_trials
@@ -20,6 +19,7 @@ from qcnn.cli.options.experiment import Words, experiment_options, prepared, unw
 from qcnn.cli.options.form import alone_on_stdout, form_option, show
 from qcnn.cli.options.runs import runs_option
 from qcnn.cli.options.search import STUDY_HELP, SearchFlags, read_study, search_options
+from qcnn.cli.target_errors import StepError
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.extras import check

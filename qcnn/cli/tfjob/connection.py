@@ -5,16 +5,13 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import click
-
-from qcnn.cli.errors import StepError
-from qcnn.cli.messages import shown
+from qcnn.cli.library_output import shown
+from qcnn.cli.target_errors import StepError
 from qcnn.errors import ArtifactError, QcnnError, RetryableError, TrainingError
 from qcnn.jobs.job import run_label
 from qcnn.jobs.kubernetes.api import Api, own_namespace
 from qcnn.jobs.kubernetes.job_watcher import Following, LostError
 from qcnn.jobs.kubernetes.manifest import OWN, RUN_LABEL, run_of
-from qcnn.jobs.references import check_namespace
 from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS
 from qcnn.jobs.tfjob.status import replicas
 from qcnn.startup import terminated_as_interrupt
@@ -23,22 +20,6 @@ from qcnn.startup import terminated_as_interrupt
 _SECONDS = 10.0
 # What an object of Kubernetes can be called; a run may have any name.
 _IS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
-
-
-def namespace_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command --namespace."""
-    return click.option(
-        *("--namespace", "-n"),
-        metavar="NAME",
-        callback=_checked,
-        help="Namespace. [default: that of the kubeconfig's context]",
-    )(command)
-
-
-def _checked(_: click.Context, __: click.Parameter, namespace: str | None) -> str | None:
-    if namespace is not None:
-        check_namespace(namespace)
-    return namespace
 
 
 @contextlib.contextmanager
@@ -77,8 +58,10 @@ def _is_ending(api: Api) -> bool:
         return False
 
 
-def follow(api: Api, job: dict[str, Any], restarts: int | None, hint: str) -> None:
+def follow(api: Api, job: dict[str, Any], restarts: int | None, interrupted: Callable[[], None]) -> None:
     """Show what the processes of a TFJob print until it has ended; Ctrl-C stops only the showing.
+
+    `interrupted` is called where it does.
 
     With `restarts`, a job is given up whose processes are lost more often.
 
@@ -90,7 +73,7 @@ def follow(api: Api, job: dict[str, Any], restarts: int | None, hint: str) -> No
         with terminated_as_interrupt():
             following.run()
     except KeyboardInterrupt:
-        click.echo(f"\nnot followed any more; the training goes on. {hint}", err=True)
+        interrupted()
         raise
     except (TrainingError, RetryableError) as error:
         # The pods of a namespace that is being deleted may go before the TFJob does, which then looks lost.

@@ -6,7 +6,8 @@ import click
 
 from qcnn.cli.confirmation import check_one_given, confirm
 from qcnn.cli.options.form import form_option, show_table, shown_only_option
-from qcnn.cli.tfjob.connection import cluster, namespace_option
+from qcnn.cli.options.namespace import namespace_option
+from qcnn.cli.tfjob.connection import cluster
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.jobs.job import check_run
 from qcnn.jobs.tfjob import cleanup, status

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 import click
 
-from qcnn.cli.tfjob.connection import cluster, find_job, flag_of, follow, namespace_option
+from qcnn.cli.messages import goes_on
+from qcnn.cli.options.namespace import namespace_option
+from qcnn.cli.tfjob.connection import cluster, find_job, flag_of, follow
 from qcnn.jobs.kubernetes import pods
 from qcnn.jobs.kubernetes.api import PODS, Api
 from qcnn.jobs.kubernetes.manifest import CONTAINER
@@ -25,7 +27,7 @@ def logs(name: str, is_followed: bool, namespace: str | None) -> None:
     with cluster(namespace) as api:
         job = find_job(api, name)
         if is_followed:
-            follow(api, job, None, f"Again: qcnn logs -f {name}{flag_of(namespace)}")
+            follow(api, job, None, goes_on(f"Again: qcnn logs -f {name}{flag_of(namespace)}"))
             return
         found = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={job['metadata']['name']}")
         processes = [process for process in pods.of_job(found, job, TFJOB) if process.started]

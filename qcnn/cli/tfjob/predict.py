@@ -5,9 +5,10 @@ from typing import Any
 
 import click
 
-from qcnn.cli.errors import StepError
+from qcnn.cli.options.namespace import namespace_option
 from qcnn.cli.options.pod import PodFlags, pod_options
-from qcnn.cli.tfjob.connection import cluster, find_job, namespace_option
+from qcnn.cli.target_errors import StepError
+from qcnn.cli.tfjob.connection import cluster, find_job
 from qcnn.cli.tfjob.printing import FORMS, as_text
 from qcnn.errors import ConfigError, RetryableError, TrainingError
 from qcnn.jobs.kubernetes.api import Api

@@ -9,7 +9,8 @@ from tabulate import tabulate
 
 from qcnn.cli.durations import in_two_units
 from qcnn.cli.options.form import form_option
-from qcnn.cli.tfjob.connection import cluster, find_job, namespace_option
+from qcnn.cli.options.namespace import namespace_option
+from qcnn.cli.tfjob.connection import cluster, find_job
 from qcnn.jobs.tfjob.status import ProcessStatus, Status, read_all, read_one
 
 _HEADERS = ("job", "state", "running", "restarts", "age", "duration")

@@ -3,11 +3,13 @@
 import click
 
 from qcnn import data
+from qcnn.cli.messages import goes_on
 from qcnn.cli.options.cost import Cost, check_cost, cost_options
 from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import show_rows
+from qcnn.cli.options.namespace import namespace_option
 from qcnn.cli.options.pod import PodFlags, pod_options
-from qcnn.cli.tfjob.connection import cluster, flag_of, follow, namespace_option
+from qcnn.cli.tfjob.connection import cluster, flag_of, follow
 from qcnn.cli.tfjob.printing import FORMS, as_text
 from qcnn.components.training_job import check_data, cluster_job
 from qcnn.errors import ConfigError
@@ -97,7 +99,7 @@ def submit(
             click.echo(f"TFJob {found['metadata']['name']} {_SAID[how]} in namespace {api.namespace}")
             show_rows("text", rows)
         if is_followed and how is not How.SUCCEEDED:
-            follow(api, found, experiment.options.restarts, f"Again: {commands['follow it']}")
+            follow(api, found, experiment.options.restarts, goes_on(f"Again: {commands['follow it']}"))
 
 
 _SAID = {How.CREATED: "is created", How.ADOPTED: "runs already", How.SUCCEEDED: "has already succeeded"}

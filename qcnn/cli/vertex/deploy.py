@@ -11,8 +11,9 @@ import click
 
 from qcnn.cli.artifacts import models_of
 from qcnn.cli.options.form import form_option, show_table
+from qcnn.cli.options.place import place_options
 from qcnn.cli.vertex.experiment_runs import artifacts_of
-from qcnn.cli.vertex.service.connection import Vertex, place_options
+from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.service.runs import find_run
 from qcnn.cli.vertex.serving import containers
 from qcnn.cli.vertex.serving.endpoint import (

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from qcnn.cli.artifacts import Artifact, metrics_of, words_of
 from qcnn.cli.comparison import Run
-from qcnn.cli.errors import BackendError
+from qcnn.cli.target_errors import BackendError
 from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.service.messages import id_of, seconds_of
 from qcnn.cli.vertex.service.runs import EXPERIMENT_LABEL, get_run, list_runs, state_of

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from qcnn.cli import following
-from qcnn.cli.errors import StepError
 from qcnn.cli.following import Seen
+from qcnn.cli.target_errors import StepError
 from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.service.messages import id_of
 from qcnn.cli.vertex.service.runs import ENDED, get_run, state_of, steps_in, tasks_of

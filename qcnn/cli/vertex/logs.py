@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from qcnn.cli.options.place import place_options
 from qcnn.cli.vertex.follow import check_succeeded
 from qcnn.cli.vertex.service import trainings
-from qcnn.cli.vertex.service.connection import Vertex, place_options
+from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.service.log_lines import Jobs, Reader, show
 from qcnn.cli.vertex.service.messages import id_of
 from qcnn.cli.vertex.service.runs import ENDED, find_run, get_run, state_of, steps_in, tasks_of

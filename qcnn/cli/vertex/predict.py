@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 import click
 import numpy as np
 
-from qcnn.cli.errors import BackendError, StepError
 from qcnn.cli.options.form import dry_run_option
-from qcnn.cli.vertex.service.connection import Vertex, place_options
+from qcnn.cli.options.place import place_options
+from qcnn.cli.target_errors import BackendError, StepError
+from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.serving import batch
 from qcnn.cli.vertex.serving.endpoint import MACHINE, Machines, get_endpoint
 from qcnn.cli.vertex.serving.samples import Samples, read_samples

@@ -10,8 +10,9 @@ from tabulate import tabulate
 
 from qcnn.cli.durations import in_two_units
 from qcnn.cli.options.form import form_option
+from qcnn.cli.options.place import place_options
 from qcnn.cli.vertex.service import trainings
-from qcnn.cli.vertex.service.connection import Vertex, place_options
+from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.service.messages import age_of, id_of, seconds_of
 from qcnn.cli.vertex.service.runs import EXPERIMENT_LABEL, find_run, list_runs, state_of, steps_in, tasks_of
 from qcnn.errors import one_line

@@ -5,11 +5,13 @@ import click
 from qcnn.cli.options.cost import Cost, cost_options
 from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import Sending, sending_options
+from qcnn.cli.options.place import place_options
 from qcnn.cli.options.runs import wait_option
-from qcnn.cli.packages import Source, main_pipeline, source_options
-from qcnn.cli.vertex.service.connection import place_options
+from qcnn.cli.options.source import source_options
+from qcnn.cli.options.vertex_submission import submission_options
+from qcnn.cli.packages import Source, main_pipeline
 from qcnn.cli.vertex.submitting.create_run import create_run
-from qcnn.cli.vertex.submitting.submission import Submission, submission_options
+from qcnn.cli.vertex.submitting.submission import Submission
 from qcnn.jobs.vertex.location import Place
 
 

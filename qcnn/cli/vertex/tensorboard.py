@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from qcnn.cli.artifacts import logs_of
 from qcnn.cli.local.tensorboard import Logs
+from qcnn.cli.options.place import place_options
 from qcnn.cli.tensorboard import tensorboard_command
 from qcnn.cli.vertex.experiment_runs import artifacts_of
-from qcnn.cli.vertex.service.connection import Vertex, place_options
+from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.service.messages import id_of
 from qcnn.cli.vertex.service.runs import ENDED, find_run, get_run, is_id, list_runs, state_of
 from qcnn.errors import ArtifactError

@@ -4,7 +4,8 @@ import click
 
 from qcnn.cli.confirmation import confirm
 from qcnn.cli.options.form import form_option, show_table, shown_only_option
-from qcnn.cli.vertex.service.connection import Vertex, place_options
+from qcnn.cli.options.place import place_options
+from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.serving.endpoint import TABLE_HEADER, get_endpoint, set_traffic, table_rows
 from qcnn.cli.vertex.serving.endpoint import undeploy as undeploy_version
 from qcnn.jobs.vertex.location import Place

@@ -9,8 +9,9 @@ import click
 
 from qcnn.cli.confirmation import check_one_given, confirm
 from qcnn.cli.options.form import form_option, show_table, shown_only_option
+from qcnn.cli.options.place import place_options
 from qcnn.cli.vertex.service import runs, trainings
-from qcnn.cli.vertex.service.connection import Vertex, place_options
+from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.service.messages import id_of
 from qcnn.cli.vertex.service.refusals import NotFoundError
 from qcnn.jobs.job import check_run

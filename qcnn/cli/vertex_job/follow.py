@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from qcnn.cli.errors import StepError
+from qcnn.cli.target_errors import StepError
 from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.service.log_lines import Jobs, Reader, show
 from qcnn.cli.vertex.service.messages import id_of

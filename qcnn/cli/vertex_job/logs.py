@@ -2,7 +2,8 @@
 
 import click
 
-from qcnn.cli.vertex.service.connection import Vertex, flags_of, place_options
+from qcnn.cli.options.place import place_options
+from qcnn.cli.vertex.service.connection import Vertex, flags_of
 from qcnn.cli.vertex.service.log_lines import Reader, show
 from qcnn.cli.vertex.service.messages import id_of
 from qcnn.cli.vertex.service.trainings import find_job

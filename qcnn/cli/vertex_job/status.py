@@ -10,7 +10,8 @@ from tabulate import tabulate
 
 from qcnn.cli.durations import in_two_units
 from qcnn.cli.options.form import form_option
-from qcnn.cli.vertex.service.connection import Vertex, place_options
+from qcnn.cli.options.place import place_options
+from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.service.messages import age_of, id_of, seconds_of
 from qcnn.cli.vertex.service.trainings import find_job, list_jobs, run_of
 from qcnn.errors import one_line

@@ -5,13 +5,14 @@ import contextlib
 import click
 
 from qcnn import data
-from qcnn.cli.messages import shown
+from qcnn.cli.library_output import shown
 from qcnn.cli.options.cost import Cost, check_cost, cost_options
 from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import Sending, alone_on_stdout, sending_options, show_rows
+from qcnn.cli.options.place import place_options
 from qcnn.cli.options.pod import PodFlags, pod_options
 from qcnn.cli.vertex.service.buckets import check_bucket
-from qcnn.cli.vertex.service.connection import Vertex, flags_of, place_options
+from qcnn.cli.vertex.service.connection import Vertex, flags_of
 from qcnn.cli.vertex.service.messages import as_json
 from qcnn.cli.vertex.service.trainings import ALONE
 from qcnn.cli.vertex_job.follow import follow

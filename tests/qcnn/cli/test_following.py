@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from qcnn.cli import following
-from qcnn.cli.errors import UnavailableError
 from qcnn.cli.following import Seen, follow, numbered
+from qcnn.cli.target_errors import UnavailableError
 
 
 @pytest.fixture(autouse=True)

@@ -9,53 +9,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-import click
-
-from qcnn.cli.errors import UnavailableError
-from qcnn.cli.options.group import options_as
+from qcnn.cli.target_errors import UnavailableError
 from qcnn.cli.vertex.service.refusals import NotFoundError, explained
-from qcnn.errors import ConfigError
-from qcnn.jobs.vertex.location import ENDPOINT_VARIABLE, Place, endpoint_of, logging_endpoint_of
+from qcnn.jobs.vertex.location import Place, logging_endpoint_of
 
 # Until an answer to one request, and until the work that it began is done.
 _SECONDS, _WORK_SECONDS = 60.0, 120.0
 _LOGGING = "LoggingServiceV2"
 _PAGE = 1000
-
-
-def _place(project: str | None, location: str | None, endpoint: str | None) -> Place:
-    for name, value in (("project", project), ("location", location)):
-        if not value:
-            raise ConfigError(f"{name}: must be given, by --{name} or the environment. Given: none")
-    return Place(project or "", location or "", endpoint or endpoint_of(os.environ))
-
-
-# Gives a command the options that a `Place` is made of, and hands it `place`. The variables are those of Google's own
-# libraries, then gcloud's.
-place_options = options_as(
-    "place",
-    _place,
-    click.option(
-        "--project",
-        envvar=["GOOGLE_CLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT"],
-        show_envvar=True,
-        metavar="ID",
-        help="Google Cloud project.",
-    ),
-    click.option(
-        "--location",
-        envvar=["GOOGLE_CLOUD_REGION", "CLOUDSDK_AI_REGION"],
-        show_envvar=True,
-        metavar="REGION",
-        help="Region, such as us-central1.",
-    ),
-    click.option(
-        "--api-endpoint",
-        "endpoint",
-        metavar="HOST",
-        help=f"Another API endpoint, HOST[:PORT].  [env var: {ENDPOINT_VARIABLE}]",
-    ),
-)
 
 
 def flags_of(place: Place) -> str:

@@ -6,8 +6,8 @@ _log_experiment_loggable): an experiment is a context of the metadata store, tho
 
 import time
 
-from qcnn.cli.errors import BackendError, UnavailableError
 from qcnn.cli.following import INTERVAL
+from qcnn.cli.target_errors import BackendError, UnavailableError
 from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.service.refusals import AlreadyExistsError, NotFoundError
 from qcnn.cli.vertex.service.runs import ENDED, get_run, state_of

@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from qcnn.cli.errors import BackendError, CredentialsError, UnavailableError
+from qcnn.cli.target_errors import BackendError, CredentialsError, UnavailableError
 from qcnn.jobs.vertex.location import Place
 from qcnn.storage.store import proxy_note
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from qcnn.cli.errors import BackendError
 from qcnn.cli.following import numbered
 from qcnn.cli.packages import steps_of
+from qcnn.cli.target_errors import BackendError
 from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.service.messages import id_of
 from qcnn.cli.vertex.service.refusals import NotFoundError

@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from qcnn.cli.errors import BackendError, UnavailableError
 from qcnn.cli.following import INTERVAL
+from qcnn.cli.target_errors import BackendError, UnavailableError
 from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.service.messages import id_of
 from qcnn.cli.vertex.service.refusals import NotFoundError

@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from qcnn.cli.errors import StepError
 from qcnn.cli.following import INTERVAL
+from qcnn.cli.target_errors import StepError
 from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.serving.endpoint import Machines
 from qcnn.cli.vertex.serving.registry import get_version, model_name

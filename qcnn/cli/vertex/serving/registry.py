@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from qcnn.cli.errors import UnavailableError
+from qcnn.cli.target_errors import UnavailableError
 from qcnn.cli.vertex.service.connection import Vertex
 from qcnn.cli.vertex.service.refusals import AlreadyExistsError, NotFoundError
 from qcnn.cli.vertex.serving.exported import WEIGHTS_LABEL, Exported

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from qcnn.cli.messages import quiet
+from qcnn.cli.library_output import quiet
 from qcnn.cli.vertex.submitting.submission import Submission
 from qcnn.errors import ConfigError, given, one_line
 from qcnn.jobs.job import slug

@@ -6,9 +6,6 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-import click
-
-from qcnn.cli.options.group import options_as
 from qcnn.cli.vertex.service.runs import EXPERIMENT_LABEL
 from qcnn.errors import ConfigError
 from qcnn.storage.uri import in_bucket
@@ -62,30 +59,6 @@ class Submission:
         if len(found) > _MOST_LABELS:
             raise ConfigError(f"label: there may be {_MOST_LABELS}, ours among them. Given: {len(found)}")
         return found
-
-
-# Gives a command the options that a `Submission` is made of, and hands it `submission`.
-submission_options = options_as(
-    "submission",
-    Submission,
-    click.option(
-        "--pipeline-root", required=True, metavar="URL", help="Where artifacts go, such as gs://BUCKET/FOLDER."
-    ),
-    click.option(
-        "--experiment",
-        default=EXPERIMENT,
-        show_default=True,
-        metavar="NAME",
-        help="What the run belongs to; a label of it.",
-    ),
-    click.option("--run-name", metavar="NAME", help="Name of the run.  [default: the pipeline and the time]"),
-    click.option("--service-account", metavar="ADDRESS", help="Google service account that the steps run as."),
-    click.option("--network", metavar="NAME", help="Network to peer with, as projects/NUMBER/global/networks/NAME."),
-    click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, help="Label of the run; may come often."),
-    click.option(
-        "--caching/--no-caching", default=None, help="For all steps.  [default: as compiled, on but for training]"
-    ),
-)
 
 
 def _check(name: str, value: str | None, form: re.Pattern[str], allowed: str) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.cli.errors import BackendError
 from qcnn.cli.kubeflow.backend import Backend
 from qcnn.cli.kubeflow.tensorboard import logs_of_runs
 from qcnn.cli.local.tensorboard import Logs
+from qcnn.cli.target_errors import BackendError
 from qcnn.errors import ArtifactError
 from tests.backend import FakeBackend
 from tests.metadata import answering, artifact

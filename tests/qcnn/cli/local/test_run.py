@@ -17,9 +17,9 @@ import click
 import psutil
 import pytest
 
-from qcnn.cli.errors import StepError
 from qcnn.cli.local.run import compare, continued
 from qcnn.cli.options.experiment import check_model
+from qcnn.cli.target_errors import StepError
 from qcnn.experiment_io import from_mapping
 from qcnn.results.local_run import read_record
 from tests.board import opened
