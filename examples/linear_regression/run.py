@@ -9,8 +9,8 @@ import click
 from examples.linear_regression.train import HANG_SECONDS, STRATEGY
 from qcnn import requirements
 from qcnn.cli.main import run
-from qcnn.cli.options.namespace import namespace_option
 from qcnn.cli.options.pod import PodFlags, pod_options
+from qcnn.cli.options.settings import namespace_option
 from qcnn.errors import ConfigError
 from qcnn.jobs.job import Identity, Job
 from qcnn.jobs.kubernetes.api import own_namespace

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from qcnn.cli.comparison import Run, Table, show, table_options
-from qcnn.cli.local.past_runs import find_runs, read_run
-from qcnn.cli.options.completion import complete_run
-from qcnn.cli.options.group import Decorator
-from qcnn.cli.options.runs import runs_option
+from qcnn.cli.local.saved_runs import find_runs, read_run
+from qcnn.cli.options.base import Decorator
+from qcnn.cli.options.experiment import complete_run
+from qcnn.cli.options.settings import runs_option
+from qcnn.cli.run_table import Run, Table, show, table_options
 
 
 def compare_command(place: str, experiment_runs: Callable[..., list[Run]], *options: Decorator) -> click.Command:

@@ -9,11 +9,11 @@ import click
 from click.shell_completion import CompletionItem
 
 from qcnn.cli.errors import FAILED, INTERRUPTED, REFUSED, UNREAD
-from qcnn.cli.target_errors import StepError
 from qcnn.cli.targets import asked_target, load_command, target_command
 from qcnn.errors import QcnnError, one_line
 from qcnn.extras import missing
 from qcnn.startup import drop_output, open_standard_streams
+from qcnn.targets.errors import StepError
 
 # What a shell sets that asks how words go on.
 _COMPLETION = "_QCNN_COMPLETE"

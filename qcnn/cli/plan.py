@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from tabulate import tabulate
 
-from qcnn.cli.estimates import PLATFORMS, in_dollars, read_prices
+from qcnn.cli.options.cost import PLATFORMS, in_dollars, read_prices
 from qcnn.cli.options.experiment import Words, experiment_options, prepared
 from qcnn.cli.options.form import form_option
 from qcnn.cli.options.pod import PodFlags, pod_options

@@ -13,15 +13,15 @@ from typing import Any
 
 import click
 
-from qcnn.cli.local.tensorboard import Logs, distinct, logs_here, runs_here
-from qcnn.cli.options.completion import complete_run
-from qcnn.cli.options.group import Decorator
-from qcnn.cli.options.runs import runs_option
-from qcnn.cli.target_errors import StepError
+from qcnn.cli.options.base import Decorator
+from qcnn.cli.options.experiment import complete_run
+from qcnn.cli.options.settings import runs_option
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.extras import check_library
 from qcnn.storage.sync import Follower, open_store
 from qcnn.storage.uri import in_bucket
+from qcnn.targets.artifacts import Logs, distinct, logs_here, runs_here
+from qcnn.targets.errors import StepError
 
 # Events, and what plugins keep beside them.
 _READ = re.compile(r"tfevents[^/]*$|(^|/)plugins/")

@@ -2,11 +2,11 @@
 
 import contextlib
 
-from qcnn.cli.kubeflow.backend import SINGLE_USER
 from qcnn.jobs.job import run_label
 from qcnn.jobs.kubernetes.api import PODS, Api
 from qcnn.jobs.kubernetes.manifest import RUN_LABEL
 from qcnn.jobs.tfjob.manifest import TFJOBS
+from qcnn.targets.kubeflow.client import SINGLE_USER
 
 # What the pod of a train step calls.
 _TRAIN_STEP = "qcnn.components.train.tfjob"

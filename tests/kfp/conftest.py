@@ -19,11 +19,11 @@ from typing import Any, TypeVar
 import pytest
 import tenacity
 
-from qcnn.cli.artifacts import Artifact
-from qcnn.cli.kubeflow.backend import Backend, connect
-from qcnn.cli.kubeflow.ml_metadata import MetadataStore
-from qcnn.cli.kubeflow.runs import find_experiment, pages
 from qcnn.components.resources import IMAGE
+from qcnn.targets.artifacts import Artifact
+from qcnn.targets.kubeflow.client import Backend, connect
+from qcnn.targets.kubeflow.ml_metadata import MetadataStore
+from qcnn.targets.kubeflow.runs import find_experiment, pages
 
 _BIN = Path(sys.executable).parent
 Answer = TypeVar("Answer")

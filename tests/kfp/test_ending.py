@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from qcnn.cli.kubeflow.backend import connect
-from qcnn.cli.kubeflow.follow import Asking, follow
 from qcnn.cli.kubeflow.tensorboard import logs_of_runs
+from qcnn.targets.kubeflow.client import connect
+from qcnn.targets.kubeflow.runs import Asking, follow
 from tests.kfp.cluster import evict, launchers, log, tfjobs
 from tests.kfp.conftest import SMALL, Kubeflow, until
 

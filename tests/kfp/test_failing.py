@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from qcnn.cli.kubeflow.backend import connect
-from qcnn.cli.kubeflow.follow import Asking, follow
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.kubeflow import KUBEFLOW
+from qcnn.targets.kubeflow.client import connect
+from qcnn.targets.kubeflow.runs import Asking, follow
 from tests.kfp.cluster import steps_log, tfjobs
 from tests.kfp.conftest import SMALL, Ended, Kubeflow, until
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.cli.kubeflow.backend import connect
+from qcnn.targets.kubeflow.client import connect
 from tests.kfp.conftest import Kubeflow
 
 COMPILE = Path(__file__).parents[2] / "compile.py"

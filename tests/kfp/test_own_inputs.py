@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from qcnn.cli.kubeflow.backend import connect
-from qcnn.cli.kubeflow.follow import Asking, check_succeeded, follow
 from qcnn.storage.copies import new_file_copy
+from qcnn.targets.kubeflow.client import connect
+from qcnn.targets.kubeflow.runs import Asking, check_succeeded, follow
 from tests.buckets import new_bucket
 from tests.kfp.conftest import Kubeflow
 

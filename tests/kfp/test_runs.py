@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.cli.kubeflow.backend import connect
-from qcnn.cli.kubeflow.follow import Asking, follow, states
 from qcnn.components.resources import is_pinned
 from qcnn.experiment import ExperimentConfig
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.kubeflow import KUBEFLOW
+from qcnn.targets.kubeflow.client import connect
+from qcnn.targets.kubeflow.runs import Asking, follow, states
 from tests.kfp.cluster import steps_log
 from tests.kfp.conftest import SMALL, Ended, Kubeflow
 

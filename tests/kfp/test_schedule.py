@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from qcnn.cli.artifacts import Artifact
-from qcnn.cli.kubeflow.backend import connect
-from qcnn.cli.kubeflow.follow import ENDED
-from qcnn.cli.kubeflow.runs import find_experiment, find_schedule, pages
+from qcnn.targets.artifacts import Artifact
+from qcnn.targets.kubeflow.client import connect
+from qcnn.targets.kubeflow.runs import ENDED, find_experiment, find_schedule, pages
 from tests.kfp.conftest import SMALL, Kubeflow, until
 
 COMPILE = Path(__file__).parents[2] / "compile.py"

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from qcnn import errors
-from qcnn.cli.target_errors import StepError
 from qcnn.errors import QcnnError, given, one_line
+from qcnn.targets.errors import StepError
 
 
 def kinds(kind: type[QcnnError] = QcnnError) -> Iterator[type[Exception]]:

@@ -14,8 +14,7 @@ import pytest
 
 from qcnn import data
 from qcnn.artifact_io import save_description
-from qcnn.cli.local.artifact_metadata import read_experiment
-from qcnn.cli.local.past_runs import read_run
+from qcnn.cli.local.saved_runs import read_experiment, read_run
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment_io import from_mapping, read_file
 from qcnn.model import checkpoints

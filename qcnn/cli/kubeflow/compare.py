@@ -2,6 +2,6 @@
 
 from qcnn.cli.compare import compare_command
 from qcnn.cli.kubeflow.experiment_runs import experiment_runs
-from qcnn.cli.options.backend import backend_options, metadata_host_option
+from qcnn.cli.options.settings import backend_options, metadata_host_option
 
 compare = compare_command("a Kubeflow backend", experiment_runs, metadata_host_option, backend_options)

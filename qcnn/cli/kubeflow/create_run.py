@@ -9,15 +9,14 @@ from typing import Any
 
 import click
 
-from qcnn.cli.kubeflow.backend import Backend, connect
-from qcnn.cli.kubeflow.follow import Asking, check_succeeded, follow
-from qcnn.cli.kubeflow.refusals import explained
-from qcnn.cli.kubeflow.submission import Submission, request
-from qcnn.cli.library_output import quiet
 from qcnn.cli.options.cost import Cost, check_package_cost
 from qcnn.cli.options.form import Sending, alone_on_stdout, show_rows
-from qcnn.cli.packages import Compile, Source, check_imports, compiled, read_package, steps_of
 from qcnn.experiment import ExperimentConfig
+from qcnn.targets.compiled_pipeline import Compile, Source, check_imports, compiled, read_package, steps_of
+from qcnn.targets.kubeflow.client import Backend, connect, explained
+from qcnn.targets.kubeflow.runs import Asking, check_succeeded, follow
+from qcnn.targets.kubeflow.submission import Submission, request
+from qcnn.targets.library_output import quiet
 
 
 def create_run(

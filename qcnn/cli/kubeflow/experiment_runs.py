@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from qcnn.cli.artifacts import Artifact, metrics_of, words_of
-from qcnn.cli.comparison import Run
-from qcnn.cli.kubeflow.backend import Backend, connect
-from qcnn.cli.kubeflow.follow import ENDED
-from qcnn.cli.kubeflow.ml_metadata import MetadataStore
-from qcnn.cli.kubeflow.refusals import explained
-from qcnn.cli.kubeflow.runs import find_experiment, pages
-from qcnn.cli.target_errors import BackendError
+from qcnn.cli.run_table import Run
+from qcnn.targets.artifacts import Artifact, metrics_of, words_of
+from qcnn.targets.errors import BackendError
+from qcnn.targets.kubeflow.client import Backend, connect, explained
+from qcnn.targets.kubeflow.ml_metadata import MetadataStore
+from qcnn.targets.kubeflow.runs import ENDED, find_experiment, pages
 
 if TYPE_CHECKING:
     import kfp_server_api

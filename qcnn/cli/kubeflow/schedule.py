@@ -8,22 +8,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from qcnn.cli.kubeflow.backend import SINGLE_USER, Backend, connect
-from qcnn.cli.kubeflow.end_run import end_run
-from qcnn.cli.kubeflow.follow import ENDED
-from qcnn.cli.kubeflow.refusals import explained
-from qcnn.cli.kubeflow.runs import find_schedule, pages
-from qcnn.cli.kubeflow.submission import Submission, request
-from qcnn.cli.library_output import quiet
-from qcnn.cli.options.backend import backend_options
 from qcnn.cli.options.cost import Cost, check_package_cost, cost_options
+from qcnn.cli.options.cron import cron_expression, interval_seconds
 from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import Sending, form_option, sending_options, show_rows, show_table, shown_only_option
 from qcnn.cli.options.kubeflow_submission import submission_options
-from qcnn.cli.options.source import source_options
-from qcnn.cli.options.times import cron_expression, interval_seconds
-from qcnn.cli.packages import Source, check_imports, read_package, scheduled
+from qcnn.cli.options.settings import backend_options, source_options
 from qcnn.errors import ConfigError
+from qcnn.targets.compiled_pipeline import Source, check_imports, read_package, scheduled
+from qcnn.targets.kubeflow.client import SINGLE_USER, Backend, connect, explained
+from qcnn.targets.kubeflow.runs import ENDED, find_schedule, pages
+from qcnn.targets.kubeflow.submission import Submission, request
+from qcnn.targets.kubeflow.termination import end_run
+from qcnn.targets.library_output import quiet
 
 if TYPE_CHECKING:
     import kfp

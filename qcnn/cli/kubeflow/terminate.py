@@ -2,14 +2,12 @@
 
 import click
 
-from qcnn.cli.kubeflow.backend import SINGLE_USER, Backend, connect
-from qcnn.cli.kubeflow.end_run import PATIENCE, clean, end_run
-from qcnn.cli.kubeflow.follow import ENDED
-from qcnn.cli.kubeflow.refusals import explained
-from qcnn.cli.kubeflow.runs import find_run
-from qcnn.cli.options.backend import backend_options
 from qcnn.cli.options.form import shown_only_option
-from qcnn.cli.target_errors import StepError
+from qcnn.cli.options.settings import backend_options
+from qcnn.targets.errors import StepError
+from qcnn.targets.kubeflow.client import SINGLE_USER, Backend, connect, explained
+from qcnn.targets.kubeflow.runs import ENDED, find_run
+from qcnn.targets.kubeflow.termination import PATIENCE, clean, end_run
 
 
 @click.command()

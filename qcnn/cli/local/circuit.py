@@ -14,8 +14,7 @@ import click
 
 from qcnn.circuits.formats.embedded import holds, is_file, shown
 from qcnn.circuits.formats.loading import embedded
-from qcnn.cli.options.completion import complete_word
-from qcnn.cli.options.experiment import check_model
+from qcnn.cli.options.experiment import check_model, complete_word
 from qcnn.cli.options.form import form_option
 from qcnn.cli.plan import cones_line, simulators_table
 from qcnn.errors import ConfigError

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 from tabulate import tabulate
 
-from qcnn.cli.local.artifact_metadata import read_experiment as experiment_of
-from qcnn.cli.local.artifact_metadata import read_metadata
-from qcnn.cli.local.pipeline import run_pipeline
-from qcnn.cli.options.completion import complete_run
-from qcnn.cli.options.experiment import Words, experiment_options, prepared, unwarned
+from qcnn.cli.local.runner import run_pipeline
+from qcnn.cli.local.saved_runs import read_experiment as experiment_of
+from qcnn.cli.local.saved_runs import read_metadata
+from qcnn.cli.options.experiment import Words, complete_run, experiment_options, prepared, unwarned
 from qcnn.cli.options.form import alone_on_stdout, form_option, show
-from qcnn.cli.options.runs import runs_option
-from qcnn.cli.target_errors import StepError
+from qcnn.cli.options.settings import runs_option
 from qcnn.components.steps.tensorboard import command as tensorboard_command
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping, merge
+from qcnn.targets.errors import StepError
 
 if TYPE_CHECKING:
     from kfp import dsl

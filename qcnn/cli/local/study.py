@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from qcnn.cli.local.pipeline import execute, loaded_once
 from qcnn.cli.local.run import described, summary
+from qcnn.cli.local.runner import execute, loaded_once
 from qcnn.cli.local.study_record import TRAINING, finished_trials, load_trials, save_trials
 from qcnn.cli.options.experiment import Words, experiment_options, prepared, unwarned
 from qcnn.cli.options.form import alone_on_stdout, form_option, show
-from qcnn.cli.options.runs import runs_option
 from qcnn.cli.options.search import STUDY_HELP, SearchFlags, read_study, search_options
-from qcnn.cli.target_errors import StepError
+from qcnn.cli.options.settings import runs_option
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.extras import check
@@ -27,6 +26,7 @@ from qcnn.jobs.local.runner import Crew
 from qcnn.startup import load_tensorflow
 from qcnn.studies.table import read_table
 from qcnn.studies.trials import FailedTrial, save_failure
+from qcnn.targets.errors import StepError
 
 if TYPE_CHECKING:
     from kfp import dsl

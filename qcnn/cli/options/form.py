@@ -10,7 +10,7 @@ from typing import Any
 import click
 from tabulate import tabulate
 
-from qcnn.cli.options.group import options_as
+from qcnn.cli.options.base import options_as
 
 # Gives a command --format, and hands it `form`.
 form_option = click.option(

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from qcnn.cli.messages import warn_of_gpu_image
-from qcnn.cli.options.group import options_as
+from qcnn.cli.options.base import options_as
+from qcnn.cli.output import warn_of_gpu_image
 from qcnn.components.resources import KEY, step_resources
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import read_file

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from qcnn.cli.options.group import options_as
-from qcnn.cli.vertex.submitting.submission import EXPERIMENT, Submission
+from qcnn.cli.options.base import options_as
+from qcnn.targets.vertex.submission import EXPERIMENT, Submission
 
 # Gives a command the options that a `Submission` is made of, and hands it `submission`.
 submission_options = options_as(

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import click
 
-from qcnn.cli.confirmation import check_one_given, confirm
 from qcnn.cli.options.form import form_option, show_table, shown_only_option
-from qcnn.cli.options.namespace import namespace_option
-from qcnn.cli.tfjob.connection import cluster
+from qcnn.cli.options.settings import namespace_option
+from qcnn.cli.output import check_one_given, confirm
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.jobs.job import check_run
 from qcnn.jobs.tfjob import cleanup, status
 from qcnn.jobs.tfjob.cleanup import Found
+from qcnn.targets.tfjob.client import cluster
 
 _HEADER = ("kind", "name", "run", "state")
 

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 
 import click
 
-from qcnn.cli.messages import goes_on
-from qcnn.cli.options.namespace import namespace_option
-from qcnn.cli.tfjob.connection import cluster, find_job, flag_of, follow
+from qcnn.cli.options.settings import namespace_option
+from qcnn.cli.output import goes_on
 from qcnn.jobs.kubernetes import pods
 from qcnn.jobs.kubernetes.api import PODS, Api
 from qcnn.jobs.kubernetes.manifest import CONTAINER
 from qcnn.jobs.kubernetes.pods import Process
 from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL, TFJOB
 from qcnn.monitoring import logs as log_lines
+from qcnn.targets.tfjob.client import cluster, find_job, flag_of, follow
 
 
 @click.command()

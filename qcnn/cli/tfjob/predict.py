@@ -5,10 +5,8 @@ from typing import Any
 
 import click
 
-from qcnn.cli.options.namespace import namespace_option
 from qcnn.cli.options.pod import PodFlags, pod_options
-from qcnn.cli.target_errors import StepError
-from qcnn.cli.tfjob.connection import cluster, find_job
+from qcnn.cli.options.settings import namespace_option
 from qcnn.cli.tfjob.printing import FORMS, as_text
 from qcnn.errors import ConfigError, RetryableError, TrainingError
 from qcnn.jobs.kubernetes.api import Api
@@ -21,6 +19,8 @@ from qcnn.jobs.tfjob.predict_job import TASK, for_model, for_training
 from qcnn.results.predictions import Files, files_of
 from qcnn.startup import terminated_as_interrupt
 from qcnn.storage.uri import check_reachable, in_bucket
+from qcnn.targets.errors import StepError
+from qcnn.targets.tfjob.client import cluster, find_job
 
 
 @click.command()

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import click
 from tabulate import tabulate
 
-from qcnn.cli.durations import in_two_units
 from qcnn.cli.options.form import form_option
-from qcnn.cli.options.namespace import namespace_option
-from qcnn.cli.tfjob.connection import cluster, find_job
+from qcnn.cli.options.settings import namespace_option
+from qcnn.cli.output import in_two_units
 from qcnn.jobs.tfjob.status import ProcessStatus, Status, read_all, read_one
+from qcnn.targets.tfjob.client import cluster, find_job
 
 _HEADERS = ("job", "state", "running", "restarts", "age", "duration")
 _PROCESS_HEADERS = ("process", "pod", "state", "exit code", "reason")

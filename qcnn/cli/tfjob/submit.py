@@ -3,13 +3,12 @@
 import click
 
 from qcnn import data
-from qcnn.cli.messages import goes_on
 from qcnn.cli.options.cost import Cost, check_cost, cost_options
 from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import show_rows
-from qcnn.cli.options.namespace import namespace_option
 from qcnn.cli.options.pod import PodFlags, pod_options
-from qcnn.cli.tfjob.connection import cluster, flag_of, follow
+from qcnn.cli.options.settings import namespace_option
+from qcnn.cli.output import goes_on
 from qcnn.cli.tfjob.printing import FORMS, as_text
 from qcnn.components.training_job import check_data, cluster_job
 from qcnn.errors import ConfigError
@@ -19,6 +18,7 @@ from qcnn.jobs.pod_settings import WORKER_ACCOUNT, Pod, secrets_in
 from qcnn.jobs.tfjob import launch as tfjobs
 from qcnn.jobs.tfjob import status
 from qcnn.jobs.tfjob.manifest import Policy, tfjob
+from qcnn.targets.tfjob.client import cluster, flag_of, follow
 
 _DAY = 86400
 _TASK = "train"

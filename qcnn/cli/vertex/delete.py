@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from qcnn.cli.confirmation import check_one_given, confirm
 from qcnn.cli.options.form import form_option, show_table, shown_only_option
-from qcnn.cli.options.place import place_options
-from qcnn.cli.vertex.service import trainings
-from qcnn.cli.vertex.service.connection import Vertex
-from qcnn.cli.vertex.service.messages import id_of
-from qcnn.cli.vertex.service.runs import ENDED, find_run, list_runs, state_of
+from qcnn.cli.options.settings import place_options
+from qcnn.cli.output import check_one_given, confirm
 from qcnn.errors import ConfigError
 from qcnn.jobs.vertex import client as job_states
 from qcnn.jobs.vertex.location import Place
+from qcnn.targets.vertex import jobs as trainings
+from qcnn.targets.vertex.client import Vertex, id_of
+from qcnn.targets.vertex.runs import ENDED, find_run, list_runs, state_of
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob
 
-    from qcnn.cli.vertex.service.trainings import TrainingJob
+    from qcnn.targets.vertex.jobs import TrainingJob
 
 _HEADER = ("kind", "id", "name", "state")
 

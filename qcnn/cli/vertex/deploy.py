@@ -9,14 +9,16 @@ import re
 
 import click
 
-from qcnn.cli.artifacts import models_of
 from qcnn.cli.options.form import form_option, show_table
-from qcnn.cli.options.place import place_options
+from qcnn.cli.options.settings import place_options
 from qcnn.cli.vertex.experiment_runs import artifacts_of
-from qcnn.cli.vertex.service.connection import Vertex
-from qcnn.cli.vertex.service.runs import find_run
-from qcnn.cli.vertex.serving import containers
-from qcnn.cli.vertex.serving.endpoint import (
+from qcnn.errors import ArtifactError, ConfigError
+from qcnn.jobs.references import check_image
+from qcnn.jobs.vertex.location import Place, endpoint_page
+from qcnn.targets.artifacts import models_of
+from qcnn.targets.vertex import model_registry
+from qcnn.targets.vertex.client import Vertex
+from qcnn.targets.vertex.endpoints import (
     MACHINE,
     TABLE_HEADER,
     Machines,
@@ -28,16 +30,23 @@ from qcnn.cli.vertex.serving.endpoint import (
     get_endpoint,
     rolled_back,
     set_traffic,
+    shared,
     table_rows,
     undeploy,
+    without,
 )
-from qcnn.cli.vertex.serving.endpoint import deploy as deploy_version
-from qcnn.cli.vertex.serving.exported import Exported, exported, stage
-from qcnn.cli.vertex.serving.registry import get_version, make_default, model_name, upload_request, version_of
-from qcnn.cli.vertex.serving.traffic import shared, without
-from qcnn.errors import ArtifactError, ConfigError
-from qcnn.jobs.references import check_image
-from qcnn.jobs.vertex.location import Place, endpoint_page
+from qcnn.targets.vertex.endpoints import deploy as deploy_version
+from qcnn.targets.vertex.model_registry import (
+    Exported,
+    exported,
+    get_version,
+    make_default,
+    model_name,
+    stage,
+    upload_request,
+    version_of,
+)
+from qcnn.targets.vertex.runs import find_run
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _SHARE = 10
@@ -110,10 +119,10 @@ def deploy(
         say(_rolled_back(vertex, answering))
         _show(vertex, answering, form)
         return
-    if not serving_image and (said := containers.warning(datetime.date.today())):
+    if not serving_image and (said := model_registry.warning(datetime.date.today())):
         click.echo(f"warning: {said}", err=True)
     found = exported(model or _model_of(vertex, run or ""), staging)
-    image = serving_image or containers.image_in(place.location)
+    image = serving_image or model_registry.image_in(place.location)
     machines = Machines(machine_type, least, most)
     if dry_run:
         _show_requests(vertex, answering, called, found, image, machines, service_account)

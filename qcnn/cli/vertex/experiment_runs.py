@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from qcnn.cli.artifacts import Artifact, metrics_of, words_of
-from qcnn.cli.comparison import Run
-from qcnn.cli.target_errors import BackendError
-from qcnn.cli.vertex.service.connection import Vertex
-from qcnn.cli.vertex.service.messages import id_of, seconds_of
-from qcnn.cli.vertex.service.runs import EXPERIMENT_LABEL, get_run, list_runs, state_of
+from qcnn.cli.run_table import Run
 from qcnn.jobs.vertex.location import Place
+from qcnn.targets.artifacts import Artifact, metrics_of, words_of
+from qcnn.targets.errors import BackendError
+from qcnn.targets.vertex.client import Vertex, id_of, seconds_of
+from qcnn.targets.vertex.runs import EXPERIMENT_LABEL, get_run, list_runs, state_of
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob

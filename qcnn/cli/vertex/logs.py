@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from qcnn.cli.options.place import place_options
-from qcnn.cli.vertex.follow import check_succeeded
-from qcnn.cli.vertex.service import trainings
-from qcnn.cli.vertex.service.connection import Vertex
-from qcnn.cli.vertex.service.log_lines import Jobs, Reader, show
-from qcnn.cli.vertex.service.messages import id_of
-from qcnn.cli.vertex.service.runs import ENDED, find_run, get_run, state_of, steps_in, tasks_of
+from qcnn.cli.options.settings import place_options
 from qcnn.jobs.vertex.client import creation_time
 from qcnn.jobs.vertex.location import Place
+from qcnn.targets.vertex import jobs
+from qcnn.targets.vertex.client import Vertex, id_of
+from qcnn.targets.vertex.jobs import Jobs, Reader, show
+from qcnn.targets.vertex.runs import ENDED, check_succeeded, find_run, get_run, state_of, steps_in, tasks_of
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob
@@ -54,7 +52,7 @@ def _jobs(vertex: Vertex, run: PipelineJob) -> Jobs:
         for job in (*of_task.failed_main_jobs, of_task.main_job):
             if job:
                 found[job.rpartition("/")[2]] = (creation_time(task), functools.partial(_step_name, step))
-    of_training = trainings.list_jobs(vertex, id_of(run))
+    of_training = jobs.list_jobs(vertex, id_of(run))
     return found | {id_of(job): (creation_time(job), process_name) for job in of_training}
 
 

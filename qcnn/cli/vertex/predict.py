@@ -11,18 +11,18 @@ import click
 import numpy as np
 
 from qcnn.cli.options.form import dry_run_option
-from qcnn.cli.options.place import place_options
-from qcnn.cli.target_errors import BackendError, StepError
-from qcnn.cli.vertex.service.connection import Vertex
-from qcnn.cli.vertex.serving import batch
-from qcnn.cli.vertex.serving.endpoint import MACHINE, Machines, get_endpoint
-from qcnn.cli.vertex.serving.samples import Samples, read_samples
+from qcnn.cli.options.settings import place_options
 from qcnn.data.layout import LABEL, PREDICTION
 from qcnn.errors import ConfigError
 from qcnn.jobs.vertex.location import Place
 from qcnn.storage.uri import in_bucket
 from qcnn.tables.formats import check_ending
 from qcnn.tables.table import new_table
+from qcnn.targets.errors import BackendError, StepError
+from qcnn.targets.vertex import batch_prediction
+from qcnn.targets.vertex.batch_prediction import Samples, read_samples
+from qcnn.targets.vertex.client import Vertex
+from qcnn.targets.vertex.endpoints import MACHINE, Machines, get_endpoint
 
 # Numbers in a request, which may have 1.5 MB (cloud.google.com/vertex-ai/docs/predictions/get-online-predictions); one
 # has less than 50 bytes, its name included.
@@ -74,7 +74,7 @@ def predict(
     vertex = Vertex(place)
     machines = Machines(machine_type, 1, most)
     if model and dry_run:
-        click.echo(json.dumps(batch.described(vertex, model, str(target), machines)[1], indent=2))
+        click.echo(json.dumps(batch_prediction.described(vertex, model, str(target), machines)[1], indent=2))
         return
     if model:
         _predict_batch(vertex, model, samples, str(target), machines)
@@ -103,9 +103,9 @@ def _predicted(vertex: Vertex, endpoint: str, samples: Samples) -> Iterator[floa
 
 
 def _predict_batch(vertex: Vertex, model: str, samples: Samples, output: str, machines: Machines) -> None:
-    job = batch.begin(vertex, model, samples, output, machines)
+    job = batch_prediction.begin(vertex, model, samples, output, machines)
     click.echo(f"{job.name}: {len(samples)} samples")
-    ended = batch.follow(vertex, job, click.echo)
+    ended = batch_prediction.follow(vertex, job, click.echo)
     where = ended.output_info.gcs_output_directory
     click.echo(f"predictions: {where}")
     failed = ended.completion_stats.failed_count

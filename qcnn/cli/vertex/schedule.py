@@ -8,23 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from qcnn.cli.options.cost import Cost, check_package_cost, cost_options
+from qcnn.cli.options.cron import unix_cron
 from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import Sending, form_option, sending_options, show_rows, show_table, shown_only_option
-from qcnn.cli.options.place import place_options
-from qcnn.cli.options.source import source_options
-from qcnn.cli.options.times import unix_cron
+from qcnn.cli.options.settings import place_options, source_options
 from qcnn.cli.options.vertex_submission import submission_options
-from qcnn.cli.packages import Source, check_imports, read_package, scheduled
-from qcnn.cli.target_errors import BackendError, UnavailableError
-from qcnn.cli.vertex.end_run import end_run
-from qcnn.cli.vertex.service.buckets import check_bucket
-from qcnn.cli.vertex.service.connection import Vertex
-from qcnn.cli.vertex.service.messages import as_json, id_of
-from qcnn.cli.vertex.service.runs import ENDED, EXPERIMENT_LABEL, list_runs, state_of
-from qcnn.cli.vertex.submitting.request import run_request
-from qcnn.cli.vertex.submitting.submission import Submission
 from qcnn.jobs.vertex.client import creation_time
 from qcnn.jobs.vertex.location import Place, schedule_page
+from qcnn.targets.compiled_pipeline import Source, check_imports, read_package, scheduled
+from qcnn.targets.errors import BackendError, UnavailableError
+from qcnn.targets.vertex.client import Vertex, as_json, id_of
+from qcnn.targets.vertex.runs import ENDED, EXPERIMENT_LABEL, end_run, list_runs, state_of
+from qcnn.targets.vertex.submission import Submission, check_bucket, run_request
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob, Schedule

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 from tabulate import tabulate
 
-from qcnn.cli.durations import in_two_units
 from qcnn.cli.options.form import form_option
-from qcnn.cli.options.place import place_options
-from qcnn.cli.vertex.service import trainings
-from qcnn.cli.vertex.service.connection import Vertex
-from qcnn.cli.vertex.service.messages import age_of, id_of, seconds_of
-from qcnn.cli.vertex.service.runs import EXPERIMENT_LABEL, find_run, list_runs, state_of, steps_in, tasks_of
+from qcnn.cli.options.settings import place_options
+from qcnn.cli.output import in_two_units
 from qcnn.errors import one_line
 from qcnn.jobs.vertex import client as job_states
 from qcnn.jobs.vertex.location import Place, run_page
+from qcnn.targets.vertex import jobs as trainings
+from qcnn.targets.vertex.client import Vertex, age_of, id_of, seconds_of
+from qcnn.targets.vertex.runs import EXPERIMENT_LABEL, find_run, list_runs, state_of, steps_in, tasks_of
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CustomJob, PipelineJob, PipelineTaskDetail

@@ -5,18 +5,16 @@ import click
 from qcnn.cli.options.cost import Cost, cost_options
 from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import Sending, sending_options
-from qcnn.cli.options.place import place_options
-from qcnn.cli.options.runs import wait_option
 from qcnn.cli.options.search import STUDY_HELP, SearchFlags, parallelism_option, read_study, search_options
-from qcnn.cli.options.source import source_options
+from qcnn.cli.options.settings import place_options, source_options, wait_option
 from qcnn.cli.options.vertex_submission import submission_options
-from qcnn.cli.packages import Source, study_pipeline, tuning_pipeline
 from qcnn.cli.vertex.submitting.create_run import create_run
-from qcnn.cli.vertex.submitting.submission import Submission
 from qcnn.jobs.vertex.location import Place
 from qcnn.jobs.vertex.tuning_job import DEFAULT, RULES
 from qcnn.studies.search import search_from_mapping
 from qcnn.studies.trials import shared_experiment
+from qcnn.targets.compiled_pipeline import Source, study_pipeline, tuning_pipeline
+from qcnn.targets.vertex.submission import Submission
 
 
 @click.command(help=STUDY_HELP)

@@ -5,14 +5,12 @@ import click
 from qcnn.cli.options.cost import Cost, cost_options
 from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import Sending, sending_options
-from qcnn.cli.options.place import place_options
-from qcnn.cli.options.runs import wait_option
-from qcnn.cli.options.source import source_options
+from qcnn.cli.options.settings import place_options, source_options, wait_option
 from qcnn.cli.options.vertex_submission import submission_options
-from qcnn.cli.packages import Source, main_pipeline
 from qcnn.cli.vertex.submitting.create_run import create_run
-from qcnn.cli.vertex.submitting.submission import Submission
 from qcnn.jobs.vertex.location import Place
+from qcnn.targets.compiled_pipeline import Source, main_pipeline
+from qcnn.targets.vertex.submission import Submission
 
 
 @click.command()

@@ -5,16 +5,14 @@ from __future__ import annotations
 import collections
 from collections.abc import Sequence
 
-from qcnn.cli.artifacts import logs_of
-from qcnn.cli.local.tensorboard import Logs
-from qcnn.cli.options.place import place_options
+from qcnn.cli.options.settings import place_options
 from qcnn.cli.tensorboard import tensorboard_command
 from qcnn.cli.vertex.experiment_runs import artifacts_of
-from qcnn.cli.vertex.service.connection import Vertex
-from qcnn.cli.vertex.service.messages import id_of
-from qcnn.cli.vertex.service.runs import ENDED, find_run, get_run, is_id, list_runs, state_of
 from qcnn.errors import ArtifactError
 from qcnn.jobs.vertex.location import Place
+from qcnn.targets.artifacts import Logs, logs_of
+from qcnn.targets.vertex.client import Vertex, id_of
+from qcnn.targets.vertex.runs import ENDED, find_run, get_run, is_id, list_runs, state_of
 
 
 def logs_of_runs(ids: Sequence[str], experiment: str | None, names: Sequence[str], *, place: Place) -> list[Logs]:

@@ -3,14 +3,12 @@
 import click
 
 from qcnn.cli.options.form import shown_only_option
-from qcnn.cli.options.place import place_options
-from qcnn.cli.target_errors import StepError
-from qcnn.cli.vertex.end_run import PATIENCE, end_run
-from qcnn.cli.vertex.service import trainings
-from qcnn.cli.vertex.service.connection import Vertex
-from qcnn.cli.vertex.service.messages import id_of
-from qcnn.cli.vertex.service.runs import find_run, state_of
+from qcnn.cli.options.settings import place_options
 from qcnn.jobs.vertex.location import Place
+from qcnn.targets.errors import StepError
+from qcnn.targets.vertex import jobs as trainings
+from qcnn.targets.vertex.client import Vertex, id_of
+from qcnn.targets.vertex.runs import PATIENCE, end_run, find_run, state_of
 
 
 @click.command()

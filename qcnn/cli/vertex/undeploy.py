@@ -2,13 +2,13 @@
 
 import click
 
-from qcnn.cli.confirmation import confirm
 from qcnn.cli.options.form import form_option, show_table, shown_only_option
-from qcnn.cli.options.place import place_options
-from qcnn.cli.vertex.service.connection import Vertex
-from qcnn.cli.vertex.serving.endpoint import TABLE_HEADER, get_endpoint, set_traffic, table_rows
-from qcnn.cli.vertex.serving.endpoint import undeploy as undeploy_version
+from qcnn.cli.options.settings import place_options
+from qcnn.cli.output import confirm
 from qcnn.jobs.vertex.location import Place
+from qcnn.targets.vertex.client import Vertex
+from qcnn.targets.vertex.endpoints import TABLE_HEADER, get_endpoint, set_traffic, table_rows
+from qcnn.targets.vertex.endpoints import undeploy as undeploy_version
 
 
 @click.command()

@@ -7,19 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from qcnn.cli.confirmation import check_one_given, confirm
 from qcnn.cli.options.form import form_option, show_table, shown_only_option
-from qcnn.cli.options.place import place_options
-from qcnn.cli.vertex.service import runs, trainings
-from qcnn.cli.vertex.service.connection import Vertex
-from qcnn.cli.vertex.service.messages import id_of
-from qcnn.cli.vertex.service.refusals import NotFoundError
+from qcnn.cli.options.settings import place_options
+from qcnn.cli.output import check_one_given, confirm
 from qcnn.jobs.job import check_run
 from qcnn.jobs.vertex.client import state_of
 from qcnn.jobs.vertex.location import Place
+from qcnn.targets.vertex import jobs, runs
+from qcnn.targets.vertex.client import NotFoundError, Vertex, id_of
 
 if TYPE_CHECKING:
-    from qcnn.cli.vertex.service.trainings import TrainingJob
+    from qcnn.targets.vertex.jobs import TrainingJob
 
 _HEADER = ("id", "job", "run", "state")
 
@@ -56,20 +54,20 @@ def delete(
     confirm(len(chosen), yes)
     # A run may have begun meanwhile.
     still = {job.name for job in (_chosen(vertex, (), None, orphans=True) if orphans else chosen)}
-    trainings.delete(vertex, [job for job in chosen if job.name in still])
+    jobs.delete(vertex, [job for job in chosen if job.name in still])
     click.echo("deleted", err=form == "json")
 
 
 def _chosen(vertex: Vertex, names: Sequence[str], run: str | None, *, orphans: bool) -> Sequence[TrainingJob]:
     """Return the jobs with these names, those of a run, the orphans, or all."""
     if names:
-        return [trainings.find_job(vertex, name) for name in names]
-    known = trainings.with_searches(vertex, run)
+        return [jobs.find_job(vertex, name) for name in names]
+    known = jobs.with_searches(vertex, run)
     if not orphans:
         return known
     # Whoever submitted them, so by their ids: only what qcnn has submitted has its label.
-    states = {name: _state(vertex, name) for name in {trainings.run_of(job) for job in known}}
-    return [job for job in known if trainings.is_orphan(job, states[trainings.run_of(job)])]
+    states = {name: _state(vertex, name) for name in {jobs.run_of(job) for job in known}}
+    return [job for job in known if jobs.is_orphan(job, states[jobs.run_of(job)])]
 
 
 def _state(vertex: Vertex, run: str) -> str | None:
@@ -81,4 +79,4 @@ def _state(vertex: Vertex, run: str) -> str | None:
 
 
 def _rows(chosen: Sequence[TrainingJob]) -> list[tuple[str, str, str, str]]:
-    return [(id_of(job), job.display_name, trainings.run_of(job), state_of(job).lower()) for job in chosen]
+    return [(id_of(job), job.display_name, jobs.run_of(job), state_of(job).lower()) for job in chosen]

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from qcnn.cli.target_errors import StepError
-from qcnn.cli.vertex.service.connection import Vertex
-from qcnn.cli.vertex.service.log_lines import Jobs, Reader, show
-from qcnn.cli.vertex.service.messages import id_of
-from qcnn.cli.vertex.service.trainings import get_job
 from qcnn.errors import one_line
 from qcnn.jobs.vertex.client import ENDED, creation_time, state_of
 from qcnn.startup import terminated_as_interrupt
+from qcnn.targets.errors import StepError
+from qcnn.targets.vertex.client import Vertex, id_of
+from qcnn.targets.vertex.jobs import Jobs, Reader, get_job, show
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CustomJob

@@ -2,13 +2,11 @@
 
 import click
 
-from qcnn.cli.options.place import place_options
-from qcnn.cli.vertex.service.connection import Vertex, flags_of
-from qcnn.cli.vertex.service.log_lines import Reader, show
-from qcnn.cli.vertex.service.messages import id_of
-from qcnn.cli.vertex.service.trainings import find_job
+from qcnn.cli.options.settings import place_options
 from qcnn.cli.vertex_job.follow import follow, lines_of
 from qcnn.jobs.vertex.location import Place
+from qcnn.targets.vertex.client import Vertex, flags_of, id_of
+from qcnn.targets.vertex.jobs import Reader, find_job, show
 
 
 @click.command()

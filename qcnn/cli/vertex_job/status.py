@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from tabulate import tabulate
 
-from qcnn.cli.durations import in_two_units
 from qcnn.cli.options.form import form_option
-from qcnn.cli.options.place import place_options
-from qcnn.cli.vertex.service.connection import Vertex
-from qcnn.cli.vertex.service.messages import age_of, id_of, seconds_of
-from qcnn.cli.vertex.service.trainings import find_job, list_jobs, run_of
+from qcnn.cli.options.settings import place_options
+from qcnn.cli.output import in_two_units
 from qcnn.errors import one_line
 from qcnn.jobs.vertex.client import state_of
 from qcnn.jobs.vertex.location import Place, job_page
+from qcnn.targets.vertex.client import Vertex, age_of, id_of, seconds_of
+from qcnn.targets.vertex.jobs import find_job, list_jobs, run_of
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CustomJob

@@ -5,20 +5,19 @@ import contextlib
 import click
 
 from qcnn import data
-from qcnn.cli.library_output import shown
 from qcnn.cli.options.cost import Cost, check_cost, cost_options
 from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import Sending, alone_on_stdout, sending_options, show_rows
-from qcnn.cli.options.place import place_options
 from qcnn.cli.options.pod import PodFlags, pod_options
-from qcnn.cli.vertex.service.buckets import check_bucket
-from qcnn.cli.vertex.service.connection import Vertex, flags_of
-from qcnn.cli.vertex.service.messages import as_json
-from qcnn.cli.vertex.service.trainings import ALONE
+from qcnn.cli.options.settings import place_options
 from qcnn.cli.vertex_job.follow import follow
 from qcnn.components.training_job import check_data, vertex_job
 from qcnn.jobs.job import Identity, check_run
 from qcnn.jobs.vertex.location import Place, job_page, tensorboard_page
+from qcnn.targets.library_output import shown
+from qcnn.targets.vertex.client import Vertex, as_json, flags_of
+from qcnn.targets.vertex.jobs import ALONE
+from qcnn.targets.vertex.submission import check_bucket
 
 
 @click.command()

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.cli import following
 from qcnn.cli.main import main
+from qcnn.targets import following
 from tests.backend import FakeBackend, fake_backend
 from tests.vertex.server.vertex import Vertex
 

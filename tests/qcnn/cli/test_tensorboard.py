@@ -11,7 +11,6 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from qcnn import data
-from qcnn.cli.local.tensorboard import Logs, distinct, logs_here, runs_here
 from qcnn.cli.main import main
 from qcnn.components.training_job import local_job
 from qcnn.errors import ArtifactError
@@ -21,6 +20,7 @@ from qcnn.model import checkpoints
 from qcnn.storage.store import Store
 from qcnn.storage.sync import open_store
 from qcnn.storage.uri import Address
+from qcnn.targets.artifacts import Logs, distinct, logs_here, runs_here
 from tests.board import opened
 
 WORDS = {"qubits": 4, "rounds": 10, "batch_size": 8, "epochs": 3}

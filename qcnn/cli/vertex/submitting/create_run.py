@@ -7,18 +7,12 @@ import click
 
 from qcnn.cli.options.cost import Cost, check_package_cost
 from qcnn.cli.options.form import Sending, alone_on_stdout, show_rows
-from qcnn.cli.packages import Compile, Source, check_imports, compiled, read_package
-from qcnn.cli.vertex.follow import check_succeeded, follow
-from qcnn.cli.vertex.service.buckets import check_bucket
-from qcnn.cli.vertex.service.connection import Vertex
-from qcnn.cli.vertex.service.experiments import add_to_experiment
-from qcnn.cli.vertex.service.messages import as_json, id_of
-from qcnn.cli.vertex.service.refusals import AlreadyExistsError
-from qcnn.cli.vertex.service.runs import get_run
-from qcnn.cli.vertex.submitting.request import run_request
-from qcnn.cli.vertex.submitting.submission import Submission
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.vertex.location import Place, run_page
+from qcnn.targets.compiled_pipeline import Compile, Source, check_imports, compiled, read_package
+from qcnn.targets.vertex.client import AlreadyExistsError, Vertex, as_json, id_of
+from qcnn.targets.vertex.runs import add_to_experiment, check_succeeded, follow, get_run
+from qcnn.targets.vertex.submission import Submission, check_bucket, run_request
 
 
 def create_run(

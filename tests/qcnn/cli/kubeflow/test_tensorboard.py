@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.cli.kubeflow.backend import Backend
 from qcnn.cli.kubeflow.tensorboard import logs_of_runs
-from qcnn.cli.local.tensorboard import Logs
-from qcnn.cli.target_errors import BackendError
 from qcnn.errors import ArtifactError
+from qcnn.targets.artifacts import Logs
+from qcnn.targets.errors import BackendError
+from qcnn.targets.kubeflow.client import Backend
 from tests.backend import FakeBackend
 from tests.metadata import answering, artifact
 from tests.qcnn.cli.conftest import Typed

@@ -19,9 +19,9 @@ import pytest
 
 from qcnn.cli.local.run import compare, continued
 from qcnn.cli.options.experiment import check_model
-from qcnn.cli.target_errors import StepError
 from qcnn.experiment_io import from_mapping
 from qcnn.results.local_run import read_record
+from qcnn.targets.errors import StepError
 from tests.board import opened
 from tests.qcnn.cli.conftest import Typed
 

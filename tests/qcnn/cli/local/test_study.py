@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from qcnn.cli.local.past_runs import find_runs, read_run
+from qcnn.cli.local.saved_runs import find_runs, read_run
 from qcnn.model import checkpoints
 from tests.qcnn.cli.conftest import STUDY, Typed
 

@@ -1,1 +1,0 @@
-"""Trained models that answer requests on Vertex AI: versions, endpoints, traffic, predictions."""

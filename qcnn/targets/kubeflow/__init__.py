@@ -1,0 +1,1 @@
+"""A backend of Kubeflow Pipelines."""

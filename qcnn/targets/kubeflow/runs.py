@@ -1,0 +1,189 @@
+"""Runs, experiments and schedules that a pipelines backend knows, found by what people call them."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from qcnn.targets.errors import BackendError
+from qcnn.targets.kubeflow.client import Backend, explained
+
+if TYPE_CHECKING:
+    import kfp
+    import kfp_server_api
+
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from qcnn.targets import following
+from qcnn.targets.errors import CredentialsError, StepError
+from qcnn.targets.following import UNFINISHED, Seen, numbered
+from qcnn.targets.kubeflow.client import connect
+
+if TYPE_CHECKING:
+    import kfp
+    import kfp_server_api
+
+
+_PAGE = 100
+_SHOWN = 10
+
+
+def find_run(client: kfp.Client, backend: Backend, name: str) -> kfp_server_api.V2beta1Run:
+    """Return the run of this id, or the one of this name.
+
+    Raises:
+        BackendError: there is none, or there are several; or the backend refuses, or does not answer.
+    """
+    with explained(backend.address):
+        if is_id(name):
+            return client.get_run(name)
+        found = list(pages(client.list_runs, "runs", namespace=backend.namespace, filter=named(name)))
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise BackendError(f"run: the backend at {backend.address} knows none of this id or name. Given: {name}")
+    ids = ", ".join(run.run_id for run in found[:_SHOWN])
+    raise BackendError(f"run: several have this name; one of their ids is needed, {ids}. Given: {name}")
+
+
+def find_experiment(client: kfp.Client, backend: Backend, name: str) -> kfp_server_api.V2beta1Experiment:
+    """Return the experiment of this name.
+
+    Raises:
+        BackendError: there is none; or the backend refuses, or does not answer.
+    """
+    with explained(backend.address):
+        found = list(pages(client.list_experiments, "experiments", namespace=backend.namespace, filter=named(name)))
+        if found:
+            return found[0]
+        known = list(pages(client.list_experiments, "experiments", namespace=backend.namespace))
+    names = ", ".join(sorted(experiment.display_name for experiment in known)) or "none"
+    raise BackendError(f"experiment: the backend at {backend.address} knows {names}. Given: {name}")
+
+
+def find_schedule(client: kfp.Client, backend: Backend, name: str) -> kfp_server_api.V2beta1RecurringRun:
+    """Return the schedule of this id or name.
+
+    Raises:
+        BackendError: there is none, or there are several; or the backend refuses, or does not answer.
+    """
+    with explained(backend.address):
+        known = list(pages(client.list_recurring_runs, "recurring_runs", namespace=backend.namespace))
+    found = [each for each in known if name in (each.recurring_run_id, each.display_name)]
+    if len(found) == 1:
+        return found[0]
+    ids = ", ".join(f"{each.display_name} ({each.recurring_run_id})" for each in found or known) or "none"
+    raise BackendError(f"schedule: must be one of {ids}. Given: {name}")
+
+
+def pages(ask: Callable[..., Any], collection: str, **arguments: Any) -> Iterator[Any]:
+    """Yield all that a list of the API holds, over all its pages."""
+    token = ""
+    while True:
+        answer = ask(page_token=token, page_size=_PAGE, **arguments)
+        yield from getattr(answer, collection) or ()
+        if not (token := answer.next_page_token or ""):
+            return
+
+
+def named(name: str) -> str:
+    """Return the API's filter for a name."""
+    return json.dumps({"predicates": [{"operation": "EQUALS", "key": "display_name", "stringValue": name}]})
+
+
+def is_id(text: str) -> bool:
+    """Whether a text can be the id of a run."""
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+ENDED = ("SUCCEEDED", "SKIPPED", "FAILED", "CANCELED")
+_FAILED = ("FAILED", "ERROR")
+# The backend adds to each step and loop a task that resolves its inputs before it starts (backend/src/v2/driver).
+_DRIVER = "-driver"
+
+
+class Asking:
+    """Asks for one run again and again; tokens that expire meanwhile are renewed."""
+
+    def __init__(self, client: kfp.Client, backend: Backend, run: str) -> None:
+        self._client, self._backend, self._run = client, backend, run
+        self._renewed = False
+
+    def __call__(self) -> kfp_server_api.V2beta1Run | None:
+        """Return the run, None where a token had to be renewed first.
+
+        Raises:
+            BackendError: the backend refuses, or does not answer.
+        """
+        try:
+            with explained(self._backend.address):
+                found = self._client.get_run(self._run)
+        except CredentialsError:
+            if self._renewed:
+                raise
+            self._client, self._renewed = connect(self._backend), True
+            return None
+        self._renewed = False
+        return found
+
+
+def follow(
+    ask: Asking, steps: Collection[str], say: Callable[[str], None], seconds: float = float("inf")
+) -> kfp_server_api.V2beta1Run:
+    """Wait until a run has ended, at most `seconds`, and return it as it is then.
+
+    Each change of its state, and of the tasks named `steps`, is reported through `say`.
+
+    Raises:
+        BackendError: the backend refuses, or has been gone for ten minutes.
+    """
+
+    def look() -> Seen[kfp_server_api.V2beta1Run] | None:
+        if run := ask():
+            is_late = any(task.state in UNFINISHED for task in _tasks(run))
+            return Seen(run, run.state or "PENDING", run.state in ENDED, states(run, steps), is_late)
+        return None
+
+    return following.follow(look, say, seconds).run
+
+
+def states(run: kfp_server_api.V2beta1Run, steps: Collection[str]) -> dict[str, str]:
+    """Return the state of each task that is one of `steps`, in the order of their start.
+
+    Where a loop runs a task several times, a number stands behind its name. A driver that failed is a task of its own:
+    its step has none.
+    """
+    shown = [task for task in _tasks(run) if task.display_name in steps or (_is_driver(task) and task.state in _FAILED)]
+    return numbered((task.display_name, task.state) for task in shown)
+
+
+def check_succeeded(run: kfp_server_api.V2beta1Run, steps: Collection[str]) -> None:
+    """Refuse a run that has ended in any other way.
+
+    Raises:
+        StepError: it has; one line with the steps that failed.
+    """
+    if run.state in ("SUCCEEDED", "SKIPPED"):
+        return
+    failed = [name for name, state in states(run, steps).items() if state in _FAILED]
+    what = f"step {', '.join(failed)} failed, see its log" if failed else f"it ended {run.state.lower()}"
+    raise StepError(f"run: {what}. Given: {run.run_id}")
+
+
+def _tasks(run: kfp_server_api.V2beta1Run) -> list[kfp_server_api.V2beta1PipelineTaskDetail]:
+    """Return the tasks of a run that have a state, in the order of their start."""
+    details = (run.run_details.task_details or []) if run.run_details else []
+    found = [task for task in details if task.display_name and task.state]
+    return sorted(found, key=lambda task: (task.start_time is None, task.start_time, task.task_id or ""))
+
+
+def _is_driver(task: kfp_server_api.V2beta1PipelineTaskDetail) -> bool:
+    return str(task.display_name).endswith(_DRIVER)

@@ -1,0 +1,1 @@
+"""TFJobs on a cluster, without a pipeline."""

@@ -1,0 +1,110 @@
+"""What the commands of TFJobs share: the namespace, access to it, a job by its name."""
+
+import contextlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from qcnn.errors import ArtifactError, QcnnError, RetryableError, TrainingError
+from qcnn.jobs.job import run_label
+from qcnn.jobs.kubernetes.api import Api, own_namespace
+from qcnn.jobs.kubernetes.job_watcher import Following, LostError
+from qcnn.jobs.kubernetes.manifest import OWN, RUN_LABEL, run_of
+from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS
+from qcnn.jobs.tfjob.status import replicas
+from qcnn.startup import terminated_as_interrupt
+from qcnn.storage.uri import in_bucket
+from qcnn.targets.artifacts import Logs
+from qcnn.targets.errors import StepError
+from qcnn.targets.library_output import shown
+
+# For how long a failed job's namespace is asked for, which only makes the message more precise.
+_SECONDS = 10.0
+# What an object of Kubernetes can be called; a run may have any name.
+_IS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+@contextlib.contextmanager
+def cluster(namespace: str | None) -> Iterator[Api]:
+    """Give access to a namespace; messages go to stderr."""
+    with shown(), contextlib.closing(Api(namespace or own_namespace())) as api:
+        yield api
+
+
+def flag_of(namespace: str | None) -> str:
+    """Return how a command is given the namespace that this one was given, beginning with a space."""
+    return f" --namespace {namespace}" if namespace else ""
+
+
+def find_job(api: Api, name: str) -> dict[str, Any]:
+    """Return a TFJob of ours, by its own name or that of its run, of whose TFJobs it is the last.
+
+    Raises:
+        ArtifactError: there is none of this name.
+    """
+    found = api.get(TFJOBS, name) if _IS_NAME.fullmatch(name) else None
+    if found is not None and found["metadata"].get("labels", {}).items() >= OWN.items():
+        return found
+    selector = ",".join(f"{key}={value}" for key, value in {**OWN, RUN_LABEL: run_label(name)}.items())
+    of_run = [job for job in api.find(TFJOBS, labelSelector=selector) if run_of(job["metadata"]) == name]
+    if not of_run:
+        raise ArtifactError(f"TFJob: qcnn made none of this name in namespace {api.namespace}. Given: {name}")
+    return max(of_run, key=lambda job: str(job["metadata"]["creationTimestamp"]))
+
+
+def _is_ending(api: Api) -> bool:
+    """Return whether the namespace is being deleted, False where that cannot be found out soon."""
+    try:
+        return api.limited_to(_SECONDS).namespace_is_ending()
+    except QcnnError:
+        return False
+
+
+def follow(api: Api, job: dict[str, Any], restarts: int | None, interrupted: Callable[[], None]) -> None:
+    """Show what the processes of a TFJob print until it has ended; Ctrl-C stops only the showing.
+
+    `interrupted` is called where it does.
+
+    With `restarts`, a job is given up whose processes are lost more often.
+
+    Raises:
+        StepError: it failed.
+    """
+    following = Following(api, TFJOB, job, replicas(job), restarts, pending_seconds=float("inf"))
+    try:
+        with terminated_as_interrupt():
+            following.run()
+    except KeyboardInterrupt:
+        interrupted()
+        raise
+    except (TrainingError, RetryableError) as error:
+        # The pods of a namespace that is being deleted may go before the TFJob does, which then looks lost.
+        if _is_ending(api):
+            raise StepError(f"namespace: is being deleted, with the TFJob. Given: {api.namespace}") from None
+        if isinstance(error, LostError):
+            name = job["metadata"]["name"]
+            raise StepError(
+                f"{error.reason}; submit it again to continue from its last checkpoint. Given: {name}"
+            ) from None
+        raise StepError(str(error)) from None
+
+
+def logs_of_jobs(names: Sequence[str], namespace: str | None, *, in_a_pod: bool = False) -> list[Logs]:
+    """Return the logs of TFJobs, which are to be looked at here or `in_a_pod`, which may have the same volumes.
+
+    Raises:
+        ArtifactError: there is none of a name, or its pods alone reach its logs.
+    """
+    if not names:
+        return []
+    # The cluster's client takes longer to load than everything else here.
+    from qcnn.jobs.tfjob.status import outputs
+
+    with cluster(namespace) as api:
+        addresses = {name: outputs(find_job(api, name)).get("logs", "") for name in names}
+    for name, address in addresses.items():
+        if not in_bucket(address) and not (in_a_pod and address):
+            raise ArtifactError(
+                f"TFJob: its logs are on a volume of its pods, at {address or 'no place'}. Given: {name}"
+            )
+    return [Logs(name, address) for name, address in addresses.items()]

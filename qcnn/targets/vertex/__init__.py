@@ -1,0 +1,1 @@
+"""Vertex AI: pipelines, custom jobs, and models that answer requests."""

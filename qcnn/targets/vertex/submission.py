@@ -1,0 +1,190 @@
+"""Whether a bucket can hold the artifacts of a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from qcnn.errors import ConfigError, given, one_line
+from qcnn.jobs.job import slug
+from qcnn.jobs.vertex.location import Place
+from qcnn.storage.uri import in_bucket
+from qcnn.targets.library_output import quiet
+from qcnn.targets.vertex.runs import EXPERIMENT_LABEL
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1 import CreatePipelineJobRequest
+
+
+def check_bucket(root: str, place: Place) -> None:
+    """Refuse a bucket that does not exist; warn of one in another region, to which every step would copy.
+
+    Raises:
+        ConfigError: it does not exist, or there are no credentials.
+    """
+    # It takes a second to load.
+    from qcnn.storage.gcs import bucket_region
+
+    address = in_bucket(root)
+    assert address
+    region = bucket_region(address, place.project)
+    if region and region != place.location:
+        click.echo(
+            f"warning: pipeline root: the bucket is in {region}, the run in {place.location}; copies between them are "
+            f"slow and cost. Given: {root}",
+            err=True,
+        )
+
+
+EXPERIMENT = "qcnn"
+# cloud.google.com/resource-manager/docs/labels-overview: keys begin with a letter, 64 labels in all.
+_LABEL = re.compile(r"([a-z][a-z0-9_-]{0,62})=([a-z0-9_-]{0,63})")
+_MOST_LABELS = 64
+# vertex-ai/docs/experiments: what names an experiment; as the value of a label it is at most 63 characters long.
+_EXPERIMENT = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_ACCOUNT = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+_NETWORK = re.compile(r"projects/[^/\s]+/global/networks/[^/\s]+")
+_NAME_LENGTH = 128
+
+
+@dataclasses.dataclass(frozen=True)
+class Submission:
+    """How a pipeline is run on Vertex AI; what is None is left to it.
+
+    Raises:
+        ConfigError: one of these is malformed.
+    """
+
+    pipeline_root: str
+    experiment: str = EXPERIMENT
+    run_name: str | None = None
+    service_account: str | None = None
+    network: str | None = None
+    labels: Sequence[str] = ()
+    caching: bool | None = None
+
+    def __post_init__(self) -> None:
+        root = in_bucket(self.pipeline_root)
+        if root is None or root.scheme != "gs":
+            raise ConfigError(f"pipeline root: must be gs://BUCKET/FOLDER. Given: {self.pipeline_root}")
+        if self.run_name is not None and not 1 <= len(self.run_name) <= _NAME_LENGTH:
+            raise ConfigError(f"run name: must have 1 to {_NAME_LENGTH} characters. Given: {self.run_name}")
+        _check("experiment", self.experiment, _EXPERIMENT, "1 to 63 small letters, digits and hyphens")
+        account = "an account's address, NAME@PROJECT.iam.gserviceaccount.com"
+        _check("service account", self.service_account, _ACCOUNT, account)
+        _check("network", self.network, _NETWORK, "projects/NUMBER/global/networks/NAME")
+        self.all_labels()
+
+    def all_labels(self) -> dict[str, str]:
+        """Return the labels of the run: those that are given, and those by which it is found again.
+
+        Raises:
+            ConfigError: one is malformed, or they are too many.
+        """
+        found = {**dict(map(_label, self.labels)), EXPERIMENT_LABEL: self.experiment}
+        if len(found) > _MOST_LABELS:
+            raise ConfigError(f"label: there may be {_MOST_LABELS}, ours among them. Given: {len(found)}")
+        return found
+
+
+def _check(name: str, value: str | None, form: re.Pattern[str], allowed: str) -> None:
+    if value is not None and not form.fullmatch(value):
+        raise ConfigError(f"{name}: must be {allowed}. Given: {value}")
+
+
+def _label(text: str) -> tuple[str, str]:
+    found = _LABEL.fullmatch(text)
+    if not found:
+        raise ConfigError(
+            "label: must be KEY=VALUE, each at most 63 small letters, digits, underscores and hyphens, the key "
+            f"beginning with a letter. Given: {text}"
+        )
+    if found[1] == EXPERIMENT_LABEL:
+        raise ConfigError(f"label: {EXPERIMENT_LABEL} is what --experiment sets. Given: {text}")
+    return found[1], found[2]
+
+
+_ID_LENGTH = 128
+
+
+def run_request(
+    place: Place,
+    documents: Sequence[Mapping[str, Any]],
+    arguments: Mapping[str, Any],
+    name: str,
+    submission: Submission,
+) -> CreatePipelineJobRequest:
+    """Return the request that runs a compiled pipeline.
+
+    Without a name of its own the run is called `name` and the time. Its id is chosen here, so that a request that is
+    sent twice makes one run.
+
+    Raises:
+        ConfigError: the pipeline does not take these arguments.
+    """
+    with quiet():
+        from google.cloud.aiplatform_v1 import CreatePipelineJobRequest
+        from google.protobuf import json_format
+
+    spec = _checked(documents, arguments)
+    display_name = submission.run_name or f"{name}-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S}"
+    account = {"serviceAccount": submission.service_account} if submission.service_account else {}
+    network = {"network": submission.network} if submission.network else {}
+    described = {
+        "parent": place.parent,
+        "pipelineJobId": _identity(display_name),
+        "pipelineJob": {
+            "displayName": display_name,
+            "labels": submission.all_labels(),
+            "pipelineSpec": spec if submission.caching is None else _cached(spec, submission.caching),
+            "runtimeConfig": {
+                "gcsOutputDirectory": submission.pipeline_root,
+                "parameterValues": dict(arguments),
+            },
+            **account,
+            **network,
+        },
+    }
+    try:
+        message = json_format.ParseDict(described, CreatePipelineJobRequest.pb(CreatePipelineJobRequest()))
+    except json_format.ParseError as error:
+        raise ConfigError(f"request: Vertex AI does not take it ({one_line(error)}). Given: {display_name}") from None
+    request: CreatePipelineJobRequest = CreatePipelineJobRequest.wrap(message)
+    return request
+
+
+def _checked(documents: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    (spec,) = documents
+    known = spec["root"].get("inputDefinitions", {}).get("parameters", {})
+    if unknown := sorted(arguments.keys() - known.keys()):
+        raise ConfigError(f"package: the pipeline takes no {', '.join(unknown)}. Given: {given(sorted(known))}")
+    return spec
+
+
+def _cached(spec: Mapping[str, Any], caching: bool) -> dict[str, Any]:
+    """Return a compiled pipeline whose tasks all have this setting, as Google's own client sets it."""
+
+    def changed(component: Mapping[str, Any]) -> dict[str, Any]:
+        if "dag" not in component:
+            return dict(component)
+        tasks = {
+            name: {**task, "cachingOptions": {"enableCache": caching}}
+            for name, task in component["dag"]["tasks"].items()
+        }
+        return {**component, "dag": {**component["dag"], "tasks": tasks}}
+
+    components = {name: changed(component) for name, component in spec["components"].items()}
+    return {**spec, "root": changed(spec["root"]), "components": components}
+
+
+def _identity(name: str) -> str:
+    """Return an id that no other run has: what an id can hold of a name, and eight random digits."""
+    end = f"-{secrets.token_hex(4)}"
+    readable = slug(name)[: _ID_LENGTH - len(end) - len("r-")].strip("-")
+    return f"{readable if readable[:1].isalpha() else f'r-{readable}'.strip('-')}{end}"

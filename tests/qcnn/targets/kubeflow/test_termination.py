@@ -1,0 +1,28 @@
+"""What a run that is ended leaves on the cluster; tests/kfp has real runs."""
+
+from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.tfjob.manifest import Policy, lease, profiler_service, tfjob
+from qcnn.targets.kubeflow.termination import clean
+from tests.qcnn.jobs.apiserver import ApiServer
+
+
+def _finished(server: ApiServer, run: str) -> str:
+    """Leave what a launcher leaves of a training that has succeeded; return the name of its TFJob."""
+    job = Job(("train",), {"worker": 1}, 3, hang_seconds=60, pod=Pod(image="qcnn"))
+    made = server.put("tfjobs", tfjob(job, Identity(run, "train"), Policy()))
+    server.put("leases", lease(made, "launcher", 600, "2026-01-31T12:00:00.000000Z"))
+    server.put("services", profiler_service(made))
+    server.set_condition(made, "Succeeded")
+    name: str = made["metadata"]["name"]
+    return name
+
+
+def test_finished_trainings_of_the_run_go_and_those_of_others_stay(api_server: ApiServer) -> None:
+    name, other = _finished(api_server, "run-1"), _finished(api_server, "run-2")
+    assert clean("run-1", "a") == f"TFJob {name} deleted; nothing of its trainings is left in namespace a"
+    assert [job["metadata"]["name"] for job in api_server.all("tfjobs")] == [other]
+    for left in ("leases", "services"):
+        (found,) = api_server.all(left)
+        assert found["metadata"]["name"].startswith(other)
+    assert clean("run-1", "a") == "nothing of its trainings is left in namespace a"

@@ -1,0 +1,30 @@
+"""Where the TensorBoard logs of TFJobs are."""
+
+import pytest
+
+from qcnn.errors import ArtifactError
+from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.tfjob.manifest import Policy, tfjob
+from qcnn.targets.artifacts import Logs
+from qcnn.targets.tfjob.client import logs_of_jobs
+from tests.qcnn.jobs.apiserver import ApiServer
+
+
+def _created(server: ApiServer, logs: str) -> str:
+    """Create a TFJob that logs at an address; return its name."""
+    pod = Pod(image="qcnn", volumes={"/volume": {"persistentVolumeClaim": {"claimName": "logs"}}})
+    job = Job(("train",), {"worker": 1}, 3, hang_seconds=60, pod=pod, outputs={"logs": logs})
+    name: str = server.put("tfjobs", tfjob(job, Identity("run", "train"), Policy()))["metadata"]["name"]
+    return name
+
+
+def test_a_job_that_logs_into_a_bucket_is_found_by_its_name(api_server: ApiServer) -> None:
+    name = _created(api_server, "gs://bucket/$(QCNN_JOB)/logs")
+    assert logs_of_jobs([name], "a") == [Logs(name, f"gs://bucket/{name}/logs")]
+
+
+def test_logs_that_only_the_pods_reach_are_refused(api_server: ApiServer) -> None:
+    name = _created(api_server, "/volume/logs")
+    with pytest.raises(ArtifactError, match=rf"^TFJob: its logs are on a volume of its pods, .* Given: {name}$"):
+        logs_of_jobs([name], "a")

@@ -1,0 +1,41 @@
+"""How requests are shared between versions."""
+
+import pytest
+
+from qcnn.targets.vertex.endpoints import shared, without
+
+
+@pytest.mark.parametrize(
+    ("now", "wanted", "share", "expected"),
+    [
+        ({}, "1", 10, {"1": 100}),
+        ({"1": 100}, "2", 10, {"1": 90, "2": 10}),
+        ({"1": 90, "2": 10}, "2", 100, {"1": 0, "2": 100}),
+        ({"1": 0, "2": 100}, "3", 10, {"1": 0, "2": 90, "3": 10}),
+        ({"1": 90, "2": 10}, "3", 15, {"1": 77, "2": 8, "3": 15}),
+        ({"1": 34, "2": 33, "3": 33}, "4", 1, {"1": 33, "2": 33, "3": 33, "4": 1}),
+        # The only one with traffic keeps all of it.
+        ({"1": 100}, "1", 10, {"1": 100}),
+        ({"1": 0}, "1", 10, {"1": 100}),
+    ],
+)
+def test_a_version_gets_its_share_and_the_rest_is_shared_as_before(
+    now: dict[str, int], wanted: str, share: int, expected: dict[str, int]
+) -> None:
+    found = shared(now, wanted, share)
+    assert found == expected
+    assert sum(found.values()) == 100
+
+
+@pytest.mark.parametrize(
+    ("now", "name", "before", "expected"),
+    [
+        ({"1": 90, "2": 10}, "2", "1", {"1": 100}),
+        ({"1": 0, "2": 100}, "2", "1", {"1": 100}),
+        ({"1": 60, "2": 30, "3": 10}, "3", "2", {"1": 67, "2": 33}),
+    ],
+)
+def test_what_is_taken_away_leaves_its_traffic_to_the_rest(
+    now: dict[str, int], name: str, before: str, expected: dict[str, int]
+) -> None:
+    assert without(now, name, before) == expected
