@@ -18,8 +18,6 @@ from qcnn.experiment import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig, 
 
 # What rules choose is left open: other words of a run may differ.
 DEFAULTS = ExperimentConfig.model_construct()
-# Trials of a study that are trained at the same time.
-PARALLELISM = 2
 
 
 def described(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -9,7 +9,8 @@ from kfp.dsl.pipeline_channel import PipelineChannel
 from qcnn.components.definitions.own_data import trial_data as trial_of_file
 from qcnn.components.definitions.pipeline import trial_data
 from qcnn.components.definitions.study import plan_study, select_best
-from qcnn.pipelines.parts import PARALLELISM, TrainStep, imported, train_here
+from qcnn.pipelines.parts import TrainStep, imported, train_here
+from qcnn.studies.search import PARALLELISM
 
 
 class TrialOutputs(NamedTuple):

@@ -12,6 +12,8 @@ import pytest
 
 from tests.qcnn.jobs.apiserver import ApiServer
 
+pytest_plugins = ["tests.small_trainings"]
+
 if TYPE_CHECKING:
     from tests.vertex.server.vertex import Vertex
     from tests.watched import Watched

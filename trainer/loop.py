@@ -61,7 +61,7 @@ def train(
         TrainingError: the loss is no longer finite.
 
     >>> from pathlib import Path
-    >>> from trainer import data
+    >>> from qcnn import data
     >>> from qcnn.experiment import from_mapping
     >>> config = from_mapping({"qubits": 4, "rounds": 10, "epochs": 2, "strategy": "none", "workers": 1})
     >>> history = train(config, data.generate(config), Path("training"))

@@ -8,14 +8,17 @@ With small fields its ground states have symmetry-protected topological (SPT) or
 to tell from the paramagnet and the antiferromagnet around it.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_matrix, diags
-from scipy.sparse.linalg import eigsh
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 MOST_QUBITS = 15
 # Amplitudes are multiples of this: what an eigensolver leaves to chance is a billion times smaller.
@@ -108,6 +111,8 @@ class _Basis(NamedTuple):
 @functools.lru_cache(maxsize=len(SECTORS))
 def _basis(qubits: int, sector: Sector) -> _Basis:
     """Return a sector's states, numbered by the first qubits - 2 sites, 1 for X = -1: the parities give the others."""
+    from scipy.sparse import csr_matrix
+
     free = qubits - 2
     number = np.arange(2**free)
     bits = list((number >> np.arange(free - 1, -1, -1)[:, None]) & 1)
@@ -124,6 +129,9 @@ def _basis(qubits: int, sector: Sector) -> _Basis:
 
 
 def _matrix(qubits: int, sector: Sector, h1: float, h2: float) -> csr_matrix:
+    # SciPy takes a sixth of a second to load, and only ground states need it.
+    from scipy.sparse import csr_matrix, diags
+
     basis = _basis(qubits, sector)
     return csr_matrix(basis.cluster - diags(h1 * basis.field + h2 * basis.coupling))
 
@@ -136,6 +144,8 @@ def _lowest(matrix: csr_matrix) -> tuple[float, _Floats]:
     else:
         # Raw bits, which NumPy promises to keep, so that the same start is drawn everywhere.
         start = np.random.PCG64(0).random_raw(rows).astype(np.float64) * 2.0**-63 - 1
+        from scipy.sparse.linalg import eigsh
+
         energies, vectors = eigsh(matrix, k=1, which="SA", v0=start)
     return energies[0], vectors[:, 0]
 

@@ -78,7 +78,7 @@ def evaluate(model_folder: Path, dataset: data.Dataset) -> Evaluation:
     After the example of `qcnn.results.export.export`:
 
     >>> from pathlib import Path
-    >>> from trainer import data
+    >>> from qcnn import data
     >>> from qcnn.results.model_folder import describe
     >>> _, config = describe(Path("model"))
     >>> evaluation = evaluate(Path("model"), data.generate(config))

@@ -11,6 +11,8 @@ from qcnn.errors import ConfigError, given, one_line
 from qcnn.experiment import WORDS, field_type
 
 MAX_TRIALS = 1000
+# Trials that are trained at the same time.
+PARALLELISM = 2
 # The largest bound of a range, in size, so that its width is finite too.
 _MOST = 1e300
 _SCALES = ("linear", "log")

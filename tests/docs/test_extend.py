@@ -26,7 +26,7 @@ from qcnn.storage.uri import Address
 from qcnn.trainer.distribution.parameter_servers import SharedWeights
 from tests.docs.documents import example
 from tests.qcnn.simulators.step import step
-from tests.trainer.conftest import SMALL
+from tests.small_trainings import SMALL
 
 
 def _module(title: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:

@@ -47,8 +47,8 @@ def test_modules_targets_and_files_that_are_named_exist(path: Path) -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     for name in _PATH.findall(text):
         if not name.startswith(_MADE):
-            # Within a room's own lines its modules are named from there on.
-            assert (ROOT / name).is_file() or (ROOT / "trainer" / name).is_file(), name
+            # Modules of the library are named from its folder on.
+            assert (ROOT / name).is_file() or (ROOT / "qcnn" / name).is_file(), name
 
 
 def test_no_document_needs_what_is_outside_of_the_checkout() -> None:

@@ -9,7 +9,7 @@ from qcnn.jobs.tfjob.manifest import TFJOBS
 from qcnn.targets.kubeflow.client import SINGLE_USER
 
 # What the pod of a train step calls.
-_TRAIN_STEP = "qcnn.components.train.tfjob"
+_TRAIN_STEP = "qcnn.components.steps.train_tfjob"
 
 
 def steps_log(run: str) -> str:

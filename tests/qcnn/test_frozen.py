@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 import qcnn
 from qcnn.planning import machine_cache
 from qcnn.planning.machine import NOMINAL_MACHINE
-from tests.qcnn.conftest import SMALL
+from tests.qcnn.api.conftest import SMALL
 
 EXPERIMENT = qcnn.Experiment(**{**SMALL, "options": {"noise": {"readout": 0.01}}})
 

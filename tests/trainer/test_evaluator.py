@@ -18,7 +18,7 @@ from qcnn.model.variables import assign
 from qcnn.trainer.evaluator import evaluate_beside
 from qcnn.trainer.loop import train
 from tests.board import scalars
-from tests.trainer.conftest import copy_checkpoint
+from tests.small_trainings import copy_checkpoint
 
 
 def _as_it_grows(trained: Path, folder: Path) -> Callable[[], Path]:

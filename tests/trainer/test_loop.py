@@ -26,7 +26,7 @@ from qcnn.results import export
 from qcnn.results.evaluate import predict
 from qcnn.trainer.loop import train
 from tests.board import scalars
-from tests.trainer.conftest import SMALL, assert_same_training, copy_checkpoint, outcomes
+from tests.small_trainings import SMALL, assert_same_training, copy_checkpoint, outcomes
 
 
 def test_equals_plain_gradient_descent_on_each_true_batch(

@@ -19,7 +19,7 @@ from qcnn.trainer.loop import train
 from qcnn.trainer.profiling import batch_profile
 from qcnn.trainer.state import Training
 from tests.board import scalars
-from tests.trainer.conftest import SMALL, assert_same_training, outcomes
+from tests.small_trainings import SMALL, assert_same_training, outcomes
 
 STARTS = 3
 # Each start is tried for two epochs.

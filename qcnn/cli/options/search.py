@@ -12,8 +12,7 @@ from qcnn.cli.options.experiment import Words
 from qcnn.errors import ConfigError
 from qcnn.experiment import WORDS, ExperimentConfig
 from qcnn.experiment_io import as_parameters, parse_flag
-from qcnn.pipelines.parts import PARALLELISM
-from qcnn.studies.search import search_from_mapping
+from qcnn.studies.search import PARALLELISM, search_from_mapping
 from qcnn.studies.trials import plan
 
 # What each target's command says that it does.

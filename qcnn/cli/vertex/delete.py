@@ -11,7 +11,7 @@ from qcnn.cli.options.form import form_option, show_table, shown_only_option
 from qcnn.cli.options.settings import place_options
 from qcnn.cli.output import check_one_given, confirm
 from qcnn.errors import ConfigError
-from qcnn.jobs.vertex import client as job_states
+from qcnn.jobs.vertex import states
 from qcnn.jobs.vertex.location import Place
 from qcnn.targets.vertex import jobs as trainings
 from qcnn.targets.vertex.client import Vertex, id_of
@@ -64,5 +64,5 @@ def delete(
 
 def _rows(runs: Sequence[PipelineJob], jobs: Sequence[TrainingJob]) -> list[tuple[str, str, str, str]]:
     rows = [("run", id_of(run), run.display_name, state_of(run).lower()) for run in runs]
-    rows += [(trainings.word_of(job), id_of(job), job.display_name, job_states.state_of(job).lower()) for job in jobs]
+    rows += [(trainings.word_of(job), id_of(job), job.display_name, states.state_of(job).lower()) for job in jobs]
     return rows

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from qcnn.cli.options.settings import place_options
-from qcnn.jobs.vertex.client import creation_time
 from qcnn.jobs.vertex.location import Place
+from qcnn.jobs.vertex.states import creation_time
 from qcnn.targets.vertex import jobs
 from qcnn.targets.vertex.client import Vertex, id_of
 from qcnn.targets.vertex.jobs import Jobs, Reader, show

@@ -13,8 +13,8 @@ from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import Sending, form_option, sending_options, show_rows, show_table, shown_only_option
 from qcnn.cli.options.settings import place_options, source_options
 from qcnn.cli.options.vertex_submission import submission_options
-from qcnn.jobs.vertex.client import creation_time
 from qcnn.jobs.vertex.location import Place, schedule_page
+from qcnn.jobs.vertex.states import creation_time
 from qcnn.targets.compiled_pipeline import Source, check_imports, read_package, scheduled
 from qcnn.targets.errors import BackendError, UnavailableError
 from qcnn.targets.vertex.client import Vertex, as_json, id_of

@@ -12,7 +12,7 @@ from qcnn.cli.options.form import form_option
 from qcnn.cli.options.settings import place_options
 from qcnn.cli.output import in_two_units
 from qcnn.errors import one_line
-from qcnn.jobs.vertex import client as job_states
+from qcnn.jobs.vertex import states
 from qcnn.jobs.vertex.location import Place, run_page
 from qcnn.targets.vertex import jobs as trainings
 from qcnn.targets.vertex.client import Vertex, age_of, id_of, seconds_of
@@ -81,7 +81,7 @@ def _job(job: CustomJob) -> dict[str, Any]:
     return {
         "custom job": job.display_name,
         "name": job.name,
-        "state": job_states.state_of(job).lower(),
+        "state": states.state_of(job).lower(),
         "duration": seconds_of(job),
         "error": one_line(job.error.message),
     }

@@ -10,7 +10,7 @@ from qcnn.cli.options.settings import place_options, source_options, wait_option
 from qcnn.cli.options.vertex_submission import submission_options
 from qcnn.cli.vertex.submitting.create_run import create_run
 from qcnn.jobs.vertex.location import Place
-from qcnn.jobs.vertex.tuning_job import DEFAULT, RULES
+from qcnn.jobs.vertex.settings import DEFAULT, RULES
 from qcnn.studies.search import search_from_mapping
 from qcnn.studies.trials import shared_experiment
 from qcnn.targets.compiled_pipeline import Source, study_pipeline, tuning_pipeline

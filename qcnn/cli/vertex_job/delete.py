@@ -11,8 +11,8 @@ from qcnn.cli.options.form import form_option, show_table, shown_only_option
 from qcnn.cli.options.settings import place_options
 from qcnn.cli.output import check_one_given, confirm
 from qcnn.jobs.job import check_run
-from qcnn.jobs.vertex.client import state_of
 from qcnn.jobs.vertex.location import Place
+from qcnn.jobs.vertex.states import state_of
 from qcnn.targets.vertex import jobs, runs
 from qcnn.targets.vertex.client import NotFoundError, Vertex, id_of
 

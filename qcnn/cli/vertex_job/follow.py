@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from qcnn.errors import one_line
-from qcnn.jobs.vertex.client import ENDED, creation_time, state_of
+from qcnn.jobs.vertex.states import ENDED, creation_time, state_of
 from qcnn.startup import terminated_as_interrupt
 from qcnn.targets.errors import StepError
 from qcnn.targets.vertex.client import Vertex, id_of

@@ -12,8 +12,8 @@ from qcnn.cli.options.form import form_option
 from qcnn.cli.options.settings import place_options
 from qcnn.cli.output import in_two_units
 from qcnn.errors import one_line
-from qcnn.jobs.vertex.client import state_of
 from qcnn.jobs.vertex.location import Place, job_page
+from qcnn.jobs.vertex.states import state_of
 from qcnn.targets.vertex.client import Vertex, age_of, id_of, seconds_of
 from qcnn.targets.vertex.jobs import find_job, list_jobs, run_of
 

@@ -6,7 +6,6 @@ It takes a second and a half to load, so only what talks to Vertex AI imports th
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import logging
 import time
 import warnings
@@ -19,7 +18,7 @@ from qcnn.errors import ConfigError, QcnnError, RetryableError, one_line
 from qcnn.jobs.vertex.location import Place
 
 if TYPE_CHECKING:
-    from google.cloud.aiplatform_v1 import CustomJob, HyperparameterTuningJob
+    pass
 
 
 with warnings.catch_warnings():
@@ -260,17 +259,3 @@ class Api:
             raise refused(error, action, self.place.parent) from None
         self._answered = True
         return result
-
-
-ENDED = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "PARTIALLY_SUCCEEDED")
-
-
-def state_of(job: CustomJob | HyperparameterTuningJob) -> str:
-    """Return the state of a job."""
-    return str(job.state.name).removeprefix("JOB_STATE_")
-
-
-def creation_time(resource: Any) -> datetime.datetime:
-    """Return when a resource was created; 1970 if the service does not give that time."""
-    time: datetime.datetime | None = resource.create_time
-    return time or datetime.datetime.fromtimestamp(0, datetime.timezone.utc)

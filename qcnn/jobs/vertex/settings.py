@@ -8,6 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from qcnn.errors import ConfigError, given
 from qcnn.jobs.pod_settings import Pod, refusal
 
+# The rules by which Vertex AI ends a trial early ("Overview of hyperparameter tuning").
+NONE, MEDIAN, DECAY_CURVE = "none", "median", "decay_curve"
+RULES = (NONE, MEDIAN, DECAY_CURVE)
+DEFAULT = MEDIAN
 # Words of a pod that mean nothing on Vertex AI, and what there is instead.
 _MEANINGLESS = {
     "pull_secrets": "let the service account read the registry",

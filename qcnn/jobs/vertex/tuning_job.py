@@ -1,4 +1,4 @@
-"""The rules by which Vertex AI ends a trial early ("Overview of hyperparameter tuning")."""
+"""A search whose trials Vertex AI chooses: a hyperparameter tuning job."""
 
 import dataclasses
 import logging
@@ -10,10 +10,7 @@ from qcnn.jobs.job import LABEL_LENGTH, digest
 from qcnn.jobs.vertex.attempts import Attempt
 from qcnn.jobs.vertex.client import Api, aiplatform
 from qcnn.jobs.vertex.custom_job import SPEC_LABEL
-
-NONE, MEDIAN, DECAY_CURVE = "none", "median", "decay_curve"
-RULES = (NONE, MEDIAN, DECAY_CURVE)
-DEFAULT = MEDIAN
+from qcnn.jobs.vertex.settings import DECAY_CURVE, MEDIAN
 
 
 @dataclasses.dataclass(frozen=True)

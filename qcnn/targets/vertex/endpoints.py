@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.vertex.client import creation_time
+from qcnn.jobs.vertex.states import creation_time
 from qcnn.targets.vertex.client import AlreadyExistsError, NotFoundError, Vertex
 
 if TYPE_CHECKING:

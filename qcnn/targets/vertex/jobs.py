@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qcnn.jobs.job import run_label
-from qcnn.jobs.vertex.client import ENDED, creation_time, state_of
+from qcnn.jobs.vertex.states import ENDED, creation_time, state_of
 from qcnn.targets.errors import BackendError, UnavailableError
 from qcnn.targets.following import INTERVAL
 from qcnn.targets.vertex.client import NotFoundError, Vertex, id_of

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from qcnn.jobs.vertex.client import creation_time
+from qcnn.jobs.vertex.states import creation_time
 from qcnn.targets.compiled_pipeline import steps_of
 from qcnn.targets.errors import BackendError
 from qcnn.targets.following import numbered

@@ -11,7 +11,7 @@ import pytest
 from examples.linear_regression.model import INTERCEPT, SLOPE
 from tests.board import scalars
 from tests.components.steps.launched import launched
-from tests.trainer.conftest import ROOT
+from tests.small_trainings import ROOT
 
 RUN = (sys.executable, "-m", "examples.linear_regression.run")
 UPDATES = 3000

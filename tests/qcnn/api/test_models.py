@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import qcnn
-from tests.qcnn.conftest import SMALL
+from tests.qcnn.api.conftest import SMALL
 
 
 @pytest.fixture(scope="session")

@@ -17,8 +17,8 @@ import pytest
 import qcnn
 from qcnn.results.local_run import read_record
 from qcnn.trainer import loop
-from tests.qcnn.conftest import SMALL
-from tests.trainer.conftest import assert_same_training
+from tests.qcnn.api.conftest import SMALL
+from tests.small_trainings import assert_same_training
 
 ROOT = Path(__file__).parents[3]
 QCNN = Path(sys.executable).with_name("qcnn")

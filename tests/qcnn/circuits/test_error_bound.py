@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qcnn.circuits.error_bound import Floor, floor_of
-from tests.trainer.conftest import documents
+from tests.small_trainings import documents
 
 # Midpoints, so that the mean over them is the integral over [-pi, pi).
 ANGLE = (np.arange(200_000) + 0.5) / 100_000 * np.pi - np.pi

@@ -10,7 +10,7 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.trainer.loop import train
-from tests.trainer.conftest import copy_checkpoint
+from tests.small_trainings import copy_checkpoint
 
 
 def test_the_newest_two_are_kept_and_the_newest_is_read(trained: Path, tmp_path: Path) -> None:

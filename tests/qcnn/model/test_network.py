@@ -29,7 +29,7 @@ from qcnn.simulators.interface import limits
 from qcnn.trainer.loop import train
 from qcnn.trainer.state import Training
 from tests import reference
-from tests.trainer.conftest import SMALL, assert_same_training, copy_checkpoint, outcomes
+from tests.small_trainings import SMALL, assert_same_training, copy_checkpoint, outcomes
 
 Floats = npt.NDArray[np.float64]
 

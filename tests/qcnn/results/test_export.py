@@ -25,7 +25,7 @@ from qcnn.model.variables import values_of
 from qcnn.results import export
 from qcnn.results.evaluate import predict
 from qcnn.results.export import load_predictor
-from tests.trainer.conftest import copy_checkpoint, documents
+from tests.small_trainings import copy_checkpoint, documents
 
 
 def test_saved_model_predicts_the_same_without_tensorflow_quantum(model_folder: Path, tmp_path: Path) -> None:

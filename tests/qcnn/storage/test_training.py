@@ -37,7 +37,7 @@ def test_a_bucket_that_is_gone_for_good_ends_a_worker_for_good(
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{unused_port}")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    impatient = "from qcnn.storage import s3; s3._TRIES = 1; from trainer import worker; worker.main()"
+    impatient = "from qcnn.storage import s3; s3._TRIES = 1; from qcnn.trainer import worker; worker.main()"
     config = from_mapping({**_WORDS, "epochs": 1})
     words = ("--experiment", config.to_json(), "--workdir", "s3://bucket/training", "--logs", "s3://bucket/logs")
     done = subprocess.run([sys.executable, "-c", impatient, *words], capture_output=True, text=True, check=False)
@@ -52,8 +52,8 @@ def test_training_in_a_full_bucket_ends_in_one_line(bucket: str, proxy: FaultyPr
     for method in ("POST", "PUT"):
         proxy.next_faults(method, ["507"] * 100_000)
     impatient = (
-        "from trainer import worker; from qcnn.storage import mirror; "
-        "mirror._AGAIN_SECONDS = mirror._LAST_SECONDS = 0.1; worker.main()"
+        "from qcnn.trainer import worker; from qcnn.storage import sync; "
+        "sync._AGAIN_SECONDS = sync._LAST_SECONDS = 0.1; worker.main()"
     )
     config = from_mapping({**_WORDS, "epochs": 100_000, "options": {"hang_seconds": 0.1}})
     folders = ("--workdir", f"{bucket}/training", "--logs", f"{bucket}/logs", "--profiler-port", "0")

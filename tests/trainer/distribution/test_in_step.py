@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 from qcnn.model.optimizer import _OPTIMIZERS
-from tests.trainer.conftest import ROOT, SMALL
+from tests.small_trainings import ROOT, SMALL
 
 # Devices are set up once in a process, so one process trains them all.
 _PROGRAM = """

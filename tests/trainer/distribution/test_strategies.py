@@ -13,7 +13,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.trainer.distribution.roles import Cluster
 from qcnn.trainer.distribution.strategies import STRATEGIES, check_gpus, create_strategy, device_names, set_up
-from tests.trainer.conftest import ROOT
+from tests.small_trainings import ROOT
 
 _PROGRAM = """
 import sys

@@ -33,7 +33,7 @@ from tests.qcnn.simulators.drawn import (
     repeatable,
     unitary,
 )
-from tests.trainer.conftest import SMALL
+from tests.small_trainings import SMALL
 
 A, B = sympy.symbols("a b")
 

@@ -17,7 +17,7 @@ from qcnn.model.history import Epoch
 from qcnn.results import export
 from qcnn.trainer.loop import train
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 # A profile takes as long as several epochs of these.
 SMALL: dict[str, Any] = {
     "qubits": 4,
