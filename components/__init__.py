@@ -1,1 +1,1 @@
-"""The steps of the pipelines: one folder a component, its component.py thin and typed."""
+"""The steps of the pipelines: what Kubeflow sees of them, and what each does."""

@@ -21,6 +21,7 @@ LAYERS = (
     ("jobs", "trainer"),
     ("components",),
     ("pipelines",),
+    ("targets",),
     ("cli", "api"),
 )
 LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -20,7 +20,7 @@ SECRETS = [
         "qcnn/jobs/secret.json",
         "examples/my-service-account.json",
     ),
-    *("examples/application_default_credentials.json", "components/train/credentials", "pipelines/.pypirc"),
+    *("examples/application_default_credentials.json", "components/steps/credentials", "pipelines/.pypirc"),
 ]
 
 

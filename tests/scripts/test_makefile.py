@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 ONE = "tests/cluster/test_api.py::test_only_the_object_that_is_meant_is_deleted"
 
 
-FAULTS = " ".join(f"tests/components/train/local/test_faults{of}.py" for of in ("", "_of_roles"))
+FAULTS = " ".join(f"tests/components/steps/test_faults{of}.py" for of in ("", "_of_roles"))
 
 
 @pytest.mark.parametrize(
