@@ -58,6 +58,11 @@ def ask(question: str, refusal: str, *, err: bool = False) -> None:
     click.confirm(question, abort=True, err=err)
 
 
+def on_stderr(line: str) -> None:
+    """Print a line on stderr."""
+    click.echo(line, err=True)
+
+
 def goes_on(hint: str) -> Callable[[], None]:
     """Return what says on stderr that a training which is not followed any more goes on."""
     return lambda: click.echo(f"\nnot followed any more; the training goes on. {hint}", err=True)

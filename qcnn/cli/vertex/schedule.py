@@ -13,6 +13,7 @@ from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import Sending, form_option, sending_options, show_rows, show_table, shown_only_option
 from qcnn.cli.options.settings import place_options, source_options
 from qcnn.cli.options.vertex_submission import submission_options
+from qcnn.cli.output import on_stderr
 from qcnn.jobs.vertex.location import Place, schedule_page
 from qcnn.jobs.vertex.states import creation_time
 from qcnn.targets.compiled_pipeline import Source, check_imports, read_package, scheduled
@@ -88,7 +89,7 @@ def create(
         return
     # Of each run.
     check_package_cost(cost, "vertex", documents[0], [experiment])
-    check_bucket(submission.pipeline_root, place)
+    check_bucket(submission.pipeline_root, place, on_stderr)
     vertex = Vertex(place)
     made = _created(vertex, request, mark)
     if disabled:

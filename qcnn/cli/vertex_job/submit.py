@@ -10,6 +10,7 @@ from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import Sending, alone_on_stdout, sending_options, show_rows
 from qcnn.cli.options.pod import PodFlags, pod_options
 from qcnn.cli.options.settings import place_options
+from qcnn.cli.output import on_stderr
 from qcnn.cli.vertex_job.follow import follow
 from qcnn.components.training_job import check_data, vertex_job
 from qcnn.jobs.job import Identity, check_run
@@ -62,7 +63,7 @@ def submit(
         click.echo(as_json(aiplatform.CreateCustomJobRequest(parent=place.parent, custom_job=made)))
         return
     check_cost(cost, "vertex-job", settings, [experiment])
-    check_bucket(output, place)
+    check_bucket(output, place, on_stderr)
     with shown(), contextlib.closing(Api(place)) as api:
         found, how = create_or_adopt(api, made)
     said = {How.CREATED: "is created", How.ADOPTED: "runs already", How.SUCCEEDED: "has already succeeded"}

@@ -6,10 +6,8 @@ import dataclasses
 import datetime
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from qcnn.errors import ConfigError, given, one_line
 from qcnn.jobs.job import slug
@@ -22,8 +20,8 @@ if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CreatePipelineJobRequest
 
 
-def check_bucket(root: str, place: Place) -> None:
-    """Refuse a bucket that does not exist; warn of one in another region, to which every step would copy.
+def check_bucket(root: str, place: Place, warn: Callable[[str], None]) -> None:
+    """Refuse a bucket that does not exist; `warn` of one in another region, to which every step would copy.
 
     Raises:
         ConfigError: it does not exist, or there are no credentials.
@@ -35,10 +33,9 @@ def check_bucket(root: str, place: Place) -> None:
     assert address
     region = bucket_region(address, place.project)
     if region and region != place.location:
-        click.echo(
+        warn(
             f"warning: pipeline root: the bucket is in {region}, the run in {place.location}; copies between them are "
-            f"slow and cost. Given: {root}",
-            err=True,
+            f"slow and cost. Given: {root}"
         )
 
 

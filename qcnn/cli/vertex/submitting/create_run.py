@@ -7,6 +7,7 @@ import click
 
 from qcnn.cli.options.cost import Cost, check_package_cost
 from qcnn.cli.options.form import Sending, alone_on_stdout, show_rows
+from qcnn.cli.output import on_stderr
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.vertex.location import Place, run_page
 from qcnn.targets.compiled_pipeline import Compile, Source, check_imports, compiled, read_package
@@ -46,7 +47,7 @@ def create_run(
         click.echo(as_json(request))
         return
     check_package_cost(cost, "vertex", documents[0], trials)
-    check_bucket(submission.pipeline_root, place)
+    check_bucket(submission.pipeline_root, place, on_stderr)
     vertex = Vertex(place)
     try:
         run = vertex.ask("PipelineService.create_pipeline_job", request)
