@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from qcnn.api.experiments import Experiment, generate
+    from qcnn.api.jobs import Job, get_job, list_jobs, requests, submit
     from qcnn.api.models import Evaluation, Model, evaluate, load
     from qcnn.api.plans import Plan, plan
     from qcnn.api.studies import Study, study
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
     from qcnn.extras import MissingLibraryError
     from qcnn.model.history import Epoch
+    from qcnn.targets.base import JobStatus
 
 # TensorFlow Quantum 0.7 builds on Keras 2, which TensorFlow provides only if this is set before its import.
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
@@ -34,12 +36,14 @@ __version__ = importlib.metadata.version("qcnn")
 _MODULES = {
     "qcnn.extras": ("MissingLibraryError",),
     "qcnn.api.experiments": ("Experiment", "generate"),
+    "qcnn.api.jobs": ("Job", "get_job", "list_jobs", "requests", "submit"),
     "qcnn.api.models": ("Evaluation", "Model", "evaluate", "load"),
     "qcnn.api.plans": ("Plan", "plan"),
     "qcnn.api.studies": ("Study", "study"),
     "qcnn.data": ("Dataset", "Samples"),
     "qcnn.errors": ("ArtifactError", "ConfigError", "QcnnError", "RetryableError", "TrainingError"),
     "qcnn.model.history": ("Epoch",),
+    "qcnn.targets.base": ("JobStatus",),
     "qcnn.api.trainings": ("Training", "train"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
@@ -51,6 +55,8 @@ __all__ = [
     "Epoch",
     "Evaluation",
     "Experiment",
+    "Job",
+    "JobStatus",
     "MissingLibraryError",
     "Model",
     "Plan",
@@ -63,9 +69,13 @@ __all__ = [
     "__version__",
     "evaluate",
     "generate",
+    "get_job",
+    "list_jobs",
     "load",
     "plan",
+    "requests",
     "study",
+    "submit",
     "train",
 ]
 

@@ -62,7 +62,7 @@ def train(
 
     >>> from pathlib import Path
     >>> from qcnn import data
-    >>> from qcnn.experiment import from_mapping
+    >>> from qcnn.experiment_io import from_mapping
     >>> config = from_mapping({"qubits": 4, "rounds": 10, "epochs": 2, "strategy": "none", "workers": 1})
     >>> history = train(config, data.generate(config), Path("training"))
     >>> [epoch.epoch for epoch in history]

@@ -180,7 +180,7 @@ def _faults(samples: Samples, qubits: int) -> Iterator[tuple[str, npt.NDArray[An
 def generate(config: ExperimentConfig) -> Dataset:
     """Make the dataset of an experiment.
 
-    >>> from qcnn.experiment import from_mapping
+    >>> from qcnn.experiment_io import from_mapping
     >>> dataset = generate(from_mapping({"qubits": 4, "rounds": 10, "seed": 7}))
     >>> len(dataset.train), len(dataset.validation), len(dataset.test)
     (28, 6, 6)

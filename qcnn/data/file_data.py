@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
-
-import numpy as np
-
-from qcnn.data.layout import PI, Layout
-from qcnn.errors import ArtifactError
-
-if TYPE_CHECKING:
-    from qcnn.tables.chunks import Piece
-
-
 import dataclasses
 import functools
 import itertools
 import logging
+import math
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from qcnn.atomic_files import sha256_of
-from qcnn.data.layout import LABEL, NOISE_ERROR, PREDICTION, Column, Labels, Source
+from qcnn.data.layout import LABEL, NOISE_ERROR, PI, PREDICTION, Column, Labels, Layout, Source
 from qcnn.data.samples import SPLITS, Dataset, Samples, parts
-from qcnn.errors import given
+from qcnn.errors import ArtifactError, given
 from qcnn.experiment import ExperimentConfig, SplitCounts
 from qcnn.experiment_io import from_mapping, merge
 from qcnn.storage.uri import in_bucket

@@ -16,6 +16,7 @@ from qcnn.atomic_files import new_file, readable
 from qcnn.circuits.error_bound import floor_of
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
+from qcnn.storage.copies import local_file
 
 # In the folder of a training.
 HISTORY = "history.csv"
@@ -172,3 +173,15 @@ def _value(name: str, value: Any) -> float | None:
 def epoch_seconds(history: Sequence[Epoch]) -> float:
     """Return the median wall time of an epoch, without the first, which compiles."""
     return statistics.median([epoch.seconds for epoch in history[1:] or history])
+
+
+def last_metrics(training: str) -> dict[str, float]:
+    """Return the number of epochs of a training, and the losses and accuracies of the last, from its folder's address.
+
+    Raises:
+        ArtifactError: there is no history, or it is damaged.
+        ConfigError: the bucket refuses.
+    """
+    with local_file(f"{training}/{HISTORY}") as file:
+        last = dataclasses.asdict(load_history(file)[-1])
+    return {"epochs": float(last.pop("epoch")), **{name: float(last[name]) for name in last if last[name] is not None}}

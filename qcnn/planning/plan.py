@@ -59,7 +59,7 @@ def count(config: ExperimentConfig) -> Counts:
     Raises:
         ConfigError: the experiment cannot run.
 
-    >>> from qcnn.experiment import from_mapping
+    >>> from qcnn.experiment_io import from_mapping
     >>> counts = count(from_mapping({"qubits": 4, "rounds": 10}))
     >>> counts.samples, counts.train_steps, counts.readouts, counts.chosen.simulator
     (40, 1, 2, 'statevector')

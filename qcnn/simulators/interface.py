@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from qcnn.circuits.preparation import Preparation
+from qcnn.experiment import ExperimentConfig
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
     from qcnn.simulators.structure.gates import Network
-
-from qcnn.experiment import ExperimentConfig
 
 
 @dataclasses.dataclass(frozen=True)

@@ -114,6 +114,17 @@ def models_of(artifacts: Sequence[Artifact]) -> list[str]:
     return list(dict.fromkeys(artifact.uri for artifact in artifacts if artifact.type == _MODEL))
 
 
+def only_model(addresses: Sequence[str], job: str) -> str:
+    """Return the address of the one model of a run.
+
+    Raises:
+        ArtifactError: there is none, or there are several.
+    """
+    if len(addresses) != 1:
+        raise ArtifactError(f"model: the run has exported {', '.join(addresses) or 'none'}. Given: {job}")
+    return addresses[0]
+
+
 def words_of(artifacts: Sequence[Artifact], submitted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the words of the experiment that was run, which may differ from those that were submitted.
 

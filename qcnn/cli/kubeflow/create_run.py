@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 from collections.abc import Mapping, Sequence
@@ -13,10 +14,9 @@ from qcnn.cli.options.cost import Cost, check_package_cost
 from qcnn.cli.options.form import Sending, alone_on_stdout, show_rows
 from qcnn.experiment import ExperimentConfig
 from qcnn.targets.compiled_pipeline import Compile, Source, check_imports, compiled, read_package, steps_of
-from qcnn.targets.kubeflow.client import Backend, connect, explained
+from qcnn.targets.kubeflow.client import Backend, connect
 from qcnn.targets.kubeflow.runs import Asking, check_succeeded, follow
-from qcnn.targets.kubeflow.submission import Submission, request
-from qcnn.targets.library_output import quiet
+from qcnn.targets.kubeflow.submission import Submission, create, request
 
 
 def create_run(
@@ -52,19 +52,9 @@ def create_run(
         client = connect(backend)
         check_package_cost(cost, "kubeflow", documents[0], trials)
         steps = steps_of(documents[0])
-        with explained(backend.address), quiet():
-            run = client.create_run_from_pipeline_package(
-                str(package),
-                arguments=dict(arguments),
-                run_name=run_name,
-                experiment_name=submission.experiment,
-                namespace=backend.namespace,
-                pipeline_root=submission.pipeline_root,
-                enable_caching=submission.caching,
-                service_account=submission.service_account,
-            ).run_info
-    show_rows(sending.form, {"run": run.run_id, "look at it": backend.page(f"runs/details/{run.run_id}")})
+        run = create(client, package, arguments, backend, dataclasses.replace(submission, run_name=run_name))
+    show_rows(sending.form, {"run": run, "look at it": backend.page(f"runs/details/{run}")})
     if wait:
         with alone_on_stdout(sending.form):
-            ended = follow(Asking(client, backend, run.run_id), steps, click.echo)
+            ended = follow(Asking(client, backend, run), steps, click.echo)
         check_succeeded(ended, steps)

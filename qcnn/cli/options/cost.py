@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from qcnn.experiment_io import read_file
-from qcnn.jobs.pricing import own_prices, prices_from
-
-if TYPE_CHECKING:
-    from qcnn.components.cost_estimate import Platform
-    from qcnn.jobs.pod_settings import Pod
-    from qcnn.jobs.pricing import Prices
-
-
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,10 +13,12 @@ import click
 from qcnn.cli.options.base import options_as
 from qcnn.cli.output import ask, warn_of_gpu_image
 from qcnn.errors import ConfigError
+from qcnn.experiment_io import read_file
+from qcnn.jobs.pricing import own_prices, prices_from
 from qcnn.targets.compiled_pipeline import pod_of
 
 if TYPE_CHECKING:
-    from qcnn.components.cost_estimate import Way
+    from qcnn.components.cost_estimate import Platform, Way
     from qcnn.experiment import ExperimentConfig
     from qcnn.jobs.pod_settings import Pod
     from qcnn.jobs.pricing import Prices

@@ -14,13 +14,13 @@ from qcnn.components.training_job import check_data, cluster_job
 from qcnn.errors import ConfigError
 from qcnn.jobs.job import Identity, check_run
 from qcnn.jobs.kubernetes.create_or_adopt import How
-from qcnn.jobs.pod_settings import WORKER_ACCOUNT, Pod, secrets_in
+from qcnn.jobs.pod_settings import WORKER_ACCOUNT
 from qcnn.jobs.tfjob import launch as tfjobs
 from qcnn.jobs.tfjob import status
 from qcnn.jobs.tfjob.manifest import Policy, tfjob
 from qcnn.targets.tfjob.client import cluster, flag_of, follow
+from qcnn.targets.tfjob.target import DAY, check_no_secrets
 
-_DAY = 86400
 _TASK = "train"
 
 
@@ -40,7 +40,7 @@ _TASK = "train"
 @click.option(
     "--keep-seconds",
     type=click.IntRange(0),
-    default=_DAY,
+    default=DAY,
     show_default=True,
     metavar="SECONDS",
     help="Time that TFJob and pods stay after their end, to be looked at.",
@@ -84,7 +84,7 @@ def submit(
     policy = Policy(active_seconds=active_seconds, keep_seconds=keep_seconds, lease_seconds=None)
     manifest = tfjob(job, identity, policy)
     if dry_run:
-        _check_no_secrets(settings)
+        check_no_secrets(settings)
         click.echo(as_text(tfjobs.applied(manifest, namespace), form or FORMS[0]), nl=False)
         return
     check_cost(cost, "tfjob", settings, [experiment])
@@ -103,15 +103,6 @@ def submit(
 
 
 _SAID = {How.CREATED: "is created", How.ADOPTED: "runs already", How.SUCCEEDED: "has already succeeded"}
-
-
-def _check_no_secrets(pod: Pod) -> None:
-    """Refuse to print what would stand in a repository, for everybody to read."""
-    if found := secrets_in(pod.environment):
-        raise ConfigError(
-            f"pod.environment: {found[0]} looks like a secret, which --dry-run does not print; keep it in a Secret, "
-            f"and name that in the pod's settings: secrets: {{{found[0]}: SECRET/KEY}}. Given: {found[0]}"
-        )
 
 
 def _commands(name: str, where: str) -> dict[str, str]:

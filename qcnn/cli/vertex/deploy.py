@@ -11,7 +11,6 @@ import click
 
 from qcnn.cli.options.form import form_option, show_table
 from qcnn.cli.options.settings import place_options
-from qcnn.cli.vertex.experiment_runs import artifacts_of
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.jobs.references import check_image
 from qcnn.jobs.vertex.location import Place, endpoint_page
@@ -46,7 +45,7 @@ from qcnn.targets.vertex.model_registry import (
     upload_request,
     version_of,
 )
-from qcnn.targets.vertex.runs import find_run
+from qcnn.targets.vertex.runs import artifacts_of, find_run
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _SHARE = 10

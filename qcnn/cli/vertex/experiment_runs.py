@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from qcnn.cli.run_table import Run
 from qcnn.jobs.vertex.location import Place
-from qcnn.targets.artifacts import Artifact, metrics_of, words_of
+from qcnn.targets.artifacts import metrics_of, words_of
 from qcnn.targets.errors import BackendError
 from qcnn.targets.vertex.client import Vertex, id_of, seconds_of
-from qcnn.targets.vertex.runs import EXPERIMENT_LABEL, get_run, list_runs, state_of
+from qcnn.targets.vertex.runs import EXPERIMENT_LABEL, artifacts_of, get_run, list_runs, state_of
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob
@@ -43,23 +43,6 @@ def read(run: PipelineJob) -> Run:
         history=(),
         duration=seconds_of(run),
     )
-
-
-def artifacts_of(run: PipelineJob) -> list[Artifact]:
-    """Return what the steps of a run have made so far, each once, with the name of its output."""
-    from google.protobuf import json_format
-
-    found = {
-        artifact.name or artifact.uri: Artifact(
-            artifact.schema_title,
-            artifact.uri,
-            {**json_format.MessageToDict(type(artifact).pb(artifact).metadata), "display_name": output},
-        )
-        for task in run.job_detail.task_details
-        for output, each in task.outputs.items()
-        for artifact in each.artifacts
-    }
-    return list(found.values())
 
 
 def _submitted(run: PipelineJob) -> dict[str, Any]:

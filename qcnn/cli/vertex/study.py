@@ -8,7 +8,7 @@ from qcnn.cli.options.form import Sending, sending_options
 from qcnn.cli.options.search import STUDY_HELP, SearchFlags, parallelism_option, read_study, search_options
 from qcnn.cli.options.settings import place_options, source_options, wait_option
 from qcnn.cli.options.vertex_submission import submission_options
-from qcnn.cli.vertex.submitting.create_run import create_run
+from qcnn.cli.vertex.create_run import create_run
 from qcnn.jobs.vertex.location import Place
 from qcnn.jobs.vertex.settings import DEFAULT, RULES
 from qcnn.studies.search import search_from_mapping

@@ -7,7 +7,7 @@ from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import Sending, sending_options
 from qcnn.cli.options.settings import place_options, source_options, wait_option
 from qcnn.cli.options.vertex_submission import submission_options
-from qcnn.cli.vertex.submitting.create_run import create_run
+from qcnn.cli.vertex.create_run import create_run
 from qcnn.jobs.vertex.location import Place
 from qcnn.targets.compiled_pipeline import Source, main_pipeline
 from qcnn.targets.vertex.submission import Submission

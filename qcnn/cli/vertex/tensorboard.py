@@ -7,12 +7,11 @@ from collections.abc import Sequence
 
 from qcnn.cli.options.settings import place_options
 from qcnn.cli.tensorboard import tensorboard_command
-from qcnn.cli.vertex.experiment_runs import artifacts_of
 from qcnn.errors import ArtifactError
 from qcnn.jobs.vertex.location import Place
 from qcnn.targets.artifacts import Logs, logs_of
 from qcnn.targets.vertex.client import Vertex, id_of
-from qcnn.targets.vertex.runs import ENDED, find_run, get_run, is_id, list_runs, state_of
+from qcnn.targets.vertex.runs import ENDED, artifacts_of, find_run, get_run, is_id, list_runs, state_of
 
 
 def logs_of_runs(ids: Sequence[str], experiment: str | None, names: Sequence[str], *, place: Place) -> list[Logs]:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from qcnn.errors import one_line
-from qcnn.jobs.vertex.states import ENDED, creation_time, state_of
+from qcnn.jobs.vertex.states import ENDED, state_of
 from qcnn.startup import terminated_as_interrupt
 from qcnn.targets.errors import StepError
 from qcnn.targets.vertex.client import Vertex, id_of
-from qcnn.targets.vertex.jobs import Jobs, Reader, get_job, show
+from qcnn.targets.vertex.jobs import Jobs, Reader, get_job, lines, lines_of
 
 if TYPE_CHECKING:
-    from google.cloud.aiplatform_v1 import CustomJob
+    pass
 
 
 def follow(vertex: Vertex, identity: str, hint: str) -> None:
@@ -31,7 +31,8 @@ def follow(vertex: Vertex, identity: str, hint: str) -> None:
 
     try:
         with terminated_as_interrupt():
-            show(Reader(vertex), look, click.echo, follow=True)
+            for line in lines(Reader(vertex), look, follow=True):
+                click.echo(line)
     except KeyboardInterrupt:
         click.echo(f"\nnot followed any more; the training goes on. {hint}", err=True)
         raise
@@ -39,10 +40,3 @@ def follow(vertex: Vertex, identity: str, hint: str) -> None:
     if state_of(ended) != "SUCCEEDED":
         reason = f" ({one_line(ended.error.message)})" if ended.error.message else ""
         raise StepError(f"custom job: it ended {state_of(ended).lower()}{reason}. Given: {id_of(ended)}")
-
-
-def lines_of(job: CustomJob) -> Jobs:
-    """Return what is needed to read the lines of a job."""
-    from qcnn.jobs.vertex.attempts import process_name
-
-    return {id_of(job): (creation_time(job), process_name)}

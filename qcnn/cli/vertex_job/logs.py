@@ -3,10 +3,10 @@
 import click
 
 from qcnn.cli.options.settings import place_options
-from qcnn.cli.vertex_job.follow import follow, lines_of
+from qcnn.cli.vertex_job.follow import follow
 from qcnn.jobs.vertex.location import Place
 from qcnn.targets.vertex.client import Vertex, flags_of, id_of
-from qcnn.targets.vertex.jobs import Reader, find_job, show
+from qcnn.targets.vertex.jobs import Reader, find_job, lines, lines_of
 
 
 @click.command()
@@ -22,4 +22,5 @@ def logs(name: str, is_followed: bool, place: Place) -> None:
     if is_followed:
         follow(vertex, id_of(job), f"Again: qcnn logs -f {name} --target vertex-job {flags_of(place)}")
     else:
-        show(Reader(vertex), lambda: (lines_of(job), False), click.echo, follow=False)
+        for line in lines(Reader(vertex), lambda: (lines_of(job), False), follow=False):
+            click.echo(line)

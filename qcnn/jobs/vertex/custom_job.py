@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Mapping
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import LABEL_LENGTH, Identity, Job, digest, name, run_label, slug
+from qcnn.jobs.job import LABEL_LENGTH, OUTPUTS, Identity, Job, digest, name, run_label, slug
 from qcnn.jobs.pod_settings import ROLES, Pod
 from qcnn.jobs.vertex.client import aiplatform
 from qcnn.jobs.vertex.location import Place
@@ -78,6 +78,12 @@ def custom_job(job: Job, identity: Identity, place: Place) -> aiplatform.CustomJ
 def outputs(job: Job, made: aiplatform.CustomJob) -> dict[str, str]:
     """Return the address of each output of a job, as its processes write them."""
     return {output: _named(address, made.labels[JOB_LABEL]) for output, address in job.outputs.items()}
+
+
+def outputs_of(job: aiplatform.CustomJob) -> dict[str, str]:
+    """Return the address of each output of a job that trains alone, by the folder that Vertex AI knows of it."""
+    folder = job.job_spec.base_output_directory.output_uri_prefix
+    return {output: posixpath.join(folder, output) for output in OUTPUTS} if folder else {}
 
 
 def _named(text: str, label: str) -> str:

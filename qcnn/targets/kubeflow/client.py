@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import re
 from collections.abc import Iterator
@@ -11,16 +12,8 @@ from typing import TYPE_CHECKING
 import urllib3
 
 from qcnn.errors import one_line
-from qcnn.targets.errors import BackendError, CredentialsError, UnavailableError
-
-if TYPE_CHECKING:
-    import kfp_server_api
-
-
-import dataclasses
-from typing import TYPE_CHECKING
-
 from qcnn.jobs.references import check_namespace
+from qcnn.targets.errors import BackendError, CredentialsError, UnavailableError
 from qcnn.targets.library_output import quiet
 
 if TYPE_CHECKING:

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
-from qcnn.targets.errors import BackendError
-from qcnn.targets.kubeflow.client import Backend, explained
-
-if TYPE_CHECKING:
-    import kfp
-    import kfp_server_api
-
-
-from collections.abc import Collection
-from typing import TYPE_CHECKING
-
 from qcnn.targets import following
-from qcnn.targets.errors import CredentialsError, StepError
+from qcnn.targets.errors import BackendError, CredentialsError, StepError
 from qcnn.targets.following import UNFINISHED, Seen, numbered
-from qcnn.targets.kubeflow.client import connect
+from qcnn.targets.kubeflow.client import Backend, connect, explained
 
 if TYPE_CHECKING:
     import kfp
@@ -104,7 +93,8 @@ def is_id(text: str) -> bool:
     return True
 
 
-ENDED = ("SUCCEEDED", "SKIPPED", "FAILED", "CANCELED")
+SUCCEEDED = ("SUCCEEDED", "SKIPPED")
+ENDED = (*SUCCEEDED, "FAILED", "CANCELED")
 _FAILED = ("FAILED", "ERROR")
 # The backend adds to each step and loop a task that resolves its inputs before it starts (backend/src/v2/driver).
 _DRIVER = "-driver"
@@ -171,7 +161,7 @@ def check_succeeded(run: kfp_server_api.V2beta1Run, steps: Collection[str]) -> N
     Raises:
         StepError: it has; one line with the steps that failed.
     """
-    if run.state in ("SUCCEEDED", "SKIPPED"):
+    if run.state in SUCCEEDED:
         return
     failed = [name for name, state in states(run, steps).items() if state in _FAILED]
     what = f"step {', '.join(failed)} failed, see its log" if failed else f"it ended {run.state.lower()}"

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from qcnn.targets.kubeflow.client import Backend
+from qcnn.targets.kubeflow.client import Backend, explained
+from qcnn.targets.library_output import quiet
+
+if TYPE_CHECKING:
+    import kfp
 
 EXPERIMENT = "qcnn"
 
@@ -45,3 +50,25 @@ def request(
         "caching": submission.caching,
         **account,
     }
+
+
+def create(
+    client: kfp.Client, package: Path, arguments: Mapping[str, Any], backend: Backend, submission: Submission
+) -> str:
+    """Run a compiled pipeline, and return the id of the run.
+
+    Raises:
+        BackendError: the backend refuses, or does not answer.
+    """
+    with explained(backend.address), quiet():
+        run = client.create_run_from_pipeline_package(
+            str(package),
+            arguments=dict(arguments),
+            run_name=submission.run_name,
+            experiment_name=submission.experiment,
+            namespace=backend.namespace,
+            pipeline_root=submission.pipeline_root,
+            enable_caching=submission.caching,
+            service_account=submission.service_account,
+        )
+    return str(run.run_id)

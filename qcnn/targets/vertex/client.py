@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import datetime
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from google.cloud.aiplatform_v1 import CustomJob, PipelineJob, PipelineTaskDetail
-
-
 import concurrent.futures
 import contextlib
+import datetime
 import functools
 import os
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from qcnn.jobs.vertex.location import Place, logging_endpoint_of
 from qcnn.storage.store import proxy_note
 from qcnn.targets.errors import BackendError, CredentialsError, UnavailableError
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1 import CustomJob, PipelineJob, PipelineTaskDetail
 
 
 def as_json(request: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qcnn.jobs.job import run_label
@@ -15,13 +15,12 @@ from qcnn.targets.following import INTERVAL
 from qcnn.targets.vertex.client import NotFoundError, Vertex, id_of
 
 if TYPE_CHECKING:
-    from qcnn.jobs.vertex.job_watcher import Cursor
-
-
-if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CustomJob, HyperparameterTuningJob
 
+    from qcnn.jobs.vertex.job_watcher import Cursor
+
     TrainingJob = CustomJob | HyperparameterTuningJob
+
 
 # The task of a job that is submitted without a pipeline.
 ALONE = "job"
@@ -199,8 +198,8 @@ class Reader:
         return [line for _, line in sorted(found, key=lambda item: item[0])]
 
 
-def show(reader: Reader, look: Callable[[], tuple[Jobs, bool]], say: Callable[[str], None], *, follow: bool) -> None:
-    """Print the lines of jobs through `say`, with `follow` until `look` tells that all have ended and nothing comes.
+def lines(reader: Reader, look: Callable[[], tuple[Jobs, bool]], *, follow: bool) -> Iterator[str]:
+    """Yield the lines of jobs, with `follow` until `look` tells that all have ended and nothing comes.
 
     Raises:
         BackendError: Vertex AI or Cloud Logging refuses, or does not answer.
@@ -208,10 +207,16 @@ def show(reader: Reader, look: Callable[[], tuple[Jobs, bool]], say: Callable[[s
     quiet = 0
     while True:
         jobs, ended = look()
-        lines = reader.new(jobs)
-        for line in lines:
-            say(line)
-        quiet = quiet + 1 if ended and not lines else 0
+        found = reader.new(jobs)
+        yield from found
+        quiet = quiet + 1 if ended and not found else 0
         if not follow or quiet == _QUIET:
             return
         time.sleep(INTERVAL)
+
+
+def lines_of(job: CustomJob) -> Jobs:
+    """Return what is needed to read the lines of a job."""
+    from qcnn.jobs.vertex.attempts import process_name
+
+    return {id_of(job): (creation_time(job), process_name)}

@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
+import datetime
+import functools
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from qcnn.jobs.vertex.states import creation_time
-from qcnn.targets.compiled_pipeline import steps_of
-from qcnn.targets.errors import BackendError
-from qcnn.targets.following import numbered
-from qcnn.targets.vertex.client import NotFoundError, Vertex, id_of
-
-if TYPE_CHECKING:
-    from google.cloud.aiplatform_v1 import PipelineJob, PipelineTaskDetail
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from qcnn.errors import one_line
+from qcnn.jobs.vertex.states import creation_time
 from qcnn.targets import following
-from qcnn.targets.errors import StepError, UnavailableError
-from qcnn.targets.following import INTERVAL, Seen
-from qcnn.targets.vertex.client import AlreadyExistsError
-
-if TYPE_CHECKING:
-    from google.cloud.aiplatform_v1 import PipelineJob
-
-
-from typing import TYPE_CHECKING
-
+from qcnn.targets.artifacts import Artifact
+from qcnn.targets.compiled_pipeline import steps_of
+from qcnn.targets.errors import BackendError, StepError, UnavailableError
+from qcnn.targets.following import INTERVAL, Seen, numbered
 from qcnn.targets.vertex import jobs
+from qcnn.targets.vertex.client import AlreadyExistsError, NotFoundError, Vertex, id_of
 
 if TYPE_CHECKING:
-    from google.cloud.aiplatform_v1 import PipelineJob
+    from google.cloud.aiplatform_v1 import CreatePipelineJobRequest, PipelineJob, PipelineTaskDetail
 
 
 # By this label the runs of qcnn are found, and those of an experiment.
@@ -41,6 +28,20 @@ EXPERIMENT_LABEL = "qcnn_experiment"
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 _SHOWN = 10
 _ID = re.compile(r"[a-z][-a-z0-9]{0,127}")
+
+
+def create(vertex: Vertex, request: CreatePipelineJobRequest) -> PipelineJob:
+    """Create a run, and return it; a request whose answer was lost makes no second one.
+
+    Raises:
+        BackendError: Vertex AI refuses, or does not answer.
+    """
+    try:
+        run: PipelineJob = vertex.ask("PipelineService.create_pipeline_job", request)
+    except AlreadyExistsError:
+        # The id is this run's alone: the answer to an earlier try was lost.
+        run = get_run(vertex, request.pipeline_job_id)
+    return run
 
 
 def find_run(vertex: Vertex, name: str) -> PipelineJob:
@@ -227,3 +228,41 @@ def _cancel_jobs(vertex: Vertex, run: str, say: Callable[[str], None]) -> str:
         return ""
     reason = str(refusal).partition(". Given: ")[0]
     return f"run: jobs of its trainings may go on, since cancelling them failed ({reason}). Given: {run}"
+
+
+def artifacts_of(run: PipelineJob) -> list[Artifact]:
+    """Return what the steps of a run have made so far, each once, with the name of its output."""
+    from google.protobuf import json_format
+
+    found = {
+        artifact.name or artifact.uri: Artifact(
+            artifact.schema_title,
+            artifact.uri,
+            {**json_format.MessageToDict(type(artifact).pb(artifact).metadata), "display_name": output},
+        )
+        for task in run.job_detail.task_details
+        for output, each in task.outputs.items()
+        for artifact in each.artifacts
+    }
+    return list(found.values())
+
+
+def jobs_of(vertex: Vertex, run: PipelineJob) -> jobs.Jobs:
+    """Return the jobs that the steps of a run are, every try of them, and those of its trainings."""
+    from qcnn.jobs.vertex.attempts import process_name
+
+    found: dict[str, tuple[datetime.datetime, Callable[[str], str]]] = {}
+    for step, task in tasks_of(run, steps_in(run)).items():
+        of_task = task.executor_detail.container_detail
+        for job in (*of_task.failed_main_jobs, of_task.main_job):
+            if job:
+                found[job.rpartition("/")[2]] = (creation_time(task), functools.partial(_step_name, step))
+    of_training = jobs.list_jobs(vertex, id_of(run))
+    return found | {id_of(job): (creation_time(job), process_name) for job in of_training}
+
+
+def _step_name(step: str, replica: str) -> str:
+    """Return a step's name; of what Vertex AI itself says, that too."""
+    from qcnn.jobs.vertex.job_watcher import SERVICE
+
+    return f"{step} {replica}" if replica == SERVICE else step

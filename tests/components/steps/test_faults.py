@@ -104,15 +104,15 @@ def test_a_worker_that_hangs_is_noticed_and_replaced(tmp_path: Path, undisturbed
 def test_a_port_taken_between_choosing_and_binding_is_replaced(tmp_path: Path, undisturbed: Checkpoint) -> None:
     program = """
     import socket, sys
-    from qcnn.jobs.local import run
+    from qcnn.jobs.local import runner
     from qcnn.components.steps.train_local import train
-    write, taken = run.tf_config, []
+    write, taken = runner.tf_config, []
     def write_then_lose(addresses, role, index):
         if not taken:
             host, port = addresses["worker"][0].split(":")
             taken.append(socket.create_server((host, int(port))))
         return write(addresses, role, index)
-    run.tf_config = write_then_lose
+    runner.tf_config = write_then_lose
     train(*sys.argv[1:])
     """
     folders = [str(path) for path in (_folder(tmp_path) / "dataset", tmp_path / "training", tmp_path / "logs")]

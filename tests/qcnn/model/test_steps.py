@@ -12,8 +12,8 @@ import dataclasses, json, sys
 import numpy as np
 import tensorflow as tf
 from pathlib import Path
-from qcnn.trainer import data
-from qcnn.experiment import from_mapping
+from qcnn import data
+from qcnn.experiment_io import from_mapping
 from qcnn.trainer.profiling import BatchProfile
 from qcnn.trainer.state import Training
 

@@ -18,10 +18,10 @@ from tests.small_trainings import ROOT, SMALL
 _PROGRAM = """
 import json, sys
 from pathlib import Path
-from qcnn.trainer import data
-from qcnn.experiment import from_mapping
+from qcnn import data
+from qcnn.experiment_io import from_mapping
 from qcnn.trainer.distribution.strategies import set_up
-from qcnn.trainer.training import checkpoints
+from qcnn.model import checkpoints
 from qcnn.trainer.loop import train
 
 found = []

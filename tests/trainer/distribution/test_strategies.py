@@ -18,7 +18,7 @@ from tests.small_trainings import ROOT
 _PROGRAM = """
 import sys
 import tensorflow as tf
-from qcnn.experiment import from_mapping
+from qcnn.experiment_io import from_mapping
 from qcnn.trainer.distribution.strategies import device_names, set_up
 config = from_mapping({"strategy": "mirrored", "workers": 1, "options": {"devices": 3, "intra_threads": 2}})
 set_up(config)

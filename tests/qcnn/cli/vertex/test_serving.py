@@ -206,8 +206,8 @@ def test_an_endpoint_that_is_not_there_or_may_not_be_asked_is_one_line(
 
 _IMPATIENT = """
 from qcnn.cli.main import main
-from qcnn.cli.vertex.serving import endpoint, registry
-endpoint._SECONDS = registry._SECONDS = 1
+from qcnn.targets.vertex import endpoints, model_registry
+endpoints._SECONDS = model_registry._SECONDS = 1
 main()
 """
 

@@ -19,7 +19,7 @@ import json, os, sys
 from qcnn.jobs.job import Job
 from qcnn.jobs.job import Identity
 from qcnn.jobs.pod_settings import Pod
-from qcnn.jobs.vertex import create_or_adopt
+from qcnn.jobs.vertex import attempts
 from qcnn.jobs.vertex.custom_job import custom_job
 from qcnn.jobs.vertex.launch import launch
 from qcnn.jobs.vertex.location import Place, endpoint_of
@@ -36,7 +36,7 @@ with one_line_errors():
         hang_seconds=60, pod=Pod.model_validate({"image": "image", **given["pod"]}),
         outputs={"training": f"gs://{given['bucket']}/run/$(QCNN_JOB)/training"},
     )
-    create_or_adopt._SECONDS = given["patience"]
+    attempts._SECONDS = given["patience"]
     made = custom_job(job, Identity(given["run"], "train"), place)
     how = {"restarts": job.restarts, "pending_seconds": given["pending_seconds"]}
     if given["trials"]:

@@ -11,8 +11,8 @@ from qcnn.cli.output import on_stderr
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.vertex.location import Place, run_page
 from qcnn.targets.compiled_pipeline import Compile, Source, check_imports, compiled, read_package
-from qcnn.targets.vertex.client import AlreadyExistsError, Vertex, as_json, id_of
-from qcnn.targets.vertex.runs import add_to_experiment, check_succeeded, follow, get_run
+from qcnn.targets.vertex.client import Vertex, as_json, id_of
+from qcnn.targets.vertex.runs import add_to_experiment, check_succeeded, create, follow
 from qcnn.targets.vertex.submission import Submission, check_bucket, run_request
 
 
@@ -49,11 +49,7 @@ def create_run(
     check_package_cost(cost, "vertex", documents[0], trials)
     check_bucket(submission.pipeline_root, place, on_stderr)
     vertex = Vertex(place)
-    try:
-        run = vertex.ask("PipelineService.create_pipeline_job", request)
-    except AlreadyExistsError:
-        # The id is this run's alone: the answer to an earlier try was lost.
-        run = get_run(vertex, request.pipeline_job_id)
+    run = create(vertex, request)
     show_rows(sending.form, {"run": id_of(run), "look at it": run_page(place, id_of(run))})
     if reason := add_to_experiment(vertex, submission.experiment, id_of(run)):
         click.echo(f"not in the console's experiment {submission.experiment}: {reason}", err=True)
