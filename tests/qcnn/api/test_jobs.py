@@ -1,0 +1,181 @@
+"""Jobs on clusters and clouds from Python; tests/cluster and tests/kfp have real ones."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import qcnn
+from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL
+from qcnn.targets import TARGETS, base, load_target
+from qcnn.targets.base import Target
+from tests.backend import fake_backend
+from tests.qcnn.jobs.apiserver import ApiServer
+from tests.vertex.server.vertex import Vertex
+
+WORDS: dict[str, Any] = {"qubits": 4, "rounds": 12, "batch_size": 8, "epochs": 2, "workers": 1, "strategy": "none"}
+OUTPUT = {"output": "gs://bucket/runs", "image": "qcnn:1"}
+
+
+@pytest.fixture
+def experiment() -> qcnn.Experiment:
+    return qcnn.Experiment(**WORDS)
+
+
+@pytest.fixture(autouse=True)
+def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "INTERVAL", 0.01)
+
+
+def test_every_target_is_a_target() -> None:
+    targets: list[Target] = [load_target(name) for name in TARGETS]
+    assert [target.name for target in targets] == list(TARGETS)
+    for target in targets:
+        known = {field.name: field for field in dataclasses.fields(target.settings)}
+        assert {field.name for field in dataclasses.fields(target.connection)} < known.keys()
+        assert all(field.metadata["help"].endswith(".") for field in known.values())
+
+
+def test_a_tfjob_is_submitted_once_read_and_deleted(experiment: qcnn.Experiment, api_server: ApiServer) -> None:
+    job = qcnn.submit(experiment, "tfjob", **OUTPUT)
+    assert (job.target, job.outcome, sorted(job.outputs)) == ("tfjob", "created", ["logs", "model", "training"])
+    assert job.outputs["model"] == f"gs://bucket/runs/{job.name}/model"
+    assert qcnn.submit(experiment, "tfjob", **OUTPUT).outcome == "adopted"
+    status = job.status()
+    assert (status.job, status.name, status.has_ended) == (job.name, "qcnn", False)
+    assert [each.job for each in qcnn.list_jobs("tfjob")] == [job.name]
+    assert qcnn.get_job("qcnn", "tfjob").name == job.name
+    _end(api_server, job.name, "Succeeded")
+    assert job.wait(timeout=10).state == "succeeded"
+    job.delete()
+    assert qcnn.list_jobs("tfjob") == []
+    with pytest.raises(qcnn.ArtifactError, match=f"Given: {job.name}$"):
+        job.status()
+
+
+def _end(server: ApiServer, name: str, kind: str) -> None:
+    found = server.get("tfjobs", name)
+    assert found
+    server.set_condition(found, kind, f"it has {kind.lower()}")
+
+
+def test_a_job_that_fails_or_takes_too_long_is_an_error(experiment: qcnn.Experiment, api_server: ApiServer) -> None:
+    job = qcnn.submit(experiment, "tfjob", **OUTPUT)
+    with pytest.raises(TimeoutError, match=rf"{job.name} has not ended within 0\.05 s"):
+        job.wait(timeout=0.05)
+    _end(api_server, job.name, "Failed")
+    with pytest.raises(qcnn.TrainingError, match=rf"job: it has ended failed \(it has failed\)\. Given: {job.name}"):
+        job.wait()
+
+
+@pytest.mark.parametrize(
+    ("target", "settings", "line"),
+    [
+        ("moon", {}, "target: must be one of kubeflow, tfjob, vertex, vertex-job. Given: 'moon'"),
+        ("tfjob", {}, "output: must be given to target tfjob. Given: none"),
+        (
+            "tfjob",
+            {**OUTPUT, "nmae": "a"},
+            "nmae: unknown setting of target tfjob; the settings are namespace, output, ",
+        ),
+        ("tfjob", {**OUTPUT, "namespace": "A_B"}, "namespace: must be"),
+        ("tfjob", {"output": "/data", "image": "qcnn:1"}, "output: must be"),
+        ("tfjob", {**OUTPUT, "pod": {"cpu": "many"}}, "pod.cpu: must be a quantity such as 2 or 500m. Given: "),
+        ("kubeflow", {"namespace": "A_B"}, "namespace: must be"),
+        (
+            "vertex",
+            {},
+            "project: must be given to target vertex, or environment variable GOOGLE_CLOUD_PROJECT. Given: ",
+        ),
+        ("vertex-job", {"project": "p", "location": "us-central1", **OUTPUT}, "project: must be"),
+    ],
+)
+def test_a_wrong_setting_is_one_line_before_anything_is_asked(
+    experiment: qcnn.Experiment, monkeypatch: pytest.MonkeyPatch, target: str, settings: dict[str, Any], line: str
+) -> None:
+    for name in ("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_REGION", "KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    for call in (qcnn.submit, qcnn.requests):
+        with pytest.raises(qcnn.ConfigError) as refused:
+            call(experiment, target, **settings)
+        assert str(refused.value).startswith(line)
+        assert "\n" not in str(refused.value)
+
+
+def test_a_pipeline_runs_in_a_backend_with_every_word_in_its_type(experiment: qcnn.Experiment) -> None:
+    with fake_backend() as backend:
+        job = qcnn.submit(experiment, "kubeflow", host=backend.host, run_name="mine", image="qcnn:1")
+        (run,) = backend.objects["runs"].values()
+        assert (run["run_id"], run["display_name"]) == (job.name, "mine")
+        parameters = run["runtime_config"]["parameters"]
+        assert (parameters["qubits"], parameters["learning_rate"]) == (4, 0.05)
+        assert job.status().state == "pending"
+        run["state"] = "SUCCEEDED"
+        assert job.wait().has_succeeded
+        assert [each.name for each in qcnn.list_jobs("kubeflow", host=backend.host)] == ["mine"]
+        job.delete()
+        assert not backend.objects["runs"]
+        with pytest.raises(qcnn.QcnnError, match=job.name):
+            job.status()
+
+
+_PROGRAM = """
+import json, sys
+import qcnn
+experiment = qcnn.Experiment(**json.loads(sys.argv[1]))
+place = {"project": sys.argv[2], "location": sys.argv[3]}
+job = qcnn.submit(experiment, "vertex-job", output=sys.argv[4], image="qcnn:1", **place)
+again = qcnn.submit(experiment, "vertex-job", output=sys.argv[4], image="qcnn:1", **place)
+state = job.wait(timeout=300).state
+lines = list(job.logs(follow=True))
+found = {
+    "outcomes": [job.outcome, again.outcome],
+    "state": state,
+    "epochs": [line for line in lines if "epoch 2/2" in line],
+    "metrics": job.metrics(),
+    "prediction": job.model().predict(qubit=[0], angle=[0.1]).tolist(),
+    "jobs": [each.job for each in qcnn.list_jobs("vertex-job", **place)] == [job.name],
+}
+job.delete()
+print(json.dumps({**found, "left": len(qcnn.list_jobs("vertex-job", **place))}))
+"""
+
+
+@pytest.mark.long
+def test_a_custom_job_trains_and_its_model_predicts(vertex: Vertex, tmp_path: Path) -> None:
+    words = (json.dumps(WORDS), vertex.project, vertex.location, f"gs://{vertex.bucket}/runs")
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, *words],
+        cwd=tmp_path,
+        env=vertex.process_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["outcomes"] == ["created", "adopted"]
+    assert (found["state"], found["jobs"], found["left"]) == ("succeeded", True, 0)
+    assert len(found["epochs"]) == 1
+    assert found["metrics"]["epochs"] == 2
+    assert len(found["prediction"]) == 1
+
+
+def test_lines_of_a_tfjob_come_once_and_in_order(experiment: qcnn.Experiment, api_server: ApiServer) -> None:
+    job = qcnn.submit(experiment, "tfjob", **OUTPUT)
+    labels = {JOB_NAME_LABEL: job.name, "training.kubeflow.org/replica-type": "worker"}
+    labels["training.kubeflow.org/replica-index"] = "0"
+    running = {"containerStatuses": [{"name": "tensorflow", "state": {"running": {}}}], "phase": "Running"}
+    found = api_server.get("tfjobs", job.name)
+    assert found
+    owner = {"uid": found["metadata"]["uid"], "kind": "TFJob", "name": job.name}
+    metadata = {"name": f"{job.name}-worker-0", "labels": labels, "ownerReferences": [{**owner, "controller": True}]}
+    api_server.put("pods", {"metadata": metadata, "status": running})
+    api_server.logs[f"{job.name}-worker-0"] = ["epoch 1/2", "epoch 2/2"]
+    assert list(job.logs()) == ["[worker 0] epoch 1/2", "[worker 0] epoch 2/2"]
+    _end(api_server, job.name, "Succeeded")
+    assert list(job.logs(follow=True)) == ["[worker 0] epoch 1/2", "[worker 0] epoch 2/2"]
