@@ -60,12 +60,12 @@ class Qcnn:
     """Types qcnn's commands."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        self._kubeconfig = kubeconfig
+        self.kubeconfig = kubeconfig
         self._started: list[Program] = []
 
     def start(self, *words: str) -> Program:
         """Type a command."""
-        program = Program(self._kubeconfig, [sys.executable, "-c", "from qcnn.cli.main import main; main()", *words])
+        program = Program(self.kubeconfig, [sys.executable, "-c", "from qcnn.cli.main import main; main()", *words])
         self._started.append(program)
         return program
 

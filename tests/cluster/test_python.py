@@ -1,0 +1,43 @@
+"""Jobs on the cluster from Python, as from a notebook."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import qcnn as library
+from qcnn.components.resources import IMAGE
+from tests.cluster.launchers import Launchers
+from tests.cluster.programs import Qcnn
+
+# The memory that a worker needs, and room for what else the machine runs.
+_POD = {"cpu": "500m", "memory": "3Gi"}
+
+
+def test_a_job_is_submitted_followed_read_and_deleted(
+    launchers: Launchers, qcnn: Qcnn, bucket: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(qcnn.kubeconfig))
+    experiment = library.Experiment(qubits=4, rounds=12, batch_size=8, epochs=3, workers=2)
+    environment = {"STORAGE_EMULATOR_HOST": os.environ["STORAGE_EMULATOR_HOST"]}
+    settings = {"output": bucket, "name": launchers.identity.run, "image": IMAGE}
+    job = library.submit(experiment, "tfjob", **settings, pod={**_POD, "environment": environment})
+    assert job.outcome == "created"
+    lines = list(job.logs(follow=True))
+    assert [line for line in lines if line.startswith("[worker 0] epoch 3/3: ")]
+    status = job.wait(timeout=60)
+    assert (status.state, [part.state for part in status.parts]) == ("succeeded", ["finished", "finished"])
+    # What ran there is what runs here.
+    here = library.train(experiment, tmp_path / "here", progress=False)
+    metrics = job.metrics()
+    assert metrics["epochs"] == 3
+    assert metrics["val_loss"] == pytest.approx(here.metrics["val_loss"], abs=1e-4)
+    model = job.model()
+    assert model.predict(qubit=[0, 3], angle=[0.1, -2.0]) == pytest.approx(
+        here.model.predict(qubit=[0, 3], angle=[0.1, -2.0]), abs=1e-3
+    )
+    again = library.get_job(job.name, "tfjob")
+    assert job.name in [each.job for each in library.list_jobs("tfjob")]
+    again.delete()
+    with pytest.raises(library.ArtifactError):
+        job.status()
