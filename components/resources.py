@@ -1,4 +1,4 @@
-"""The image that every step runs in."""
+"""The image that every step runs in, and what each step is given."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The longest chain of steps that wait for each other; all other steps run beside it."""
+"""Compiles pipelines for a target: retries, images and resources of every step."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence

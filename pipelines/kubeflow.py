@@ -1,4 +1,4 @@
-"""The second document of a pipeline that is compiled for Kubeflow: what Kubernetes is told of its steps."""
+"""What is Kubeflow's own of a pipeline: how it trains, and what Kubernetes is told of its steps."""
 
 import json
 from collections.abc import Mapping, Sequence

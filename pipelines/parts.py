@@ -1,4 +1,4 @@
-"""Pipeline parameters from the experiment's own description, so that each fact has one home."""
+"""Parts that pipelines share: parameters from the experiment's own description, training, TensorBoard, imports."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""How a pipeline trains on Vertex AI: as a custom job."""
+"""What is Vertex AI's own of a pipeline: how it trains and tunes, and which machines its steps get."""
 
 import json
 from collections.abc import Sequence

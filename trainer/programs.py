@@ -1,4 +1,4 @@
-"""An epoch under strategy parameter_server: it begins and ends in the chief's own model and optimizer."""
+"""The compiled programs of an epoch and of a validation, kept for the next training of the same kind."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Step 1: check the experiment and make its dataset."""
+"""The steps of the main pipeline, as Kubeflow sees them."""
 
 from typing import NamedTuple
 

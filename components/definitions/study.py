@@ -1,4 +1,4 @@
-"""Step 1 of a study: check it and make its trials."""
+"""The steps of a study, as Kubeflow sees them."""
 
 from typing import List  # noqa: UP035 - Kubeflow reads this one
 

@@ -1,4 +1,4 @@
-"""What the generate_data step does."""
+"""What the steps do that check an experiment and make its dataset."""
 
 import hashlib
 from collections.abc import Mapping

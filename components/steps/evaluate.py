@@ -1,4 +1,4 @@
-"""What the export_weights step does."""
+"""What the steps do that export a model and measure its error."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""What the plan_study step does."""
+"""What the steps of a study do: plan its trials, and pick the best."""
 
 import logging
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A search in the words of a tuner."""
+"""What the step does that has Vertex AI's tuner go through a search."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""The circuit that prepares the data state of one sample, for simulators of other libraries."""
+"""The circuit that prepares one sample, and the whole noisy circuit, for simulators of other libraries."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

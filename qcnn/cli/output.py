@@ -1,4 +1,4 @@
-"""How long something took, or how old it is, for a table."""
+"""What commands print and ask: times, notes on stderr, confirmations."""
 
 import sys
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""The dataset's folder: dataset.npz and dataset.json, written whole or not at all, and checked when they are read."""
+"""The dataset of an experiment and its folder, written whole or not at all, and checked when it is read."""
 
 import dataclasses
 import math

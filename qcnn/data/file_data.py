@@ -1,4 +1,4 @@
-"""Which values a row may have, so that a sample can be made of it."""
+"""Samples from the rows of a user's file: which values they may have, and how they are scaled and split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Excited cluster states with a binary label, bit-identical for one seed on every machine."""
+"""Samples drawn from a seed, bit-identical on every machine: excited cluster states, and ground states with a phase."""
 
 import logging
 

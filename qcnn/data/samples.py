@@ -1,4 +1,4 @@
-"""Samples and datasets, whatever state a sample is prepared in."""
+"""Samples and datasets, whatever state a sample is prepared in, and their split."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""Which training a job belongs to, and the name that follows from it, the same on every platform."""
+"""A training job: which training it belongs to, the name that follows from it, and what its processes run."""
 
 import dataclasses
 import hashlib

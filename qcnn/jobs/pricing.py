@@ -1,4 +1,4 @@
-"""The prices of machines: a dated file, which a user may replace."""
+"""What machines of a cloud cost, by a dated file that a user may replace, and how many of them a job takes."""
 
 import dataclasses
 import datetime

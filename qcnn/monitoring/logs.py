@@ -1,4 +1,4 @@
-"""Environment variables by which launchers configure a process."""
+"""Lines of a process' log, as text or JSON, and the environment variables by which launchers configure a process."""
 
 import datetime
 import json

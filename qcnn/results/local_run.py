@@ -1,4 +1,4 @@
-"""What `qcnn run` writes down about a run of this machine: run.json in its folder, replaced whenever a fact changes."""
+"""The folder of a run of this machine: run.json, replaced whenever a fact changes, and where its steps write."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""The report of a run: one page with its curves, its errors beside the least possible, and what it was made from."""
+"""The pages of a run and of a prediction: curves, errors beside the least possible, and what it was made from."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

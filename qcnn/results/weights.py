@@ -1,4 +1,4 @@
-"""Whether a file of weights may be read: HDF5 can hold more than numbers."""
+"""Reads weights from HDF5, which can hold more than numbers, and the quantum parameters among them."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The real matrices of noisy blocks on coefficients of Pauli products, as functions of the parameters."""
+"""Simulator density: expectation values under noise, by real matrices on coefficients of Pauli products."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""What every simulator offers."""
+"""What every simulator offers, and the limits that it has to keep to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every simulator by the experiment's word for it: what it costs, and the module that computes."""
+"""Every simulator by the experiment's word for it, what it costs, and which one `auto` chooses."""
 
 import dataclasses
 import importlib

@@ -1,4 +1,4 @@
-"""Rows of a table, with a gradient that is fast where it is compiled."""
+"""Operations with a gradient that is fast where it is compiled: rows of a table, and turns of pairs of amplitudes."""
 
 from collections.abc import Callable
 from typing import Any

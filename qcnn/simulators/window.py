@@ -1,4 +1,4 @@
-"""Parts of one shape as one batch, and kinds of readouts of one shape as another, on whatever data states."""
+"""Simulator window: readouts of shallow circuits from independent parts, at a cost that hardly grows with qubits."""
 
 import collections
 import itertools

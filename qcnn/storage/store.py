@@ -1,4 +1,4 @@
-"""What every store of files in a bucket offers."""
+"""What every store of files in a bucket offers, and how a refusal is said."""
 
 import contextlib
 import json

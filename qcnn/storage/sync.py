@@ -1,4 +1,4 @@
-"""Opens the store that keeps an address."""
+"""Stores by address, and folders that are kept the same there while a training runs."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""Opens a table and reads it in pieces, whatever its format."""
+"""Opens a table to read or to write it in pieces, whatever its format."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""The lines of a text file that somebody else may have made: of bounded length, each with its number."""
+"""Lines of a text file that somebody else may have made: of bounded length, each with its number."""
 
 import contextlib
 import itertools

@@ -1,4 +1,4 @@
-"""Finds TensorBoard logs by what a user typed: of runs of this machine, and in buckets."""
+"""What the artifacts of a run tell of it: metrics, models, the experiment that was run, and where its logs are."""
 
 import collections
 import dataclasses

@@ -1,4 +1,4 @@
-"""The devices of a process: set up once, before TensorFlow computes anything."""
+"""TensorFlow's strategy of a training, created on the devices of this process, which are set up before."""
 
 import os
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Cirq's operations as gates that every library knows by the same name, equal up to a global phase."""
+"""Circuits written for other libraries: OpenQASM, QPY and cirq JSON, by gates that all know by the same name."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""qcnn tensorboard --deploy: a TensorBoard on the cluster, beside the runs that it shows."""
+"""qcnn tensorboard: on the logs of a backend's runs, here or as a Deployment on the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training costs on the platforms that take money, as commands say it."""
+"""What a training costs, said before it is sent to a cluster or a cloud, and asked about above a limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shell offers for a word that has been begun: values of words, runs, files."""
+"""The experiment's words as flags, generated from its own description, and what a shell offers for them."""
 
 import dataclasses
 import sys

@@ -1,4 +1,4 @@
-"""Where a pipelines backend is, as flags."""
+"""Where commands ask and what they send, as flags: backend, place, namespace, compiled pipeline, runs."""
 
 from __future__ import annotations
 

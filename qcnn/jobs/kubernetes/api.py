@@ -1,4 +1,4 @@
-"""Access to a cluster: the one that this process runs in, else the one that KUBECONFIG names."""
+"""The API of a cluster: the one that this process runs in, else the one that KUBECONFIG names."""
 
 import contextlib
 import copy

@@ -1,4 +1,4 @@
-"""Pass on the output of a job's processes on a cluster: each line once, with the name of its process."""
+"""Follows a job on a cluster to its end, and passes on what its processes print, each line once."""
 
 import collections
 import contextlib

@@ -1,4 +1,4 @@
-"""How an object tells which training it belongs to: labels, and annotations with the run's full name and hashes."""
+"""What manifests of jobs share: labels and annotations by which they are found, and the template of their pods."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

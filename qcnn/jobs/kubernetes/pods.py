@@ -1,4 +1,4 @@
-"""What the pods of a job say about themselves, by pure functions (core/v1 Pod, as the API returns it)."""
+"""What the pods of a job and their events say, by pure functions (core/v1, as the API returns them)."""
 
 import collections
 import dataclasses

@@ -1,4 +1,4 @@
-"""How often a training was started again: a pure function of the pods that were seen, in the order of the looks."""
+"""When a job has failed, and how often it was started again: pure functions of the pods that were seen."""
 
 import collections
 import dataclasses

@@ -1,4 +1,4 @@
-"""What refusals of the API server mean to a user, in one line each."""
+"""Refusals of the API server in one line each, and which requests are tried again."""
 
 import contextlib
 import dataclasses

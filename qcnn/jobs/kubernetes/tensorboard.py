@@ -1,4 +1,4 @@
-"""TensorBoard as a Deployment with a Service (apps/v1, core/v1): manifests by pure functions."""
+"""A TensorBoard on a cluster: Deployment and Service (apps/v1, core/v1), created and deleted."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""The verdict on the processes of a job: a pure function of their exit codes and their last signs of life."""
+"""Runs the processes of a job on this machine, and starts them again when one is lost."""
 
 import contextlib
 import dataclasses

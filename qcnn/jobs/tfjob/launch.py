@@ -1,4 +1,4 @@
-"""Create a TFJob that needs no launcher, or say what would be created."""
+"""Create a TFJob, and follow it to its end as the launcher of a pipeline's step."""
 
 import contextlib
 import logging

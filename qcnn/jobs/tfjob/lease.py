@@ -1,4 +1,4 @@
-"""The Lease of a TFJob, which is renewed while its launcher lives."""
+"""The Lease of a TFJob, which is renewed while its launcher lives, and the right to read it."""
 
 import logging
 import platform

@@ -1,4 +1,4 @@
-"""TFJobs as the training operator (v1.9.4) knows them: their resource, their roles, the labels of their pods."""
+"""A training job as a TFJob of the training operator (v1.9.4): manifests, by pure functions."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Whether the pod that this process runs in is being taken away (core/v1 Pod)."""
+"""What a launcher does that is told to end: it deletes its TFJob, unless only its own pod is taken away."""
 
 import contextlib
 import logging

@@ -1,4 +1,4 @@
-"""The jobs of one training, one after the other, as they say of themselves."""
+"""The custom jobs of one training, one after the other: which counts, what follows, and how one is created."""
 
 import contextlib
 import dataclasses

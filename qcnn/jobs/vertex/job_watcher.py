@@ -1,4 +1,4 @@
-"""How long machines for a job are waited for."""
+"""Follows the custom jobs of a training to their end, and passes on what their processes print."""
 
 import collections
 import datetime

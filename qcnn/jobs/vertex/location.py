@@ -1,4 +1,4 @@
-"""Where jobs of Vertex AI run: the project, the location, and the API endpoint that answers for it."""
+"""Where jobs of Vertex AI run: project, location and API endpoint, and the pages of the console."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""What the answers of the pipelines backend mean to a user: one line each."""
+"""The client of a pipelines backend, and what its answers mean to a user: one line each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs, experiments and schedules that a pipelines backend knows, found by what people call them."""
+"""Runs, experiments and schedules of a backend: found by what people call them, and followed to their end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands of TFJobs share: the namespace, access to it, a job by its name."""
+"""Access to a namespace, a TFJob by its name, its logs, and following it."""
 
 import contextlib
 import re

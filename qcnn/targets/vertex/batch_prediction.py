@@ -1,4 +1,4 @@
-"""Samples to be predicted, of a table, as the exported model takes them."""
+"""Predictions for the rows of a table by a batch job, in the form that the exported model takes."""
 
 from __future__ import annotations
 

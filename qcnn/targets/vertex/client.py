@@ -1,4 +1,4 @@
-"""What all messages of Vertex AI's API have: how they are written, and the times in them."""
+"""The services of Vertex AI at a place, and what their answers mean to a user: one line each."""
 
 from __future__ import annotations
 

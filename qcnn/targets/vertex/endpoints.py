@@ -1,4 +1,4 @@
-"""How requests are shared between the deployed versions of an endpoint: pure functions of percentages."""
+"""Endpoints that serve deployed versions of a model, and how requests are shared between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that qcnn made on Vertex AI, custom jobs and tuning jobs: found by their labels, and ended."""
+"""Custom jobs and tuning jobs of this package on Vertex AI: found by their labels, read and ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pipeline jobs of ours: found by what people call them, and what their states are called."""
+"""Pipeline runs of this package on Vertex AI: found, followed and ended, with what they have made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a bucket can hold the artifacts of a run."""
+"""How a pipeline is run on Vertex AI: settings, the request, and whether its bucket can be used."""
 
 from __future__ import annotations
 
