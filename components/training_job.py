@@ -8,7 +8,7 @@ from typing import Any
 
 from qcnn import requirements
 from qcnn.errors import ConfigError
-from qcnn.experiment import GENERATED, MACHINE_WORDS, ExperimentConfig
+from qcnn.experiment import GENERATED, Affects, ExperimentConfig, affecting
 from qcnn.experiment_io import from_mapping
 from qcnn.jobs.job import OUTPUTS, Job
 from qcnn.jobs.pod_settings import Pod
@@ -116,7 +116,7 @@ def check_data(data: str) -> bool:
 
 def _kind(config: ExperimentConfig) -> str:
     """Return what has to be the same for experiments that are trained by the same processes, one after the other."""
-    words = config.options.model_dump(include=set(MACHINE_WORDS))
+    words = config.options.model_dump(include=set(affecting(Affects.MACHINE)))
     return json.dumps([config.strategy, words], sort_keys=True)
 
 

@@ -1,6 +1,7 @@
 """The experiment, described once: every word, its range and its default. Imports no TensorFlow."""
 
 import dataclasses
+import enum
 import json
 import re
 from collections.abc import Mapping
@@ -74,6 +75,23 @@ def _number_as_text(value: object) -> object:
 def _whole_as_text(value: object) -> object:
     """Return the text of a whole number; of another one the text is not known: 1.10 is 1.1."""
     return value if isinstance(value, float) else _number_as_text(value)
+
+
+class Affects(enum.Flag):
+    """What depends on a field.
+
+    `NUMBERS`: what is trained, so a training goes on only with the same value. `PROGRAM`: what is compiled, so trials
+    of a study share a program only with the same value. `ROWS`: how the rows of a file are read. `DISTRIBUTION`:
+    processes and machines. `MACHINE`: what of a machine has to be set before a process computes anything. `RUN`: only
+    how a run goes on.
+    """
+
+    NUMBERS = enum.auto()
+    PROGRAM = enum.auto()
+    ROWS = enum.auto()
+    DISTRIBUTION = enum.auto()
+    MACHINE = enum.auto()
+    RUN = enum.auto()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -213,6 +231,23 @@ NoiseText = Annotated[str, BeforeValidator(_noise), AfterValidator(_known_noise)
 Switch = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=1)]
 
 
+Precision = Literal["complex64", "complex128"]
+Weights = Literal["last", "best", "both"]
+LogEvery = Literal["epoch", "batch"]
+Schedule = Literal["cosine", "constant"]
+Readouts = Literal["centred", "plain"]
+Initialization = Literal["normal", "uniform"]
+Gradient = Literal["adjoint", "parameter_shift"]
+Scaling = Literal["range", "none"]
+Reduction = Literal["auto", "hierarchical_copy", "one_device", "nccl"]
+Communication = Literal["auto", "ring", "nccl"]
+Encoding = Literal["excitation", "rx", "ry", "rz"]
+Simulator = Literal["auto", "window", "statevector", "tfq", "density"]
+Optimizer = Literal["adam", "sgd", "rmsprop", "adagrad", "adamax", "nadam"]
+Activation = Literal["linear", "relu", "elu", "selu", "gelu", "tanh", "sigmoid", "softplus"]
+Strategy = Literal["multi_worker", "mirrored", "central_storage", "parameter_server", "tpu", "none"]
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -220,135 +255,151 @@ class _Frozen(BaseModel):
 class Options(_Frozen):
     """What few experiments change; one struct in the pipeline."""
 
-    train_fraction: float = Field(0.7, gt=0, lt=1, description="Share of the samples used for training.")
-    validation_fraction: float = Field(
+    train_fraction: Annotated[float, Affects.NUMBERS | Affects.ROWS] = Field(
+        0.7, gt=0, lt=1, description="Share of the samples used for training."
+    )
+    validation_fraction: Annotated[float, Affects.NUMBERS | Affects.ROWS] = Field(
         0.15, gt=0, lt=1, description="Share used for the validation loss; what both shares leave is the test split."
     )
-    memory_gib: float = Field(
+    memory_gib: Annotated[float, Affects.PROGRAM] = Field(
         2.0,
         gt=0,
         le=2**20,
         description="Memory that a worker's states may take, in GiB; batches that need more are split.",
     )
-    precision: Literal["complex64", "complex128"] = Field(
+    precision: Annotated[Precision, Affects.PROGRAM] = Field(
         "complex64", description="Amplitudes of simulator statevector above 11 qubits; all else takes complex128."
     )
-    checkpoint_seconds: float = Field(
+    checkpoint_seconds: Annotated[float, Affects.RUN] = Field(
         0.0, ge=0, description="Least time between two checkpoints, in seconds; 0 saves after every epoch."
     )
-    patience: Integer = Field(
+    patience: Annotated[Integer, Affects.RUN] = Field(
         0,
         ge=0,
         le=1_000_000,
         description="Epochs without a lower validation loss after which training stops; 0 never stops it.",
     )
-    stop_at: Target = Field("", description="Validation loss at which training stops, once it is reached.")
-    weights: Literal["last", "best", "both"] = Field(
+    stop_at: Annotated[Target, Affects.RUN] = Field(
+        "", description="Validation loss at which training stops, once it is reached."
+    )
+    weights: Annotated[Weights, Affects.NUMBERS] = Field(
         "last", description="Weights to export and evaluate, best by validation loss; both evaluates the best."
     )
-    continue_from: Folder = Field(
+    continue_from: Annotated[Folder, Affects.RUN] = Field(
         "", description="Training folder of the same experiment whose checkpoints are continued."
     )
-    restarts: Integer = Field(3, ge=0, le=1000, description="How often workers that were lost are started again.")
-    hang_seconds: float = Field(
+    restarts: Annotated[Integer, Affects.RUN] = Field(
+        3, ge=0, le=1000, description="How often workers that were lost are started again."
+    )
+    hang_seconds: Annotated[float, Affects.RUN] = Field(
         60.0,
         gt=0,
         description="Time without a sign of life after which a worker counts as lost, and without a written file after "
         "which the training waits for its bucket, in seconds.",
     )
-    log_every: Literal["epoch", "batch"] = Field(
+    log_every: Annotated[LogEvery, Affects.RUN] = Field(
         "epoch", description="How often TensorBoard gets loss, accuracy and gradient norm of training."
     )
-    profile_batches: BatchRange = Field(
+    profile_batches: Annotated[BatchRange, Affects.RUN] = Field(
         "10-20", description="Batches that the chief profiles, counted from 1 over all epochs."
     )
-    schedule: Literal["cosine", "constant"] = Field(
+    schedule: Annotated[Schedule, Affects.NUMBERS] = Field(
         "cosine", description="How the learning rate goes on once it is reached: falling to zero, or as it is."
     )
-    warmup: float = Field(
+    warmup: Annotated[float, Affects.NUMBERS] = Field(
         0.05, ge=0, lt=1, description="Share of the updates over which the learning rate rises to its value."
     )
-    readouts: Literal["centred", "plain"] = Field(
+    readouts: Annotated[Readouts, Affects.NUMBERS | Affects.PROGRAM] = Field(
         "centred",
         description="What the dense layers take: readouts less their values without an excitation, or as they are.",
     )
-    initialization: Literal["normal", "uniform"] = Field(
+    initialization: Annotated[Initialization, Affects.NUMBERS] = Field(
         "normal",
         description="How the quantum parameters begin, in turns of pi: normal, or uniform in [0, 2 pi), as published.",
     )
-    initialization_scale: float = Field(
+    initialization_scale: Annotated[float, Affects.NUMBERS] = Field(
         0.5, ge=0, le=100, description="Standard deviation of initialization normal; a small one begins near identity."
     )
-    starts: Integer = Field(
+    starts: Annotated[Integer, Affects.NUMBERS] = Field(
         0,
         ge=0,
         le=1000,
         description="Initial weights that are tried for a tenth of the epochs each; the one with the lowest validation "
         f"loss goes on. {_RULE}: several of deep.",
     )
-    shots: Integer = Field(
+    shots: Annotated[Integer, Affects.NUMBERS | Affects.PROGRAM] = Field(
         0,
         ge=0,
         le=1_000_000_000,
         description="Measurements that every readout is estimated from; 0 computes expectation values.",
     )
-    noise: NoiseText = Field(
+    noise: Annotated[NoiseText, Affects.NUMBERS | Affects.PROGRAM] = Field(
         "",
         description="What acts on the qubits of every gate after it, and on readouts; training is under it up to "
         f"{DENSITY_MAX_QUBITS} qubits, evaluation always.",
     )
-    trajectories: Integer = Field(
+    trajectories: Annotated[Integer, Affects.NUMBERS] = Field(
         100,
         ge=2,
         le=1_000_000,
         description=f"Random trajectories of a test sample, from which noise is estimated above {DENSITY_MAX_QUBITS} "
         "qubits.",
     )
-    gradient: Literal["adjoint", "parameter_shift"] = Field(
+    gradient: Annotated[Gradient, Affects.NUMBERS | Affects.PROGRAM] = Field(
         "adjoint",
         description="How the quantum parameters' gradient is computed: from the states, or from shifted circuits, as "
         "hardware would; with shots those are sampled too.",
     )
-    scaling: Literal["range", "none"] = Field(
+    scaling: Annotated[Scaling, Affects.NUMBERS | Affects.PROGRAM | Affects.ROWS] = Field(
         "range",
         description="How a feature becomes an angle: its least value in the training split 0 and its greatest pi, or "
         "as radians.",
     )
-    samples: Integer = Field(
+    samples: Annotated[Integer, Affects.NUMBERS | Affects.PROGRAM | Affects.ROWS] = Field(
         0, ge=0, le=MAX_SAMPLES, description="Rows of the file that count, the first ones; 0 takes all."
     )
-    chief: Switch = Field(0, description="1 makes one of the training processes of strategy multi_worker the chief.")
-    ps: Integer = Field(0, ge=0, le=64, description="Parameter servers of strategy parameter_server; 0 takes one.")
-    evaluator: Switch = Field(
+    chief: Annotated[Switch, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
+        0, description="1 makes one of the training processes of strategy multi_worker the chief."
+    )
+    ps: Annotated[Integer, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
+        0, ge=0, le=64, description="Parameter servers of strategy parameter_server; 0 takes one."
+    )
+    evaluator: Annotated[Switch, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
         0, description="1 starts a process beside the training that measures every checkpoint and keeps the best."
     )
-    devices: Integer = Field(
+    devices: Annotated[Integer, Affects.PROGRAM | Affects.DISTRIBUTION | Affects.MACHINE] = Field(
         0,
         ge=0,
         le=64,
         description="Devices that strategies mirrored and central_storage train on: GPUs, or where there are none, "
         "parts of the processor; 0 takes all GPUs, or one processor.",
     )
-    reduction: Literal["auto", "hierarchical_copy", "one_device", "nccl"] = Field(
+    reduction: Annotated[Reduction, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
         "auto", description="How strategy mirrored adds up over its devices; auto takes nccl on GPUs, else one_device."
     )
-    communication: Literal["auto", "ring", "nccl"] = Field(
+    communication: Annotated[Communication, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
         "auto", description="How strategy multi_worker adds up over its processes."
     )
-    communication_timeout: float = Field(
+    communication_timeout: Annotated[float, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
         0.0,
         ge=0,
         description="Time after which strategy multi_worker gives up a sum over its processes, in seconds; 0 never.",
     )
-    inter_threads: Integer = Field(
+    inter_threads: Annotated[Integer, Affects.PROGRAM | Affects.DISTRIBUTION | Affects.MACHINE] = Field(
         0, ge=0, le=1024, description="Operations that a process runs at once; 0 leaves it to TensorFlow."
     )
-    intra_threads: Integer = Field(
+    intra_threads: Annotated[Integer, Affects.PROGRAM | Affects.DISTRIBUTION | Affects.MACHINE] = Field(
         0, ge=0, le=1024, description="Threads that an operation of a process may use; 0 leaves it to TensorFlow."
     )
-    placement_log: Switch = Field(0, description="1 prints on which device every operation is placed.")
-    visible_gpus: Gpus = Field("", description="GPUs that each process sees, such as one for each of several trials.")
-    gpu_memory: GpuMemory = Field("", description="Memory that a process takes of each GPU it sees.")
+    placement_log: Annotated[Switch, Affects.PROGRAM | Affects.DISTRIBUTION | Affects.MACHINE] = Field(
+        0, description="1 prints on which device every operation is placed."
+    )
+    visible_gpus: Annotated[Gpus, Affects.PROGRAM | Affects.DISTRIBUTION | Affects.MACHINE] = Field(
+        "", description="GPUs that each process sees, such as one for each of several trials."
+    )
+    gpu_memory: Annotated[GpuMemory, Affects.PROGRAM | Affects.DISTRIBUTION | Affects.MACHINE] = Field(
+        "", description="Memory that a process takes of each GPU it sees."
+    )
 
     @property
     def profiled(self) -> range:
@@ -370,63 +421,71 @@ RULES = ("rounds", "epochs", "batch_size")
 class ExperimentConfig(_Frozen):
     """One experiment; the fields are the CLI's flags and the pipeline's parameters."""
 
-    qubits: Integer = Field(8, ge=4, le=MAX_QUBITS, description="Qubits on the ring.")
-    rounds: Integer = Field(
+    qubits: Annotated[Integer, Affects.NUMBERS | Affects.PROGRAM | Affects.ROWS] = Field(
+        8, ge=4, le=MAX_QUBITS, description="Qubits on the ring."
+    )
+    rounds: Annotated[Integer, Affects.NUMBERS] = Field(
         0,
         ge=0,
         le=1_000_000,
         description=f"Excitation rounds: rounds x qubits samples are generated, at most {MAX_SAMPLES}; as many ground "
         f"states. {_RULE}.",
     )
-    data: Data = Field(
+    data: Annotated[Data, Affects.PROGRAM | Affects.ROWS] = Field(
         EXCITATIONS,
         description="Where samples come from: excitations drawn from the seed, ground states of the cluster-Ising "
         "Hamiltonian, or the rows of a file.",
     )
-    encoding: Literal["excitation", "rx", "ry", "rz"] = Field(
+    encoding: Annotated[Encoding, Affects.NUMBERS | Affects.PROGRAM | Affects.ROWS] = Field(
         "excitation",
         description="How a row becomes a state: qubit and angle of an excitation, or features that each turn a qubit.",
     )
-    seed: Integer = Field(
+    seed: Annotated[Integer, Affects.NUMBERS] = Field(
         0,
         ge=0,
         le=2**32 - 1,
         description="Seed of the data, the split, the order of samples and the weights.",
     )
-    model: Model = Field("hybrid", description="Circuit and head of the network.")
-    simulator: Literal["auto", "window", "statevector", "tfq", "density"] = Field(
+    model: Annotated[Model, Affects.NUMBERS | Affects.PROGRAM] = Field(
+        "hybrid", description="Circuit and head of the network."
+    )
+    simulator: Annotated[Simulator, Affects.PROGRAM] = Field(
         "auto",
         description="What computes the expectation values; auto takes the cheapest that is exact and fits. "
         f"At most {STATEVECTOR_MAX_QUBITS} qubits with statevector, {TFQ_MAX_QUBITS} with tfq, {DENSITY_MAX_QUBITS} "
         "with density, which alone knows noise.",
     )
-    optimizer: Literal["adam", "sgd", "rmsprop", "adagrad", "adamax", "nadam"] = Field(
+    optimizer: Annotated[Optimizer, Affects.NUMBERS | Affects.PROGRAM] = Field(
         "adam", description="Optimizer, with Keras' defaults but for the learning rate."
     )
-    hidden_units: Integer = Field(
+    hidden_units: Annotated[Integer, Affects.NUMBERS | Affects.PROGRAM] = Field(
         8,
         ge=1,
         le=4096,
         description=f"Units of the hidden dense layer (several readouts); times qubits at most {_MAX_WEIGHTS}.",
     )
-    hidden_activation: Literal["linear", "relu", "elu", "selu", "gelu", "tanh", "sigmoid", "softplus"] = Field(
+    hidden_activation: Annotated[Activation, Affects.NUMBERS | Affects.PROGRAM] = Field(
         "linear", description="Activation of the hidden dense layer."
     )
-    strategy: Literal["multi_worker", "mirrored", "central_storage", "parameter_server", "tpu", "none"] = Field(
+    strategy: Annotated[Strategy, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
         "multi_worker", description="TensorFlow's distribution strategy."
     )
-    workers: Integer = Field(
+    workers: Annotated[Integer, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
         2, ge=1, le=512, description="Training processes, with strategy multi_worker the chief among them."
     )
-    epochs: Integer = Field(0, ge=0, le=1_000_000, description=f"Passes over the training samples. {_RULE}.")
-    batch_size: Integer = Field(
+    epochs: Annotated[Integer, Affects.RUN] = Field(
+        0, ge=0, le=1_000_000, description=f"Passes over the training samples. {_RULE}."
+    )
+    batch_size: Annotated[Integer, Affects.NUMBERS | Affects.PROGRAM] = Field(
         0,
         ge=0,
         le=MAX_SAMPLES,
         description="Samples a step, over all workers together, at least one for each; "
         f"times qubits at most {_MAX_BATCH_QUBITS}. {_RULE}.",
     )
-    learning_rate: float = Field(0.05, gt=0, description="Learning rate of the optimizer, at its highest.")
+    learning_rate: Annotated[float, Affects.NUMBERS] = Field(
+        0.05, gt=0, description="Learning rate of the optimizer, at its highest."
+    )
     options: Options = Field(default_factory=Options, description="Everything else.")
 
     @model_validator(mode="wrap")
@@ -659,14 +718,21 @@ OPTION_FIELDS: dict[str, FieldInfo] = dict(Options.model_fields)
 # All words, wherever they stand.
 WORDS = {**EXPERIMENT_FIELDS, **OPTION_FIELDS}
 _DEFAULTS = {name: field.default for name, field in WORDS.items()}
-# Words about the machine of each process, which has to be set before it computes anything.
-MACHINE_WORDS = ("devices", "inter_threads", "intra_threads", "placement_log", "visible_gpus", "gpu_memory")
-# Words about processes and machines, with any of which a training can go on.
-DISTRIBUTION_WORDS = (
-    *("workers", "strategy", "chief", "ps", "evaluator"),
-    *("reduction", "communication", "communication_timeout"),
-    *MACHINE_WORDS,
-)
+
+
+def affecting(what: Affects) -> tuple[str, ...]:
+    """Return the words on which something depends."""
+    return tuple(name for name, affects in _AFFECTS.items() if what in affects)
+
+
+def _affects(name: str, field: FieldInfo) -> Affects:
+    found = [mark for mark in field.metadata if isinstance(mark, Affects)]
+    if len(found) != 1:
+        raise TypeError(f"{name}: a field must say what it affects. Given: {found}")
+    return found[0]
+
+
+_AFFECTS = {name: _affects(name, field) for name, field in WORDS.items()}
 
 
 def field_type(field: FieldInfo) -> type[int | float | str]:

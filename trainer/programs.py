@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from qcnn.experiment import ExperimentConfig
+from qcnn.experiment import Affects, ExperimentConfig, affecting
 from qcnn.model.batches import Shards
 from qcnn.model.network import build_model, initial_weights
 from qcnn.model.optimizer import build_optimizer
@@ -70,13 +70,6 @@ class AsynchronousEpoch:
         return self._coordinator.run(batches, alone=rising)
 
 
-# Words that are numbers of variables or of samples, or are read around the compiled program: the others are part of it.
-_OUTSIDE = ("seed", "learning_rate", "epochs", "rounds")
-_OPTIONS_OUTSIDE = (
-    *("train_fraction", "validation_fraction", "initialization", "initialization_scale", "starts"),
-    *("warmup", "schedule", "patience", "stop_at", "weights", "checkpoint_seconds", "continue_from"),
-    *("restarts", "hang_seconds", "log_every", "profile_batches", "trajectories"),
-)
 # Each takes tens of megabytes.
 _KEPT = 8
 
@@ -160,8 +153,7 @@ def key(config: ExperimentConfig) -> str:
     if not STRATEGIES[config.strategy].in_step:
         return repr(sorted(words.items()))
     options = words.pop("options")
-    inside = {
-        **{name: value for name, value in words.items() if name not in _OUTSIDE},
-        **{name: value for name, value in options.items() if name not in _OPTIONS_OUTSIDE},
-    }
+    # The others are numbers of variables or of samples, or are read around the compiled program.
+    program = affecting(Affects.PROGRAM)
+    inside = {name: value for name, value in {**words, **options}.items() if name in program}
     return repr(sorted(inside.items()))

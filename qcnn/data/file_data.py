@@ -19,7 +19,7 @@ from qcnn.atomic_files import sha256_of
 from qcnn.data.layout import LABEL, NOISE_ERROR, PI, PREDICTION, Column, Labels, Layout, Source
 from qcnn.data.samples import SPLITS, Dataset, Samples, parts
 from qcnn.errors import ArtifactError, given
-from qcnn.experiment import ExperimentConfig, SplitCounts
+from qcnn.experiment import Affects, ExperimentConfig, SplitCounts, affecting
 from qcnn.experiment_io import from_mapping, merge
 from qcnn.storage.uri import in_bucket
 
@@ -95,9 +95,6 @@ _PREDICTED = (PREDICTION, NOISE_ERROR)
 _INDEX = re.compile(r"Unnamed: \d+.*|__index_level_\d+__")
 # Beyond, what an angle is made of is too close to the largest number that there is.
 _MOST_APART = 1e300
-# Words by which rows are counted, checked and scaled; of which splits they are, the seed decides too.
-_READ_BY = {"data", "encoding", "qubits"}
-_OPTIONS_READ_BY = {"samples", "scaling", "train_fraction", "validation_fraction"}
 # Of a feature's size, what differs in the training split: below, it may be noise; and a float64 at the end of a range
 # so narrow is off by a thousandth of a radian.
 _NEARLY_CONSTANT = 1e-6
@@ -173,8 +170,9 @@ def files_read(configs: Sequence[ExperimentConfig], warn: Callable[[str], None] 
             return config
         if not in_bucket(config.data):
             config = config.model_copy(update={"data": str(Path(config.data).absolute())})
-        words, options = config.model_dump(include=_READ_BY), config.options.model_dump(include=_OPTIONS_READ_BY)
-        key = repr((words, options))
+        # Of which splits they are, the seed decides too.
+        rows = set(affecting(Affects.ROWS))
+        key = repr((config.model_dump(include=rows), config.options.model_dump(include=rows)))
         if key not in known:
             known[key] = read(config, warn)
         return completed(config, known[key])

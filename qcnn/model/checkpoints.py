@@ -17,7 +17,7 @@ from qcnn.artifact_io import open_arrays
 from qcnn.atomic_files import new_file, readable
 from qcnn.circuits.formats.embedded import shown
 from qcnn.errors import ArtifactError
-from qcnn.experiment import DISTRIBUTION_WORDS, ExperimentConfig
+from qcnn.experiment import Affects, ExperimentConfig, affecting
 from qcnn.experiment_io import as_shown, from_saved
 from qcnn.model.history import Epoch, epochs_of, is_complete
 
@@ -30,24 +30,6 @@ _KEPT = 2
 _LEADER = "leader_"
 # The most weights have 128 MiB; two starts have them, each with its best and two numbers of the optimizer for each.
 _MOST_BYTES = 2**31
-# Fields that may differ between the run that saved and the run that continues: they do not change the numbers.
-_FREE = (
-    # Of which samples these were, the digest of the dataset tells.
-    "data",
-    "epochs",
-    "simulator",
-    "memory_gib",
-    "precision",
-    "checkpoint_seconds",
-    "patience",
-    "stop_at",
-    "continue_from",
-    "restarts",
-    "hang_seconds",
-    "log_every",
-    "profile_batches",
-    *DISTRIBUTION_WORDS,
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,7 +172,9 @@ def check_continues(checkpoint: Checkpoint, config: ExperimentConfig, dataset_di
 def _sequence(config: ExperimentConfig) -> dict[str, Any]:
     values = as_shown(config.model_dump())
     options = values.pop("options")
-    return {name: value for name, value in {**values, **options}.items() if name not in _FREE}
+    # Of which samples the data were, the digest of the dataset tells.
+    numbers = affecting(Affects.NUMBERS)
+    return {name: value for name, value in {**values, **options}.items() if name in numbers}
 
 
 def _paths(folder: Path) -> list[Path]:

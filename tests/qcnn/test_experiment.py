@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic.fields import FieldInfo
 
 from qcnn.circuits import circuits
 from qcnn.circuits.formats.embedded import MODELS
 from qcnn.errors import ConfigError
-from qcnn.experiment import OPTION_FIELDS, ExperimentConfig
+from qcnn.experiment import OPTION_FIELDS, Affects, ExperimentConfig, _affects, affecting
 from qcnn.experiment_io import as_parameters, from_json, from_mapping, from_saved, merge, parse_flag, read_file
 
 
@@ -318,3 +319,17 @@ def test_a_value_without_end_is_refused_as_quickly() -> None:
     value.append(value)
     with pytest.raises(ConfigError, match=r"^options: must be a mapping .* Given: \[\[\[\["):
         from_mapping({"options": value})
+
+
+def test_every_word_says_what_depends_on_it() -> None:
+    assert set(affecting(Affects.MACHINE)) < set(affecting(Affects.DISTRIBUTION))
+    # A training goes on with other processes and machines, and for longer, but not with other numbers.
+    assert not {"workers", "strategy", "epochs", "simulator", "restarts"} & set(affecting(Affects.NUMBERS))
+    assert {"qubits", "seed", "learning_rate", "batch_size", "shots"} <= set(affecting(Affects.NUMBERS))
+    # Trials that differ in these share a compiled program.
+    assert not {"seed", "learning_rate", "warmup"} & set(affecting(Affects.PROGRAM))
+
+
+def test_a_field_that_does_not_say_what_it_affects_is_refused() -> None:
+    with pytest.raises(TypeError, match="colour: a field must say what it affects"):
+        _affects("colour", FieldInfo(annotation=int, default=1))
