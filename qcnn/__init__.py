@@ -14,6 +14,8 @@ import importlib.metadata
 import os
 from typing import TYPE_CHECKING
 
+from qcnn.import_path import leave_folder_last as _leave_folder_last
+
 if TYPE_CHECKING:
     from qcnn.api.experiments import Experiment, generate
     from qcnn.api.models import Evaluation, Model, evaluate, load
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
     from qcnn.extras import MissingLibraryError
     from qcnn.model.history import Epoch
+
+# Before anything is imported that the folder of python -m could hide.
+_leave_folder_last()
 
 # TensorFlow Quantum 0.7 builds on Keras 2, which TensorFlow provides only if this is set before its import.
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")

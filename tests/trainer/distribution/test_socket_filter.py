@@ -68,7 +68,7 @@ def test_an_evaluator_that_stands_in_no_cluster_has_no_server() -> None:
 def test_what_cannot_be_closed_is_said(
     server: socket.socket, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("qcnn.trainer.distribution.socket_filter._INTERFACE", b"nothing\0")
+    monkeypatch.setattr("qcnn.operating_system._LOOPBACK", b"nothing\0")
     port = server.getsockname()[1]
     with caplog.at_level(logging.WARNING, "qcnn"):
         keep_port_to_machine(port)
