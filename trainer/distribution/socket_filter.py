@@ -23,8 +23,8 @@ def keep_to_machine(cluster: Cluster | None) -> None:
         keep_port_to_machine(int(hosts[cluster.index].rpartition(":")[2]))
 
 
-def keep_port_to_machine(port: int) -> None:
-    """Let what listens at a port in this process answer this machine alone.
+def keep_port_to_machine(port: int) -> bool:
+    """Let what listens at a port in this process answer this machine alone; return whether it does.
 
     A socket that listens already can still be bound to an interface, but not everywhere. Where it cannot, that is
     logged.
@@ -37,7 +37,8 @@ def keep_port_to_machine(port: int) -> None:
                 bind_to_machine(listening)
             except OSError as error:
                 logger.warning("port %d stays open to other machines (%s)", port, one_line(error))
-                return
+                return False
+    return True
 
 
 def _listening() -> Iterator[socket.socket]:
