@@ -6,7 +6,7 @@ ARGS ?=
 # one than the context's.
 REGISTRY ?=
 # Of a changed tree another one with each change: nodes keep what they have under a tag.
-TAG ?= $(shell git rev-parse --short=12 HEAD)$(shell git diff --quiet HEAD || echo "-$$(git diff HEAD | sha256sum | cut -c1-8)")
+TAG ?= $(shell git rev-parse --short=12 HEAD)$(shell git diff --quiet HEAD || echo "-$$(git diff HEAD | git hash-object --stdin | cut -c1-8)")
 image = $(if $(IMAGE),$(IMAGE),$(REGISTRY)/qcnn:$(TAG))
 NAME = qcnn
 OUTPUT =

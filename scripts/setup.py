@@ -42,9 +42,8 @@ def download(uv: Path) -> None:
     wanted = _PLATFORMS.get(machine)
     wheels = [match for match in _WHEEL.finditer((ROOT / "uv.lock").read_text()) if wanted and wanted in match["tag"]]
     if not wheels:
-        stop(
-            f"this system is not supported. Given: {' '.join(machine)}; allowed: {', '.join(map(' '.join, _PLATFORMS))}"
-        )
+        allowed = ", ".join(" ".join(each) for each in _PLATFORMS)
+        stop(f"this system is not supported; allowed: {allowed}. Given: {' '.join(machine)}")
     try:
         with urllib.request.urlopen(wheels[0]["url"], timeout=60) as response:
             content = response.read()

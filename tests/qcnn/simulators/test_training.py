@@ -58,9 +58,9 @@ class NotHere:
 
 sys.meta_path.insert(0, NotHere)
 
-from qcnn.trainer import data
+from qcnn import data
 from qcnn.results import evaluate, export
-from qcnn.experiment import from_mapping
+from qcnn.experiment_io import from_mapping
 from qcnn.errors import ConfigError
 from qcnn.trainer.loop import train
 from qcnn.model.network import build_model
