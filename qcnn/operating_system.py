@@ -12,6 +12,7 @@ from pathlib import Path
 
 # Of a process: what it has open, one entry a descriptor.
 _DESCRIPTORS = (Path("/proc/self/fd"), Path("/dev/fd"))
+_MOST_DESCRIPTORS = 2**16
 _CPUINFO = Path("/proc/cpuinfo")
 # Linux' own: see prctl(2), unix(7), socket(7).
 _PR_SET_PDEATHSIG = 1
@@ -49,12 +50,12 @@ def processor() -> str:
 def descriptors() -> set[int]:
     """Return the descriptors that this process has open, and that by which it looks, always the lowest that is free.
 
-    Where no folder lists them, all that may be open.
+    Where no folder lists them, all that may be open, within reason.
     """
     for folder in _DESCRIPTORS:
         with contextlib.suppress(OSError):
             return {int(entry.name) for entry in folder.iterdir()}
-    return set(range(os.sysconf("SC_OPEN_MAX")))
+    return set(range(min(os.sysconf("SC_OPEN_MAX"), _MOST_DESCRIPTORS)))
 
 
 def has_fork_server() -> bool:

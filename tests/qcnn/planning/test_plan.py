@@ -30,7 +30,7 @@ def test_the_chosen_simulator_has_the_seconds_of_its_row_and_of_its_workers() ->
 def test_counting_and_choosing_load_no_tensorflow() -> None:
     program = """
 import sys
-from qcnn.experiment import from_mapping
+from qcnn.experiment_io import from_mapping
 from qcnn.planning.training_estimate import expectation
 from qcnn.planning.plan import count
 from qcnn.simulators.structure.gates import read_model
