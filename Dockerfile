@@ -1,5 +1,6 @@
 # One image for every step of the pipeline: docker build -t qcnn .
 # It has no CUDA libraries: TensorFlow sees no GPU in it, and processes whose job requests GPUs end at once.
+# For linux/amd64 and linux/arm64: the lock file says what is installed on each.
 # For a release its base is named by its digest: --build-arg BASE_IMAGE=python:3.11-slim@sha256:...
 ARG BASE_IMAGE=python:3.11-slim
 

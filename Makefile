@@ -6,7 +6,7 @@ ARGS ?=
 # one than the context's.
 REGISTRY ?=
 # Of a changed tree another one with each change: nodes keep what they have under a tag.
-TAG ?= $(shell git rev-parse --short=12 HEAD)$(shell git diff --quiet HEAD || echo "-$$(git diff HEAD | sha256sum | cut -c1-8)")
+TAG ?= $(shell git rev-parse --short=12 HEAD)$(shell git diff --quiet HEAD || echo "-$$(git diff HEAD | git hash-object --stdin | cut -c1-8)")
 image = $(if $(IMAGE),$(IMAGE),$(REGISTRY)/qcnn:$(TAG))
 NAME = qcnn
 OUTPUT =
@@ -55,8 +55,9 @@ test-kfp: .venv/.complete ## run the tests on the Kubeflow backend at KFP_HOST, 
 lint: .venv/.complete ## check style and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
-types: .venv/.complete ## check types
+types: .venv/.complete ## check types, of the package on macOS too: what only Linux has is an error there
 	@$(BIN)/mypy && $(BIN)/mypy compile.py scripts/*.py
+	@$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin --package qcnn
 
 docs: .venv/.complete ## build docs/ as a site into build/site; a link that leads nowhere is an error
 	@$(BIN)/python scripts/experiment_words.py

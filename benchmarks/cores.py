@@ -13,7 +13,8 @@ from tabulate import tabulate
 from benchmarks.simulators import Measured, measure
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
-from qcnn.planning.machine import NOMINAL_MACHINE, available_cores
+from qcnn.operating_system import cores as available_cores
+from qcnn.planning.machine import NOMINAL_MACHINE
 from qcnn.planning.plan import count, predict
 
 _BATCH = 32

@@ -14,6 +14,8 @@ import importlib.metadata
 import os
 from typing import TYPE_CHECKING
 
+from qcnn.import_path import leave_folder_last as _leave_folder_last
+
 if TYPE_CHECKING:
     from qcnn.api.experiments import Experiment, generate
     from qcnn.api.jobs import Job, get_job, list_jobs, requests, submit
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from qcnn.extras import MissingLibraryError
     from qcnn.model.history import Epoch
     from qcnn.targets.base import JobStatus
+
+# Before anything is imported that the folder of python -m could hide.
+_leave_folder_last()
 
 # TensorFlow Quantum 0.7 builds on Keras 2, which TensorFlow provides only if this is set before its import.
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")

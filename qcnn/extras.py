@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Iterator
 
 from qcnn.errors import QcnnError
+from qcnn.operating_system import has_tensorflow_quantum
 
 
 class MissingLibraryError(QcnnError):
@@ -97,7 +98,8 @@ def check(extra: str) -> None:
         ModuleNotFoundError: the first that is not.
     """
     for name, library in LIBRARIES.items():
-        if extra in library.extras:
+        # Simulator tfq alone needs it, and says so.
+        if extra in library.extras and (name != "tensorflow_quantum" or has_tensorflow_quantum()):
             check_library(name)
 
 

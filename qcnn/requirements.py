@@ -1,4 +1,4 @@
-"""What each strategy needs: roles, devices and simulators. The one table; it imports no TensorFlow."""
+"""What each strategy needs: roles, devices and simulators; where a simulator is to be had. It imports no TensorFlow."""
 
 import dataclasses
 import enum
@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from qcnn.errors import ConfigError
+from qcnn.operating_system import has_tensorflow_quantum, name
 
 # TensorFlow's, in the order of Vertex AI's worker pools.
 ROLES = CHIEF, WORKER, PS, EVALUATOR = ("chief", "worker", "ps", "evaluator")
 _TENSORFLOWS_OWN = ("window", "statevector", "density")
+_TENSORFLOW_QUANTUM = "tfq"
 
 
 class Chief(enum.Enum):
@@ -34,7 +36,7 @@ class Needs:
     chief: Chief = Chief.NONE
     ps: bool = False
     words: tuple[str, ...] = ()
-    simulators: tuple[str, ...] = (*_TENSORFLOWS_OWN, "tfq")
+    simulators: tuple[str, ...] = (*_TENSORFLOWS_OWN, _TENSORFLOW_QUANTUM)
 
 
 STRATEGIES: Mapping[str, Needs] = {
@@ -95,6 +97,24 @@ def shares(words: Mapping[str, Any]) -> int:
     if needs.devices:
         return max(1, int(words["devices"]))
     return int(words["workers"]) if needs.in_step else 1
+
+
+def unpublished(simulator: str) -> str:
+    """Say why the library of a simulator cannot be installed on this machine; empty if it can."""
+    if simulator != _TENSORFLOW_QUANTUM or has_tensorflow_quantum():
+        return ""
+    needs = "needs tensorflow-quantum, which is published for Linux on x86-64 alone"
+    return f"simulator: {simulator} {needs}. Given: {simulator} on {name()}"
+
+
+def check_published(simulator: str) -> None:
+    """Refuse a simulator whose library cannot be installed on this machine.
+
+    Raises:
+        ConfigError: one line that names the machine.
+    """
+    if reason := unpublished(simulator):
+        raise ConfigError(reason)
 
 
 def check(words: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:

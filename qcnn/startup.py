@@ -31,7 +31,8 @@ ERROR = "error: "
 # Signals by which a library ends its process, or the system where a library is at fault.
 FAULTS = (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV)
 
-# Seconds between two restorations of the handlers of signals, and at least the bytes of C's struct sigaction.
+# Seconds between two restorations of the handlers of signals, and at least the bytes of C's struct sigaction, which is
+# read and written whole: its layout is another on each operating system.
 _RESTORE_SECONDS = 0.1
 _SIGACTION_BYTES = 256
 

@@ -19,8 +19,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOG = ROOT / ".uv" / "setup.log"
 _WHEEL = re.compile(r'url = "(?P<url>[^"]+/uv-[^"/]+-(?P<tag>[^"/]+)\.whl)", hash = "sha256:(?P<sha256>\w+)"')
-# TensorFlow Quantum is published for no other.
-_PLATFORMS = {("Linux", "x86_64"): "manylinux_2_17_x86_64"}
+# Where TensorFlow 2.18 is published, and uv's wheel for it.
+_PLATFORMS = {
+    ("Linux", "x86_64"): "manylinux_2_17_x86_64",
+    ("Linux", "aarch64"): "manylinux_2_17_aarch64",
+    ("Darwin", "arm64"): "macosx_11_0_arm64",
+}
 
 
 def main() -> None:
@@ -38,7 +42,8 @@ def download(uv: Path) -> None:
     wanted = _PLATFORMS.get(machine)
     wheels = [match for match in _WHEEL.finditer((ROOT / "uv.lock").read_text()) if wanted and wanted in match["tag"]]
     if not wheels:
-        stop(f"this system is not supported. Given: {' '.join(machine)}; allowed: {sorted(_PLATFORMS)}")
+        allowed = ", ".join(" ".join(each) for each in _PLATFORMS)
+        stop(f"this system is not supported; allowed: {allowed}. Given: {' '.join(machine)}")
     try:
         with urllib.request.urlopen(wheels[0]["url"], timeout=60) as response:
             content = response.read()

@@ -12,7 +12,10 @@ ROOT = Path(__file__).parents[1]
 LINKED = ("pipelines", "components", "trainer")
 # From below; what stands in one line may import each other, but never in a circle.
 LAYERS = (
-    ("errors", "frozen", "atomic_files", "artifact_io", "monitoring", "startup", "environment", "defaults", "extras"),
+    (
+        *("errors", "frozen", "atomic_files", "artifact_io", "monitoring", "startup", "environment", "defaults"),
+        *("extras", "operating_system", "import_path", "run_module"),
+    ),
     ("storage", "tables", "circuits"),
     ("requirements", "experiment", "experiment_io", "provenance"),
     ("simulators", "data"),
@@ -26,7 +29,7 @@ LAYERS = (
 )
 LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
 # What runs the processes of a training knows nothing of what they train.
-JOBS_KNOW = ("errors", "startup", "provenance", "monitoring")
+JOBS_KNOW = ("errors", "startup", "provenance", "monitoring", "operating_system", "import_path")
 # What counts, and so answers before TensorFlow is loaded; only the benchmark computes.
 COUNTING = ("qcnn.simulators.structure.", "qcnn.simulators.costs.", "qcnn.planning.")
 COMPUTING = {"qcnn.planning.machine_benchmark"}

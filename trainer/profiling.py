@@ -92,9 +92,8 @@ def serve_profiles(port: int, required: bool = False, *, to_all: bool = False) -
         logger.warning("training goes on without profiler server: %s", message)
         return
     tf.profiler.experimental.server.start(port)
-    if not to_all:
-        keep_port_to_machine(port)
-    logger.info("profiler server on port %d%s", port, "" if to_all else ", for this machine alone")
+    closed = not to_all and keep_port_to_machine(port)
+    logger.info("profiler server on port %d%s", port, ", for this machine alone" if closed else "")
 
 
 @contextlib.contextmanager

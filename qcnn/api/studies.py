@@ -20,6 +20,7 @@ from qcnn.extras import check, explained
 from qcnn.frozen import frozen
 from qcnn.jobs.local.fork_client import fork_server
 from qcnn.jobs.local.runner import Crew
+from qcnn.requirements import check_published
 from qcnn.results.local_run import Recorder, RunFolders
 from qcnn.startup import errors_raised
 from qcnn.studies.search import search_from_mapping
@@ -76,6 +77,8 @@ def study(
     root = root.absolute()
     places = [_of_trial(root, number) for number in range(len(configs))]
     check("run")
+    for config in configs:
+        check_published(config.simulator)
     with fork_server(LOADED), errors_raised():
         _train_all(configs, places, progress=progress)
         selected = root / "select-best"

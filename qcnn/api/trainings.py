@@ -17,6 +17,7 @@ from qcnn.frozen import frozen
 from qcnn.jobs.local.fork_client import fork_server
 from qcnn.jobs.local.runner import run_processes
 from qcnn.model.history import HISTORY, Epoch, load_history
+from qcnn.requirements import check_published
 from qcnn.results.local_run import Recorder, RunFolders, of_run
 from qcnn.startup import errors_raised
 
@@ -75,6 +76,7 @@ def train(experiment: Experiment, folder: str | PathLike[str] | None = None, *, 
     folders, config = of_run(made.absolute()), checked(experiment).config
     if not steps.has_ended(folders.run, config):
         check("run")
+        check_published(config.simulator)
         with fork_server(LOADED), errors_raised(), Recorder(config.model_dump()) as recorder:
             with steps.step(recorder, "generate-data", folders.run):
                 completed = steps.make_dataset(config, folders)

@@ -4,10 +4,12 @@ Words and order of gates follow the TensorFlow Quantum QCNN tutorial (Cong, Choi
 arXiv:1810.03787), with all 15 parameters of the two-qubit convolution.
 """
 
+import contextlib
 import importlib
 import itertools
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 import cirq
 import sympy
@@ -16,6 +18,7 @@ from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.embedded import MODELS, held, holds, is_file, shown
 from qcnn.errors import ConfigError, one_line
+from qcnn.import_path import look_last
 from qcnn.startup import noted_interrupts
 
 __all__ = ["Ansatz", "build", "cluster_state", "convolution", "deep", "hybrid", "pool", "ring"]
@@ -142,6 +145,9 @@ def _call(model: str, qubits: int) -> object:
     Raises:
         ConfigError: whatever it raises, as one line.
     """
+    # Where the user is, last: a file of theirs is found there, and hides none of the libraries.
+    with contextlib.suppress(OSError):
+        look_last(str(Path.cwd()))
     module, _, function = model.partition(":")
     # A model that somebody else has made names a function too.
     if module.partition(".")[0] in sys.stdlib_module_names:

@@ -172,7 +172,7 @@ def _check_free(host: str, port: int) -> None:
 
 def _serve(arguments: list[str]) -> None:
     """Run TensorBoard until it or this process is told to end; print its address once it answers."""
-    command = [sys.executable, "-m", "tensorboard.main", *arguments]
+    command = [sys.executable, "-m", "qcnn.run_module", "tensorboard.main", *arguments]
     previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
     # A group of its own: Ctrl-C reaches it once, from here.
     server = subprocess.Popen(

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import os
 from collections.abc import Sequence
 
 from qcnn.experiment import ExperimentConfig
@@ -84,11 +83,6 @@ def spread(moments: Sequence[Machine]) -> float:
     least, second, *_ = zip(*(sorted(rate) for rate in zip(*seconds, strict=True)), strict=True)
     differing: float = max(later / first - 1 for first, later in zip(least, second, strict=True))
     return differing
-
-
-def available_cores() -> int:
-    """Return how many cores this process may run on."""
-    return len(os.sched_getaffinity(0))
 
 
 def steps_of(config: ExperimentConfig) -> tuple[int, int]:

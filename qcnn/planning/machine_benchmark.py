@@ -13,7 +13,8 @@ from qcnn.model.batches import shard
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import build_optimizer
 from qcnn.model.steps import training_epoch
-from qcnn.planning.machine import Machine, available_cores
+from qcnn.operating_system import cores
+from qcnn.planning.machine import Machine
 from qcnn.simulators.costs import statevector
 from qcnn.simulators.costs.cost import Cost, Speed, evolution
 from qcnn.simulators.evolution import Unitaries, evolve, real_forms
@@ -47,7 +48,7 @@ def probe() -> Machine:
         ),
         call_seconds,
         _ordering_seconds() / _SAMPLES,
-        available_cores(),
+        cores(),
     )
 
 

@@ -7,7 +7,6 @@ import hashlib
 import importlib.metadata
 import json
 import os
-import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,7 +15,8 @@ from pydantic import TypeAdapter
 from qcnn.artifact_io import load_description, save_description
 from qcnn.atomic_files import new_file
 from qcnn.errors import ArtifactError, one_line
-from qcnn.planning.machine import Machine, available_cores, fastest, spread
+from qcnn.operating_system import cores, processor
+from qcnn.planning.machine import Machine, fastest, spread
 from qcnn.startup import load_tensorflow, start_compiler
 
 # Raised with every change of what is measured, or of how an epoch's seconds follow from it.
@@ -129,17 +129,8 @@ def _path() -> Path:
 def _key() -> dict[str, str | int]:
     """Return what the measured numbers depend on."""
     return {
-        "processor": _processor(),
-        "cores": available_cores(),
+        "processor": processor(),
+        "cores": cores(),
         "tensorflow": importlib.metadata.version("tensorflow"),
         "measurement": _MEASUREMENT,
     }
-
-
-def _processor() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            name, _, value = line.partition(":")
-            if name.strip() == "model name":
-                return value.strip()
-    return platform.machine()

@@ -6,6 +6,7 @@ import math
 from typing import Protocol, cast
 
 from qcnn.errors import ConfigError
+from qcnn.requirements import unpublished
 from qcnn.simulators.costs import density, statevector, tfq, window
 from qcnn.simulators.costs.cost import NOMINAL, Cost, in_words
 from qcnn.simulators.interface import Limits, Simulator
@@ -87,6 +88,8 @@ def load(simulator: str) -> SimulatorModule:
 
 def _reason(simulator: str, network: Network) -> str:
     """Say why a simulator runs no such networks; empty if it does."""
+    if reason := unpublished(simulator):
+        return reason
     if network.noise and simulator not in _KNOW_NOISE:
         return f"simulator: must be auto or {' or '.join(_KNOW_NOISE)} with noise. Given: {simulator}"
     if network.evaluations and simulator == _READS_CIRCUITS:

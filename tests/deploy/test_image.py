@@ -81,3 +81,11 @@ def test_every_stage_begins_with_the_base_that_is_named_once() -> None:
     assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {"${BASE_IMAGE}"}
     assert DOCKERFILE.count("ARG BASE_IMAGE=") == 1
     assert "sbom.json /usr/share/qcnn/sbom.json" in _last_stage()
+
+
+def test_the_image_is_built_for_any_architecture_that_its_base_has() -> None:
+    """What is not published for one of them, uv's lock file leaves out by a marker (tests/test_lock.py)."""
+    assert not re.findall(r"x86|amd64|aarch64|arm64|TARGETARCH|--platform", DOCKERFILE.partition("ARG BASE_IMAGE")[2])
+    (installed,) = re.findall(r"uv export (?:.*\\\n)*?.*--output-file requirements.txt", DOCKERFILE)
+    assert "--extra run" in installed
+    assert "tensorflow" not in installed

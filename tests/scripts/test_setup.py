@@ -1,9 +1,14 @@
 """The set-up on machines that lack something: one line, non-zero exit, nothing half-made."""
 
+import importlib.util
+import io
 import os
+import platform
 import shutil
 import subprocess
 import sys
+import types
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -70,3 +75,46 @@ def test_bare_make_prints_the_targets(checkout: Path) -> None:
     printed = subprocess.run(["make"], cwd=checkout, capture_output=True, text=True, check=True).stdout
     assert "make run " in printed
     assert "make test " in printed
+
+
+@pytest.fixture
+def setup() -> types.ModuleType:
+    """The script as a module."""
+    spec = importlib.util.spec_from_file_location("setup_script", ROOT / "scripts" / "setup.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "tag"),
+    [
+        ("Linux", "x86_64", "manylinux_2_17_x86_64"),
+        ("Linux", "aarch64", "manylinux_2_17_aarch64"),
+        ("Darwin", "arm64", "macosx_11_0_arm64"),
+    ],
+)
+def test_uv_is_that_of_the_platform_and_nothing_else_is_unpacked(
+    setup: types.ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, machine: str, tag: str
+) -> None:
+    monkeypatch.setattr(platform, "system", lambda: system)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(urllib.request, "urlopen", lambda url, timeout: io.BytesIO(url.encode()))
+    refused = (
+        rf"^setup: the downloaded uv is not the one that uv.lock names. Given: https://.*/uv-[^/]*{tag}[^/]*\.whl$"
+    )
+    with pytest.raises(SystemExit, match=refused):
+        setup.download(tmp_path / "uv")
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_platform_is_refused_in_one_line(
+    setup: types.ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    allowed = "Linux x86_64, Linux aarch64, Darwin arm64"
+    with pytest.raises(SystemExit, match=rf"^setup: .* not supported; allowed: {allowed}. Given: Darwin x86_64$"):
+        setup.download(tmp_path / "uv")

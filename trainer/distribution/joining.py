@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 
+from qcnn.operating_system import shared_library
 from qcnn.startup import ERROR, RETRYABLE, end_now
 from qcnn.trainer.distribution.roles import Cluster
 
@@ -128,7 +129,7 @@ def _enable_collective_ops(context: object, server: bytes) -> None:
 @functools.cache
 def _library() -> Any:
     # A function of ctypes.CDLL releases the lock of the interpreter while it runs.
-    library = ctypes.CDLL(str(Path(tf.sysconfig.get_lib(), "libtensorflow_cc.so.2")))
+    library = ctypes.CDLL(str(Path(tf.sysconfig.get_lib(), shared_library("tensorflow_cc", 2))))
     library.TF_NewStatus.restype = ctypes.c_void_p
     library.TF_NewStatus.argtypes = ()
     library.TF_GetCode.argtypes = library.TF_Message.argtypes = library.TF_DeleteStatus.argtypes = (ctypes.c_void_p,)

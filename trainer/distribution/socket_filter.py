@@ -4,14 +4,13 @@ import logging
 import os
 import socket
 from collections.abc import Iterator
-from pathlib import Path
 
 from qcnn.errors import one_line
+from qcnn.operating_system import bind_to_machine, descriptors
 from qcnn.trainer.distribution.roles import Cluster
 
 logger = logging.getLogger("qcnn")
 
-_INTERFACE = b"lo\0"
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
@@ -24,28 +23,29 @@ def keep_to_machine(cluster: Cluster | None) -> None:
         keep_port_to_machine(int(hosts[cluster.index].rpartition(":")[2]))
 
 
-def keep_port_to_machine(port: int) -> None:
-    """Let what listens at a port in this process answer this machine alone.
+def keep_port_to_machine(port: int) -> bool:
+    """Let what listens at a port in this process answer this machine alone; return whether it does.
 
-    A socket that listens already can still be bound to an interface (socket(7), SO_BINDTODEVICE); before Linux 5.7 only
-    by root. Where it cannot, that is logged.
+    A socket that listens already can still be bound to an interface, but not everywhere. Where it cannot, that is
+    logged.
     """
     for listening in _listening():
         with listening:
             if listening.getsockname()[1] != port:
                 continue
             try:
-                listening.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, _INTERFACE)
+                bind_to_machine(listening)
             except OSError as error:
                 logger.warning("port %d stays open to other machines (%s)", port, one_line(error))
-                return
+                return False
+    return True
 
 
 def _listening() -> Iterator[socket.socket]:
     """Yield what of this process listens for connections, whichever library opened it, as sockets to be closed."""
-    for path in Path("/proc/self/fd").iterdir():
+    for number in descriptors():
         try:
-            descriptor = os.dup(int(path.name))
+            descriptor = os.dup(number)
         except OSError:
             # That of the listing itself, or one that has been closed meanwhile.
             continue

@@ -22,6 +22,8 @@ _SCRIPT = f"""program_path=$(mktemp -d)
 
 printf "%s" "$0" > "$program_path/ephemeral_component.py"
 _KFP_RUNTIME=true python3 -m {EXECUTOR_MODULE}"""
+# The same, but nothing in the folder that the user runs from hides a library.
+_OURS = _SCRIPT.replace("python3 -m", "python3 -m qcnn.run_module")
 _PROGRAM = "ephemeral_component.py"
 
 
@@ -40,6 +42,8 @@ def steps_reported(
     """
 
     class Handler(subprocess_task_handler.SubprocessTaskHandler):
+        full_command: list[str]
+
         def run(self) -> status.Status:
             folder = _folder(self.full_command)
             begin(folder.name, folder.parent)
@@ -49,6 +53,7 @@ def steps_reported(
                 _, _, _, program, *arguments = self.full_command
                 ended = _status(_forked_step(program, arguments) == 0)
             else:
+                self.full_command = [word.replace(_SCRIPT, _OURS) for word in self.full_command]
                 ended = super().run()
             end(ended is status.Status.SUCCESS)
             return ended

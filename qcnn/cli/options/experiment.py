@@ -1,7 +1,6 @@
 """The experiment's words as flags, generated from its own description, and what a shell offers for them."""
 
 import dataclasses
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -16,6 +15,7 @@ from qcnn.circuits.formats.loading import with_circuit
 from qcnn.cli.options.base import options_as
 from qcnn.experiment import GENERATED, WORDS, ExperimentConfig, describe, is_switch
 from qcnn.experiment_io import as_yaml, from_mapping, merge, parse_flag, read_file
+from qcnn.requirements import check_published
 from qcnn.results.local_run import FILE
 
 # What click asks for the items of a parameter whose value has been begun.
@@ -147,6 +147,7 @@ def prepared(
     """
     for experiment in experiments:
         check_model(experiment)
+        check_published(experiment.simulator)
     return data.files_read(experiments, warn)
 
 
@@ -160,8 +161,6 @@ def check_model(experiment: ExperimentConfig) -> None:
     """
     if experiment.model in MODELS:
         return
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
     # It takes a second to load.
     from qcnn.simulators.structure.gates import read_model
 

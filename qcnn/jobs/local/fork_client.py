@@ -20,9 +20,9 @@ from qcnn.jobs.local.fork_protocol import (
     REFUSED,
     VARIABLE,
     receive_status,
-    same_user,
     send_request,
 )
+from qcnn.operating_system import has_fork_server, is_same_user
 
 _BACKLOG = 1024
 # Signals that a fork server ignores; what is forked from it does where the process that asked for it does.
@@ -48,15 +48,17 @@ class Started(Protocol):
 
 
 class ForkServer:
-    """A process from which others are forked once it has loaded its modules."""
+    """A process from which others are forked once it has loaded its modules; none where `pid` is None."""
 
-    def __init__(self, pid: int, connection: socket.socket) -> None:
+    def __init__(self, pid: int | None, connection: socket.socket | None) -> None:
         self.pid = pid
         self._connection = connection
 
     @property
     def is_ready(self) -> bool:
         """Whether it would fork now, rather than once everything is loaded."""
+        if not self._connection:
+            return False
         with contextlib.suppress(BlockingIOError):
             return self._connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == READY
         return False
@@ -66,8 +68,12 @@ class ForkServer:
 def fork_server(modules: Sequence[str]) -> Iterator[ForkServer]:
     """Start a process that loads modules, from which those that are started in this block are forked.
 
-    It ends with this block, or with the process that runs it, and whatever was forked from it with it.
+    It ends with this block, or with the process that runs it, and whatever was forked from it with it. Where the
+    operating system allows none, each process loads what it needs.
     """
+    if not has_fork_server():
+        yield ForkServer(None, None)
+        return
     address = f"qcnn-{secrets.token_hex(16)}"
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.socket(socket.AF_UNIX))
@@ -168,7 +174,7 @@ def _fork(
     with contextlib.ExitStack() as stack:
         connection = stack.enter_context(socket.socket(socket.AF_UNIX))
         connection.connect(f"\0{address}")
-        if not same_user(connection):
+        if not is_same_user(connection):
             return None
         request = {
             "argv": list(argv[2:]),

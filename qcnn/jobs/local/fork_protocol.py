@@ -17,7 +17,6 @@ STATUS = "=i"
 STATUS_SIZE = struct.calcsize(STATUS)
 REFUSED = -1
 _LENGTH = "=I"
-_PEER = "=iII"
 _MOST_DESCRIPTORS = 16
 
 
@@ -64,9 +63,3 @@ def receive_status(connection: socket.socket) -> int | None:
     except ConnectionError:
         return None
     return int(struct.unpack(STATUS, content)[0]) if len(content) == STATUS_SIZE else None
-
-
-def same_user(connection: socket.socket) -> bool:
-    """Whether the process at the other end is this user's: an abstract socket has no permissions of its own."""
-    peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize(_PEER))
-    return bool(struct.unpack(_PEER, peer)[1] == os.getuid())

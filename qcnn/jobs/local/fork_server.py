@@ -5,7 +5,6 @@ socket, stdin the socket of whoever started it. It ends when that process does, 
 """
 
 import contextlib
-import ctypes
 import dataclasses
 import fcntl
 import importlib
@@ -22,13 +21,14 @@ from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from qcnn.jobs.local.fork_protocol import READY, REFUSED, STATUS, receive_request, same_user
+from qcnn.import_path import leave_out_last, look_last
+from qcnn.jobs.local.fork_protocol import READY, REFUSED, STATUS, receive_request
+from qcnn.operating_system import descriptors, end_with_parent, is_same_user
 
 # What is read when a library is loaded: where a process asks for other values, it is not forked from here.
 _READ_AT_LOAD = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "TF_", "XLA_", "CUDA_", "OMP_", "KMP_", "MKL_", "OPENBLAS_")
 # The cluster, which each process reads by itself.
 _READ_LATER = "TF_CONFIG"
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,21 +46,20 @@ class _Child:
 
 def main() -> None:
     """Load what the arguments name and serve until whoever started this is gone; in a child, become what was asked."""
-    libc = ctypes.CDLL(None)
-    parent = os.getppid()
-    _end_with(libc, parent)
+    end_with_parent(os.getppid())
+    folder = str(Path.cwd())
     environment = dict(os.environ)
     listener = socket.socket(fileno=int(sys.argv[1]))
     starter = socket.socket(fileno=os.dup(0))
-    before = _descriptors()
+    before = descriptors()
     _load(sys.argv[2:])
-    server = _Server(listener, starter, environment, _descriptors() - before)
+    server = _Server(listener, starter, environment, descriptors() - before)
     # Where the starter is gone, that is found next.
     with contextlib.suppress(OSError):
         starter.sendall(READY)
     child = server.serve()
-    _end_with(libc, server.pid)
-    _become(child)
+    end_with_parent(server.pid)
+    _become(child, folder)
     runpy.run_module(child.module, run_name="__main__", alter_sys=True)
 
 
@@ -71,18 +70,6 @@ def _load(modules: Sequence[str]) -> None:
     with loading():
         for module in modules:
             importlib.import_module(module)
-
-
-def _end_with(libc: ctypes.CDLL, parent: int) -> None:
-    """Have this process killed when its parent ends."""
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
-def _descriptors() -> set[int]:
-    """Return the descriptors that this process has open, and that by which it looks, always the lowest that is free."""
-    return {int(path.name) for path in Path("/proc/self/fd").iterdir()}
 
 
 class _Server:
@@ -135,7 +122,7 @@ class _Server:
 
     def _accept(self) -> None:
         asker, _ = self._listener.accept()
-        if not same_user(asker):
+        if not is_same_user(asker):
             asker.close()
             return
         self._waiting.add(asker)
@@ -219,8 +206,8 @@ class _Server:
         asker.close()
 
 
-def _become(child: _Child) -> None:
-    """Put this process where one that was started for this child would be."""
+def _become(child: _Child, before: str) -> None:
+    """Put this process, so far in the folder `before`, where one that was started for this child would be."""
     above = max(child.descriptors) + 1
     # All out of the way first, so that none takes another's place.
     moved = {}
@@ -237,8 +224,9 @@ def _become(child: _Child) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN if signal.SIGINT in ignored else signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_IGN if signal.SIGTERM in ignored else signal.SIG_DFL)
     tempfile.tempdir = None
-    # As for python -m, which put its own here.
-    sys.path[0] = child.folder
+    # As python -m would have had it (`qcnn.import_path`).
+    leave_out_last(before)
+    look_last(child.folder)
     sys.argv[:] = child.argv
 
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from qcnn.errors import ConfigError, one_line
 from qcnn.experiment import TFQ_MAX_QUBITS
+from qcnn.requirements import check_published
 from qcnn.simulators.costs.cost import Cost
 from qcnn.simulators.interface import Limits
 from qcnn.simulators.structure.gates import Gate, Network, read_gates
@@ -67,8 +68,9 @@ def library() -> Any:
     """Return the module tensorflow_quantum, which loads TensorFlow and is not installed everywhere.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: it is not installed, or not published for this machine.
     """
+    check_published("tfq")
     try:
         with loading():
             import tensorflow_quantum

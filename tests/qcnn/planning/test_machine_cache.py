@@ -65,7 +65,7 @@ def test_a_damaged_file_is_measured_again(cache: Path, damage: Callable[[str], s
 
 @pytest.mark.parametrize(
     ("what", "value"),
-    [("_processor", lambda: "another"), ("_MEASUREMENT", 0)],
+    [("processor", lambda: "another"), ("_MEASUREMENT", 0)],
 )
 def test_another_machine_is_measured_for_itself(what: str, value: object, monkeypatch: pytest.MonkeyPatch) -> None:
     here = keep(MACHINE)

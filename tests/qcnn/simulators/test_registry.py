@@ -124,3 +124,16 @@ def test_larger_batches_never_cost_less(name: str) -> None:
     assert cost(1).operations <= cost(8).operations <= cost(32).operations <= cost(4096).operations
     # Beyond the states that all samples span, only TensorFlow Quantum evolves more.
     assert (cost(4096).operations > 10 * cost(32).operations) == (name == "tfq")
+
+
+def test_no_simulator_is_chosen_whose_library_is_not_published_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    cheapest = types.SimpleNamespace(estimate=lambda network, limits: Cost(flops=1.0), check=None)
+    monkeypatch.setitem(registry.SIMULATORS, "tfq", cheapest)
+    assert choice.cheapest(choice.estimates(NETWORK, LIMITS), NETWORK, LIMITS).simulator == "tfq"
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    estimates = choice.estimates(NETWORK, LIMITS)
+    assert [each.simulator for each in estimates if not each.fits] == ["tfq"]
+    assert choice.cheapest(estimates, NETWORK, LIMITS).simulator != "tfq"
+    for refuse in (registry.check, registry.create):
+        with pytest.raises(ConfigError, match=r"published for Linux on x86-64 alone. Given: tfq on Linux aarch64$"):
+            refuse("tfq", NETWORK, LIMITS)

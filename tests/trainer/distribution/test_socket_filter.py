@@ -40,7 +40,7 @@ def _answers(host: str, port: int) -> bool:
 
 def test_a_port_is_closed_to_others_and_another_is_left_alone(server: socket.socket, outside: str) -> None:
     with socket.create_server(("", 0)) as other:
-        keep_port_to_machine(server.getsockname()[1])
+        assert keep_port_to_machine(server.getsockname()[1])
         for listening, open_to_others in ((server, False), (other, True)):
             port = listening.getsockname()[1]
             assert _answers("127.0.0.1", port)
@@ -68,8 +68,8 @@ def test_an_evaluator_that_stands_in_no_cluster_has_no_server() -> None:
 def test_what_cannot_be_closed_is_said(
     server: socket.socket, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("qcnn.trainer.distribution.socket_filter._INTERFACE", b"nothing\0")
+    monkeypatch.setattr("qcnn.operating_system._LOOPBACK", b"nothing\0")
     port = server.getsockname()[1]
     with caplog.at_level(logging.WARNING, "qcnn"):
-        keep_port_to_machine(port)
+        assert not keep_port_to_machine(port)
     assert caplog.messages == [f"port {port} stays open to other machines ([Errno 19] No such device)"]

@@ -81,7 +81,7 @@ def _run(program: str, *arguments: str, environment: Mapping[str, str] | None = 
 SURROUNDINGS = """
     import os, random, signal, sys, tempfile
     print(__name__, *sys.argv[1:], sys.stdin.read())
-    print(os.getcwd() == sys.path[0] == os.path.dirname(sys.argv[0]))
+    print(os.getcwd() == os.path.dirname(sys.argv[0]), sys.path.count(os.getcwd()))
     print(sorted(item for item in os.environ.items() if item[0] != "QCNN_FORK_SERVER"))
     print(sorted(name for name in os.listdir("/proc/self/fd") if int(name) > 2))
     print([signal.getsignal(number) for number in range(1, 32) if number != signal.SIGKILL])
@@ -171,6 +171,7 @@ def test_a_process_ends_with_its_server_and_others_are_started_anew(folder: Path
     with fork_server(()) as server:
         with _started("import signal; print('up', flush=True); signal.pause()") as (process, printed):
             assert printed.readline() == "up\n"
+            assert server.pid
             os.kill(server.pid, signal.SIGKILL)
             assert process.wait() == -signal.SIGKILL
             assert printed.read() == ""

@@ -1,0 +1,85 @@
+"""What only Linux has, and that all works where it is not."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from qcnn import operating_system
+from qcnn.jobs.local.fork_client import fork_server, start_process
+from tests import elsewhere
+
+QCNN = str(Path(sys.executable).with_name("qcnn"))
+SMALL = ["--qubits", "4", "--rounds", "10", "--epochs", "1", "--batch-size", "8"]
+
+
+def test_the_descriptors_of_this_process_are_found_also_without_linux_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path(os.devnull).open() as opened:
+        for folders in (operating_system._DESCRIPTORS, operating_system._DESCRIPTORS[1:], ()):
+            monkeypatch.setattr(operating_system, "_DESCRIPTORS", folders)
+            assert {0, 1, 2, opened.fileno()} <= operating_system.descriptors()
+
+
+def test_a_socket_tells_nothing_of_who_asks_where_the_system_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection, other = socket.socketpair()
+    with connection, other:
+        assert operating_system.is_same_user(connection)
+        monkeypatch.delattr(socket, "SO_PEERCRED")
+        assert not operating_system.is_same_user(connection)
+
+
+def test_processes_are_started_anew_where_none_can_be_forked(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delattr(socket, "SO_PEERCRED")
+    with fork_server(("no_module_is_loaded",)) as server:
+        assert not server.is_ready
+        process = start_process((sys.executable, "-m", "this"), os.environ, stdin=0, stdout=1, stderr=2)
+        assert isinstance(process, subprocess.Popen)
+        assert process.wait() == 0
+    assert "The Zen of Python" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(("system", "file"), [("linux", "liba.so.2"), ("darwin", "liba.2.dylib")])
+def test_shared_libraries_have_the_names_of_their_system(
+    system: str, file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    assert operating_system.shared_library("a", 2) == file
+
+
+def _elsewhere(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    variables = elsewhere.environment(folder / "elsewhere") | {"XDG_CACHE_HOME": str(folder)}
+    return subprocess.run([QCNN, *words], cwd=folder, env=variables, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_a_simulator_that_is_not_published_there_is_refused_in_one_line(tmp_path: Path, command: str) -> None:
+    done = _elsewhere(tmp_path, command, *SMALL, "--simulator", "tfq")
+    needs = "tfq needs tensorflow-quantum, which is published for Linux on x86-64 alone"
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: simulator: {needs}. Given: tfq on {elsewhere.PLATFORM}\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"elsewhere"}
+
+
+@pytest.mark.long
+def test_a_machine_is_measured_and_planned_for_there(tmp_path: Path) -> None:
+    done = _elsewhere(tmp_path, "plan", *SMALL, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    simulators = json.loads(done.stdout)["simulators"]
+    assert simulators["tfq"]["flops"] is None
+    assert simulators["statevector"]["flops"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("words", [("--strategy", "none", "--workers", "1"), ("--workers", "2")], ids=" ".join)
+def test_a_whole_run_ends_well_there(tmp_path: Path, words: tuple[str, ...]) -> None:
+    done = _elsewhere(tmp_path, "run", *SMALL, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "test MSE" in done.stdout
+    assert "stays open to other machines (Darwin binds no socket that listens already)" in done.stdout
+    assert ", for this machine alone" not in done.stdout

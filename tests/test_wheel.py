@@ -1,0 +1,120 @@
+"""What is built and installed: one package, which works where a user's own folders have the names of others."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+# Folders at the top of this repository or of others like it, and names of libraries that are imported.
+FOLDERS = ("trainer", "components", "pipelines", "cli", "launchers", "examples", "tests", "numpy")
+MODULES = ("tensorflow", "kfp", "cirq", "click", "yaml", "tensorboard")
+CIRCUITS = """
+from qcnn.circuits.circuits import deep
+
+
+def mine(qubits):
+    return deep(qubits)
+"""
+IMAGE = ("--image", "registry.example/qcnn:1")
+CLOUD = ("--project", "my-project", "--location", "us-central1")
+TARGETS = {
+    "kubeflow": ("--host", "http://localhost:1", *IMAGE),
+    "tfjob": ("--output", "gs://bucket/run", *IMAGE),
+    "vertex": (*CLOUD, "--pipeline-root", "gs://bucket/runs", *IMAGE),
+    "vertex-job": (*CLOUD, "--output", "gs://bucket/run", *IMAGE),
+}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+    subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the programs of an environment that has the wheel, and the libraries of this one but no clone."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=False, symlinks=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    with zipfile.ZipFile(wheel) as content:
+        content.extractall(packages)
+    # Of a folder that is added so no .pth is read: that of the clone, which is installed there, neither.
+    (packages / "libraries.pth").write_text(sysconfig.get_path("purelib"))
+    script = folder / "bin" / "qcnn"
+    script.write_text("import sys\nfrom qcnn.cli.main import main\nsys.exit(main())\n")
+    return script.parent
+
+
+@pytest.fixture(scope="module")
+def users(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which nothing may be imported but what the user names."""
+    folder = tmp_path_factory.mktemp("users")
+    for name in FOLDERS:
+        (folder / name).mkdir()
+    for path in (*(folder / name / "__init__.py" for name in FOLDERS), *(folder / f"{name}.py" for name in MODULES)):
+        path.write_text(f"raise RuntimeError('the user has {path.name}')\n")
+    (folder / "circuits_of_mine.py").write_text(CIRCUITS)
+    return folder
+
+
+def _ran(installed: Path, users: Path, *words: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    command = [str(installed / "python"), *words]
+    done = subprocess.run(command, cwd=users, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_wheel_is_one_package(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as content:
+        tops = {name.partition("/")[0] for name in content.namelist()}
+        names = set(content.namelist())
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"qcnn"}
+    assert len(tops) == 2
+    of_clone = {path.relative_to(ROOT).as_posix() for path in (ROOT / "qcnn").rglob("*.py")}
+    linked = {
+        f"qcnn/{path.relative_to(ROOT).as_posix()}"
+        for folder in (ROOT / "trainer", ROOT / "components", ROOT / "pipelines")
+        for path in folder.rglob("*.py")
+    }
+    assert of_clone | linked <= names
+
+
+def test_what_is_installed_is_what_is_imported(installed: Path, users: Path) -> None:
+    program = users.parent / "which.py"
+    program.write_text("import qcnn, sys; print(qcnn.__file__, *sys.path)\n")
+    file, *path = _ran(installed, users, str(program)).split()
+    assert Path(file).is_relative_to(installed.parent)
+    assert str(ROOT) not in path
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_target_is_sent_what_to_run(installed: Path, users: Path, target: str) -> None:
+    words = ("submit", "--target", target, "--dry-run", "--qubits", "4", *TARGETS[target])
+    printed = _ran(installed, users, str(installed / "qcnn"), *words)
+    assert "registry.example/qcnn:1" in printed
+    assert "qcnn.trainer.worker" in printed or "qcnn.components" in printed
+
+
+def test_a_module_of_ours_looks_in_the_users_folder_last(installed: Path, users: Path) -> None:
+    (users / "shows.py").write_text("import sys, numpy; print(sys.path.index(sys.argv[1]) == len(sys.path) - 1)\n")
+    assert "--model" in _ran(installed, users, "-m", "qcnn.trainer.worker", "--help")
+    assert _ran(installed, users, "-m", "qcnn.run_module", "shows", str(users)) == "True\n"
+
+
+@pytest.mark.long
+def test_a_whole_run_finds_the_users_circuit_and_every_library(installed: Path, users: Path) -> None:
+    words = "--qubits 4 --rounds 10 --epochs 1 --batch-size 8 --strategy none --workers 1"
+    model = ("--model", "circuits_of_mine:mine")
+    printed = _ran(installed, users, str(installed / "qcnn"), "run", *model, *words.split())
+    assert "sign accuracy" in printed
