@@ -26,7 +26,9 @@ def test_a_job_is_submitted_followed_read_and_deleted(
     lines = list(job.logs(follow=True))
     assert [line for line in lines if line.startswith("[worker 0] epoch 3/3: ")]
     status = job.wait(timeout=60)
-    assert (status.state, [part.state for part in status.parts]) == ("succeeded", ["finished", "finished"])
+    assert (status.state, [part.name for part in status.parts]) == ("succeeded", ["worker 0", "worker 1"])
+    # The operator may have removed the other's pod, which still ran when the first had ended.
+    assert status.parts[0].state == "finished"
     # What ran there is what runs here.
     here = library.train(experiment, tmp_path / "here", progress=False)
     metrics = job.metrics()
