@@ -1,4 +1,4 @@
-"""Searches an experiment's words as qcnn study does, without Kubeflow."""
+"""Searches an experiment's words as qcnn study does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trains an experiment as qcnn run does, without Kubeflow."""
+"""Trains an experiment as qcnn run does."""
 
 from __future__ import annotations
 
