@@ -49,12 +49,6 @@ def _steps(experiment: str, train: TrainStep, file: PipelineChannel | None = Non
     return TrialOutputs(data.outputs["dataset"], trained.outputs["training"], trained.outputs["logs"])
 
 
-@dsl.pipeline(name="qcnn-trial", display_name="Trial of a study")
-def trial(experiment: str) -> TrialOutputs:
-    """Train one trial, as a study does where its runner knows no loops."""
-    return _steps(experiment, train_here)
-
-
 def study(parallelism: int = PARALLELISM, train: TrainStep = train_here, *, data: str = "") -> BaseComponent:
     """Return the pipeline of a study with so many trials at the same time, each trained by this step.
 

@@ -90,7 +90,7 @@ def commands(tree: Tree) -> Iterator[tuple[str, Spent]]:
         (own,) = steps(runs)
         for name, seconds in own.items():
             yield f"- {name}", Spent(seconds, float("nan"))
-        yield "- the command itself, Kubeflow's runner", Spent(whole.clock - sum(own.values()), float("nan"))
+        yield "- the command itself", Spent(whole.clock - sum(own.values()), float("nan"))
         for what, words in (("one process each", _ALONE), ("two workers each", ())):
             runs = Path(folder, what)
             yield f"a study of {TRIALS} trials, {what}", tree.qcnn(*_STUDY, *words, "--runs", str(runs))

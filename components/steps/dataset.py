@@ -8,6 +8,7 @@ from typing import Any
 from qcnn import data
 from qcnn.circuits.formats.embedded import MODELS
 from qcnn.circuits.formats.loading import with_circuit
+from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_json, from_mapping
 from qcnn.provenance import provenance
 from qcnn.startup import one_line_errors
@@ -30,9 +31,14 @@ def generate_data(words: Mapping[str, Any], folder: str, run: str = "") -> tuple
         dataset = data.generate(config)
         config = data.completed(config, dataset)
         data.save(dataset, Path(folder))
+    return config.to_json(), metadata_of(config, dataset)
+
+
+def metadata_of(config: ExperimentConfig, dataset: data.Dataset) -> dict[str, Any]:
+    """Return the metadata of the dataset of an experiment."""
     sizes = {name: len(samples) for name, samples in dataset.splits()}
     source = {"data_sha256": dataset.source.sha256} if dataset.source else {}
-    return config.to_json(), {"digest": dataset.digest, **source, **sizes, **provenance(config)}
+    return {"digest": dataset.digest, **source, **sizes, **provenance(config)}
 
 
 def seed_of_run(seed: int, run: str) -> int:

@@ -1,10 +1,7 @@
 """The train step on one machine: one job for one experiment, run as processes."""
 
 import contextlib
-import json
-import os
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +19,6 @@ from qcnn.studies.trials import failure_kept
 # What the processes of a training load first. None of these may start a thread or touch a device: neither outlives a
 # fork.
 LOADED = ("tensorflow", "tf_keras", "qcnn.trainer.loop")
-# Set by a program that reads this step's output and shows its progress: the output then has the events too.
-EVENTS_VARIABLE = "QCNN_EVENTS"
-EVENT_PREFIX = "event "
 
 
 def train(
@@ -35,30 +29,19 @@ def train(
     *,
     trial: bool = False,
     run: Callable[[Job, EventHandler], None] = run_processes,
-    on_event: EventHandler | None = None,
+    on_event: EventHandler = lambda process, event: None,
 ) -> dict[str, Any]:
     """Train in the folder `training`, with TensorBoard events in `logs`; return the metadata of both.
 
-    `run` runs the job: by processes of its own, or by those of a crew. `on_event` takes what they tell, which is
-    else printed where that is asked for. Where a `trial` fails, the reason is written into `training`, and nothing is
-    raised.
+    `run` runs the job: by processes of its own, or by those of a crew. `on_event` takes what they tell. Where a `trial`
+    fails, the reason is written into `training`, and nothing is raised.
     """
     with one_line_errors():
         config = from_json(experiment)
-        handler = on_event or (_print_event if os.environ.get(EVENTS_VARIABLE) else _ignore_event)
         with failure_kept(config, Path(training)) if trial else contextlib.nullcontext():
             if config.options.continue_from:
                 with local_copy(config.options.continue_from) as source:
                     checkpoints.copy_latest(source, Path(training))
-            run(local_job(config, dataset, training, logs), handler)
+            run(local_job(config, dataset, training, logs), on_event)
         trained = checkpoints.load_latest(Path(training) / checkpoints.FOLDER)
     return provenance(config, trained.simulator if trained else "")
-
-
-def _print_event(process: str, event: Mapping[str, Any]) -> None:
-    sys.stdout.write(f"{EVENT_PREFIX}{json.dumps({'process': process, **event})}\n")
-    sys.stdout.flush()
-
-
-def _ignore_event(process: str, event: Mapping[str, Any]) -> None:
-    pass

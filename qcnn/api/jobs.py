@@ -89,7 +89,7 @@ class Job:
         return load_target(self.target)
 
 
-def submit(experiment: Experiment, target: str, **settings: Any) -> Job:
+def submit(experiment: Experiment, /, target: str, **settings: Any) -> Job:
     """Submit an experiment to a cluster or a cloud, and return the job.
 
     Args:
@@ -115,7 +115,7 @@ def submit(experiment: Experiment, target: str, **settings: Any) -> Job:
     return Job(target, done.job, done.outcome, dict(done.outputs), done.page, connection)
 
 
-def requests(experiment: Experiment, target: str, **settings: Any) -> Sequence[Mapping[str, Any]]:
+def requests(experiment: Experiment, /, target: str, **settings: Any) -> Sequence[Mapping[str, Any]]:
     """Return what `submit` would send, and send nothing; all else as `submit`."""
     chosen, config = load_target(target), experiment.config
     with explained(f"qcnn.requests for {target}", chosen.extra):

@@ -1,4 +1,4 @@
-"""Searches an experiment's words as qcnn study does, without Kubeflow."""
+"""Searches an experiment's words as qcnn study does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 from qcnn.api import steps, trainings
 from qcnn.api.experiments import Experiment, checked, of, plain
 from qcnn.circuits.formats.loading import with_circuits
-from qcnn.components.steps.study import read_trial, select_best
+from qcnn.components.local_steps import run_trial, select
+from qcnn.components.steps.study import read_trial
 from qcnn.components.steps.train_local import LOADED
 from qcnn.experiment import ExperimentConfig
 from qcnn.extras import check, explained
@@ -21,7 +22,7 @@ from qcnn.frozen import frozen
 from qcnn.jobs.local.fork_client import fork_server
 from qcnn.jobs.local.runner import Crew
 from qcnn.requirements import check_published
-from qcnn.results.local_run import Recorder, RunFolders
+from qcnn.results.local_run import RunFolders, of_trial
 from qcnn.startup import errors_raised
 from qcnn.studies.search import search_from_mapping
 from qcnn.studies.table import table
@@ -81,15 +82,10 @@ def study(
         check_published(config.simulator)
     with fork_server(LOADED), errors_raised():
         _train_all(configs, places, progress=progress)
-        selected = root / "select-best"
-        results = str(selected / "results.csv"), str(selected / "table.html")
-        best = select_best([str(place.training) for place in places], *results)
-        chosen = dataclasses.replace(places[best], exported=selected / "model", evaluation=selected)
-        steps.make_export(chosen)
-        steps.make_evaluation(chosen)
+        selected = select(root, places)
     header, rows = table([read_trial(place.training) for place in places])
     trials = frozen([dict(zip(header, row, strict=True)) for row in rows])
-    return Study(root, trials, trainings.read(of(configs[best]), chosen))
+    return Study(root, trials, trainings.read(of(configs[selected.best]), selected.folders))
 
 
 def _listed(values: Any) -> Any:
@@ -100,8 +96,7 @@ def _listed(values: Any) -> Any:
 
 
 def _of_trial(study: Path, number: int) -> RunFolders:
-    run = study / f"trial-{number}"
-    return RunFolders(run, run / "trial-data" / "dataset", study / "select-best" / "model", study / "select-best")
+    return of_trial(study / f"trial-{number}")
 
 
 def _train_all(configs: Sequence[ExperimentConfig], places: Sequence[RunFolders], *, progress: bool) -> None:
@@ -110,8 +105,5 @@ def _train_all(configs: Sequence[ExperimentConfig], places: Sequence[RunFolders]
         for config, folders in zip(configs, places, strict=True):
             if steps.has_ended(folders.run, config):
                 continue
-            with Recorder(config.model_dump()) as recorder:
-                with steps.step(recorder, "trial-data", folders.run):
-                    completed = steps.make_dataset(config, folders)
-                with steps.step(recorder, "train", folders.run):
-                    steps.make_training(completed, folders, crew.run, trial=True, progress=progress)
+            with steps.surrounded(config, folders.run, progress=progress) as given:
+                run_trial(config, folders, crew.run, *given)

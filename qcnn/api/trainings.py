@@ -1,4 +1,4 @@
-"""Trains an experiment as qcnn run does, without Kubeflow."""
+"""Trains an experiment as qcnn run does."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from qcnn.api import steps
 from qcnn.api.experiments import Experiment, checked
 from qcnn.api.models import Model, load
+from qcnn.components.local_steps import run_experiment
 from qcnn.components.steps.train_local import LOADED
 from qcnn.extras import check, explained
 from qcnn.frozen import frozen
 from qcnn.jobs.local.fork_client import fork_server
-from qcnn.jobs.local.runner import run_processes
 from qcnn.model.history import HISTORY, Epoch, load_history
 from qcnn.requirements import check_published
-from qcnn.results.local_run import Recorder, RunFolders, of_run
+from qcnn.results.local_run import RunFolders, of_run, read_metrics
 from qcnn.startup import errors_raised
 
 # The folder in which those are made that are given no folder.
@@ -77,15 +77,8 @@ def train(experiment: Experiment, folder: str | PathLike[str] | None = None, *, 
     if not steps.has_ended(folders.run, config):
         check("run")
         check_published(config.simulator)
-        with fork_server(LOADED), errors_raised(), Recorder(config.model_dump()) as recorder:
-            with steps.step(recorder, "generate-data", folders.run):
-                completed = steps.make_dataset(config, folders)
-            with steps.step(recorder, "train", folders.run):
-                steps.make_training(completed, folders, run_processes, progress=progress)
-            with steps.step(recorder, "export-weights", folders.run):
-                steps.make_export(folders)
-            with steps.step(recorder, "evaluate", folders.run):
-                steps.make_evaluation(folders)
+        with fork_server(LOADED), errors_raised(), steps.surrounded(config, folders.run, progress=progress) as given:
+            run_experiment(config, folders, *given)
     return read(experiment, folders)
 
 
@@ -100,5 +93,5 @@ def read(experiment: Experiment, folders: RunFolders) -> Training:
         exported=folders.exported,
         report=folders.report,
         history=load_history(folders.training / HISTORY),
-        metrics=frozen(steps.read_metrics(folders)),
+        metrics=frozen(read_metrics(folders)),
     )

@@ -9,7 +9,7 @@ INTERRUPTED, UNREAD = 130, 141
 class OutputLostError(KeyboardInterrupt):
     """The output of a run can no longer be written, so the run has to end; `code` is the exit code of qcnn.
 
-    It is a KeyboardInterrupt because it is raised inside logging and Kubeflow's runner, which swallow other exceptions.
+    It is a KeyboardInterrupt because it is raised inside logging, which swallows other exceptions.
     """
 
     def __init__(self, message: str, code: int) -> None:

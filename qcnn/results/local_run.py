@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import datetime
 import fcntl
+import json
 import os
 import time
 from collections.abc import Mapping
@@ -14,11 +15,13 @@ from typing import Any, Literal
 import pydantic
 
 from qcnn.artifact_io import text_of
-from qcnn.atomic_files import new_file, writable
+from qcnn.atomic_files import new_file, readable, writable
 from qcnn.errors import ArtifactError
 from qcnn.results import model_folder
 
 FILE = "run.json"
+# In the folder of a step: what it has left, as Kubeflow's executor writes it.
+METADATA = "executor_output.json"
 
 State = Literal["running", "succeeded", "failed", "interrupted"]
 
@@ -183,9 +186,29 @@ class RunFolders:
         return self.run / "train" / "logs"
 
     @property
+    def link(self) -> Path:
+        """The page that says how to look at the logs."""
+        return self.run / "tensorboard" / "link"
+
+    @property
+    def predictions(self) -> Path:
+        """The folder of the predictions."""
+        return self.evaluation / "predictions"
+
+    @property
     def metrics(self) -> Path:
         """The file of the metrics."""
         return self.evaluation / "metrics"
+
+    @property
+    def confusion(self) -> Path:
+        """The file of the confusion matrix."""
+        return self.evaluation / "confusion"
+
+    @property
+    def summary(self) -> Path:
+        """The page of metrics and addresses."""
+        return self.evaluation / "summary.md"
 
     @property
     def report(self) -> Path:
@@ -200,6 +223,11 @@ def of_run(folder: Path) -> RunFolders:
     )
 
 
+def of_trial(folder: Path) -> RunFolders:
+    """Return the folders of a trial of a study, which exports and evaluates no model of its own."""
+    return dataclasses.replace(of_run(folder), dataset=folder / "trial-data" / "dataset")
+
+
 def model_in(folder: Path, address: object) -> Path:
     """Return the folder of a model, which may be that of its run; errors name the address that it was copied from.
 
@@ -212,3 +240,13 @@ def model_in(folder: Path, address: object) -> Path:
     raise ArtifactError(
         f"model: must be the folder of a model or of a run, with {model_folder.FILE} in it. Given: {address}"
     )
+
+
+def read_metrics(folders: RunFolders) -> dict[str, float]:
+    """Return the metrics that were measured.
+
+    Raises:
+        ArtifactError: their file is missing or damaged.
+    """
+    with readable("run", folders.metrics):
+        return {name: float(value) for name, value in json.loads(text_of(folders.metrics)).items()}

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import datetime
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from tabulate import tabulate
 
-from qcnn.cli.local.runner import run_pipeline
 from qcnn.cli.local.saved_runs import read_experiment as experiment_of
 from qcnn.cli.local.saved_runs import read_metadata
+from qcnn.cli.local.shown_run import loaded_once, shown_run, writable_folder
 from qcnn.cli.options.experiment import Words, complete_run, experiment_options, prepared, unwarned
 from qcnn.cli.options.form import alone_on_stdout, form_option, show
 from qcnn.cli.options.settings import runs_option
+from qcnn.components.local_process import apart
+from qcnn.components.local_steps import run_experiment
 from qcnn.components.steps.tensorboard import command as tensorboard_command
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping, merge
+from qcnn.extras import check
+from qcnn.results.local_run import RunFolders, of_run, read_metrics
 from qcnn.targets.errors import StepError
-
-if TYPE_CHECKING:
-    from kfp import dsl
 
 _METRICS = {
     "train_loss": "train loss",
@@ -72,10 +75,25 @@ def run(runs: Path, resume: Path | None, repeat: Path | None, form: str, words: 
         experiment = words.experiment()
     (experiment,) = prepared([experiment], warn=unwarned)
     with alone_on_stdout(form):
-        outputs = run_pipeline(experiment, runs)
-    show(form, described(outputs), summary(outputs, str(Path(outputs["logs"].path).parents[1])))
+        folders = run_pipeline(experiment, runs)
+    outputs, metrics = artifacts(folders), read_metrics(folders)
+    show(form, described(metrics, outputs), summary(metrics, outputs, str(folders.run)))
     if repeat:
-        click.echo(compare(before, outputs["metrics"].metadata), err=form == "json")
+        click.echo(compare(before, metrics), err=form == "json")
+
+
+def run_pipeline(experiment: ExperimentConfig, runs: Path) -> RunFolders:
+    """Run all steps of the pipeline here, those that need TensorFlow as processes; return what holds what they leave.
+
+    Raises:
+        ArtifactError: the folder cannot be written.
+        StepError: a step failed; the log says why.
+    """
+    check("run")
+    folders = of_run(writable_folder(runs) / f"qcnn-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}")
+    with loaded_once(), shown_run(experiment.model_dump(), folders.run) as given:
+        run_experiment(experiment, folders, *given, call=apart, linked=True)
+    return folders
 
 
 def continued(run: Path) -> ExperimentConfig:
@@ -89,21 +107,33 @@ def continued(run: Path) -> ExperimentConfig:
     return from_mapping(merge(experiment.model_dump(), {"continue_from": str(training)}))
 
 
-def described(outputs: dict[str, dsl.Artifact]) -> dict[str, Any]:
-    """Return all metrics, and where the artifacts are, for other programs."""
+def artifacts(folders: RunFolders) -> dict[str, Path]:
+    """Return where the artifacts of a run are, by name."""
     return {
-        "metrics": outputs["metrics"].metadata,
-        "artifacts": {name: artifact.path for name, artifact in outputs.items()},
+        "dataset": folders.dataset,
+        "training": folders.training,
+        "logs": folders.logs,
+        "model": folders.exported,
+        "predictions": folders.predictions,
+        "metrics": folders.metrics,
+        "confusion": folders.confusion,
+        "report": folders.report,
+        "summary": folders.summary,
+        "tensorboard": folders.link,
     }
 
 
-def summary(outputs: dict[str, dsl.Artifact], *logs: str) -> str:
+def described(metrics: Mapping[str, float], outputs: Mapping[str, Path]) -> dict[str, Any]:
+    """Return all metrics, and where the artifacts are, for other programs."""
+    return {"metrics": dict(metrics), "artifacts": {name: str(path) for name, path in outputs.items()}}
+
+
+def summary(metrics: Mapping[str, float], outputs: Mapping[str, Path], *logs: str) -> str:
     """Return the table of metrics and artifacts; `logs` are the arguments of qcnn tensorboard for this run."""
-    metrics = outputs["metrics"].metadata
     rows: list[tuple[str, str]] = [
         (title, f"{metrics[name]:.4f}") for name, title in _METRICS.items() if name in metrics
     ]
-    rows += [(name, _shown(artifact.path)) for name, artifact in outputs.items()]
+    rows += [(name, _shown(str(path))) for name, path in outputs.items()]
     program = _shown(str(Path(sys.executable).with_name("qcnn")))
     rows.append(("look at it with", tensorboard_command(*map(_shown, logs), program=program)))
     return tabulate(rows, tablefmt="plain", disable_numparse=True)

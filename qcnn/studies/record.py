@@ -12,8 +12,6 @@ from qcnn.experiment_io import from_saved
 from qcnn.results.local_run import FILE as RUN_FILE
 from qcnn.results.local_run import read_record
 
-# Where the folder of a trial keeps its training.
-TRAINING = Path("train", "training")
 _FILE = "study.json"
 
 

@@ -1,0 +1,52 @@
+"""Steps as processes of their own: what they print, and how they end."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from qcnn.components.local_process import apart
+from qcnn.components.local_steps import make_evaluation, make_export
+from qcnn.results.local_run import of_run
+
+
+def test_a_step_that_fails_is_one_line_and_an_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        apart(make_evaluation, of_run(tmp_path / "run"))
+    assert ended.value.code == 2
+    printed = capsys.readouterr().out
+    assert printed.startswith("error: ")
+    assert printed.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_step_ends_with_whoever_can_print_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unread:
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+        def flush(self) -> None:
+            pass
+
+    before = psutil.Process().children()
+    monkeypatch.setattr(sys, "stdout", Unread())
+    with pytest.raises(BrokenPipeError):
+        apart(make_export, of_run(tmp_path / "run"))
+    assert psutil.Process().children() == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_step_that_is_ended_says_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    program = (
+        "import os, signal, sys\n"
+        "from qcnn.components import local_process\n"
+        f"def step(folders): os.kill(os.getpid(), {int(number)}); signal.pause()\n"
+        "local_process._STEPS['step'] = step\n"
+        "sys.argv[1:] = ['step', *'abcd']\n"
+        "local_process.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
