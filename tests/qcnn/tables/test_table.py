@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from qcnn.errors import ArtifactError, ConfigError, QcnnError
-from qcnn.tables import chunks, npz
-from qcnn.tables import parquet as parquet_files
+from qcnn.tables import chunks
 from qcnn.tables.formats import ENDINGS
 from qcnn.tables.table import new_table, open_table
 
@@ -229,7 +228,7 @@ def test_parquet_that_unpacks_to_many_times_its_size_is_refused(
     path = tmp_path / "data.parquet"
     parquet.write_table(pa.table({"a": np.zeros(10**5)}), path, compression="zstd", use_dictionary=False)
     assert len(read(path)["a"]) == 10**5
-    monkeypatch.setattr(parquet_files, "_MOST_UNPACKED", 2**19)
+    monkeypatch.setattr(chunks, "_MOST_UNPACKED", 2**19)
     assert re.fullmatch(
         r"data: column a: must not unpack to more than 100 times its size\. Given: \d+ bytes that unpack to \d+",
         refusal(path),
@@ -281,7 +280,7 @@ def test_an_array_by_columns_that_unpacks_to_many_times_its_size_is_refused(
     path = tmp_path / "data.npz"
     np.savez_compressed(path, a=np.asfortranarray(np.zeros((10**5, 2))))
     assert len(read(path)["a_0"]) == 10**5
-    monkeypatch.setattr(npz, "_MOST_UNPACKED", 2**19)
+    monkeypatch.setattr(chunks, "_MOST_UNPACKED", 2**19)
     assert re.fullmatch(
         r"data: array a\.npy must not unpack to more than 100 times its size\. "
         r"Given: \d+ bytes that unpack to \d+",
