@@ -40,7 +40,12 @@ class TableFile:
     index: Sequence[str] = ()
 
     def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]:
-        """Yield pieces of some columns, float64 that may not be finite or, of text, objects."""
+        """Yield pieces of some columns, float64 that may not be finite or, of text, objects.
+
+        Raises:
+            ArtifactError: a column is of another kind, a row is none, or a value is missing.
+            Exception: the file is damaged, whatever the library that reads it makes of that.
+        """
         raise NotImplementedError
 
     def place(self, row: int) -> str:

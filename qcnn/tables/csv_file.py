@@ -4,7 +4,7 @@ import csv
 import io
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
@@ -64,13 +64,15 @@ class CsvFile(TextFile):
         # The first names the columns.
         return itertools.islice(_records(self._path), 1, None)
 
-    def _values(self, row: list[str], place: str) -> Mapping[str, str]:
-        if len(row) != len(self.names):
-            raise ArtifactError(
-                f"data: {place}: must have {len(self.names)} values, as many as the first line has names. "
-                f"Given: {len(row)}"
-            )
-        return dict(zip(self.names, row, strict=True))
+    def _rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[list[float | str]]:
+        positions = {name: self.names.index(name) for name in names}
+        for place, row in itertools.islice(self._rows(), done, None):
+            if len(row) != len(self.names):
+                raise ArtifactError(
+                    f"data: {place}: must have {len(self.names)} values, as many as the first line has names. "
+                    f"Given: {len(row)}"
+                )
+            yield [self._value(row[position], place, name, text) for name, position in positions.items()]
 
     def _number(self, value: str) -> float | str:
         word = value.strip()
@@ -78,7 +80,7 @@ class CsvFile(TextFile):
             return truth
         try:
             # Python would take 1_0 for a number too.
-            number = float(word) if word.isascii() and "_" not in word else math.nan
+            number = float(word) if value.isascii() and "_" not in word else math.nan
         except ValueError:
             number = math.nan
         return number if math.isfinite(number) else word or NOTHING

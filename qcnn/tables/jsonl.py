@@ -2,6 +2,7 @@
 
 import codecs
 import contextlib
+import itertools
 import json
 import math
 import re
@@ -33,7 +34,7 @@ class JsonLines(TextFile):
         """
         super().__init__(path)
         place, line = next(self._rows(), ("", "{}"))
-        self.names = list(self._values(line, place))
+        self.names = list(_object(line.strip(), place))
 
     def _batches(self, names: Sequence[str], text: Collection[str]) -> Iterator[pa.RecordBatch]:
         schema = pa.schema([(name, pa.string() if name in text else pa.float64()) for name in names])
@@ -53,19 +54,10 @@ class JsonLines(TextFile):
     def _rows(self) -> Iterator[tuple[str, str]]:
         return ((f"line {number}", line) for number, line in enumerate(lines_of(self._path), 1) if line.strip())
 
-    def _values(self, row: str, place: str) -> Mapping[str, Any]:
-        line = row.strip()
-        check_utf8(line, place)
-        try:
-            values = json.loads(line, object_pairs_hook=_Values)
-        # Python gives up where brackets are nested too deep, and on integers of thousands of digits.
-        except (ValueError, RecursionError):
-            values = None
-        if not isinstance(values, _Values):
-            raise ArtifactError(f"data: {place}: must be one object of JSON. Given: {line}")
-        if values.is_ambiguous:
-            raise ArtifactError(f"data: {place}: must have every key once. Given: {line}")
-        return values
+    def _rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[list[float | str]]:
+        for place, line in itertools.islice(self._rows(), done, None):
+            values = _object(line.strip(), place)
+            yield [self._value(values.get(name), place, name, text) for name in names]
 
     def _number(self, value: Any) -> float | str:
         # True and false are 1 and 0, as in the other formats.
@@ -96,6 +88,20 @@ def _count(lines: bytes) -> int:
     if b"\r" in lines or lines[:1].isspace() or re.search(rb"\n\s", lines):
         return sum(map(bool, map(bytes.strip, lines.splitlines())))
     return lines.count(b"\n") + (not lines.endswith(b"\n"))
+
+
+def _object(line: str, place: str) -> Mapping[str, Any]:
+    check_utf8(line, place)
+    try:
+        values = json.loads(line, object_pairs_hook=_Values)
+    # Python gives up where brackets are nested too deep, and on integers of thousands of digits.
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, _Values):
+        raise ArtifactError(f"data: {place}: must be one object of JSON. Given: {line}")
+    if values.is_ambiguous:
+        raise ArtifactError(f"data: {place}: must have every key once. Given: {line}")
+    return values
 
 
 class _Values(dict[str, Any]):

@@ -94,12 +94,7 @@ class ArraysFile(TableFile):
             raise ArtifactError(f"data: must have at most {_MOST_COLUMNS} columns. Given: {len(self.names)}")
 
     def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]:
-        """Yield pieces of some columns.
-
-        Raises:
-            ArtifactError: an array holds something else, or unpacks to too much.
-            ValueError: an array ends too early.
-        """
+        """Yield pieces of some columns."""
         wanted = [array for array in self._arrays if not set(array.names).isdisjoint(names)]
         for array in wanted:
             allowed, what = (_NUMBERS, "numbers") if set(array.names).isdisjoint(text) else (_TEXT, "text")

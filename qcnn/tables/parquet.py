@@ -35,11 +35,7 @@ class ParquetFile(TableFile):
             self.index = _index(file.schema_arrow)
 
     def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]:
-        """Yield pieces of some columns.
-
-        Raises:
-            ArtifactError: a column is of another type or unpacks to too much, or a value is missing.
-        """
+        """Yield pieces of some columns."""
         done = 0
         with ArrowFile(self._path, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True) as file:
             for name in names:

@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,7 @@ class TextFile(TableFile):
         self._path = path
 
     def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]:
-        """Yield pieces of some columns.
-
-        Raises:
-            ArtifactError: a row is none, or has a value that is missing or of another kind.
-        """
+        """Yield pieces of some columns."""
         done = 0
         with contextlib.suppress(pa.ArrowInvalid, ArtifactError):
             for batch in self._batches(names, text):
@@ -42,11 +38,7 @@ class TextFile(TableFile):
                 done += len(batch)
             else:
                 return
-        left = (
-            [self._value(values.get(name), place, name, name in text) for name in names]
-            for place, row in itertools.islice(self._rows(), done, None)
-            for values in [self._values(row, place)]
-        )
+        left = self._rows_after(done, names, text)
         while some := list(itertools.islice(left, _ROWS)):
             yield {
                 name: np.array(values, object if name in text else np.float64)
@@ -65,16 +57,16 @@ class TextFile(TableFile):
         """Yield what a row is made of, each after the line that it begins in."""
         raise NotImplementedError
 
-    def _values(self, row: Any, place: str) -> Mapping[str, Any]:
-        """Return the values of a row by their columns."""
+    def _rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[list[float | str]]:
+        """Yield the `_value` of some columns in each row after so many."""
         raise NotImplementedError
 
     def _number(self, value: Any) -> float | str:
         """Return the finite number that a value is, or what is shown of one that is none."""
         raise NotImplementedError
 
-    def _value(self, value: Any, place: str, name: str, is_text: bool) -> float | str:
-        if not is_text:
+    def _value(self, value: Any, place: str, name: str, text: Collection[str]) -> float | str:
+        if name not in text:
             if isinstance(number := self._number(value), str):
                 raise fault(place, name, FINITE, number)
             return number
