@@ -1,9 +1,10 @@
-"""What is read of a table at a time, and what is said of a row that is wrong."""
+"""What is read of a table at a time, how it is written, and what is said of a row that is wrong."""
 
+import contextlib
 import dataclasses
-import math
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,16 +17,40 @@ _MOST_ROWS = 2**17
 _MOST_VALUES = 2**22
 # Above, not every whole number is a float.
 _MOST_WHOLE = 2.0**53
-FINITE = "must be a finite number"
+# Bytes that may always be unpacked at once, and how many times its size in the file anything else may have.
+_MOST_UNPACKED, _MOST_RATIO = 2**28, 100
+FINITE, TEXT = "must be a finite number", "must be text"
 # What stands in a message for a value that is not there.
 NOTHING = "nothing"
-
-# As Parquet and npz have them: what pandas and R write into CSV, in whatever case.
-_TRUTH = {"true": 1.0, "false": 0.0}
 
 Columns = Mapping[str, npt.NDArray[Any]]
 # Takes the next rows of a file.
 Write = Callable[[Columns], None]
+
+
+class TableFile:
+    """What a format offers: the names of its columns, and pieces of some of them, of any number of rows.
+
+    `rows` is None where only reading them would tell; `index` are the columns that are no data but the index of a table
+    that pandas wrote.
+    """
+
+    names: Sequence[str]
+    rows: int | None = None
+    index: Sequence[str] = ()
+
+    def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]:
+        """Yield pieces of some columns, float64 that may not be finite or, of text, objects.
+
+        Raises:
+            ArtifactError: a column is of another kind, a row is none, or a value is missing.
+            Exception: the file is damaged, whatever the library that reads it makes of that.
+        """
+        raise NotImplementedError
+
+    def place(self, row: int) -> str:
+        """Return what names a row; the first is 1."""
+        return f"row {row}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,33 +94,46 @@ def piece_rows(columns: int) -> int:
     return max(1, min(_MOST_ROWS, _MOST_VALUES // max(1, columns)))
 
 
-def finite(text: str) -> float | None:
-    """Return the number that a text is, None if it is none or not finite; True is 1 and False 0.
+def check_unpacked(what: str, packed: int, unpacked: int) -> None:
+    """Refuse what unpacks to far more bytes than it has in the file.
 
-    Python would take 1_0 for a number too.
+    Raises:
+        ArtifactError: it does.
     """
-    if (truth := _TRUTH.get(text.strip().lower())) is not None:
-        return truth
-    try:
-        number = float(text) if text.isascii() and "_" not in text else math.nan
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+    if unpacked > max(_MOST_UNPACKED, _MOST_RATIO * packed):
+        raise ArtifactError(
+            f"data: {what} must not unpack to more than {_MOST_RATIO} times its size. "
+            f"Given: {packed} bytes that unpack to {unpacked}"
+        )
 
 
-def first_fault(values: npt.NDArray[np.float64]) -> int | None:
-    """Return the position of the first value (rows,) that is not finite, None if all are."""
-    good = np.isfinite(values)
-    return None if good.all() else int(np.argmin(good))
+def columns_of(batch: pa.RecordBatch, names: Sequence[str], text: Collection[str], done: int = 0) -> Columns:
+    """Return columns of a batch that follows so many rows.
 
-
-def columns_of(batch: pa.RecordBatch, text: Collection[str]) -> Columns | None:
-    """Return the columns of a batch of float64 and text, None if a value is missing or not finite."""
+    Raises:
+        ArtifactError: a value is missing.
+    """
     found: dict[str, npt.NDArray[Any]] = {}
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+    for name in names:
+        column = batch.column(name)
         if column.null_count:
-            return None
-        found[name] = column.to_numpy(zero_copy_only=False)
-        if name not in text and first_fault(found[name]) is not None:
-            return None
+            row = done + int(np.argmin(column.is_valid().to_numpy(zero_copy_only=False))) + 1
+            raise fault(f"row {row}", name, TEXT if name in text else FINITE, NOTHING)
+        values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        found[name] = values if name in text else values.astype(np.float64, copy=False)
     return found
+
+
+@contextlib.contextmanager
+def write_batches(path: Path, open_writer: Callable[[IO[bytes], pa.Schema], Any]) -> Iterator[Write]:
+    """Yield what writes rows into a new file by a writer of pyarrow, which is opened for the columns of the first."""
+    with path.open("wb") as file, contextlib.ExitStack() as stack:
+        writers: list[Any] = []
+
+        def write(columns: Columns) -> None:
+            batch = pa.record_batch(dict(columns))
+            if not writers:
+                writers.append(stack.enter_context(open_writer(file, batch.schema)))
+            writers[0].write_batch(batch)
+
+        yield write

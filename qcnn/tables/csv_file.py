@@ -1,32 +1,31 @@
 """Tables in CSV files, whose first line names the columns."""
 
-import contextlib
 import csv
 import io
 import itertools
-import os
+import math
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from qcnn.errors import ArtifactError
-from qcnn.tables.chunks import FINITE, NOTHING, Columns, Write, fault, finite
-from qcnn.tables.text import BLOCK, LONGEST, check_utf8, joined, open_lines, read_carefully
+from qcnn.tables.chunks import NOTHING, Write, write_batches
+from qcnn.tables.text import BLOCK, LONGEST, TextFile, lines_of
 
-_QUOTE = b'"'
-# Bytes behind the last value: a quote and the ends of lines; more of these are looked at by rows.
-_ENDS = 2**10
 # Stands after the last line; no file in UTF-8 has it, nor what is read of one that is none.
 _AFTER = "\ud800"
+# Stands in a row of its own after what pyarrow reads, which takes the end of the file for the end of a quote.
+_LAST = "\x1a"
+# As Parquet and npz have them: what pandas and R write into CSV, in whatever case.
+_TRUTH = {"true": 1.0, "false": 0.0}
 
 
-class CsvFile:
+class CsvFile(TextFile):
     """A CSV file. A row may take several lines where a text has line breaks; empty lines are none."""
-
-    rows = None
-    index = ()
 
     def __init__(self, path: Path) -> None:
         """Read the names of the columns.
@@ -34,103 +33,92 @@ class CsvFile:
         Raises:
             ArtifactError: there are none.
         """
-        self._path = path
-        with _open_records(path) as records:
-            place, names = next(records, ("line 1", []))
-        if not names:
+        super().__init__(path)
+        place, self.names = next(_records(path), ("line 1", []))
+        if not self.names:
             raise ArtifactError(f"data: {place}: must name the columns. Given: {NOTHING}")
-        self.names: Sequence[str] = names
 
-    def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]:
-        """Yield pieces of some columns.
-
-        Raises:
-            ArtifactError: a row has too few or too many values, or one that is no number.
-        """
-        return read_carefully(self._blocks(names, text), lambda done: self._rows_after(done, names, text), names, text)
-
-    def place(self, row: int) -> str:
-        """Return the line that a row begins in; the first row is 1."""
-        with _open_records(self._path) as records:
-            return next((place for number, (place, _) in enumerate(records) if number == row), f"row {row}")
-
-    def _blocks(self, names: Sequence[str], text: Collection[str]) -> Iterator[pa.RecordBatch]:
+    def _batches(self, names: Sequence[str], text: Collection[str]) -> Iterator[pa.RecordBatch]:
         types = {name: pa.string() if name in text else pa.float64() for name in names}
-        with arrow_csv.open_csv(
-            self._path,
-            read_options=arrow_csv.ReadOptions(block_size=BLOCK),
-            parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=types, include_columns=list(names), null_values=[""], strings_can_be_null=False
-            ),
-        ) as reader:
-            yield from reader
-        if self._ends_within_quotes():
-            raise pa.ArrowInvalid("a quote is not closed")
+        last = ",".join([_LAST] * len(self.names))
+        with (
+            self._path.open("rb") as file,
+            arrow_csv.open_csv(
+                _Ended(file, f"\n{last}\n".encode()),
+                read_options=arrow_csv.ReadOptions(block_size=BLOCK),
+                parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+                convert_options=arrow_csv.ConvertOptions(
+                    column_types=types, include_columns=list(names), null_values=[_LAST], strings_can_be_null=False
+                ),
+            ) as reader,
+        ):
+            for batch, after in itertools.pairwise(itertools.chain(filter(len, reader), [None])):
+                if after is None:
+                    *_, row = batch.slice(len(batch) - 1).to_pylist()
+                    if row != {name: _LAST if name in text else None for name in names}:
+                        raise pa.ArrowInvalid("a quote is not closed")
+                    batch = batch.slice(0, len(batch) - 1)
+                yield batch
 
-    def _ends_within_quotes(self) -> bool:
-        """Whether the last value is quoted up to the end of the file, which pyarrow takes for the quote's end."""
-        with self._path.open("rb") as file:
-            if not any(_QUOTE in chunk for chunk in iter(lambda: file.read(BLOCK), b"")):
-                return False
-            value = _QUOTE + self._last_value().replace(_QUOTE, 2 * _QUOTE)
-            file.seek(-min(len(value) + _ENDS, file.seek(0, os.SEEK_END)), os.SEEK_END)
-            tail = file.read()
-        return tail.endswith(value) and not tail.rstrip(b"\r\n").endswith(value + _QUOTE)
+    def _rows(self) -> Iterator[tuple[str, list[str]]]:
+        # The first names the columns.
+        return itertools.islice(_records(self._path), 1, None)
 
-    def _last_value(self) -> bytes:
-        """Return the last value of the last column, without the quotes around it."""
-        # By its number: names may stand twice.
-        name = f"f{len(self.names) - 1}"
-        with arrow_csv.open_csv(
-            self._path,
-            read_options=arrow_csv.ReadOptions(block_size=BLOCK, autogenerate_column_names=True),
-            parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
-            convert_options=arrow_csv.ConvertOptions(column_types={name: pa.binary()}, include_columns=[name]),
-        ) as reader:
-            last = b""
-            for batch in reader:
-                last = batch.column(0)[len(batch) - 1].as_py() if len(batch) else last
-        return last
-
-    def _rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[Sequence[object]]:
+    def _rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[list[float | str]]:
         positions = {name: self.names.index(name) for name in names}
-        with _open_records(self._path) as records:
-            # The first names the columns.
-            for place, values in itertools.islice(records, 1 + done, None):
-                if len(values) != len(self.names):
-                    raise ArtifactError(
-                        f"data: {place}: must have {len(self.names)} values, as many as the first line has names. "
-                        f"Given: {len(values)}"
-                    )
-                yield [_value(values[position], place, name, text) for name, position in positions.items()]
+        for place, row in itertools.islice(self._rows(), done, None):
+            if len(row) != len(self.names):
+                raise ArtifactError(
+                    f"data: {place}: must have {len(self.names)} values, as many as the first line has names. "
+                    f"Given: {len(row)}"
+                )
+            yield [self._value(row[position], place, name, text) for name, position in positions.items()]
+
+    def _number(self, value: str) -> float | str:
+        word = value.strip()
+        if (truth := _TRUTH.get(word.lower())) is not None:
+            return truth
+        try:
+            # Python would take 1_0 for a number too.
+            number = float(word) if value.isascii() and "_" not in word else math.nan
+        except ValueError:
+            number = math.nan
+        return number if math.isfinite(number) else word or NOTHING
 
 
-@contextlib.contextmanager
-def write_csv(path: Path) -> Iterator[Write]:
-    """Yield what writes rows into a new file, the names of the columns first."""
-    with path.open("wb") as file:
-
-        def write(columns: Columns) -> None:
-            if not file.tell():
-                head = io.StringIO()
-                csv.writer(head, lineterminator="\n").writerow(columns)
-                file.write(head.getvalue().encode())
-            file.write(joined(["", *[","] * (len(columns) - 1)], columns, "\n"))
-
-        yield write
+def write_csv(path: Path) -> AbstractContextManager[Write]:
+    """Return what writes rows into a new file, the names of the columns first."""
+    return write_batches(path, _writer)
 
 
-@contextlib.contextmanager
-def _open_records(path: Path) -> Iterator[Iterator[tuple[str, list[str]]]]:
+def _writer(file: IO[bytes], schema: pa.Schema) -> arrow_csv.CSVWriter:
+    # pyarrow would quote every name.
+    head = io.StringIO()
+    csv.writer(head, lineterminator="\n").writerow(schema.names)
+    file.write(head.getvalue().encode())
+    return arrow_csv.CSVWriter(file, schema, write_options=arrow_csv.WriteOptions(include_header=False))
+
+
+class _Ended:
+    """A file with more behind its end."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes], more: bytes) -> None:
+        self._files = [file, io.BytesIO(more)]
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes."""
+        return self._files[0].read(size) or self._files[1].read(size)
+
+    def close(self) -> None:
+        """Leave it to whoever opened the file."""
+
+
+def _records(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Yield the values of all rows, the names of the columns first, each after the line that it begins in."""
     csv.field_size_limit(LONGEST)
-    with open_lines(path) as lines:
-        yield _records(lines)
-
-
-def _records(lines: Iterator[str]) -> Iterator[tuple[str, list[str]]]:
-    reader = csv.reader(itertools.chain(lines, [_AFTER]))
+    reader = csv.reader(itertools.chain(lines_of(path), [_AFTER]))
     while True:
         place = f"line {reader.line_num + 1}"
         try:
@@ -144,12 +132,3 @@ def _records(lines: Iterator[str]) -> Iterator[tuple[str, list[str]]]:
         # pyarrow takes empty lines for none, too.
         if values:
             yield place, values
-
-
-def _value(value: str, place: str, name: str, text: Collection[str]) -> object:
-    if name in text:
-        check_utf8(value, f"{place}, column {name}")
-        return value
-    if (number := finite(value)) is None:
-        raise fault(place, name, FINITE, value.strip() or NOTHING)
-    return number

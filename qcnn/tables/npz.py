@@ -2,10 +2,11 @@
 
 import contextlib
 import dataclasses
+import math
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,48 +15,61 @@ import numpy.typing as npt
 from numpy.lib import format as npy
 
 from qcnn.errors import ArtifactError
-from qcnn.tables.chunks import FINITE, Columns, Write, fault, first_fault, piece_rows
+from qcnn.tables.chunks import Columns, TableFile, Write, check_unpacked, piece_rows
 
 _ENDING = ".npy"
 # Whole numbers with and without sign, floating point, true and false; and text.
 _NUMBERS, _TEXT = "iufb", "U"
 # The states of 15 qubits have 32,768 amplitudes.
-_MOST_COLUMNS = 2**16
-_MOST_MEMBERS = 2**16
+_MOST_COLUMNS = _MOST_MEMBERS = 2**16
 # Bytes of a text, four of which are a character.
 _MOST_TEXT = 2**12
 # np.save writes newer versions for structures only, whose headers may have gigabytes.
 _VERSION = (1, 0)
 _WRITTEN = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _CHUNK = 2**20
-# Bytes of an array that may always be unpacked to disk, and how many times its size in the archive others may have.
-_MOST_UNPACKED, _MOST_RATIO = 2**28, 100
-
-# Takes a number of rows, and returns the next ones.
-_Reader = Callable[[int], Columns]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Array:
-    """Where the values of an array are: `start` bytes into a member of the archive."""
+    """Where the values of an array (rows,) or (rows, k) are: `start` bytes into a member of the archive."""
 
     member: str
     start: int
     dtype: np.dtype[Any]
-    rows: int
-    columns: int | None
+    shape: tuple[int, ...]
     by_column: bool
 
     @property
     def names(self) -> list[str]:
         name = self.member.removesuffix(_ENDING)
-        return [name] if self.columns is None else [f"{name}_{column}" for column in range(self.columns)]
+        return [f"{name}_{column}" for column in range(self.shape[1])] if self.shape[1:] else [name]
+
+    def read(self, file: IO[bytes], first: int, count: int) -> npt.NDArray[Any]:
+        """Return the columns (k, rows) of the next rows."""
+        rows, width = self.shape[0], math.prod(self.shape[1:])
+        if not self.by_column:
+            return self._values(file, count * width).reshape(count, width).T
+        columns = []
+        for number in range(width):
+            file.seek((number * rows + first) * self.dtype.itemsize)
+            columns.append(self._values(file, count))
+        return np.array(columns)
+
+    def _values(self, file: IO[bytes], count: int) -> npt.NDArray[Any]:
+        data = file.read(count * self.dtype.itemsize)
+        if len(data) < count * self.dtype.itemsize:
+            raise ValueError(f"array {self.member} ends too early")
+        values = np.frombuffer(data, self.dtype)
+        if self.dtype.kind in _TEXT:
+            return values.astype(object)
+        # What is larger than any float64 becomes infinite, which is refused.
+        with np.errstate(over="ignore"):
+            return values.astype(np.float64, copy=False)
 
 
-class ArraysFile:
+class ArraysFile(TableFile):
     """An archive whose arrays (rows,) are columns; an array NAME of (rows, k) is the columns NAME_0 to NAME_k-1."""
-
-    index = ()
 
     def __init__(self, path: Path) -> None:
         """Read the names of the columns and the number of rows.
@@ -71,36 +85,30 @@ class ArraysFile:
             if len(members) > _MOST_MEMBERS:
                 raise ArtifactError(f"data: must have at most {_MOST_MEMBERS} arrays. Given: {len(members)}")
             self._arrays = [_described(archive, member) for member in members]
-        counts = {array.rows for array in self._arrays}
+        counts = {array.shape[0] for array in self._arrays}
         if len(counts) > 1:
             raise ArtifactError(f"data: every array must have as many rows. Given: {sorted(counts)}")
-        self.names: Sequence[str] = [name for array in self._arrays for name in array.names]
-        self.rows = counts.pop() if counts else 0
+        self.names = [name for array in self._arrays for name in array.names]
+        self._rows = self.rows = counts.pop() if counts else 0
         if len(self.names) > _MOST_COLUMNS:
             raise ArtifactError(f"data: must have at most {_MOST_COLUMNS} columns. Given: {len(self.names)}")
 
     def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]:
-        """Yield pieces of some columns.
-
-        Raises:
-            ArtifactError: an array holds something else, or a value is not finite.
-            ValueError: an array ends too early.
-        """
+        """Yield pieces of some columns."""
         wanted = [array for array in self._arrays if not set(array.names).isdisjoint(names)]
         for array in wanted:
-            _check_kind(array, is_text=not set(array.names).isdisjoint(text))
-        rows = piece_rows(sum(len(array.names) for array in wanted))
+            allowed, what = (_NUMBERS, "numbers") if set(array.names).isdisjoint(text) else (_TEXT, "text")
+            if array.dtype.kind not in allowed or array.dtype.itemsize > _MOST_TEXT:
+                raise ArtifactError(f"data: array {array.member} must hold {what}. Given: {array.dtype}")
+        most = piece_rows(sum(len(array.names) for array in wanted))
         with contextlib.ExitStack() as stack:
             archive = stack.enter_context(zipfile.ZipFile(self._path))
-            readers = [stack.enter_context(_open_array(archive, array)) for array in wanted]
-            for first in range(0, self.rows, rows):
-                count = min(rows, self.rows - first)
-                found = {name: column for reader in readers for name, column in reader(count).items()}
-                yield {name: _checked(found[name], name, first) for name in names}
-
-    def place(self, row: int) -> str:
-        """Return what names a row; the first is 1."""
-        return f"row {row}"
+            files = [stack.enter_context(_open_values(archive, array)) for array in wanted]
+            for first in range(0, self._rows, most):
+                found: dict[str, npt.NDArray[Any]] = {}
+                for array, file in zip(wanted, files, strict=True):
+                    found |= zip(array.names, array.read(file, first, min(most, self._rows - first)), strict=True)
+                yield {name: found[name] for name in names}
 
 
 @contextlib.contextmanager
@@ -126,11 +134,7 @@ def write_arrays(path: Path) -> Iterator[Write]:
 
 
 def _copy(archive: zipfile.ZipFile, name: str, file: IO[bytes], dtype: np.dtype[Any]) -> None:
-    described = {
-        "descr": dtype.str,
-        "fortran_order": False,
-        "shape": (file.tell() // dtype.itemsize,),
-    }
+    described = {"descr": dtype.str, "fortran_order": False, "shape": (file.tell() // dtype.itemsize,)}
     file.seek(0)
     # Of no date, so that equal tables are equal files.
     with archive.open(zipfile.ZipInfo(f"{name}{_ENDING}"), "w", force_zip64=True) as member:
@@ -145,76 +149,23 @@ def _described(archive: zipfile.ZipFile, member: str) -> _Array:
         if npy.read_magic(file) != _VERSION:  # type: ignore[no-untyped-call]
             raise ArtifactError(f"data: array {member} must hold numbers or text. Given: a structure")
         shape, by_column, dtype = npy.read_array_header_1_0(file)  # type: ignore[no-untyped-call]
-        start = file.tell()
-    if len(shape) not in (1, 2) or shape[1:] == (0,):
-        raise ArtifactError(f"data: array {member} must have the shape (rows,) or (rows, k). Given: {shape}")
-    columns = shape[1] if len(shape) == 2 else None
-    # Few columns in a row make no difference.
-    return _Array(member, start, dtype, shape[0], columns, by_column and (columns or 1) > 1)
-
-
-def _check_kind(array: _Array, *, is_text: bool) -> None:
-    allowed, what = (_TEXT, "text") if is_text else (_NUMBERS, "numbers")
-    if array.dtype.kind not in allowed or array.dtype.itemsize > _MOST_TEXT:
-        raise ArtifactError(f"data: array {array.member} must hold {what}. Given: {array.dtype}")
+        if len(shape) not in (1, 2) or shape[1:] == (0,):
+            raise ArtifactError(f"data: array {member} must have the shape (rows,) or (rows, k). Given: {shape}")
+        # A single column in a row makes no difference.
+        return _Array(member, file.tell(), dtype, shape, by_column and math.prod(shape[1:]) > 1)
 
 
 @contextlib.contextmanager
-def _open_array(archive: zipfile.ZipFile, array: _Array) -> Iterator[_Reader]:
-    """Yield what reads the columns of an array in pieces."""
-    width = len(array.names)
+def _open_values(archive: zipfile.ZipFile, array: _Array) -> Iterator[IO[bytes]]:
+    """Yield a file of the values of an array: one to read from the start on, or anywhere if it is by column."""
     with archive.open(array.member) as file:
         file.read(array.start)
         if not array.by_column:
-            yield lambda rows: dict(
-                zip(array.names, _values(file, array, rows * width).reshape(rows, width).T, strict=True)
-            )
+            yield file
             return
+        info = archive.getinfo(array.member)
+        check_unpacked(f"array {array.member}", info.compress_size, info.file_size)
         # A member of an archive cannot be read at several places at once.
         with tempfile.TemporaryFile() as kept:
-            _check_unpacked(archive.getinfo(array.member))
             shutil.copyfileobj(file, kept, _CHUNK)
-            yield _by_column(kept, array)
-
-
-def _by_column(file: IO[bytes], array: _Array) -> _Reader:
-    """Return what reads the columns of an array that stand one behind the other."""
-    done = 0
-
-    def read(rows: int) -> Columns:
-        nonlocal done
-        found = {}
-        for number, name in enumerate(array.names):
-            file.seek((number * array.rows + done) * array.dtype.itemsize)
-            found[name] = _values(file, array, rows)
-        done += rows
-        return found
-
-    return read
-
-
-def _check_unpacked(member: zipfile.ZipInfo) -> None:
-    """Refuse what would fill the disk once it is unpacked."""
-    if member.file_size > max(_MOST_UNPACKED, _MOST_RATIO * member.compress_size):
-        raise ArtifactError(
-            f"data: array {member.filename} must not unpack to more than {_MOST_RATIO} times its size. "
-            f"Given: {member.compress_size} bytes that unpack to {member.file_size}"
-        )
-
-
-def _values(file: IO[bytes], array: _Array, count: int) -> npt.NDArray[Any]:
-    data = file.read(count * array.dtype.itemsize)
-    if len(data) < count * array.dtype.itemsize:
-        raise ValueError(f"array {array.member} ends too early")
-    values = np.frombuffer(data, array.dtype)
-    if array.dtype.kind in _TEXT:
-        return values.astype(object)
-    # What is larger than any float64 becomes infinite, which is refused.
-    with np.errstate(over="ignore"):
-        return values.astype(np.float64, copy=False)
-
-
-def _checked(values: npt.NDArray[Any], name: str, first: int) -> npt.NDArray[Any]:
-    if values.dtype != object and (row := first_fault(values)) is not None:
-        raise fault(f"row {first + row + 1}", name, FINITE, values[row])
-    return values
+            yield kept

@@ -1,31 +1,25 @@
 """Tables in Parquet files."""
 
-import contextlib
+import itertools
 import json
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types
-from pyarrow.parquet import ColumnChunkMetaData
+from pyarrow.parquet import FileMetaData
 from pyarrow.parquet import ParquetFile as ArrowFile
 from pyarrow.parquet import ParquetWriter as ArrowWriter
 
 from qcnn.errors import ArtifactError
-from qcnn.tables.chunks import FINITE, NOTHING, Columns, Write, fault, first_fault, piece_rows
+from qcnn.tables.chunks import Columns, TableFile, Write, check_unpacked, columns_of, piece_rows, write_batches
 
 # Bytes that are read at a time from each column; otherwise those of whole row groups would be kept.
 _BUFFER = 2**20
-# A page is unpacked as a whole. A column of a group of rows has more bytes than these only where rows are many, and
-# then they are not a hundred times those that it takes in the file.
-_MOST_UNPACKED = 2**28
-_MOST_RATIO = 100
 
 
-class ParquetFile:
+class ParquetFile(TableFile):
     """A Parquet file with columns of numbers and text."""
 
     def __init__(self, path: Path) -> None:
@@ -36,62 +30,25 @@ class ParquetFile:
         """
         self._path = path
         with ArrowFile(path) as file:
-            self.names: Sequence[str] = file.schema_arrow.names
+            self.names = file.schema_arrow.names
             self.rows = file.metadata.num_rows
-            self.index: Sequence[str] = _index(file.schema_arrow)
+            self.index = _index(file.schema_arrow)
 
     def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]:
-        """Yield pieces of some columns.
-
-        Raises:
-            ArtifactError: a column is of another type, or a value is missing or not finite.
-        """
+        """Yield pieces of some columns."""
         done = 0
         with ArrowFile(self._path, buffer_size=_BUFFER, pre_buffer=False, page_checksum_verification=True) as file:
             for name in names:
-                self._check(file, name, name in text)
-            rows = piece_rows(len(names))
-            for batch in file.iter_batches(rows, columns=list(names), use_threads=False):
-                yield {name: (_texts if name in text else _numbers)(batch.column(name), name, done) for name in names}
+                _check_type(file.schema_arrow.field(name).type, name, name in text)
+            _check_sizes(file.metadata, set(names).difference(text))
+            for batch in file.iter_batches(piece_rows(len(names)), columns=list(names), use_threads=False):
+                yield columns_of(batch, names, text, done)
                 done += len(batch)
 
-    def place(self, row: int) -> str:
-        """Return what names a row; the first is 1."""
-        return f"row {row}"
 
-    def _check(self, file: ArrowFile, name: str, is_text: bool) -> None:
-        """Refuse a column of another type, and one that unpacks to far more bytes than it has in the file."""
-        kind = file.schema_arrow.field(name).type
-        if types.is_dictionary(kind):
-            kind = kind.value_type
-        if is_text:
-            if not (types.is_string(kind) or types.is_large_string(kind)):
-                raise ArtifactError(f"data: column {name}: must hold text. Given: {kind}")
-            return
-        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-            raise ArtifactError(f"data: column {name}: must hold numbers. Given: {kind}")
-        for chunk in _chunks(file, name):
-            unpacked, packed = chunk.total_uncompressed_size, chunk.total_compressed_size
-            if unpacked > max(_MOST_UNPACKED, _MOST_RATIO * packed):
-                raise ArtifactError(
-                    f"data: column {name}: must not unpack to more than {_MOST_RATIO} times its size. "
-                    f"Given: {packed} bytes that unpack to {unpacked}"
-                )
-
-
-@contextlib.contextmanager
-def write_parquet(path: Path) -> Iterator[Write]:
-    """Yield what writes rows into a new file, a group of rows a piece."""
-    with path.open("wb") as file, contextlib.ExitStack() as stack:
-        writers: list[ArrowWriter] = []
-
-        def write(columns: Columns) -> None:
-            batch = pa.record_batch(dict(columns))
-            if not writers:
-                writers.append(stack.enter_context(ArrowWriter(file, batch.schema, write_page_checksum=True)))
-            writers[0].write_batch(batch)
-
-        yield write
+def write_parquet(path: Path) -> AbstractContextManager[Write]:
+    """Return what writes rows into a new file, a group of rows a piece."""
+    return write_batches(path, lambda file, schema: ArrowWriter(file, schema, write_page_checksum=True))
 
 
 def _index(schema: pa.Schema) -> list[str]:
@@ -104,28 +61,21 @@ def _index(schema: pa.Schema) -> list[str]:
         return []
 
 
-def _chunks(file: ArrowFile, name: str) -> Iterator[ColumnChunkMetaData]:
-    for group in range(file.metadata.num_row_groups):
-        row_group = file.metadata.row_group(group)
-        for position in range(row_group.num_columns):
-            if (chunk := row_group.column(position)).path_in_schema == name:
-                yield chunk
+def _check_type(kind: pa.DataType, name: str, is_text: bool) -> None:
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if is_text and not (types.is_string(kind) or types.is_large_string(kind)):
+        raise ArtifactError(f"data: column {name}: must hold text. Given: {kind}")
+    if not is_text and not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+        raise ArtifactError(f"data: column {name}: must hold numbers. Given: {kind}")
 
 
-def _numbers(column: pa.Array, name: str, done: int) -> npt.NDArray[np.float64]:
-    _check_missing(column, name, done, FINITE)
-    values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
-    if (row := first_fault(values)) is not None:
-        raise fault(f"row {done + row + 1}", name, FINITE, values[row])
-    return values
+def _check_sizes(file: FileMetaData, names: Collection[str]) -> None:
+    """Refuse columns whose pages, each of which is unpacked as a whole, may have far more bytes than the file.
 
-
-def _texts(column: pa.Array, name: str, done: int) -> npt.NDArray[Any]:
-    _check_missing(column, name, done, "must be text")
-    return np.array(column.to_pylist(), object)
-
-
-def _check_missing(column: pa.Array, name: str, done: int, what: str) -> None:
-    if column.null_count:
-        row = int(np.argmin(column.is_valid().to_numpy(zero_copy_only=False)))
-        raise fault(f"row {done + row + 1}", name, what, NOTHING)
+    A column of a group of rows has many bytes otherwise only where rows are many.
+    """
+    for group, position in itertools.product(range(file.num_row_groups), range(file.num_columns)):
+        chunk = file.row_group(group).column(position)
+        if (name := chunk.path_in_schema) in names:
+            check_unpacked(f"column {name}:", chunk.total_compressed_size, chunk.total_uncompressed_size)

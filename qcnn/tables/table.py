@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+
+import numpy as np
 
 from qcnn.errors import ArtifactError, given, one_line
 from qcnn.storage.copies import local_file, new_file_copy
-from qcnn.tables.chunks import NOTHING, Columns, Piece, Write, piece_rows
+from qcnn.tables.chunks import FINITE, NOTHING, Piece, TableFile, Write, piece_rows
 from qcnn.tables.csv_file import CsvFile, write_csv
 from qcnn.tables.formats import check_ending
 from qcnn.tables.jsonl import JsonLines, write_json_lines
@@ -19,27 +20,7 @@ from qcnn.tables.npz import ArraysFile, write_arrays
 from qcnn.tables.parquet import ParquetFile, write_parquet
 from qcnn.tables.text import check_utf8
 
-
-class _File(Protocol):
-    """What a format offers: the names of its columns, and pieces of some of them, of any number of rows."""
-
-    @property
-    def names(self) -> Sequence[str]: ...
-
-    @property
-    def rows(self) -> int | None:
-        """Return how many rows there are, None where only reading them would tell."""
-
-    @property
-    def index(self) -> Sequence[str]:
-        """Return the columns that are no data but the index of a table that pandas wrote."""
-
-    def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]: ...
-
-    def place(self, row: int) -> str: ...
-
-
-_FORMATS: dict[str, Callable[[Path], _File]] = {
+_FORMATS: dict[str, Callable[[Path], TableFile]] = {
     ".csv": CsvFile,
     ".parquet": ParquetFile,
     ".npz": ArraysFile,
@@ -63,7 +44,7 @@ class Table:
     names: tuple[str, ...]
     index: tuple[str, ...]
     rows: int | None
-    _file: _File
+    _file: TableFile
 
     def pieces(self, names: Collection[str] | None = None, text: Collection[str] = ()) -> Iterator[Piece]:
         """Yield the rows of these columns, or of all, in order; those in `text` hold text, the others numbers."""
@@ -75,7 +56,11 @@ class Table:
                 count = len(next(iter(columns.values())))
                 for start in range(0, count, most):
                     part = {name: column[start : start + most] for name, column in columns.items()}
-                    yield Piece(first + start, part, self._file.place)
+                    piece = Piece(first + start, part, self._file.place)
+                    for name in wanted:
+                        if name not in text:
+                            piece.check(name, np.isfinite(part[name]), FINITE)
+                    yield piece
                 first += count
         if first == 1:
             raise ArtifactError(f"data: must hold at least one row. Given: {self.address}")

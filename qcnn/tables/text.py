@@ -2,32 +2,96 @@
 
 import contextlib
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute
 
-from qcnn.errors import ArtifactError
-from qcnn.tables.chunks import Columns, columns_of
+from qcnn.errors import ArtifactError, given
+from qcnn.tables.chunks import FINITE, NOTHING, TEXT, Columns, TableFile, columns_of, fault
 
 # Characters of a line; a row of some 200,000 numbers has them.
 LONGEST = 2**22
-# What is not UTF-8 is read as these characters, which UTF-8 does not have.
-_ERRORS = "surrogateescape"
+# Bytes that pyarrow reads at a time.
+BLOCK = 2**22
+# Rows of a piece where each is read by itself.
+_ROWS = 10_000
 
 
-@contextlib.contextmanager
-def open_lines(path: Path) -> Iterator[Iterator[str]]:
+class TextFile(TableFile):
+    """A table in lines: pyarrow reads it as far as it can; from there on each row is read, and named, by itself."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self, names: Sequence[str], text: Collection[str]) -> Iterator[Columns]:
+        """Yield pieces of some columns."""
+        done = 0
+        with contextlib.suppress(pa.ArrowInvalid, ArtifactError):
+            for batch in self._batches(names, text):
+                columns = columns_of(batch, names, text)
+                if not all(np.isfinite(columns[name]).all() for name in names if name not in text):
+                    break
+                yield columns
+                done += len(batch)
+            else:
+                return
+        left = self._rows_after(done, names, text)
+        while some := list(itertools.islice(left, _ROWS)):
+            yield {
+                name: np.array(values, object if name in text else np.float64)
+                for name, values in zip(names, zip(*some, strict=True), strict=True)
+            }
+
+    def place(self, row: int) -> str:
+        """Return the line that a row begins in; the first row is 1."""
+        return next((place for place, _ in itertools.islice(self._rows(), row - 1, None)), f"row {row}")
+
+    def _batches(self, names: Sequence[str], text: Collection[str]) -> Iterator[pa.RecordBatch]:
+        """Yield rows as pyarrow reads them; ArrowInvalid where it cannot, or takes for a row what is none."""
+        raise NotImplementedError
+
+    def _rows(self) -> Iterator[tuple[str, Any]]:
+        """Yield what a row is made of, each after the line that it begins in."""
+        raise NotImplementedError
+
+    def _rows_after(self, done: int, names: Sequence[str], text: Collection[str]) -> Iterator[list[float | str]]:
+        """Yield the `_value` of some columns in each row after so many."""
+        raise NotImplementedError
+
+    def _number(self, value: Any) -> float | str:
+        """Return the finite number that a value is, or what is shown of one that is none."""
+        raise NotImplementedError
+
+    def _value(self, value: Any, place: str, name: str, text: Collection[str]) -> float | str:
+        if name not in text:
+            if isinstance(number := self._number(value), str):
+                raise fault(place, name, FINITE, number)
+            return number
+        if not isinstance(value, str):
+            raise fault(place, name, TEXT, NOTHING if value is None else given(value))
+        check_utf8(value, f"{place}, column {name}")
+        return value
+
+
+def lines_of(path: Path) -> Iterator[str]:
     """Yield the lines of a file with their ends, whichever those are.
 
     Raises:
         ArtifactError: a line is too long.
         OSError: the file cannot be read.
     """
-    with path.open(encoding="utf-8-sig", errors=_ERRORS, newline="") as file:
-        yield _bounded(file)
+    # What is not UTF-8 is read as characters that UTF-8 does not have.
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        for number in itertools.count(1):
+            line = file.readline(LONGEST + 1)
+            if len(line) > LONGEST:
+                raise ArtifactError(f"data: line {number}: must have at most {LONGEST} characters. Given: {line}")
+            if not line:
+                return
+            yield line
 
 
 def check_utf8(text: str, place: str) -> None:
@@ -40,56 +104,3 @@ def check_utf8(text: str, place: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise ArtifactError(f"data: {place}: must be text in UTF-8. Given: {text}") from None
-
-
-def _bounded(file: object) -> Iterator[str]:
-    number = 0
-    while line := file.readline(LONGEST + 1):  # type: ignore[attr-defined]
-        number += 1
-        if len(line) > LONGEST:
-            raise ArtifactError(f"data: line {number}: must have at most {LONGEST} characters. Given: {line}")
-        yield line
-
-
-# Bytes that pyarrow reads at a time.
-BLOCK = 2**22
-# Rows of a piece where each is read by itself.
-_ROWS = 10_000
-
-
-def read_carefully(
-    blocks: Iterable[pa.RecordBatch],
-    rows_after: Callable[[int], Iterator[Sequence[object]]],
-    names: Sequence[str],
-    text: Collection[str],
-) -> Iterator[Columns]:
-    """Yield pieces of some columns: of `blocks`, and where those end too early, of the rows that are left.
-
-    `rows_after` returns the rows after so many, values in the order of `names`, and names in an error whatever is wrong
-    with one.
-    """
-    done = 0
-    with contextlib.suppress(pa.ArrowInvalid):
-        for block in blocks:
-            if (columns := columns_of(block, text)) is None:
-                break
-            yield columns
-            done += len(block)
-        else:
-            return
-    left = rows_after(done)
-    while some := list(itertools.islice(left, _ROWS)):
-        yield {
-            name: np.array(values, object if name in text else np.float64)
-            for name, values in zip(names, zip(*some, strict=True), strict=True)
-        }
-
-
-def joined(before: Sequence[str], columns: Columns, end: str) -> memoryview:
-    """Return UTF-8 text of rows: for each the text `before` a column and its number, for all columns; then `end`."""
-    parts: list[pa.Array | str] = []
-    for text, column in zip(before, columns.values(), strict=True):
-        parts += [text, compute.cast(pa.array(column), pa.string())]
-    rows = compute.binary_join_element_wise(*parts, end, "")
-    _, offsets, content = rows.buffers()
-    return memoryview(content)[: np.frombuffer(offsets, np.int32)[len(rows)]]

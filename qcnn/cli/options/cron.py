@@ -1,28 +1,25 @@
 """The times of a schedule, checked here: a backend accepts a time that never comes, and never runs the schedule."""
 
+import datetime
 import re
 import zoneinfo
+
+from cronsim import CronSim, CronSimError
 
 from qcnn.errors import ConfigError
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _INTERVAL = re.compile(r"([1-9]\d{0,8})([smhd]?)")
 _NAMED = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
-_MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
-_DAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
-# What a field may hold (github.com/robfig/cron, v1, which the backend reads them with): name, bounds, names.
-_FIELDS: list[tuple[str, int, int, list[str]]] = [
-    ("second", 0, 59, []),
-    ("minute", 0, 59, []),
-    ("hour", 0, 23, []),
-    ("day of the month", 1, 31, []),
-    ("month", 1, 12, _MONTHS),
-    ("day of the week", 0, 6, _DAYS),
-]
-# By month; the 29th of February comes in leap years.
-_LONGEST = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_FIVE = "five fields (minute, hour, day of the month, month, day of the week)"
+# By the library's names of the fields.
+_BOUNDS = {"second": "0..59", "minute": "0..59", "hour": "0..23"}
+_BOUNDS |= {"day-of-month": "1..31", "month": "1..12", "day-of-week": "0..6"}
 _ZONE = re.compile(r"(?:CRON_)?TZ=(\S+)")
-_RANGE = re.compile(r"(?:[*?]|(\w+)(?:-(\w+))?)(?:/([1-9]\d{0,3}))?", re.ASCII)
+# What the library reads and the backends do not (github.com/robfig/cron, v1, and Unix): the last day, the nth day of
+# the week, Sunday as 7. Python reads no number of thousands of digits.
+_FOREIGN = re.compile(r"(?<![A-Z])L|#|\d{5,}")
+_SUNDAY = re.compile(r"(?:^|(?<=[,-]))0*7\b")
 # What robfig/cron reads and Unix's cron does not: a question mark, and a step from a single value on.
 _NOT_UNIX = re.compile(r"\?|(?:^|,)\w+/", re.ASCII)
 
@@ -52,8 +49,7 @@ def cron_expression(text: str) -> str:
         raise ConfigError(f"cron: must have no time zone; the clock of the backend counts. Given: {text}")
     if len(fields) not in (5, 6):
         raise ConfigError(
-            "cron: must have five fields (minute, hour, day of the month, month, day of the week), six with a second "
-            f"before them, or be one of {', '.join(_NAMED)}. Given: {text}"
+            f"cron: must have {_FIVE}, six with a second before them, or be one of {', '.join(_NAMED)}. Given: {text}"
         )
     _check_fields(fields, text)
     return " ".join(["0", *fields][-6:])
@@ -70,10 +66,8 @@ def unix_cron(text: str) -> str:
     first, _, rest = text.partition(" ")
     zone = _ZONE.fullmatch(first)
     fields = (rest if zone else text).split()
-    if len(fields) != len(_FIELDS) - 1:
-        raise ConfigError(
-            f"cron: must have five fields (minute, hour, day of the month, month, day of the week). Given: {text}"
-        )
+    if len(fields) != 5:
+        raise ConfigError(f"cron: must have {_FIVE}. Given: {text}")
     if any(_NOT_UNIX.search(field) for field in fields):
         raise ConfigError(f"cron: must hold no ?, and a step after * or a range alone, as */2 or 1-31/2. Given: {text}")
     _check_fields(fields, text)
@@ -85,35 +79,23 @@ def unix_cron(text: str) -> str:
 
 def _check_fields(fields: list[str], text: str) -> None:
     """Raise ConfigError if a field is out of its bounds, or no month has one of the days; seconds may be left out."""
-    allowed = [_numbers(field, *known, text) for field, known in zip(["0", *fields][-6:], _FIELDS, strict=True)]
-    days, months = allowed[3], allowed[4]
-    # Where days of the week are named too, one of the two is enough.
-    if fields[-1][0] in "*?" and min(days) > max(_LONGEST[month - 1] for month in months):
-        raise ConfigError(f"cron: day of the month must be one that its month has. Given: {text}")
+    words = [_FOREIGN.sub("!", field.upper() if field.isascii() else "!").replace("?", "*") for field in fields]
+    words[-1] = _SUNDAY.sub("!", words[-1])
+    bad = _bad_field(words)
+    # A day that is good in another month is one that never comes.
+    if bad == "day-of-month" and not _bad_field([*words[:-2], "*", words[-1]]):
+        # Where days of the week are named too, one of the two is enough, which the library forgets here.
+        if words[-1].startswith("*"):
+            raise ConfigError(f"cron: day of the month must be one that its month has. Given: {text}")
+    elif bad:
+        name = bad.replace("-of-", " of the ")
+        raise ConfigError(f"cron: {name} must be in {_BOUNDS[bad]}, as 1, 1-3, 1,2 or */2. Given: {text}")
 
 
-def _numbers(field: str, name: str, first: int, last: int, names: list[str], text: str) -> set[int]:
-    """Return the values that a field lets through."""
-    allowed: set[int] = set()
-    for part in field.split(","):
-        found = _RANGE.fullmatch(part)
-        begin, end = _bounds(found, first, last, names) if found else (None, None)
-        if not found or begin is None or end is None or not first <= begin <= end <= last:
-            raise ConfigError(f"cron: {name} must be in {first}..{last}, as 1, 1-3, 1,2 or */2. Given: {text}")
-        allowed |= set(range(begin, end + 1, int(found[3] or 1)))
-    return allowed
-
-
-def _bounds(found: re.Match[str], first: int, last: int, names: list[str]) -> tuple[int | None, int | None]:
-    """Return the first and the last value of a range; a single value with a step goes on to the last that there is."""
-    low, high, step = found.groups()
-    begin = _value(low, first, names) if low else first
-    if high:
-        return begin, _value(high, first, names)
-    return begin, begin if low and not step else last
-
-
-def _value(word: str, first: int, names: list[str]) -> int | None:
-    if word.upper() in names:
-        return names.index(word.upper()) + first
-    return int(word) if word.isdecimal() else None
+def _bad_field(words: list[str]) -> str | None:
+    """Return the library's name of the first field that it refuses, None where it takes them all."""
+    try:
+        CronSim(" ".join(words), datetime.datetime.min)
+    except CronSimError as error:
+        return str(error).removeprefix("Bad ")
+    return None

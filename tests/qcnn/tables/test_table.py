@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from qcnn.errors import ArtifactError, ConfigError, QcnnError
-from qcnn.tables import chunks, npz
-from qcnn.tables import parquet as parquet_files
+from qcnn.tables import chunks
 from qcnn.tables.formats import ENDINGS
 from qcnn.tables.table import new_table, open_table
 
@@ -177,6 +176,29 @@ def test_bad_csv_is_refused_by_its_line(tmp_path: Path, content: str, message: s
     assert refusal(path, ["b"] if "is missing" in message else None).startswith(f"data: {message}")
 
 
+def test_a_quote_that_is_open_in_a_column_that_is_not_read_hides_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "data.csv"
+    path.write_text('a,note\n1,"x"\n2,"y\n3,z\n')
+    assert refusal(path, ["a"]) == "data: line 3: a quote must be closed. Given: a row up to the end of the file"
+    path.write_text('a,note\n1,x\n2,"\x1a"')
+    assert read(path, text=["note"]) == {"a": [1, 2], "note": ["x", "\x1a"]}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_empty_lines_of_jsonl_are_none(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text(f'{end}{{"a": 1}}{end} \t{end}{{"a": 2}}{end}{end}', newline="")
+    assert read(path) == {"a": [1, 2]}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_table_may_be_left_after_its_first_piece(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"data{ending}"
+    write(path, pd.DataFrame({"a": np.arange(2 * chunks.piece_rows(1))}))
+    with open_table(str(path)) as table:
+        assert next(table.pieces()).first == 1
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -229,7 +251,7 @@ def test_parquet_that_unpacks_to_many_times_its_size_is_refused(
     path = tmp_path / "data.parquet"
     parquet.write_table(pa.table({"a": np.zeros(10**5)}), path, compression="zstd", use_dictionary=False)
     assert len(read(path)["a"]) == 10**5
-    monkeypatch.setattr(parquet_files, "_MOST_UNPACKED", 2**19)
+    monkeypatch.setattr(chunks, "_MOST_UNPACKED", 2**19)
     assert re.fullmatch(
         r"data: column a: must not unpack to more than 100 times its size\. Given: \d+ bytes that unpack to \d+",
         refusal(path),
@@ -281,7 +303,7 @@ def test_an_array_by_columns_that_unpacks_to_many_times_its_size_is_refused(
     path = tmp_path / "data.npz"
     np.savez_compressed(path, a=np.asfortranarray(np.zeros((10**5, 2))))
     assert len(read(path)["a_0"]) == 10**5
-    monkeypatch.setattr(npz, "_MOST_UNPACKED", 2**19)
+    monkeypatch.setattr(chunks, "_MOST_UNPACKED", 2**19)
     assert re.fullmatch(
         r"data: array a\.npy must not unpack to more than 100 times its size\. "
         r"Given: \d+ bytes that unpack to \d+",

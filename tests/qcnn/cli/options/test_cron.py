@@ -23,6 +23,14 @@ from tests.vertex.server.refusal import RefusedError
         ("*/0 * * * *", "minute must be in 0..59"),
         ("1, * * * *", "minute must be in 0..59"),
         ("\u0663 * * * *", "minute must be in 0..59"),
+        ("99 * * * * *", "second must be in 0..59"),
+        ("0 0 L * *", "day of the month must be in 1..31"),
+        ("0 0 1,LW * *", "day of the month must be in 1..31"),
+        ("0 0 * * 5L", "day of the week must be in 0..6"),
+        ("0 0 * * MON#2", "day of the week must be in 0..6"),
+        ("0 0 * * 1-7", "day of the week must be in 0..6"),
+        ("0 0 * * fr\u0131", "day of the week must be in 0..6"),
+        ("0 0 30 2 9", "day of the week must be in 0..6"),
         ("0 0 30 2 *", "day of the month must be one that its month has"),
         ("0 0 31 4,6 ?", "day of the month must be one that its month has"),
         ("TZ=Europe/Paris 0 9 * * *", "must have no time zone"),
@@ -35,6 +43,11 @@ def test_an_expression_that_never_comes_is_refused(text: str, words: str) -> Non
     assert str(refused.value).endswith(f"Given: {text}")
 
 
+def test_a_number_that_python_does_not_read_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^cron: minute must be in 0\.\.59"):
+        cron_expression(f"1/{'9' * 5000} * * * *")
+
+
 @pytest.mark.parametrize(
     ("given", "sent"),
     [
@@ -45,6 +58,8 @@ def test_an_expression_that_never_comes_is_refused(text: str, words: str) -> Non
         ("0 0 1/2 * 0,6", "0 0 0 1/2 * 0,6"),
         ("0 0 29 2 *", "0 0 0 29 2 *"),
         ("0 0 31 2 MON", "0 0 0 31 2 MON"),
+        ("0 0 ?/2 jul */7", "0 0 0 ?/2 jul */7"),
+        ("0 0 30 1-2 *", "0 0 0 30 1-2 *"),
     ],
 )
 def test_every_form_of_a_field_is_taken(given: str, sent: str) -> None:
