@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from qcnn.cli.errors import OutputLostError
+from qcnn.cli.errors import FAILED, OutputLostError
 from qcnn.cli.local.run_log import RunLog
 from qcnn.components.local_steps import Around, recorded
 from qcnn.components.steps.train_local import LOADED
@@ -84,4 +84,4 @@ def _said() -> Iterator[None]:
             yield
     except Exception:
         traceback.print_exc()
-        raise SystemExit(1) from None
+        raise SystemExit(FAILED) from None
