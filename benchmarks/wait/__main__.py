@@ -72,7 +72,6 @@ def steps(runs: Path) -> list[Mapping[str, float]]:
 def parts(tree: Tree) -> Iterator[tuple[str, Spent]]:
     """Yield what one process spends on the parts of a run, processor seconds."""
     yield "Python's start", tree.run("-c", "pass")[0]
-    yield "Kubeflow's import", tree.run("-W", "ignore", "-c", "from kfp import local")[0]
     for name, seconds in json.loads(tree.run(str(_PARTS))[1].splitlines()[-1]).items():
         yield name, Spent(float("nan"), seconds)
 
