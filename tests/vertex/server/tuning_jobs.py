@@ -97,26 +97,28 @@ class TuningJobs:
 
     def _try(self, job: v1.HyperparameterTuningJob, number: int) -> bool:
         """Run a trial to its end; return whether it has succeeded."""
-        if job.state != job_run.RUNNING or self._is_closed:
-            return True
         values = draw(job.study_spec, number)
         file = self._folder / job.name.rpartition("/")[2] / str(number) / "output.metrics"
-        file.parent.mkdir(parents=True)
-        created = self._jobs.create(
-            "/".join(job.name.split("/")[:4]),
-            _trial_job(job, number, values),
-            str(number),
-            added={"CLOUD_ML_HP_METRIC_FILE": str(file)},
-        )
-        trial = v1.Trial(
-            name=f"{job.name}/trials/{number}",
-            id=str(number),
-            state=_STATES.ACTIVE,
-            parameters=[{"parameter_id": name, "value": value} for name, value in values.items()],
-            start_time=datetime.datetime.now(datetime.timezone.utc),
-            custom_job=created.name,
-        )
-        self._show(job, trial)
+        # Whoever cancels the tuning job in between would not know of this trial.
+        with self._state.changed:
+            if job.state != job_run.RUNNING or self._is_closed:
+                return True
+            file.parent.mkdir(parents=True)
+            created = self._jobs.create(
+                "/".join(job.name.split("/")[:4]),
+                _trial_job(job, number, values),
+                str(number),
+                added={"CLOUD_ML_HP_METRIC_FILE": str(file)},
+            )
+            trial = v1.Trial(
+                name=f"{job.name}/trials/{number}",
+                id=str(number),
+                state=_STATES.ACTIVE,
+                parameters=[{"parameter_id": name, "value": value} for name, value in values.items()],
+                start_time=datetime.datetime.now(datetime.timezone.utc),
+                custom_job=created.name,
+            )
+            self._show(job, trial)
         ended = self._state.until(lambda: self._if_ended(created.name))
         measurements = _measurements(file, job.study_spec)
         trial.measurements = measurements
