@@ -12,7 +12,7 @@ from qcnn.experiment import ExperimentConfig
 # Names the image that a process runs in.
 IMAGE_VARIABLE = "QCNN_IMAGE"
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[1]
 _PACKAGES = ("cirq-core", "kfp", "numpy", "qcnn", "tensorflow", "tensorflow-quantum", "tf-keras")
 
 

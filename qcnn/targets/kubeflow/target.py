@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import re
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 # Labels and names of the pods in which a run's steps work (Argo and Kubeflow's driver, seen with 2.17).
 _RUN_LABEL, _STEP_CONTAINER, _STEP_MARK = "pipeline/runid", "main", "-impl-"
 _NODE_NAME = "workflows.argoproj.io/node-name"
+_ATTEMPT = re.compile(r"\(\d+\)$")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -254,7 +256,8 @@ def _started(pod: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _step(pod: Mapping[str, Any]) -> str:
-    """Return the name of the step that a pod works on: its node is RUN.root.STEP.executor(0) or so."""
-    parts = str(pod["metadata"].get("annotations", {}).get(_NODE_NAME, "")).split(".")
-    named = [part for part in parts[1:] if not part.startswith(("root", "executor", "iteration"))]
+    """Return the name of the step that a pod works on: its node is RUN(0).root(0).STEP(0).executor(0) or so."""
+    node = str(pod["metadata"].get("annotations", {}).get(_NODE_NAME, ""))
+    parts = [_ATTEMPT.sub("", part) for part in node.split(".")[1:]]
+    named = [part for part in parts if not part.startswith(("root", "executor", "iteration"))]
     return named[-1] if named else str(pod["metadata"]["name"])

@@ -1,0 +1,17 @@
+"""Where a result comes from, as a clone knows it."""
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+from qcnn.experiment_io import from_mapping
+from qcnn.provenance import provenance
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_commit_and_the_lock_file_are_those_of_the_clone() -> None:
+    found = provenance(from_mapping({}), "statevector")
+    assert found["lock_sha256"] == hashlib.sha256((ROOT / "uv.lock").read_bytes()).hexdigest()
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert (found["commit"], found["simulator_used"]) == (head.stdout.strip(), "statevector")
