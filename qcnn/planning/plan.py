@@ -11,7 +11,6 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.planning.machine import Machine, expected_seconds, steps_of
 from qcnn.planning.training_estimate import WORKERS, estimate_with
 from qcnn.simulators import registry
-from qcnn.simulators import registry as choice
 from qcnn.simulators.interface import Limits, limits
 from qcnn.simulators.registry import Estimate
 from qcnn.simulators.structure.gate_fusion import fuse
@@ -73,8 +72,8 @@ def count(config: ExperimentConfig) -> Counts:
     own = limits(config)
     if config.simulator != "auto":
         registry.check(config.simulator, network, own)
-    estimates = choice.estimates(network, own)
-    cheapest = choice.cheapest(estimates, network, own).simulator
+    estimates = registry.estimates(network, own)
+    cheapest = registry.cheapest(estimates, network, own).simulator
     name = cheapest if config.simulator == "auto" else config.simulator
     train_steps, validation_steps = steps_of(config)
     splits = config.split_counts

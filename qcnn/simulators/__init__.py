@@ -47,7 +47,6 @@ def create(
     """
     # Imported here: cirq and TensorFlow take seconds to load, and the interface does not need them.
     from qcnn.simulators import registry
-    from qcnn.simulators import registry as choice
     from qcnn.simulators.structure.gates import read_network
     from qcnn.simulators.structure.shift_rules import simulated
 
@@ -55,7 +54,7 @@ def create(
     network = read_network(ansatz, qubits, preparation, noise)
     own = simulated(network, gradient)
     if simulator == "auto":
-        simulator = choice.cheapest(choice.estimates(own, limits), own, limits).simulator
+        simulator = registry.cheapest(registry.estimates(own, limits), own, limits).simulator
         logger.info("simulator: %s, the cheapest that is exact and fits", simulator)
     created = registry.create(simulator, own, limits)
     if own is network:

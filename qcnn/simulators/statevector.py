@@ -11,9 +11,8 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from qcnn.circuits.preparation import ring_edges
-from qcnn.simulators import data_states as excitations
 from qcnn.simulators.costs.statevector import by_qubit, check, columns, few_amplitudes, real_bytes
-from qcnn.simulators.data_states import data_states
+from qcnn.simulators.data_states import data_states, flip_masks, sample_states, shares, spanning_states
 from qcnn.simulators.evolution import Unitaries, evolve, on_last, real_forms
 from qcnn.simulators.interface import Batch, Features, Inputs, Limits, States, Table
 from qcnn.simulators.structure.gate_fusion import collect, fuse
@@ -46,7 +45,7 @@ class StateVector:
         self._groups = collect(fuse(network.gates))
         self._unitaries = Unitaries(self._groups, network.parameters)
         self._edges = ring_edges(self._qubits)
-        self._masks = excitations.flip_masks(self._qubits, self._edges, range(self._qubits))
+        self._masks = flip_masks(self._qubits, self._edges, range(self._qubits))
 
     def by_qubit(self, batch: int, replicas: int) -> bool:
         """Whether replicas had better share a step of so many samples by qubit than by sample."""
@@ -75,7 +74,7 @@ class StateVector:
             here = tf.cast(tf.equal(batch.qubit[:, None], batch.own), tf.int32)
             places = tf.reduce_sum(here * tf.range(batch.own.shape[0]), axis=1)
         unexcited, flipped, mixed = self._rows(parameters, masks)
-        flip_share, mix_share = excitations.shares(batch.angle)
+        flip_share, mix_share = shares(batch.angle)
         difference = rows_at(flipped, places) * flip_share[:, None]
         mixture = rows_at(mixed, places) * mix_share[:, None]
         return unexcited + difference + mixture
@@ -94,7 +93,7 @@ class StateVector:
         return unexcited, rows[:, 1] - unexcited, rows[:, 2]
 
     def _measure_samples(self, parameters: tf.Tensor, masks: tf.Tensor, angles: tf.Tensor) -> tf.Tensor:
-        states = excitations.sample_states(self._qubits, self._edges, masks, angles, self._dtype)
+        states = sample_states(self._qubits, self._edges, masks, angles, self._dtype)
         return self._measure(states, parameters)
 
     def _measure(self, states: tf.Tensor, parameters: tf.Tensor) -> tf.Tensor:
@@ -103,7 +102,7 @@ class StateVector:
 
     def _measure_spanning(self, parameters: tf.Tensor, masks: tf.Tensor) -> tf.Tensor:
         """Return the three rows of every flipped qubit, float64 (masks, 3, readouts)."""
-        states = excitations.spanning_states(self._qubits, self._edges, masks, self._dtype)
+        states = spanning_states(self._qubits, self._edges, masks, self._dtype)
         final = self._evolve(states, parameters)
         own = self._z(tf.reduce_sum(tf.square(final), axis=2))
         graph, flipped = final[:1], final[1:]

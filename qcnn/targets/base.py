@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from qcnn.errors import ConfigError, TrainingError, given
 from qcnn.experiment import ExperimentConfig
+from qcnn.jobs.pod_settings import Pod, pod_settings
+from qcnn.targets import following
 
-# Seconds between two looks at a job that is waited for.
-INTERVAL = 5.0
 T = TypeVar("T")
 
 
@@ -117,6 +117,15 @@ def setting(help_text: str, default: Any = dataclasses.MISSING, *, variable: str
     return dataclasses.field(default=default, metadata=metadata, repr=not is_secret)
 
 
+def pods(image: str | None, pod: Mapping[str, Any], **defaults: str) -> Pod:
+    """Return the settings of a job's pods; `image` counts over `pod`, which is laid over `defaults`.
+
+    Raises:
+        ConfigError: one line with the first that is wrong.
+    """
+    return pod_settings({**defaults, **pod, **({"image": image} if image is not None else {})})
+
+
 def settings_from(kind: type[T], values: Mapping[str, Any], target: str) -> T:
     """Return settings of a target, from arguments and from the environment variables of those that are not given.
 
@@ -150,7 +159,7 @@ def wait_for(target: Target, job: str, connection: Any, timeout: float | None) -
     """
     end = None if timeout is None else time.monotonic() + timeout
     while not (status := target.get_job(job, connection)).has_ended:
-        left = INTERVAL if end is None else min(INTERVAL, end - time.monotonic())
+        left = following.INTERVAL if end is None else min(following.INTERVAL, end - time.monotonic())
         if left <= 0:
             raise TimeoutError(f"{job} has not ended within {timeout:g} s: it is {status.state}")
         time.sleep(left)

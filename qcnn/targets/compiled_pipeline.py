@@ -94,11 +94,21 @@ def compiled(source: Source, compile_now: Compile) -> Iterator[Path]:
     if source.package:
         yield source.package
         return
+    with compiled_now(compile_now, source.image, read_file(source.pod, "pod") if source.pod else {}) as path:
+        yield path
+
+
+@contextlib.contextmanager
+def compiled_now(compile_now: Compile, image: str | None, settings: Mapping[str, Any]) -> Iterator[Path]:
+    """Yield a pipeline that is compiled now, in a folder that is removed afterwards.
+
+    Raises:
+        ConfigError: a setting of the pods is wrong.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "pipeline.yaml")
-        settings = read_file(source.pod, "pod") if source.pod else {}
         with quiet():
-            compile_now(path, source.image, settings)
+            compile_now(path, image, settings)
         yield path
 
 

@@ -13,7 +13,7 @@ from qcnn.targets.artifacts import Artifact, metrics_of, words_of
 from qcnn.targets.errors import BackendError
 from qcnn.targets.kubeflow.client import Backend, connect, explained
 from qcnn.targets.kubeflow.ml_metadata import MetadataStore
-from qcnn.targets.kubeflow.runs import ENDED, find_experiment, pages
+from qcnn.targets.kubeflow.runs import ENDED, creation_time, find_experiment, pages
 
 if TYPE_CHECKING:
     import kfp_server_api
@@ -31,7 +31,7 @@ def experiment_runs(name: str, backend: Backend, metadata_host: str | None) -> l
     experiment = find_experiment(client, backend, name)
     with explained(backend.address):
         found = list(pages(client.list_runs, "runs", experiment_id=experiment.experiment_id))
-    found = sorted((run for run in found if run.storage_state != "ARCHIVED"), key=_created)
+    found = sorted((run for run in found if run.storage_state != "ARCHIVED"), key=creation_time)
     store = MetadataStore(client, backend, metadata_host)
     artifacts: dict[str, list[Artifact]] = {}
     try:
@@ -52,12 +52,6 @@ def read(run: kfp_server_api.V2beta1Run, artifacts: Sequence[Artifact]) -> Run:
         history=(),
         duration=_seconds(run.finished_at - run.created_at) if ended else None,
     )
-
-
-def _created(run: kfp_server_api.V2beta1Run) -> datetime.datetime:
-    """Return when a run was created; 1970 if the backend does not give that time."""
-    time: datetime.datetime | None = run.created_at
-    return time or datetime.datetime.fromtimestamp(0, datetime.timezone.utc)
 
 
 def _seconds(time: datetime.timedelta) -> float:

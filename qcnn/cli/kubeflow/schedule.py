@@ -16,8 +16,8 @@ from qcnn.cli.options.kubeflow_submission import submission_options
 from qcnn.cli.options.settings import backend_options, source_options
 from qcnn.errors import ConfigError
 from qcnn.targets.compiled_pipeline import Source, check_imports, read_package, scheduled
-from qcnn.targets.kubeflow.client import SINGLE_USER, Backend, connect, explained
-from qcnn.targets.kubeflow.runs import ENDED, find_schedule, pages
+from qcnn.targets.kubeflow.client import Backend, connect, explained
+from qcnn.targets.kubeflow.runs import ENDED, find_schedule, namespace_of, pages
 from qcnn.targets.kubeflow.submission import Submission, request
 from qcnn.targets.kubeflow.termination import end_run
 from qcnn.targets.library_output import quiet
@@ -151,9 +151,8 @@ def delete(name: str, dry_run: bool, backend: Backend) -> None:
         if not dry_run:
             # A backend that has deleted a schedule no longer notices how its runs end.
             client.disable_recurring_run(found.recurring_run_id)
-        experiment = client.get_experiment(found.experiment_id)
         runs = list(pages(client.list_runs, "runs", experiment_id=found.experiment_id))
-    namespace = experiment.namespace or backend.namespace or SINGLE_USER
+    namespace = namespace_of(client, backend, found.experiment_id)
     alive = [run for run in runs if run.recurring_run_id == found.recurring_run_id and run.state not in ENDED]
     if dry_run:
         ended = "".join(f", its run {run.display_name} terminated" for run in alive)

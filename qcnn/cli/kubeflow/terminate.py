@@ -5,8 +5,8 @@ import click
 from qcnn.cli.options.form import shown_only_option
 from qcnn.cli.options.settings import backend_options
 from qcnn.targets.errors import StepError
-from qcnn.targets.kubeflow.client import SINGLE_USER, Backend, connect, explained
-from qcnn.targets.kubeflow.runs import ENDED, find_run
+from qcnn.targets.kubeflow.client import Backend, connect
+from qcnn.targets.kubeflow.runs import ENDED, find_run, namespace_of
 from qcnn.targets.kubeflow.termination import PATIENCE, clean, end_run
 
 
@@ -24,8 +24,7 @@ def terminate(run: str, seconds: float, dry_run: bool, backend: Backend) -> None
     """
     client = connect(backend)
     found = find_run(client, backend, run)
-    with explained(backend.address):
-        namespace = client.get_experiment(found.experiment_id).namespace or backend.namespace or SINGLE_USER
+    namespace = namespace_of(client, backend, found.experiment_id)
     if dry_run:
         click.echo(f"run {found.run_id}, {str(found.state).lower()}: it and its TFJobs in {namespace} would be ended")
     elif found.state in ENDED:

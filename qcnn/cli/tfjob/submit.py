@@ -2,7 +2,6 @@
 
 import click
 
-from qcnn import data
 from qcnn.cli.options.cost import Cost, check_cost, cost_options
 from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import show_rows
@@ -10,18 +9,13 @@ from qcnn.cli.options.pod import PodFlags, pod_options
 from qcnn.cli.options.settings import namespace_option
 from qcnn.cli.output import goes_on
 from qcnn.cli.tfjob.printing import FORMS, as_text
-from qcnn.components.training_job import check_data, cluster_job
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import Identity, check_run
 from qcnn.jobs.kubernetes.create_or_adopt import How
 from qcnn.jobs.pod_settings import WORKER_ACCOUNT
 from qcnn.jobs.tfjob import launch as tfjobs
 from qcnn.jobs.tfjob import status
-from qcnn.jobs.tfjob.manifest import Policy, tfjob
 from qcnn.targets.tfjob.client import cluster, flag_of, follow
-from qcnn.targets.tfjob.target import DAY, check_no_secrets
-
-_TASK = "train"
+from qcnn.targets.tfjob.target import DAY, check_no_secrets, described
 
 
 @click.command()
@@ -78,11 +72,7 @@ def submit(
     if dry_run and is_followed:
         raise ConfigError("dry_run: creates nothing that could be followed. Given: --dry-run --follow")
     experiment, settings = words.experiment(), pod.settings(service_account=WORKER_ACCOUNT)
-    check_data(experiment.data)
-    (experiment,) = data.files_read([experiment])
-    job, identity = cluster_job(experiment, output, settings), Identity(check_run(name), _TASK)
-    policy = Policy(active_seconds=active_seconds, keep_seconds=keep_seconds, lease_seconds=None)
-    manifest = tfjob(job, identity, policy)
+    experiment, manifest = described(experiment, output, name, settings, active_seconds, keep_seconds)
     if dry_run:
         check_no_secrets(settings)
         click.echo(as_text(tfjobs.applied(manifest, namespace), form or FORMS[0]), nl=False)

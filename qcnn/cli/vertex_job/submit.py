@@ -4,7 +4,6 @@ import contextlib
 
 import click
 
-from qcnn import data
 from qcnn.cli.options.cost import Cost, check_cost, cost_options
 from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.form import Sending, alone_on_stdout, sending_options, show_rows
@@ -12,12 +11,10 @@ from qcnn.cli.options.pod import PodFlags, pod_options
 from qcnn.cli.options.settings import place_options
 from qcnn.cli.output import on_stderr
 from qcnn.cli.vertex_job.follow import follow
-from qcnn.components.training_job import check_data, vertex_job
-from qcnn.jobs.job import Identity, check_run
 from qcnn.jobs.vertex.location import Place, job_page, tensorboard_page
 from qcnn.targets.library_output import shown
 from qcnn.targets.vertex.client import Vertex, as_json, flags_of
-from qcnn.targets.vertex.jobs import ALONE
+from qcnn.targets.vertex.job_target import described
 from qcnn.targets.vertex.submission import check_bucket
 
 
@@ -50,15 +47,12 @@ def submit(
     that failed is followed by another, which goes on from its last checkpoint.
     """
     experiment, settings = words.experiment(), pod.settings()
-    check_data(experiment.data)
-    (experiment,) = data.files_read([experiment])
-    job = vertex_job(experiment, output, settings)
+    experiment, job, made = described(experiment, output, name, settings, place)
     # The library takes a second and a half to load.
     from qcnn.jobs.vertex.attempts import How, create_or_adopt
     from qcnn.jobs.vertex.client import Api, aiplatform
-    from qcnn.jobs.vertex.custom_job import custom_job, outputs
+    from qcnn.jobs.vertex.custom_job import outputs
 
-    made = custom_job(job, Identity(check_run(name), ALONE), place)
     if sending.dry_run:
         click.echo(as_json(aiplatform.CreateCustomJobRequest(parent=place.parent, custom_job=made)))
         return

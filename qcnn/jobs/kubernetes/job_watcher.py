@@ -33,6 +33,24 @@ _TO_THE_SECOND = len("2026-01-31T12:00:00")
 _printing = threading.Lock()
 
 
+class LogCursor:
+    """The lines of a container's log, each once, however often it is read."""
+
+    def __init__(self, pod: str, container: str) -> None:
+        self._pod, self._container = pod, container
+        # The kubelet sends lines from a whole second on: those of the last second that it has already sent.
+        self._since, self._sent = "", set[tuple[str, str]]()
+
+    def new(self, api: Api, *, follow: bool) -> Iterator[tuple[str, str]]:
+        """Yield time and text of every line that was not yielded before."""
+        for line in api.log(self._pod, self._container, self._since, follow=follow):
+            if line[0][:_TO_THE_SECOND] > self._since[:_TO_THE_SECOND]:
+                self._since, self._sent = line[0], set()
+            if line not in self._sent:
+                yield line
+            self._sent.add(line)
+
+
 class PodLog:
     """Passes on the output of one process as it comes, with a name before each line where it has one.
 
@@ -45,8 +63,7 @@ class PodLog:
         self._process = process
         self._name = name
         self._ended = threading.Event()
-        # The kubelet sends lines from a whole second on: those of the last second that it has already sent.
-        self._since, self._sent = "", set[tuple[str, str]]()
+        self._lines = LogCursor(process.pod, CONTAINER)
         self._thread = threading.Thread(target=self._follow, name=f"log of {process.pod}", daemon=True)
         self._thread.start()
 
@@ -67,12 +84,8 @@ class PodLog:
 
     def _pass_on(self, *, follow: bool) -> None:
         try:
-            for time, text in self._api.log(self._process.pod, CONTAINER, self._since, follow=follow):
-                if time[:_TO_THE_SECOND] > self._since[:_TO_THE_SECOND]:
-                    self._since, self._sent = time, set()
-                if (time, text) not in self._sent:
-                    self._print(text)
-                self._sent.add((time, text))
+            for _, text in self._lines.new(self._api, follow=follow):
+                self._print(text)
         except QcnnError:
             # The pod or its node is gone. The training's state is known from elsewhere, so this is no error.
             return

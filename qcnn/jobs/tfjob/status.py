@@ -7,7 +7,6 @@ from typing import Any
 
 from qcnn.jobs.job import OUTPUTS
 from qcnn.jobs.kubernetes import pods
-from qcnn.jobs.kubernetes import pods as events
 from qcnn.jobs.kubernetes.api import EVENTS, PODS, Api
 from qcnn.jobs.kubernetes.kinds import condition
 from qcnn.jobs.kubernetes.manifest import CONTAINER, OWN, annotation, run_of
@@ -160,7 +159,7 @@ def status_of(
         state=current,
         processes=len(replicas(job)),
         running=sum(process_state(process) == "running" for process in processes),
-        restarts=restarts_before(job) + events.restarts(job, scheduled, processes),
+        restarts=restarts_before(job) + pods.restarts(job, scheduled, processes),
         age=(now - parse_time(metadata["creationTimestamp"])).total_seconds(),
         duration=((parse_time(ended) if ended else now) - parse_time(began)).total_seconds() if began else None,
         message=condition(job, current) or "",

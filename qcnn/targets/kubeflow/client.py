@@ -13,6 +13,7 @@ import urllib3
 
 from qcnn.errors import one_line
 from qcnn.jobs.references import check_namespace
+from qcnn.targets.base import setting
 from qcnn.targets.errors import BackendError, CredentialsError, UnavailableError
 from qcnn.targets.library_output import quiet
 
@@ -113,15 +114,23 @@ class Backend:
         ConfigError: the namespace is none that Kubernetes takes.
     """
 
-    host: str | None = None
-    namespace: str | None = None
-    ui_host: str | None = None
-    token: str | None = dataclasses.field(default=None, repr=False)
-    cookies: str | None = dataclasses.field(default=None, repr=False)
-    iap_client_id: str | None = None
-    oauth_client_id: str | None = None
-    oauth_client_secret: str | None = dataclasses.field(default=None, repr=False)
-    ca_cert: str | None = None
+    host: str | None = setting(
+        "Where the backend is; without it by KUBECONFIG.", None, variable="KF_PIPELINES_ENDPOINT"
+    )
+    namespace: str | None = setting("Yours, where the backend has several users.", None, variable="KFP_NAMESPACE")
+    ui_host: str | None = setting("Where its web interface is.", None, variable="KF_PIPELINES_UI_ENDPOINT")
+    token: str | None = setting("Bearer token.", None, variable="KFP_EXISTING_TOKEN", is_secret=True)
+    cookies: str | None = setting("Cookies of a login.", None, variable="KFP_COOKIES", is_secret=True)
+    iap_client_id: str | None = setting(
+        "Client of Google's Identity-Aware Proxy.", None, variable="KF_PIPELINES_IAP_OAUTH2_CLIENT_ID"
+    )
+    oauth_client_id: str | None = setting(
+        "Client by which a person logs in to that proxy.", None, variable="KF_PIPELINES_APP_OAUTH2_CLIENT_ID"
+    )
+    oauth_client_secret: str | None = setting(
+        "Its secret.", None, variable="KF_PIPELINES_APP_OAUTH2_CLIENT_SECRET", is_secret=True
+    )
+    ca_cert: str | None = setting("File of the certificates that sign the host's.", None)
 
     def __post_init__(self) -> None:
         if self.namespace is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import uuid
 from collections.abc import Callable, Collection, Iterator
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from qcnn.targets import following
 from qcnn.targets.errors import BackendError, CredentialsError, StepError
 from qcnn.targets.following import UNFINISHED, Seen, numbered
-from qcnn.targets.kubeflow.client import Backend, connect, explained
+from qcnn.targets.kubeflow.client import SINGLE_USER, Backend, connect, explained
 
 if TYPE_CHECKING:
     import kfp
@@ -67,6 +68,22 @@ def find_schedule(client: kfp.Client, backend: Backend, name: str) -> kfp_server
         return found[0]
     ids = ", ".join(f"{each.display_name} ({each.recurring_run_id})" for each in found or known) or "none"
     raise BackendError(f"schedule: must be one of {ids}. Given: {name}")
+
+
+def namespace_of(client: kfp.Client, backend: Backend, experiment: str) -> str:
+    """Return the namespace in which the runs of an experiment, by its id, have their pods and TFJobs.
+
+    Raises:
+        BackendError: there is no such experiment; or the backend refuses, or does not answer.
+    """
+    with explained(backend.address):
+        return str(client.get_experiment(experiment).namespace or backend.namespace or SINGLE_USER)
+
+
+def creation_time(run: kfp_server_api.V2beta1Run) -> datetime.datetime:
+    """Return when a run was created; 1970 if the backend does not give that time."""
+    time: datetime.datetime | None = run.created_at
+    return time or datetime.datetime.fromtimestamp(0, datetime.timezone.utc)
 
 
 def pages(ask: Callable[..., Any], collection: str, **arguments: Any) -> Iterator[Any]:

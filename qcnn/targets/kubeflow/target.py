@@ -6,19 +6,28 @@ import contextlib
 import dataclasses
 import datetime
 import re
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from qcnn.experiment import ExperimentConfig
+from qcnn.targets import following
 from qcnn.targets.artifacts import Artifact, metrics_of, models_of, only_model
-from qcnn.targets.base import INTERVAL, JobStatus, PartStatus, Submitted, setting
-from qcnn.targets.compiled_pipeline import main_pipeline, read_package, steps_of
-from qcnn.targets.kubeflow.client import SINGLE_USER, Backend, connect, explained
+from qcnn.targets.base import JobStatus, PartStatus, Submitted, setting
+from qcnn.targets.compiled_pipeline import compiled_now, main_pipeline, read_package, steps_of
+from qcnn.targets.kubeflow.client import Backend, connect, explained
 from qcnn.targets.kubeflow.ml_metadata import MetadataStore
-from qcnn.targets.kubeflow.runs import ENDED, SUCCEEDED, find_experiment, find_run, pages, states
+from qcnn.targets.kubeflow.runs import (
+    ENDED,
+    SUCCEEDED,
+    creation_time,
+    find_experiment,
+    find_run,
+    namespace_of,
+    pages,
+    states,
+)
 from qcnn.targets.kubeflow.submission import EXPERIMENT, Submission, create, request
 from qcnn.targets.kubeflow.termination import end_run
 from qcnn.targets.library_output import quiet
@@ -33,40 +42,10 @@ _ATTEMPT = re.compile(r"\(\d+\)$")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Connection:
-    """Where the backend is, and who asks; what is None is left to Kubeflow's client.
+class Connection(Backend):
+    """Where the backend is, and its metadata store."""
 
-    Raises:
-        ConfigError: the namespace is none that Kubernetes takes.
-    """
-
-    host: str | None = setting(
-        "Where the backend is; without it by KUBECONFIG.", None, variable="KF_PIPELINES_ENDPOINT"
-    )
-    namespace: str | None = setting("Yours, where the backend has several users.", None, variable="KFP_NAMESPACE")
-    ui_host: str | None = setting("Where its web interface is.", None, variable="KF_PIPELINES_UI_ENDPOINT")
-    token: str | None = setting("Bearer token.", None, variable="KFP_EXISTING_TOKEN", is_secret=True)
-    cookies: str | None = setting("Cookies of a login.", None, variable="KFP_COOKIES", is_secret=True)
-    iap_client_id: str | None = setting(
-        "Client of Google's Identity-Aware Proxy.", None, variable="KF_PIPELINES_IAP_OAUTH2_CLIENT_ID"
-    )
-    oauth_client_id: str | None = setting(
-        "Client by which a person logs in to that proxy.", None, variable="KF_PIPELINES_APP_OAUTH2_CLIENT_ID"
-    )
-    oauth_client_secret: str | None = setting(
-        "Its secret.", None, variable="KF_PIPELINES_APP_OAUTH2_CLIENT_SECRET", is_secret=True
-    )
-    ca_cert: str | None = setting("File of the certificates that sign the host's.", None)
     metadata_host: str | None = setting("Where the metadata store is; without it at the web interface.", None)
-
-    def __post_init__(self) -> None:
-        # It checks the namespace.
-        _ = self.backend
-
-    @property
-    def backend(self) -> Backend:
-        """What the client of a backend is made of."""
-        return Backend(**{each.name: getattr(self, each.name) for each in dataclasses.fields(Backend)})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,10 +82,10 @@ class KubeflowTarget:
             ConfigError: the experiment cannot run there, or a setting is wrong.
         """
         submission = settings.submission
-        with _package(experiment, settings) as package:
+        with self._compiled(experiment, settings) as package:
             documents = read_package(package, self.name)
         name = submission.run_name or ""
-        return [request(documents, experiment.model_dump(), name, settings.backend, submission)]
+        return [request(documents, experiment.model_dump(), name, settings, submission)]
 
     def submit(self, experiment: ExperimentConfig, settings: Settings) -> Submitted:
         """Compile the pipeline and run it; each time it is another run.
@@ -115,19 +94,17 @@ class KubeflowTarget:
             BackendError: the backend refuses, or does not answer.
             ConfigError: the experiment cannot run there, or a setting is wrong.
         """
-        backend = settings.backend
-        with _package(experiment, settings) as package:
-            run = create(connect(backend), package, experiment.model_dump(), backend, settings.submission)
-        return Submitted(run, "created", page=backend.page(f"runs/details/{run}"))
+        with self._compiled(experiment, settings) as package:
+            run = create(connect(settings), package, experiment.model_dump(), settings, settings.submission)
+        return Submitted(run, "created", page=settings.page(f"runs/details/{run}"))
 
     def list_jobs(self, connection: Connection) -> Sequence[JobStatus]:
         """Return the runs of the experiment qcnn of the backend but for archived ones, the newest last."""
-        backend = connection.backend
-        client = connect(backend)
-        owner = find_experiment(client, backend, EXPERIMENT)
-        with explained(backend.address):
+        client = connect(connection)
+        owner = find_experiment(client, connection, EXPERIMENT)
+        with explained(connection.address):
             found = list(pages(client.list_runs, "runs", experiment_id=owner.experiment_id))
-        return [_status(run) for run in sorted(found, key=_created) if run.storage_state != "ARCHIVED"]
+        return [_status(run) for run in sorted(found, key=creation_time) if run.storage_state != "ARCHIVED"]
 
     def get_job(self, job: str, connection: Connection) -> JobStatus:
         """Return a run, by its id or name, with the states of its steps.
@@ -135,7 +112,7 @@ class KubeflowTarget:
         Raises:
             BackendError: there is none, or there are several; or the backend refuses, or does not answer.
         """
-        return _status(find_run(connect(connection.backend), connection.backend, job), with_steps=True)
+        return _status(find_run(connect(connection), connection, job), with_steps=True)
 
     def logs(self, job: str, connection: Connection, *, follow: bool) -> Iterator[str]:
         """Yield what the steps have printed, read from their pods: KUBECONFIG must give access to the cluster.
@@ -147,25 +124,24 @@ class KubeflowTarget:
         """
         # The client of Kubernetes takes longer to load than everything else here.
         from qcnn.jobs.kubernetes.api import PODS
+        from qcnn.jobs.kubernetes.job_watcher import LogCursor
         from qcnn.targets.tfjob.client import cluster
 
-        backend = connection.backend
-        client = connect(backend)
-        run = find_run(client, backend, job)
-        seen: dict[str, int] = {}
-        with cluster(self._namespace(client, backend, run)) as api:
+        client = connect(connection)
+        run = find_run(client, connection, job)
+        cursors: dict[str, LogCursor] = {}
+        with cluster(namespace_of(client, connection, run.experiment_id)) as api:
             while True:
-                has_ended = find_run(client, backend, run.run_id).state in ENDED
+                has_ended = find_run(client, connection, run.run_id).state in ENDED
                 for pod in sorted(api.find(PODS, labelSelector=f"{_RUN_LABEL}={run.run_id}"), key=_started):
                     name = pod["metadata"]["name"]
                     if _STEP_MARK not in name or pod["status"].get("phase") == "Pending":
                         continue
-                    lines = [text for _, text in api.log(name, _STEP_CONTAINER, "", follow=False)]
-                    yield from (f"[{_step(pod)}] {line}" for line in lines[seen.get(name, 0) :])
-                    seen[name] = len(lines)
+                    cursor = cursors.setdefault(name, LogCursor(name, _STEP_CONTAINER))
+                    yield from (f"[{_step(pod)}] {line}" for _, line in cursor.new(api, follow=False))
                 if not follow or has_ended:
                     return
-                time.sleep(INTERVAL)
+                time.sleep(following.INTERVAL)
 
     def delete(self, job: str, connection: Connection) -> None:
         """Delete a run; one that has not ended is terminated first, with its TFJobs.
@@ -173,12 +149,11 @@ class KubeflowTarget:
         Raises:
             BackendError: there is no such run; or the backend refuses, or does not answer.
         """
-        backend = connection.backend
-        client = connect(backend)
-        run = find_run(client, backend, job)
+        client = connect(connection)
+        run = find_run(client, connection, job)
         if run.state not in ENDED:
-            end_run(client, backend, run, self._namespace(client, backend, run), lambda line: None)
-        with explained(backend.address), quiet():
+            end_run(client, connection, run, namespace_of(client, connection, run.experiment_id), lambda line: None)
+        with explained(connection.address), quiet():
             client._run_api.run_service_delete_run(run_id=run.run_id)
 
     def metrics(self, job: str, connection: Connection) -> Mapping[str, float]:
@@ -199,23 +174,12 @@ class KubeflowTarget:
         return only_model(models_of(self._artifacts(job, connection)), job)
 
     def _artifacts(self, job: str, connection: Connection) -> list[Artifact]:
-        client = connect(connection.backend)
-        run = find_run(client, connection.backend, job)
-        return MetadataStore(client, connection.backend, connection.metadata_host).artifacts(run.run_id)
+        client = connect(connection)
+        run = find_run(client, connection, job)
+        return MetadataStore(client, connection, connection.metadata_host).artifacts(run.run_id)
 
-    def _namespace(self, client: Any, backend: Backend, run: kfp_server_api.V2beta1Run) -> str:
-        with explained(backend.address):
-            return str(client.get_experiment(run.experiment_id).namespace or backend.namespace or SINGLE_USER)
-
-
-@contextlib.contextmanager
-def _package(experiment: ExperimentConfig, settings: Settings) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "pipeline.yaml")
-        compile_now = main_pipeline("kubeflow", data=experiment.data)
-        with quiet():
-            compile_now(path, settings.image, settings.pod)
-        yield path
+    def _compiled(self, experiment: ExperimentConfig, settings: Settings) -> contextlib.AbstractContextManager[Path]:
+        return compiled_now(main_pipeline(self.name, data=experiment.data), settings.image, settings.pod)
 
 
 def _status(run: kfp_server_api.V2beta1Run, *, with_steps: bool = False) -> JobStatus:
@@ -230,7 +194,7 @@ def _status(run: kfp_server_api.V2beta1Run, *, with_steps: bool = False) -> JobS
         state=str(run.state or "PENDING").lower(),
         has_ended=has_ended,
         has_succeeded=run.state in SUCCEEDED,
-        age=(now - _created(run)).total_seconds() if run.created_at else None,
+        age=(now - creation_time(run)).total_seconds() if run.created_at else None,
         duration=(run.finished_at - run.created_at).total_seconds()
         if has_ended and run.finished_at and run.created_at
         else None,
@@ -244,11 +208,6 @@ def _specification(run: kfp_server_api.V2beta1Run) -> Mapping[str, Any]:
     found: Mapping[str, Any] = run.pipeline_spec or {"root": {}, "components": {}}
     inner: Mapping[str, Any] = found.get("pipeline_spec", found)
     return inner
-
-
-def _created(run: kfp_server_api.V2beta1Run) -> datetime.datetime:
-    created: datetime.datetime | None = run.created_at
-    return created or datetime.datetime.fromtimestamp(0, datetime.timezone.utc)
 
 
 def _started(pod: Mapping[str, Any]) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import heapq
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,18 +14,20 @@ from qcnn.components.training_job import check_data, cluster_job
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.job import Identity, check_run
-from qcnn.jobs.kubernetes import pods
+from qcnn.jobs.kubernetes import pods as kubernetes_pods
 from qcnn.jobs.kubernetes.api import PODS, Api
 from qcnn.jobs.kubernetes.create_or_adopt import How
+from qcnn.jobs.kubernetes.job_watcher import LogCursor
 from qcnn.jobs.kubernetes.manifest import CONTAINER
-from qcnn.jobs.pod_settings import WORKER_ACCOUNT, Pod, pod_settings, secrets_in
+from qcnn.jobs.pod_settings import WORKER_ACCOUNT, Pod, secrets_in
 from qcnn.jobs.references import check_namespace
 from qcnn.jobs.tfjob import cleanup, status
 from qcnn.jobs.tfjob.launch import applied, check_worker_account, submit
 from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL, TFJOB, TFJOBS, Manifest, Policy, tfjob
 from qcnn.model.history import last_metrics
 from qcnn.monitoring import logs
-from qcnn.targets.base import INTERVAL, JobStatus, PartStatus, Submitted, setting
+from qcnn.targets import following
+from qcnn.targets.base import JobStatus, PartStatus, Submitted, pods, setting
 from qcnn.targets.tfjob.client import cluster, find_job
 
 DAY = 86400
@@ -58,11 +61,15 @@ class Settings(Connection):
     active_seconds: int | None = setting("End the training after that; without it never.", None)
     keep_seconds: int = setting("Time that TFJob and pods stay after their end, to be looked at.", DAY)
 
-    @property
+    @functools.cached_property
     def pods(self) -> Pod:
         """The settings of the training's pods."""
-        image = {"image": self.image} if self.image is not None else {}
-        return pod_settings({"service_account": WORKER_ACCOUNT, **self.pod, **image})
+        return pods(self.image, self.pod, service_account=WORKER_ACCOUNT)
+
+    def manifest(self, experiment: ExperimentConfig) -> Manifest:
+        """Return the TFJob that trains an experiment."""
+        times = self.active_seconds, self.keep_seconds
+        return described(experiment, self.output, self.name, self.pods, *times)[1]
 
 
 class TFJobTarget:
@@ -81,7 +88,7 @@ class TFJobTarget:
             ConfigError: the experiment cannot run there, a setting is wrong, or the environment holds a secret.
         """
         check_no_secrets(settings.pods)
-        return applied(self._manifest(experiment, settings), settings.namespace)
+        return applied(settings.manifest(experiment), settings.namespace)
 
     def submit(self, experiment: ExperimentConfig, settings: Settings) -> Submitted:
         """Create the TFJob, or take up the one that runs or has succeeded.
@@ -89,7 +96,7 @@ class TFJobTarget:
         Raises:
             ConfigError: the experiment cannot run there, a setting is wrong, or the cluster refuses it.
         """
-        manifest = self._manifest(experiment, settings)
+        manifest = settings.manifest(experiment)
         with cluster(settings.namespace) as api:
             check_worker_account(api, settings.pods)
             found, how = submit(api, manifest)
@@ -117,16 +124,16 @@ class TFJobTarget:
         """
         with cluster(connection.namespace) as api:
             name = find_job(api, job)["metadata"]["name"]
-            cursors: dict[str, _Cursor] = {}
+            cursors: dict[str, LogCursor] = {}
             while True:
                 found = api.get(TFJOBS, name)
                 # Before the lines are read: none comes later.
                 has_ended = found is None or status.has_ended(found)
                 if found is not None:
-                    yield from _new_lines(api, found, cursors)
+                    yield from new_lines(api, found, cursors)
                 if not follow or has_ended:
                     return
-                time.sleep(INTERVAL)
+                time.sleep(following.INTERVAL)
 
     def delete(self, job: str, connection: Connection) -> None:
         """Delete a TFJob with all that belongs to it, and wait until it is gone.
@@ -146,11 +153,7 @@ class TFJobTarget:
         Raises:
             ArtifactError: there is no such TFJob, or it has written no history that can be read from here.
         """
-        with cluster(connection.namespace) as api:
-            training = status.outputs(find_job(api, job)).get("training", "")
-        if not training:
-            raise ArtifactError(f"training: the TFJob names no folder. Given: {job}")
-        return last_metrics(training)
+        return last_metrics(self._output("training", job, connection))
 
     def model(self, job: str, connection: Connection) -> str:
         """Return the address of the model that a TFJob has exported.
@@ -158,18 +161,29 @@ class TFJobTarget:
         Raises:
             ArtifactError: there is no such TFJob, or it exports none.
         """
+        return self._output("model", job, connection)
+
+    def _output(self, output: str, job: str, connection: Connection) -> str:
         with cluster(connection.namespace) as api:
-            address = status.outputs(find_job(api, job)).get("model", "")
+            address = status.outputs(find_job(api, job)).get(output)
         if not address:
-            raise ArtifactError(f"model: the TFJob exports none. Given: {job}")
+            raise ArtifactError(f"{output}: the TFJob names no folder. Given: {job}")
         return address
 
-    def _manifest(self, experiment: ExperimentConfig, settings: Settings) -> Manifest:
-        check_data(experiment.data)
-        (experiment,) = data.files_read([experiment])
-        job = cluster_job(experiment, settings.output, settings.pods)
-        policy = Policy(active_seconds=settings.active_seconds, keep_seconds=settings.keep_seconds, lease_seconds=None)
-        return tfjob(job, Identity(check_run(settings.name), _TASK), policy)
+
+def described(
+    experiment: ExperimentConfig, output: str, name: str, pod: Pod, active_seconds: int | None, keep_seconds: int
+) -> tuple[ExperimentConfig, Manifest]:
+    """Return an experiment, with what its file of samples says of it, and the TFJob that trains it.
+
+    Raises:
+        ConfigError: the experiment cannot run there, or a setting is wrong.
+    """
+    check_data(experiment.data)
+    (experiment,) = data.files_read([experiment])
+    job, identity = cluster_job(experiment, output, pod), Identity(check_run(name), _TASK)
+    policy = Policy(active_seconds=active_seconds, keep_seconds=keep_seconds, lease_seconds=None)
+    return experiment, tfjob(job, identity, policy)
 
 
 def check_no_secrets(pod: Pod) -> None:
@@ -200,29 +214,19 @@ def _status(job: status.Status, processes: Sequence[status.ProcessStatus]) -> Jo
     )
 
 
-class _Cursor:
-    """The lines of one pod's log, each once: the kubelet gives them from a whole second on."""
+def new_lines(api: Api, job: Mapping[str, Any], cursors: dict[str, LogCursor]) -> Iterator[str]:
+    """Yield the lines of a job's processes that were not yielded before, by time, each with its process' name.
 
-    def __init__(self) -> None:
-        self._since, self._seen = "", set[tuple[str, str]]()
-
-    def new(self, api: Api, pod: str) -> Iterator[tuple[str, str]]:
-        """Yield time and text of every line that was not yielded before."""
-        for moment, text in api.log(pod, CONTAINER, self._since, follow=False):
-            if moment[:19] > self._since[:19]:
-                self._since, self._seen = moment, set()
-            if (moment, text) not in self._seen:
-                yield moment, text
-            self._seen.add((moment, text))
-
-
-def _new_lines(api: Api, job: dict[str, Any], cursors: dict[str, _Cursor]) -> Iterator[str]:
+    `cursors` are those of its pods, by their uids; new ones are added.
+    """
     found = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={job['metadata']['name']}")
-    started = [process for process in pods.of_job(found, job, TFJOB) if process.started]
+    started = [process for process in kubernetes_pods.of_job(found, dict(job), TFJOB) if process.started]
     logs_of = (
         [
             (moment, line)
-            for moment, text in cursors.setdefault(process.uid, _Cursor()).new(api, process.pod)
+            for moment, text in cursors.setdefault(process.uid, LogCursor(process.pod, CONTAINER)).new(
+                api, follow=False
+            )
             for line in logs.passed_on(text, process.name)
         ]
         for process in started

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,11 +15,11 @@ from qcnn.components.training_job import check_data, vertex_job
 from qcnn.errors import ArtifactError, one_line
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.job import Identity, Job, check_run
-from qcnn.jobs.pod_settings import Pod, pod_settings
-from qcnn.jobs.vertex.location import job_page
+from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.vertex.location import Place, job_page
 from qcnn.jobs.vertex.states import ENDED, state_of
 from qcnn.model.history import last_metrics
-from qcnn.targets.base import JobStatus, Submitted, setting
+from qcnn.targets.base import JobStatus, Submitted, pods, setting
 from qcnn.targets.library_output import quiet
 from qcnn.targets.vertex import jobs
 from qcnn.targets.vertex.client import Vertex, age_of, as_json, id_of, seconds_of
@@ -41,10 +42,10 @@ class Settings(Connection):
     image: str | None = setting("Image of the processes.", None)
     pod: Mapping[str, Any] = setting("Settings of the machines, as a file for --pod has them.", {})
 
-    @property
+    @functools.cached_property
     def pods(self) -> Pod:
         """The settings of the training's machines."""
-        return pod_settings({**self.pod, **({"image": self.image} if self.image is not None else {})})
+        return pods(self.image, self.pod)
 
 
 class VertexJobTarget:
@@ -64,7 +65,7 @@ class VertexJobTarget:
         with quiet():
             from qcnn.jobs.vertex.client import aiplatform
 
-        made = self._made(experiment, settings)[1]
+        made = described(experiment, settings.output, settings.name, settings.pods, settings.place)[2]
         return [json.loads(as_json(aiplatform.CreateCustomJobRequest(parent=settings.place.parent, custom_job=made)))]
 
     def submit(self, experiment: ExperimentConfig, settings: Settings) -> Submitted:
@@ -78,7 +79,7 @@ class VertexJobTarget:
         from qcnn.jobs.vertex.client import Api
         from qcnn.jobs.vertex.custom_job import outputs
 
-        job, made = self._made(experiment, settings)
+        _, job, made = described(experiment, settings.output, settings.name, settings.pods, settings.place)
         check_bucket(settings.output, settings.place, logger.warning)
         with contextlib.closing(Api(settings.place)) as api:
             found, how = create_or_adopt(api, made)
@@ -147,14 +148,22 @@ class VertexJobTarget:
             raise ArtifactError(f"{output}: the job names no folder. Given: {job}")
         return address
 
-    def _made(self, experiment: ExperimentConfig, settings: Settings) -> tuple[Job, CustomJob]:
-        with quiet():
-            from qcnn.jobs.vertex.custom_job import custom_job
 
-        check_data(experiment.data)
-        (experiment,) = data.files_read([experiment])
-        job = vertex_job(experiment, settings.output, settings.pods)
-        return job, custom_job(job, Identity(check_run(settings.name), jobs.ALONE), settings.place)
+def described(
+    experiment: ExperimentConfig, output: str, name: str, pod: Pod, place: Place
+) -> tuple[ExperimentConfig, Job, CustomJob]:
+    """Return an experiment, with what its file of samples says of it, its job, and the custom job that is that.
+
+    Raises:
+        ConfigError: the experiment cannot run there, or a setting is wrong.
+    """
+    check_data(experiment.data)
+    (experiment,) = data.files_read([experiment])
+    job = vertex_job(experiment, output, pod)
+    # The library takes a second and a half to load.
+    from qcnn.jobs.vertex.custom_job import custom_job
+
+    return experiment, job, custom_job(job, Identity(check_run(name), jobs.ALONE), place)
 
 
 def _status(job: CustomJob) -> JobStatus:

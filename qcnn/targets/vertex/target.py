@@ -5,9 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from qcnn.errors import ConfigError, one_line
@@ -15,8 +13,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.vertex.location import run_page
 from qcnn.targets.artifacts import metrics_of, models_of, only_model
 from qcnn.targets.base import JobStatus, PartStatus, Submitted, setting
-from qcnn.targets.compiled_pipeline import main_pipeline, read_package
-from qcnn.targets.library_output import quiet
+from qcnn.targets.compiled_pipeline import compiled_now, main_pipeline, read_package
 from qcnn.targets.vertex import jobs
 from qcnn.targets.vertex.client import Vertex, age_of, as_json, id_of, seconds_of
 from qcnn.targets.vertex.connection import Connection
@@ -152,11 +149,8 @@ class VertexTarget:
         return only_model(models_of(artifacts_of(find_run(Vertex(connection.place), job))), job)
 
     def _request(self, experiment: ExperimentConfig, settings: Settings) -> CreatePipelineJobRequest:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "pipeline.yaml")
-            compile_now = main_pipeline("vertex", data=experiment.data)
-            with quiet():
-                compile_now(path, settings.image, settings.pod)
+        compile_now = main_pipeline(self.name, data=experiment.data)
+        with compiled_now(compile_now, settings.image, settings.pod) as path:
             documents = read_package(path, self.name)
         return run_request(settings.place, documents, experiment.model_dump(), "qcnn", settings.submission)
 

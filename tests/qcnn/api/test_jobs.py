@@ -11,7 +11,7 @@ import pytest
 
 import qcnn
 from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL
-from qcnn.targets import TARGETS, base, load_target
+from qcnn.targets import TARGETS, following, load_target
 from qcnn.targets.base import Target
 from tests.backend import fake_backend
 from tests.qcnn.jobs.apiserver import ApiServer
@@ -28,7 +28,7 @@ def experiment() -> qcnn.Experiment:
 
 @pytest.fixture(autouse=True)
 def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "INTERVAL", 0.01)
+    monkeypatch.setattr(following, "INTERVAL", 0.01)
 
 
 def test_every_target_is_a_target() -> None:
