@@ -1,5 +1,6 @@
 """Trains the line by one of the launchers: python -m examples.linear_regression.run --help."""
 
+import dataclasses
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -9,8 +10,7 @@ import click
 from examples.linear_regression.train import HANG_SECONDS, STRATEGY
 from qcnn import requirements
 from qcnn.cli.main import run
-from qcnn.cli.options.pod import PodFlags, pod_options
-from qcnn.cli.options.settings import namespace_option
+from qcnn.cli.options.settings import settings_options
 from qcnn.errors import ConfigError
 from qcnn.jobs.job import Identity, Job
 from qcnn.jobs.kubernetes.api import own_namespace
@@ -20,6 +20,14 @@ from qcnn.jobs.tfjob.launch import launch
 from qcnn.jobs.tfjob.manifest import Policy, tfjob
 from qcnn.monitoring.logs import JOB_VARIABLE
 from qcnn.startup import one_line_errors
+from qcnn.targets.settings import PodFields
+from qcnn.targets.tfjob.client import Connection
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(PodFields, Connection):
+    """The pods of a TFJob, and in which namespace it is."""
+
 
 _REPLICAS = {"chief": 1, "ps": 1, "worker": 1}
 
@@ -43,19 +51,18 @@ def described(python: str, output: str, updates: int, pod: Pod | None) -> Job:
 @click.option("--target", type=click.Choice(["local", "tfjob"]), default="local", show_default=True)
 @click.option("--output", required=True, metavar="ADDRESS", help="Folder of the line; in a bucket for tfjob.")
 @click.option("--updates", type=click.IntRange(1), default=4000, show_default=True)
-@namespace_option
-@pod_options
-def train(target: str, output: str, updates: int, namespace: str | None, pod: PodFlags) -> None:
+@settings_options(Settings, "tfjob")
+def train(target: str, output: str, updates: int, settings: Settings) -> None:
     """Fit y = w x + b to points of y = 2 x with noise, on one chief, one parameter server and one worker."""
     with one_line_errors():
         if target == "local":
-            if namespace or pod.is_given:
+            if settings.namespace or settings.has_pod_settings:
                 raise ConfigError("target: only tfjob takes a namespace and settings of pods. Given: local")
             run_processes(described(sys.executable, output, updates, None), _ignore)
             return
-        job = described("python", f"{output.rstrip('/')}/$({JOB_VARIABLE})", updates, pod.settings())
+        job = described("python", f"{output.rstrip('/')}/$({JOB_VARIABLE})", updates, settings.pod_with())
         manifest = tfjob(job, Identity("linear-regression", "train"), Policy(lease_seconds=None))
-        launch(manifest, namespace or own_namespace())
+        launch(manifest, settings.namespace or own_namespace())
 
 
 def _ignore(process: str, event: Mapping[str, Any]) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 from qcnn.api.experiments import Experiment
 from qcnn.api.models import Model, load
 from qcnn.extras import explained
-from qcnn.targets import load_target
-from qcnn.targets.base import JobStatus, Target, settings_from, wait_for
+from qcnn.targets import following, target_that
+from qcnn.targets.base import JobStatus, ReadsJobs, Submits
+from qcnn.targets.settings import connection_of, settings_from
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Job:
             QcnnError: it is gone, or the target does not answer; one line.
         """
         with explained("qcnn.submit", self._target.extra):
-            return wait_for(self._target, self.name, self._connection, timeout)
+            return following.wait_quietly(self.status, timeout)
 
     def metrics(self) -> Mapping[str, float]:
         """Return what was measured: the metrics of a pipeline's evaluation, or those of a training's last epoch.
@@ -85,8 +86,8 @@ class Job:
             self._target.delete(self.name, self._connection)
 
     @property
-    def _target(self) -> Target:
-        return load_target(self.target)
+    def _target(self) -> ReadsJobs:
+        return target_that(ReadsJobs, self.target)
 
 
 def submit(experiment: Experiment, /, target: str, **settings: Any) -> Job:
@@ -107,19 +108,19 @@ def submit(experiment: Experiment, /, target: str, **settings: Any) -> Job:
     'succeeded'
     >>> job.model().predict(qubit=[0], angle=[0.1])  # doctest: +SKIP
     """
-    chosen, config = load_target(target), experiment.config
+    chosen = target_that(Submits, target)
     with explained(f"qcnn.submit to {target}", chosen.extra):
         made = settings_from(chosen.settings, settings, target)
-        done = chosen.submit(config, made)
-        connection = _connection(chosen, made)
+        done = chosen.prepare(experiment.config, made).submit()
+        connection = connection_of(chosen.connection, made)
     return Job(target, done.job, done.outcome, dict(done.outputs), done.page, connection)
 
 
 def requests(experiment: Experiment, /, target: str, **settings: Any) -> Sequence[Mapping[str, Any]]:
     """Return what `submit` would send, and send nothing; all else as `submit`."""
-    chosen, config = load_target(target), experiment.config
+    chosen = target_that(Submits, target)
     with explained(f"qcnn.requests for {target}", chosen.extra):
-        return chosen.requests(config, settings_from(chosen.settings, settings, target))
+        return chosen.prepare(experiment.config, settings_from(chosen.settings, settings, target)).requests()
 
 
 def get_job(name: str, target: str, **connection: Any) -> Job:
@@ -134,7 +135,7 @@ def get_job(name: str, target: str, **connection: Any) -> Job:
         ConfigError: a setting is unknown, missing or wrong; one line.
         QcnnError: there is no such job, or the target does not answer; one line.
     """
-    chosen = load_target(target)
+    chosen = target_that(ReadsJobs, target)
     with explained(f"qcnn.get_job of {target}", chosen.extra):
         made = settings_from(chosen.connection, connection, target)
         found = chosen.get_job(name, made)
@@ -143,13 +144,6 @@ def get_job(name: str, target: str, **connection: Any) -> Job:
 
 def list_jobs(target: str, **connection: Any) -> Sequence[JobStatus]:
     """Return the jobs of this package on a target, the newest last; all else as `get_job`."""
-    chosen = load_target(target)
+    chosen = target_that(ReadsJobs, target)
     with explained(f"qcnn.list_jobs of {target}", chosen.extra):
         return chosen.list_jobs(settings_from(chosen.connection, connection, target))
-
-
-def _connection(target: Target, settings: Any) -> Any:
-    """Return the part of a target's settings by which it is reached."""
-    return target.connection(
-        **{each.name: getattr(settings, each.name) for each in dataclasses.fields(target.connection)}
-    )

@@ -1,6 +1,7 @@
 """Entry point of the qcnn command: every fault the user can act on is one line and a non-zero exit."""
 
 import contextlib
+import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from qcnn.cli.errors import FAILED, INTERRUPTED, REFUSED, UNREAD
-from qcnn.cli.targets import asked_target, load_command, target_command
+from qcnn.cli.target_choice import asked_target, target_command
 from qcnn.errors import QcnnError, one_line
 from qcnn.extras import missing
 from qcnn.startup import drop_output, open_standard_streams
@@ -48,7 +49,10 @@ class _Commands(click.Group):
         """Return a command, None if there is none of this name."""
         if name not in _COMMANDS:
             return None
-        return target_command(name, _COMMANDS[name]) or load_command("qcnn.cli", name)
+        command: click.Command = target_command(name, _COMMANDS[name]) or getattr(
+            importlib.import_module(f"qcnn.cli.{name}"), name
+        )
+        return command
 
     def shell_complete(self, context: click.Context, incomplete: str) -> list[CompletionItem]:
         """Return the commands that begin so, without loading any of them."""
@@ -116,7 +120,8 @@ def _asker(words: Sequence[str]) -> tuple[str, str]:
     name = next((word for word in words if not word.startswith("-")), "")
     target = asked_target(name, words)
     if target is None:
-        return f"qcnn {name}", ""
+        # What no target has runs on this machine.
+        return f"qcnn {name}", "run"
     given = f" --target {target.name}" if target.is_given else ""
     return f"qcnn {name}{given}", target.extra
 

@@ -1,12 +1,75 @@
-"""What commands print and ask: times, notes on stderr, confirmations."""
+"""What commands print and ask: tables, JSON, objects of Kubernetes, times, notes on stderr, confirmations."""
 
+import contextlib
+import json
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import click
+import yaml
+from tabulate import tabulate
 
 from qcnn.errors import ConfigError
 from qcnn.jobs.pod_settings import Pod
+
+
+@contextlib.contextmanager
+def alone_on_stdout(form: str) -> Iterator[None]:
+    """Have what is printed in this block on stdout stand on stderr, where JSON alone is to be on stdout."""
+    with contextlib.redirect_stdout(sys.stderr) if form == "json" else contextlib.nullcontext():
+        yield
+
+
+def show(form: str, value: Any, text: str) -> None:
+    """Print a value as JSON, or the text that people are told instead."""
+    click.echo(json.dumps(value, indent=2) if form == "json" else text)
+
+
+def show_rows(form: str, rows: Mapping[str, Any]) -> None:
+    """Print names beside values, as JSON or for people."""
+    show(form, dict(rows), tabulate(rows.items(), tablefmt="plain", disable_numparse=True))
+
+
+def show_table(form: str, header: Sequence[str], rows: Sequence[Sequence[Any]], nothing: str) -> None:
+    """Print a table, as a list of objects or for people, who are told by `nothing` that it is empty."""
+    described = [dict(zip(header, row, strict=True)) for row in rows]
+    show(form, described, tabulate(rows, header, "simple", disable_numparse=True) if rows else nothing)
+
+
+# Text that readers of YAML 1.1 such as kubectl's take for a number or a boolean, and PyYAML does not: 1e3, y.
+_NOT_TEXT = re.compile(r"[-+.]*\d.*|[yYnN]", re.DOTALL)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes text so that every reader of YAML takes it for text."""
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _NOT_TEXT.fullmatch(text) else None)
+
+
+_Dumper.add_representer(str, _text)
+# Each object is written out, however often it is used.
+_Dumper.ignore_aliases = lambda *_: True  # type: ignore[method-assign]
+
+
+def as_text(objects: Sequence[Mapping[str, Any]], form: Literal["yaml", "json"]) -> str:
+    """Return objects of Kubernetes as the documents of a YAML file, or as a List in JSON."""
+    if form == "json":
+        return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, indent=2) + "\n"
+    return yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, width=float("inf"), explicit_start=True)
+
+
+def print_requests(requests: Sequence[Mapping[str, Any]], are: Literal["json", "yaml"], form: str) -> None:
+    """Print what would be sent: objects of Kubernetes for kubectl, a request as JSON."""
+    if are == "yaml":
+        click.echo(as_text(requests, "json" if form == "json" else "yaml"), nl=False)
+        return
+    for request in requests:
+        click.echo(json.dumps(request, indent=2))
+
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
@@ -22,17 +85,6 @@ def in_two_units(seconds: float | None) -> str:
         return f"{hours}h{minutes}m"
     rest = int(seconds % _MINUTE)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
-
-
-def check_one_given(given: Mapping[str, bool]) -> None:
-    """Refuse all but exactly one of the words that say what is to be deleted, each with whether it was given.
-
-    Raises:
-        ConfigError: there are none, or several.
-    """
-    if sum(given.values()) != 1:
-        words = " ".join(word for word, is_given in given.items() if is_given) or "none"
-        raise ConfigError(f"delete: takes one of {', '.join(given)}. Given: {words}")
 
 
 def confirm(count: int, yes: bool) -> None:
@@ -61,11 +113,6 @@ def ask(question: str, refusal: str, *, err: bool = False) -> None:
 def on_stderr(line: str) -> None:
     """Print a line on stderr."""
     click.echo(line, err=True)
-
-
-def goes_on(hint: str) -> Callable[[], None]:
-    """Return what says on stderr that a training which is not followed any more goes on."""
-    return lambda: click.echo(f"\nnot followed any more; the training goes on. {hint}", err=True)
 
 
 def warn_of_gpu_image(pod: Pod) -> None:

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 import click
 from tabulate import tabulate
 
-from qcnn.cli.options.cost import PLATFORMS, in_dollars, read_prices
+from qcnn.cli.options.cost import in_dollars, read_prices
 from qcnn.cli.options.experiment import Words, experiment_options, prepared
 from qcnn.cli.options.form import form_option
-from qcnn.cli.options.pod import PodFlags, pod_options
+from qcnn.cli.options.settings import settings_options
+from qcnn.cli.output import warn_of_gpu_image
 from qcnn.components.resources import IMAGE
 from qcnn.errors import ConfigError
+from qcnn.targets import targets_that
+from qcnn.targets.base import Submits
+from qcnn.targets.settings import PodFields
 
 if TYPE_CHECKING:
     from qcnn.components.cost_estimate import Way, Ways
@@ -49,7 +53,7 @@ class _Elsewhere:
 @click.command()
 @click.option(
     "--target",
-    type=click.Choice([_HERE, *PLATFORMS]),
+    type=click.Choice([_HERE, *targets_that(Submits)]),
     default=_HERE,
     show_default=True,
     help="Where; all but local tell machines and money, by the number of workers.",
@@ -66,17 +70,18 @@ class _Elsewhere:
     metavar="NAME",
     help="Machine of the prices to run on.  [default: the cheapest; with Vertex AI the smallest]",
 )
-@pod_options
+@settings_options(PodFields, "plan", "pod")
 @experiment_options
-def plan(target: str, form: str, prices: Path | None, machine_type: str | None, pod: PodFlags, words: Words) -> None:
+def plan(target: str, form: str, prices: Path | None, machine_type: str | None, pod: PodFields, words: Words) -> None:
     """Print what an experiment will cost: circuits, light cones, memory, seconds, machines and money, and why."""
     (experiment,) = prepared([words.experiment()])
     _check_target(target, prices, machine_type, pod)
     from qcnn.planning.plan import count, predict
 
     # What is given is read before anything is measured.
-    settings, priced = pod.settings(image=IMAGE), read_prices(prices)
-    platform = PLATFORMS[target](settings, priced, machine_type or "") if target != _HERE else None
+    settings, priced = pod.pod_with(image=IMAGE), read_prices(prices)
+    warn_of_gpu_image(settings)
+    platform = targets_that(Submits)[target].platform(settings, priced, machine_type or "") if target != _HERE else None
     counts = count(experiment)
     kept = _machine()
     predicted = predict(experiment, counts, kept.machine)
@@ -93,12 +98,13 @@ def plan(target: str, form: str, prices: Path | None, machine_type: str | None, 
         click.echo(line)
 
 
-def _check_target(target: str, prices: Path | None, machine_type: str | None, pod: PodFlags) -> None:
+def _check_target(target: str, prices: Path | None, machine_type: str | None, pod: PodFields) -> None:
     """Refuse what has no meaning on this machine."""
-    given = {"--prices": prices, "--machine-type": machine_type, "--pod or a setting of pods": pod.is_given or None}
+    has_pod = pod.has_pod_settings or None
+    given = {"--prices": prices, "--machine-type": machine_type, "--pod or a setting of pods": has_pod}
     if target == _HERE and (words := [word for word, value in given.items() if value is not None]):
         raise ConfigError(
-            f"plan: takes {words[0]} with --target {', '.join(PLATFORMS)} alone. Given: --target {target}"
+            f"plan: takes {words[0]} with --target {', '.join(targets_that(Submits))} alone. Given: --target {target}"
         )
 
 

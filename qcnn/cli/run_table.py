@@ -7,7 +7,6 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 from tabulate import tabulate
@@ -17,27 +16,11 @@ from qcnn.cli.options.base import options_as
 from qcnn.errors import ConfigError
 from qcnn.experiment import WORDS
 from qcnn.experiment_io import as_shown
-from qcnn.model.history import Epoch
+from qcnn.targets.base import ComparedRun
 
 # The cells of a row; None for a value that the run does not have (yet).
 Row = dict[str, object]
 _DURATION = "duration"
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """One run: `state` is running, succeeded, failed, interrupted or another of its backend's, damaged or unknown.
-
-    `parameters` are the experiment's words, options among them; `duration` is in seconds, None where it is not known or
-    the run has not ended. What cannot be read is empty.
-    """
-
-    name: str
-    state: str
-    parameters: dict[str, Any]
-    metrics: dict[str, float]
-    history: tuple[Epoch, ...]
-    duration: float | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +53,7 @@ table_options = options_as(
 )
 
 
-def show(runs: Sequence[Run], table: Table, place: object) -> None:
+def show(runs: Sequence[ComparedRun], table: Table, place: object) -> None:
     """Print a table of runs that were looked for in a place, and write the page of their curves if it is asked for.
 
     Raises:
@@ -95,7 +78,7 @@ def show(runs: Sequence[Run], table: Table, place: object) -> None:
         click.echo(tabulate(_texts(header, rows), header, "simple", disable_numparse=True, colalign=align))
 
 
-def tabulated(runs: Sequence[Run]) -> tuple[list[str], list[Row]]:
+def tabulated(runs: Sequence[ComparedRun]) -> tuple[list[str], list[Row]]:
     """Return the names of the columns and a row for each run.
 
     A metric with the name of an experiment's word gets a column of its own, `metrics.NAME`, if the two differ: epochs
@@ -158,7 +141,7 @@ def _text(name: str, value: object) -> str:
     return str(value)
 
 
-def _page(runs: Sequence[Run], header: Sequence[str], rows: Sequence[Row]) -> str:
+def _page(runs: Sequence[ComparedRun], header: Sequence[str], rows: Sequence[Row]) -> str:
     """Return the loss curves of all runs as one page, the table their legend."""
     # The plotting library takes longer to start than everything else here.
     from qcnn.results import html, plots

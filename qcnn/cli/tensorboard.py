@@ -1,6 +1,8 @@
-"""Makes the command qcnn tensorboard of a target: look at runs there, and of this machine, in TensorBoard."""
+"""qcnn tensorboard: runs of a target, and of this machine, in TensorBoard, here or on a cluster."""
 
 import contextlib
+import dataclasses
+import functools
 import re
 import signal
 import socket
@@ -13,39 +15,74 @@ from typing import Any
 
 import click
 
-from qcnn.cli.options.base import Decorator
+from qcnn.cli.options.base import options_as
 from qcnn.cli.options.experiment import complete_run
-from qcnn.cli.options.settings import runs_option
+from qcnn.cli.options.settings import runs_option, settings_options
+from qcnn.cli.output import as_text, show_rows
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.extras import check_library
+from qcnn.jobs.kubernetes.tensorboard import check_name
 from qcnn.storage.sync import Follower, open_store
 from qcnn.storage.uri import in_bucket
 from qcnn.targets.artifacts import Logs, distinct, logs_here, runs_here
+from qcnn.targets.base import FindsLogs, HostsTensorBoard
 from qcnn.targets.errors import StepError
 
 # Events, and what plugins keep beside them.
 _READ = re.compile(r"tfevents[^/]*$|(^|/)plugins/")
+_NAME = "tensorboard"
 _ADDRESS = re.compile(r"TensorBoard \S+ at (http\S+)")
 
 
-def tensorboard_command(
-    place: str,
-    is_id: Callable[[str], bool],
-    logs_there: Callable[..., list[Logs]],
-    *options: Decorator,
-    elsewhere: Callable[..., bool] | None = None,
-) -> click.Command:
-    """Return the command for a target's `place`, whose options it has.
+@dataclasses.dataclass(frozen=True)
+class Board:
+    """Whether a TensorBoard of this name is to be brought to the cluster, or taken away, and who reaches it.
 
-    `is_id` tells whether a text can be the id of a run there. `logs_there` is given the ids of runs, an experiment or
-    None, ids or names of its runs (none: all), and what these options make, and returns all logs that are asked for.
-    `elsewhere` is given a function that finds all logs, and what these options make; it returns whether it has done
-    what was asked for, so that nothing is shown here.
+    Raises:
+        ConfigError: both are asked for, or other words without either.
     """
+
+    deploy: bool = False
+    undeploy: bool = False
+    name: str | None = None
+    public: bool = False
+    dry_run: bool = False
+
+    def __post_init__(self) -> None:
+        if self.deploy and self.undeploy:
+            raise ConfigError("tensorboard: takes one of --deploy, --undeploy. Given: both")
+        if self.name is not None and not (self.deploy or self.undeploy):
+            raise ConfigError(f"name: needs --deploy or --undeploy. Given: {self.name}")
+        if self.name is not None:
+            check_name(self.name)
+        if self.public and not self.deploy:
+            raise ConfigError("public: needs --deploy. Given: --public")
+        if self.dry_run and not (self.deploy or self.undeploy):
+            raise ConfigError("dry_run: needs --deploy or --undeploy. Given: --dry-run")
+
+
+# Gives a command --deploy, --undeploy and what belongs to them, and hands it `board`.
+_board_options = options_as(
+    "board",
+    lambda deploy, undeploy, board_name, public, dry_run: Board(deploy, undeploy, board_name, public, dry_run),
+    click.option(
+        "--deploy", is_flag=True, help="Let it run on the cluster instead, with --image: a Deployment and a Service."
+    ),
+    click.option("--undeploy", is_flag=True, help="Delete the one that runs there."),
+    click.option("--name", "board_name", metavar="NAME", help=f"Its name there.  [default: {_NAME}]"),
+    click.option("--public", is_flag=True, help="Let it be reached from everywhere (a LoadBalancer), by everybody."),
+    click.option(
+        "--dry-run", is_flag=True, help="Print what --deploy would create, for kubectl apply -f -, and send nothing."
+    ),
+)
+
+
+def tensorboard_command(target: FindsLogs) -> click.Command:
+    """Return the command of a target."""
 
     @click.argument("chosen", nargs=-1, metavar="[RUN]...", shell_complete=complete_run)
     @runs_option
-    @click.option("--experiment", metavar="NAME", help=f"RUNs are those of this experiment of {place}.")
+    @click.option("--experiment", metavar="NAME", help=f"RUNs are those of this experiment of {target.title}.")
     @click.option(
         "--port",
         type=click.IntRange(0, 65535),
@@ -55,6 +92,8 @@ def tensorboard_command(
         "--listen", default="localhost", show_default=True, metavar="HOST", help="Name or address to listen on."
     )
     @click.option("--wait", is_flag=True, help="Open it even if nothing is logged yet in a bucket.")
+    @settings_options(target.logs_settings, target.name)
+    @(_board_options if isinstance(target, HostsTensorBoard) else _without_board)
     def tensorboard(
         chosen: tuple[str, ...],
         runs: Path,
@@ -62,14 +101,16 @@ def tensorboard_command(
         port: int | None,
         listen: str,
         wait: bool,
-        **of_target: Any,
+        settings: Any,
+        board: Board,
     ) -> None:
         def find() -> list[Logs]:
-            here, ids = ([], []) if experiment else _sorted(chosen, runs, is_id)
-            there = logs_there(ids, experiment, chosen if experiment else (), **of_target)
+            here, ids = ([], []) if experiment else _sorted(chosen, runs, target.is_job_id)
+            names = chosen if experiment else ()
+            there = target.find_logs(ids, experiment, names, settings, in_a_pod=board.deploy)
             return distinct([*here, *there] or runs_here(runs))
 
-        if elsewhere and elsewhere(find, **of_target):
+        if isinstance(target, HostsTensorBoard) and _on_the_cluster(target, find, settings, board):
             return
         check_library("tensorboard")
         found = find()
@@ -82,15 +123,48 @@ def tensorboard_command(
                 stack.enter_context(_shown(logs, folder, wait=wait))
             _serve(["--logdir", str(folder), "--host", listen, *(["--port", str(port)] if port is not None else [])])
 
-    for option in reversed(options):
-        tensorboard = option(tensorboard)
-    return click.command(name="tensorboard", help=_HELP.format(place=place))(tensorboard)
+    return click.command("tensorboard", help=_HELP.format(title=target.title))(tensorboard)
+
+
+def _without_board(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Hand a command a `board` that is not asked for."""
+
+    @functools.wraps(command)
+    def called(**values: Any) -> Any:
+        return command(board=Board(), **values)
+
+    return called
+
+
+def _on_the_cluster(target: HostsTensorBoard, find: Callable[[], list[Logs]], settings: Any, board: Board) -> bool:
+    """Deploy a TensorBoard or take it away, where that is asked for; return whether it was."""
+    name = board.name or _NAME
+    if settings.has_pod_settings and not board.deploy:
+        raise ConfigError("tensorboard: takes settings of a pod with --deploy alone. Given: --pod or one of its words")
+    if board.undeploy and board.dry_run:
+        click.echo(f"TensorBoard {name} would be deleted")
+    elif board.undeploy:
+        click.echo(f"TensorBoard {name} is deleted from namespace {target.delete_board(name, settings)}")
+    elif board.deploy:
+        # What is wrong in the settings is said before anything is looked for.
+        target.board_requests(name, (), settings, public=board.public)
+        addresses = [logs.address for logs in find()]
+        if board.public:
+            click.echo("warning: everybody who finds its address can look at these logs", err=True)
+        if board.dry_run:
+            manifests = target.board_requests(name, addresses, settings, public=board.public)
+            click.echo(as_text(manifests, "yaml"), nl=False)
+            return True
+        rows = dict(target.deploy_board(name, addresses, settings, public=board.public))
+        click.echo(f"TensorBoard {name} answers in namespace {rows.pop('namespace')}")
+        show_rows("text", rows)
+    return board.deploy or board.undeploy
 
 
 _HELP = """
 Open TensorBoard on RUNs, by default on all of the folder of runs.
 
-A RUN is a folder, its name in the folder of runs, an address in a bucket, or the id of a run of {place}; with
+A RUN is a folder, its name in the folder of runs, an address in a bucket, or the id of a job of {title}; with
 --experiment an id or a name, by default all of the experiment. What they log while it is open is shown, until Ctrl-C.
 Runs that begin later are seen when it is opened again, those below an address in a bucket at once.
 """

@@ -39,6 +39,21 @@ class FailedTrial:
     reason: str
 
 
+@dataclasses.dataclass(frozen=True)
+class StudyPlan:
+    """What is asked for: the search as a study's file holds it, the experiment that trials share, and the trials."""
+
+    search: Mapping[str, Any]
+    shared: Mapping[str, Any]
+    trials: Sequence[ExperimentConfig]
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What the pipeline of a study is given."""
+        searched = {"grid": self.search["grid"] or {}, "ranges": self.search["range"] or {}}
+        return {"experiment": self.shared, **searched, "random": self.search["random"] or 0}
+
+
 def plan(base: Mapping[str, Any], search: Search) -> list[ExperimentConfig]:
     """Return the experiments of a study's trials, each with a seed of its own unless the seed is searched.
 

@@ -13,21 +13,32 @@ from typing import Any
 from qcnn.components.training_job import check_data
 from qcnn.errors import ConfigError, one_line
 from qcnn.experiment import EXCITATIONS, GENERATED
-from qcnn.experiment_io import read_file
 from qcnn.jobs.pod_settings import Pod, pod_settings
 from qcnn.targets.library_output import quiet
+from qcnn.targets.settings import setting
 
 # Writes a pipeline to a path, every step in an image, with settings of the training's pods.
 Compile = Callable[[Path, str | None, Mapping[str, Any]], None]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Source:
     """Where a compiled pipeline comes from: a file; or the compiler, given an image and the settings of pods."""
 
-    package: Path | None = None
-    image: str | None = None
-    pod: Path | None = None
+    package: Path | None = setting(
+        "Compiled pipeline, as compile.py writes it.", None, shown="compiled now", metavar="FILE"
+    )
+    image: str | None = setting(
+        "Image of every step, if the pipeline is compiled now; pin a pushed image by its digest.",
+        None,
+        shown="that of --pod; in Kubeflow qcnn:latest",
+        metavar="IMAGE",
+    )
+    pod: Mapping[str, Any] = setting(
+        "Settings of the training's pods, if the pipeline is compiled now; for the command a YAML file.",
+        {},
+        metavar="FILE",
+    )
 
 
 def main_pipeline(target: str, *, data: str, seeded_by_run: bool = False, board: str = "") -> Compile:
@@ -94,21 +105,10 @@ def compiled(source: Source, compile_now: Compile) -> Iterator[Path]:
     if source.package:
         yield source.package
         return
-    with compiled_now(compile_now, source.image, read_file(source.pod, "pod") if source.pod else {}) as path:
-        yield path
-
-
-@contextlib.contextmanager
-def compiled_now(compile_now: Compile, image: str | None, settings: Mapping[str, Any]) -> Iterator[Path]:
-    """Yield a pipeline that is compiled now, in a folder that is removed afterwards.
-
-    Raises:
-        ConfigError: a setting of the pods is wrong.
-    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "pipeline.yaml")
         with quiet():
-            compile_now(path, image, settings)
+            compile_now(path, source.image, source.pod)
         yield path
 
 

@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-from qcnn.targets.errors import UnavailableError
+from qcnn.errors import TrainingError
+from qcnn.targets.base import JobStatus
+from qcnn.targets.errors import StepError, UnavailableError
 
 # Seconds between two looks at a run, and for how long its service may be unreachable meanwhile.
 INTERVAL = 2.0
@@ -76,3 +78,45 @@ def numbered(steps: Iterable[tuple[str, Any]]) -> dict[str, Any]:
         counts[name] = number = counts.get(name, 0) + 1
         found[name if number == 1 else f"{name} {number}"] = value
     return found
+
+
+def wait(look: Callable[[], JobStatus], say: Callable[[str], None], kind: str) -> JobStatus:
+    """Wait until a job has succeeded, and return it as it is then; each change of a state is said.
+
+    Raises:
+        StepError: it has ended in any other way.
+        UnavailableError: its target has not answered for ten minutes.
+    """
+
+    def seen() -> Seen[JobStatus]:
+        status = look()
+        return Seen(status, status.state, status.has_ended, {part.name: part.state for part in status.parts})
+
+    ended = follow(seen, say).run
+    if not ended.has_succeeded:
+        raise StepError(f"{kind}: it ended {ended.state}{because(ended)}. Given: {ended.job}")
+    return ended
+
+
+def wait_quietly(look: Callable[[], JobStatus], timeout: float | None) -> JobStatus:
+    """Wait until a job has succeeded, at most so many seconds, and return it as it is then.
+
+    Raises:
+        TrainingError: it has ended in any other way.
+        TimeoutError: it has not ended in time.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    while not (status := look()).has_ended:
+        left = INTERVAL if end is None else min(INTERVAL, end - time.monotonic())
+        if left <= 0:
+            raise TimeoutError(f"{status.job} has not ended within {timeout:g} s: it is {status.state}")
+        time.sleep(left)
+    if not status.has_succeeded:
+        raise TrainingError(f"job: it has ended {status.state}{because(status)}. Given: {status.job}")
+    return status
+
+
+def because(status: JobStatus) -> str:
+    """Return why a job ended, in brackets, empty where nothing says so."""
+    reasons = [status.message, *(f"{part.name}: {part.reason}" for part in status.parts if part.reason)]
+    return next((f" ({reason})" for reason in reasons if reason), "")

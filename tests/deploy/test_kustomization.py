@@ -3,12 +3,12 @@
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import yaml
 
-from qcnn.cli.tfjob.printing import FORMS, as_text
+from qcnn.cli.output import as_text
 from qcnn.components.training_job import cluster_job
 from qcnn.experiment_io import from_mapping
 from qcnn.jobs.job import Identity
@@ -72,10 +72,10 @@ def _training(image: str) -> Manifest:
     return tfjob(job, Identity("run", "train"), Policy(lease_seconds=None))
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", ["yaml", "json"])
 @pytest.mark.parametrize("image", ["qcnn:latest", "qcnn", f"qcnn@sha256:{'0' * 64}"])
 def test_a_training_in_an_overlay_has_its_image_and_is_still_the_same_training(
-    overlay: Path, form: str, image: str
+    overlay: Path, form: Literal["yaml", "json"], image: str
 ) -> None:
     manifest = _training(image)
     (overlay / "training.yaml").write_text(as_text(applied(manifest, None), form))

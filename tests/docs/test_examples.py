@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from qcnn.cli.options.experiment import Words
-from qcnn.cli.options.pod import PodFlags
 from qcnn.cli.options.search import SearchFlags, read_study
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping, read_file
@@ -16,6 +15,7 @@ from qcnn.jobs.vertex.machines import machine_for
 from qcnn.jobs.vertex.settings import Settings, vertex_settings
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.kubeflow import KUBEFLOW
+from qcnn.targets.settings import PodFields
 from tests.docs.documents import ROOT, blocks
 
 EXAMPLES = ROOT / "examples"
@@ -61,7 +61,7 @@ def test_settings_of_pods_are_taken_by_the_pipeline_and_by_trainings_on_a_cluste
     spec = compile_qcnn(KUBEFLOW, tmp_path / "qcnn.yaml", "team/qcnn:1", settings=read_file(path, "pod"))
     container = spec.deployment_spec["executors"]["exec-evaluate"]["container"]
     assert container["image"] == "team/qcnn:1"
-    pod = PodFlags(str(path), (), {"image": None, "memory": "8Gi"}).settings()
+    pod = PodFields(pod=read_file(path, "pod"), memory="8Gi").pod_with()
     assert (pod.image, pod.memory, pod.service_account) == ("qcnn:latest", "8Gi", "qcnn-worker")
     for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         assert re.fullmatch(r"[\w-]+/\w+", pod.secrets[key])

@@ -62,7 +62,7 @@ class Kubeflow:
 
     @property
     def backend(self) -> Backend:
-        return Backend(host=self.host)
+        return Backend(host=self.host, metadata_host=self.metadata_host)
 
     @property
     def where(self) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class Kubeflow:
     def submit(self, *flags: str, command: str = "submit") -> tuple[str, subprocess.CompletedProcess[str]]:
         """Submit, and return the run's id and what was printed."""
         done = self.type(command, "--target", "kubeflow", *self.where, *flags)
-        found = re.search(r"^run +(\S+)$", done.stdout, re.MULTILINE)
+        found = re.search(r"^run (\S+) is created in ", done.stdout, re.MULTILINE)
         assert found, done.stdout + done.stderr
         return found[1], done
 
@@ -91,7 +91,7 @@ class Kubeflow:
 
     def artifacts(self, run: str) -> list[Artifact]:
         """Return the artifacts of a run."""
-        return MetadataStore(connect(self.backend), self.backend, self.metadata_host).artifacts(run)
+        return MetadataStore(connect(self.backend), self.backend).artifacts(run)
 
 
 def until(ask: Callable[[], Answer], enough: Callable[[Answer], bool]) -> Answer:

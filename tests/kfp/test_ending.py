@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from qcnn.cli.kubeflow.tensorboard import logs_of_runs
 from qcnn.targets.kubeflow.client import connect
+from qcnn.targets.kubeflow.experiments import logs_of_runs
 from qcnn.targets.kubeflow.runs import Asking, follow
 from tests.kfp.cluster import evict, launchers, log, tfjobs
 from tests.kfp.conftest import SMALL, Kubeflow, until
@@ -36,7 +36,7 @@ def test_a_launcher_that_is_evicted_leaves_its_training_to_the_next_one(kubeflow
     until(lambda: log(pod), lambda text: "epoch 3/" in text)
     trained = tfjobs(run)
     # What trains can be looked at.
-    (logs,) = logs_of_runs(kubeflow.backend, [run], None, (), kubeflow.metadata_host)
+    (logs,) = logs_of_runs([run], None, (), kubeflow.backend)
     assert (logs.name, logs.of_run, logs.address.endswith(run)) == ("evicted", True, True)
     evict(pod)
     client = connect(kubeflow.backend)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from qcnn.cli.options.base import options_as
-from qcnn.cli.output import ask, warn_of_gpu_image
+from qcnn.cli.output import ask
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import read_file
 from qcnn.jobs.pricing import own_prices, prices_from
-from qcnn.targets.compiled_pipeline import pod_of
 
 if TYPE_CHECKING:
     from qcnn.components.cost_estimate import Platform, Way
@@ -25,28 +24,8 @@ if TYPE_CHECKING:
     from qcnn.planning.machine import Machine
 
 
-# From the settings of pods, prices, and the name of a machine type, which may be empty.
-Platforms = Mapping[str, Callable[["Pod", "Prices", str], "Platform"]]
-
-
-def _on_kubernetes(pod: Pod, prices: Prices, machine_type: str) -> Platform:
-    from qcnn.components.cost_estimate import on_kubernetes
-
-    return on_kubernetes(pod, prices, machine_type)
-
-
-def _on_vertex(pod: Pod, prices: Prices, machine_type: str) -> Platform:
-    from qcnn.components.cost_estimate import on_vertex
-
-    return on_vertex(pod, prices, machine_type)
-
-
-PLATFORMS: Platforms = {
-    "kubeflow": _on_kubernetes,
-    "tfjob": _on_kubernetes,
-    "vertex": _on_vertex,
-    "vertex-job": _on_vertex,
-}
+# What pods with these settings run on, by these prices.
+OnPlatform = Callable[["Pod", "Prices"], "Platform"]
 
 
 def read_prices(file: Path | None) -> Prices:
@@ -125,26 +104,20 @@ cost_options = options_as(
 )
 
 
-def check_package_cost(cost: Cost, target: str, spec: Mapping[str, Any], trials: Sequence[ExperimentConfig]) -> None:
-    """Say and ask of a compiled pipeline that is to train these; all else as `check_cost`."""
-    if pod := pod_of(spec):
-        warn_of_gpu_image(pod)
-        check_cost(cost, target, pod, trials)
-    else:
-        click.echo("no estimate of the cost: the package does not say what its pods are given", err=True)
-
-
-def check_cost(cost: Cost, target: str, pod: Pod, trials: Sequence[ExperimentConfig]) -> None:
-    """Say on stderr what trainings are estimated to cost on a target, and ask about more than the limit.
+def check_cost(cost: Cost, platform: OnPlatform, pod: Pod | None, trials: Sequence[ExperimentConfig]) -> None:
+    """Say on stderr what trainings are estimated to cost where pods run so, and ask about more than the limit.
 
     Where no estimate can be made, that is said, and nothing is asked.
 
     Raises:
         ConfigError: the prices are wrong; or the estimate is above the limit, and there is no terminal to ask at.
     """
+    if pod is None:
+        click.echo("no estimate of the cost: the package does not say what its pods are given", err=True)
+        return
     prices = read_prices(cost.prices)
     try:
-        ways = _estimated(target, pod, prices, trials)
+        ways = _estimated(platform, pod, prices, trials)
     except (ConfigError, ImportError) as error:
         click.echo(f"no estimate of the cost: {error}", err=True)
         return
@@ -161,15 +134,15 @@ def check_cost(cost: Cost, target: str, pod: Pod, trials: Sequence[ExperimentCon
     ask(f"submit what may cost more than {cost.limit:g} dollars?", refusal, err=True)
 
 
-def _estimated(target: str, pod: Pod, prices: Prices, trials: Sequence[ExperimentConfig]) -> list[Way]:
+def _estimated(platform: OnPlatform, pod: Pod, prices: Prices, trials: Sequence[ExperimentConfig]) -> list[Way]:
     """Return what some of the trials take as they are asked for: all of few, else each of as many steps."""
     from qcnn.components.cost_estimate import ways
     from qcnn.planning.plan import count
 
-    platform = PLATFORMS[target](pod, prices, "")
+    there = platform(pod, prices)
     machine = _machine()
     picked = trials[:: math.ceil(len(trials) / _TRIALS)]
-    return [ways(trial, count(trial), platform, machine, pod.spot).asked for trial in picked]
+    return [ways(trial, count(trial), there, machine, pod.spot).asked for trial in picked]
 
 
 def _machine() -> Machine:

@@ -1,61 +1,48 @@
 """In which form a command prints what it has to tell, and what it prints instead of sending it, as flags."""
 
-import contextlib
 import dataclasses
-import json
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Literal
 
 import click
-from tabulate import tabulate
 
-from qcnn.cli.options.base import options_as
+from qcnn.cli.options.base import Decorator, options_as
+from qcnn.errors import ConfigError
 
+_HELP = "json is complete, for programs."
 # Gives a command --format, and hands it `form`.
 form_option = click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="json is complete, for programs.",
+    *("-o", "--format"), "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help=_HELP
 )
-dry_run_option = click.option("--dry-run", is_flag=True, help="Print the request as JSON, and send nothing.")
 # Of what is deleted, or ended.
 shown_only_option = click.option("--dry-run", is_flag=True, help="Print what it would be, and leave it as it is.")
 
 
 @dataclasses.dataclass(frozen=True)
 class Sending:
-    """Whether a request is printed instead of sent, and in which form the answer is printed."""
+    """Whether a request is printed instead of sent, and in which form the answer is printed.
+
+    Raises:
+        ConfigError: an answer is asked for as YAML.
+    """
 
     dry_run: bool
     form: str
 
-
-# Gives a command --dry-run and --format, and hands it `sending`.
-sending_options = options_as("sending", Sending, dry_run_option, form_option)
-
-
-@contextlib.contextmanager
-def alone_on_stdout(form: str) -> Iterator[None]:
-    """Have what is printed in this block on stdout stand on stderr, where JSON alone is to be on stdout."""
-    with contextlib.redirect_stdout(sys.stderr) if form == "json" else contextlib.nullcontext():
-        yield
+    def __post_init__(self) -> None:
+        if self.form == "yaml" and not self.dry_run:
+            raise ConfigError(f"format: {self.form} is only of what --dry-run prints. Given: {self.form}")
 
 
-def show(form: str, value: Any, text: str) -> None:
-    """Print a value as JSON, or the text that people are told instead."""
-    click.echo(json.dumps(value, indent=2) if form == "json" else text)
-
-
-def show_rows(form: str, rows: Mapping[str, Any]) -> None:
-    """Print names beside values, as JSON or for people."""
-    show(form, dict(rows), tabulate(rows.items(), tablefmt="plain", disable_numparse=True))
-
-
-def show_table(form: str, header: Sequence[str], rows: Sequence[Sequence[Any]], nothing: str) -> None:
-    """Print a table, as a list of objects or for people, who are told by `nothing` that it is empty."""
-    described = [dict(zip(header, row, strict=True)) for row in rows]
-    show(form, described, tabulate(rows, header, "simple", disable_numparse=True) if rows else nothing)
+def sending_options(requests_are: Literal["json", "yaml"]) -> Decorator:
+    """Return a decorator that gives a command --dry-run and --format, and hands it `sending`."""
+    is_yaml = requests_are == "yaml"
+    printed = "what would be created, for kubectl apply -f -" if is_yaml else "the request as JSON"
+    forms = ["text", "yaml", "json"] if is_yaml else ["text", "json"]
+    return options_as(
+        "sending",
+        Sending,
+        click.option("--dry-run", is_flag=True, help=f"Print {printed}, and send nothing."),
+        click.option(
+            *("-o", "--format"), "form", type=click.Choice(forms), default="text", show_default=True, help=_HELP
+        ),
+    )

@@ -10,10 +10,10 @@ from qcnn.circuits.formats.loading import with_circuits
 from qcnn.cli.options.base import options_as
 from qcnn.cli.options.experiment import Words
 from qcnn.errors import ConfigError
-from qcnn.experiment import WORDS, ExperimentConfig
+from qcnn.experiment import WORDS
 from qcnn.experiment_io import as_parameters, parse_flag
-from qcnn.studies.search import PARALLELISM, search_from_mapping
-from qcnn.studies.trials import plan
+from qcnn.studies.search import search_from_mapping
+from qcnn.studies.trials import StudyPlan, plan
 
 # What each target's command says that it does.
 STUDY_HELP = """
@@ -62,28 +62,8 @@ search_options = options_as(
     click.option("--random", type=int, metavar="N", help="Draw so many trials.  [default: every combination]"),
 )
 
-# Of a target that trains several trials at the same time.
-parallelism_option = click.option(
-    "--parallelism", type=click.IntRange(1), default=PARALLELISM, show_default=True, help="Trials at the same time."
-)
 
-
-@dataclasses.dataclass(frozen=True)
-class Study:
-    """What is asked for: the search as a study's file holds it, the experiment that trials share, and the trials."""
-
-    search: Mapping[str, Any]
-    shared: Mapping[str, Any]
-    trials: Sequence[ExperimentConfig]
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """What the pipeline of a study is given."""
-        searched = {"grid": self.search["grid"] or {}, "ranges": self.search["range"] or {}}
-        return {"experiment": self.shared, **searched, "random": self.search["random"] or 0}
-
-
-def read_study(search: SearchFlags, words: Words) -> Study:
+def read_study(search: SearchFlags, words: Words) -> StudyPlan:
     """Return the study of a file with flags laid over it.
 
     Raises:
@@ -94,7 +74,7 @@ def read_study(search: SearchFlags, words: Words) -> Study:
     searched["grid"] = with_circuits(searched["grid"])
     trials = plan(shared, search_from_mapping(searched))
     words.print_if_asked({**as_parameters(shared), **{key: value for key, value in searched.items() if value}})
-    return Study(searched, as_parameters(shared), trials)
+    return StudyPlan(searched, as_parameters(shared), trials)
 
 
 def _laid_over(found: Any, flags: dict[str, Any]) -> Any:

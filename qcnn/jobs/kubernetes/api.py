@@ -1,5 +1,7 @@
 """The API of a cluster: the one that this process runs in, else the one that KUBECONFIG names."""
 
+from __future__ import annotations
+
 import contextlib
 import copy
 import dataclasses
@@ -15,14 +17,16 @@ import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import kubernetes.client
-import kubernetes.config
 import urllib3
 
 from qcnn.errors import ConfigError, RetryableError, one_line
 from qcnn.jobs.kubernetes.retry import NO_ANSWER, NOT_FOUND, Patience, RefusedError, is_broken, refused, why
+
+# The client library takes a third of a second to load: functions import it.
+if TYPE_CHECKING:
+    import kubernetes.client
 
 _VARIABLE = "KUBECONFIG"
 _DEFAULT = "~/.kube/config"
@@ -36,6 +40,8 @@ def configuration() -> kubernetes.client.Configuration:
     Raises:
         ConfigError: there is no cluster, or its description cannot be read.
     """
+    import kubernetes.config
+
     found = kubernetes.client.Configuration()
     with _config_errors():
         try:
@@ -53,6 +59,8 @@ def own_namespace() -> str:
     """
     if _NAMESPACE_OF_POD.exists():
         return _NAMESPACE_OF_POD.read_text(encoding="utf-8")
+    import kubernetes.config
+
     with _config_errors():
         _, context = kubernetes.config.list_kube_config_contexts(_kubeconfig())
     return str(context["context"].get("namespace") or _DEFAULT_NAMESPACE)
@@ -155,13 +163,13 @@ class Api:
         self._client.rest_client.pool_manager.clear()
         self._client.close()
 
-    def with_own_connections(self) -> "Api":
+    def with_own_connections(self) -> Api:
         """Return the same on connections of its own, which are not taken up by watches and logs."""
         other = copy.copy(self)
         other._client = _connect()
         return other
 
-    def limited_to(self, seconds: float) -> "Api":
+    def limited_to(self, seconds: float) -> Api:
         """Return the same, on the same connections, that tries no request for longer than so many seconds."""
         hurried = copy.copy(self)
         hurried._longest = seconds
@@ -329,6 +337,8 @@ class Api:
         )
         streamed = subresource == "log" or verb == "watch"
 
+        from kubernetes.client import ApiException
+
         def once() -> urllib3.BaseHTTPResponse:
             try:
                 response: urllib3.BaseHTTPResponse = self._client.call_api(
@@ -342,7 +352,7 @@ class Api:
                     _return_http_data_only=True,
                     _request_timeout=(_CONNECT_SECONDS, read_seconds),
                 )
-            except kubernetes.client.ApiException as error:
+            except ApiException as error:
                 if error.status:
                     self._note_answer(error.headers or {})
                 if not is_broken(error):
@@ -367,7 +377,7 @@ class Api:
         )
         try:
             return patience.tries()(once)
-        except (kubernetes.client.ApiException, urllib3.exceptions.HTTPError, OSError) as error:
+        except (ApiException, urllib3.exceptions.HTTPError, OSError) as error:
             if is_broken(error):
                 raise RetryableError(f"{NO_ANSWER} ({why(error)}). Given: {self._host}") from None
             raise refused(error, action, self.namespace, was_allowed=was_allowed) from None
@@ -383,6 +393,8 @@ class Api:
 
 
 def _connect() -> kubernetes.client.ApiClient:
+    import kubernetes.client
+
     access = configuration()
     # We retry ourselves: the library's own retries could not be ended at once and would not be logged.
     access.retries = False

@@ -1,5 +1,7 @@
 """Refusals of the API server in one line each, and which requests are tried again."""
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import json
@@ -7,12 +9,16 @@ import logging
 import math
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import kubernetes.client
 import tenacity
 import urllib3
 
 from qcnn.errors import ConfigError, one_line
+
+# The client library takes a third of a second to load: functions import it.
+if TYPE_CHECKING:
+    from kubernetes.client import ApiException
 
 FORBIDDEN, NOT_FOUND = 403, 404
 NO_ANSWER = "the API server does not answer as it should"
@@ -32,7 +38,7 @@ class RefusedError(ConfigError):
         self.is_final = is_final
 
 
-def refused(error: kubernetes.client.ApiException, action: str, namespace: str, *, was_allowed: bool) -> RefusedError:
+def refused(error: ApiException, action: str, namespace: str, *, was_allowed: bool) -> RefusedError:
     """Return an error of one line for a request that will be refused again.
 
     `was_allowed`: whether the same was allowed before.
@@ -65,24 +71,32 @@ def refused(error: kubernetes.client.ApiException, action: str, namespace: str, 
     return RefusedError(message, status, is_final=is_final(error))
 
 
-def is_final(error: kubernetes.client.ApiException) -> bool:
+def is_final(error: ApiException) -> bool:
     """Whether the namespace is being deleted, in which nothing can be created any more."""
     return error.status == FORBIDDEN and "because it is being terminated" in _reason(error)
 
 
 def is_broken(error: BaseException) -> bool:
     """Whether the server is busy, broken or gone, and may come back; every other error is a refusal."""
-    if isinstance(error, kubernetes.client.ApiException):
-        return error.status in _BROKEN
+    if found := _answer(error):
+        return found.status in _BROKEN
     return isinstance(error, urllib3.exceptions.HTTPError | OSError)
 
 
 def why(error: BaseException) -> str:
     """Return what an answer says, or what broke the connection, in one line."""
-    return one_line(_reason(error) if isinstance(error, kubernetes.client.ApiException) else _cause(error))
+    found = _answer(error)
+    return one_line(_reason(found) if found else _cause(error))
 
 
-def _reason(error: kubernetes.client.ApiException) -> str:
+def _answer(error: BaseException | None) -> ApiException | None:
+    """Return an error that is an answer of the server, None for any other."""
+    from kubernetes.client import ApiException
+
+    return error if isinstance(error, ApiException) else None
+
+
+def _reason(error: ApiException) -> str:
     """Return the message of the Status object in an answer."""
     body = error.body.decode(errors="replace") if isinstance(error.body, bytes) else str(error.body or "")
     with contextlib.suppress(ValueError, AttributeError, TypeError):
@@ -165,7 +179,8 @@ class Patience:
 
 
 def _is_refusal(error: BaseException | None) -> bool:
-    return isinstance(error, kubernetes.client.ApiException) and error.status in _REFUSALS and not is_final(error)
+    found = _answer(error)
+    return found is not None and found.status in _REFUSALS and not is_final(found)
 
 
 def _error(state: tenacity.RetryCallState) -> BaseException | None:
@@ -175,7 +190,6 @@ def _error(state: tenacity.RetryCallState) -> BaseException | None:
 def _wait(state: tenacity.RetryCallState) -> float:
     """Return the seconds to the next try, at least those that the server asks for."""
     wait = tenacity.wait_random_exponential(multiplier=0.5, max=10)(state)
-    error = _error(state)
-    headers = error.headers if isinstance(error, kubernetes.client.ApiException) else None
-    asked = headers.get("Retry-After", "") if headers else ""
+    found = _answer(_error(state))
+    asked = (found.headers or {}).get("Retry-After", "") if found else ""
     return max(wait, float(asked)) if asked.isdigit() else wait

@@ -13,9 +13,9 @@ import urllib3
 
 from qcnn.errors import one_line
 from qcnn.jobs.references import check_namespace
-from qcnn.targets.base import setting
 from qcnn.targets.errors import BackendError, CredentialsError, UnavailableError
 from qcnn.targets.library_output import quiet
+from qcnn.targets.settings import setting
 
 if TYPE_CHECKING:
     import kfp
@@ -106,7 +106,7 @@ def _cause(error: BaseException) -> str:
 SINGLE_USER = "kubeflow"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Backend:
     """Address and credentials of a pipelines backend; what is None is left to Kubeflow's client.
 
@@ -115,22 +115,51 @@ class Backend:
     """
 
     host: str | None = setting(
-        "Where the backend is; without it by KUBECONFIG.", None, variable="KF_PIPELINES_ENDPOINT"
+        "Where the backend is.",
+        None,
+        shown="by KUBECONFIG; in a pod, its cluster",
+        variables=("KF_PIPELINES_ENDPOINT",),
+        metavar="URL",
     )
-    namespace: str | None = setting("Yours, where the backend has several users.", None, variable="KFP_NAMESPACE")
-    ui_host: str | None = setting("Where its web interface is.", None, variable="KF_PIPELINES_UI_ENDPOINT")
-    token: str | None = setting("Bearer token.", None, variable="KFP_EXISTING_TOKEN", is_secret=True)
-    cookies: str | None = setting("Cookies of a login.", None, variable="KFP_COOKIES", is_secret=True)
+    namespace: str | None = setting(
+        "Yours, where the backend has several users.",
+        None,
+        variables=("KFP_NAMESPACE",),
+        metavar="NAME",
+        short="n",
+    )
+    ui_host: str | None = setting(
+        "Where its web interface is.", None, shown="host", variables=("KF_PIPELINES_UI_ENDPOINT",), metavar="URL"
+    )
+    token: str | None = setting(
+        "Bearer token.", None, variables=("KFP_EXISTING_TOKEN",), metavar="TEXT", is_secret=True
+    )
+    cookies: str | None = setting(
+        "Cookies of a login, as NAME=VALUE.", None, variables=("KFP_COOKIES",), metavar="TEXT", is_secret=True
+    )
     iap_client_id: str | None = setting(
-        "Client of Google's Identity-Aware Proxy.", None, variable="KF_PIPELINES_IAP_OAUTH2_CLIENT_ID"
+        "Client of Google's Identity-Aware Proxy.",
+        None,
+        variables=("KF_PIPELINES_IAP_OAUTH2_CLIENT_ID",),
+        metavar="ID",
     )
     oauth_client_id: str | None = setting(
-        "Client by which a person logs in to that proxy.", None, variable="KF_PIPELINES_APP_OAUTH2_CLIENT_ID"
+        "Client by which a person logs in to that proxy.",
+        None,
+        variables=("KF_PIPELINES_APP_OAUTH2_CLIENT_ID",),
+        metavar="ID",
     )
     oauth_client_secret: str | None = setting(
-        "Its secret.", None, variable="KF_PIPELINES_APP_OAUTH2_CLIENT_SECRET", is_secret=True
+        "Its secret.",
+        None,
+        variables=("KF_PIPELINES_APP_OAUTH2_CLIENT_SECRET",),
+        metavar="TEXT",
+        is_secret=True,
     )
-    ca_cert: str | None = setting("File of the certificates that sign the host's.", None)
+    ca_cert: str | None = setting("Certificates that sign the host's.", None, metavar="FILE")
+    metadata_host: str | None = setting(
+        "Where the backend's metadata store is.", None, shown="its web interface", metavar="URL"
+    )
 
     def __post_init__(self) -> None:
         if self.namespace is not None:

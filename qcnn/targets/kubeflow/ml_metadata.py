@@ -38,11 +38,11 @@ _MESSAGES = {
 
 
 class MetadataStore:
-    """The metadata store behind `address`, or behind the address of the backend itself."""
+    """The metadata store of a backend, behind the backend's own address where it names no other."""
 
-    def __init__(self, client: kfp.Client, backend: Backend, address: str | None) -> None:
+    def __init__(self, client: kfp.Client, backend: Backend) -> None:
         self._api = client._run_api.api_client
-        self._address = (address or backend.ui_host or self._api.configuration.host).rstrip("/")
+        self._address = (backend.metadata_host or backend.ui_host or self._api.configuration.host).rstrip("/")
 
     def artifacts(self, run: str) -> list[Artifact]:
         """Return all artifacts of a run, none where it has not made any.

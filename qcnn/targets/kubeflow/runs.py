@@ -86,6 +86,13 @@ def creation_time(run: kfp_server_api.V2beta1Run) -> datetime.datetime:
     return time or datetime.datetime.fromtimestamp(0, datetime.timezone.utc)
 
 
+def duration_of(run: kfp_server_api.V2beta1Run) -> float | None:
+    """Return the seconds that a run took, None where it has not ended."""
+    if run.state not in ENDED or run.finished_at is None or run.created_at is None:
+        return None
+    return round(float((run.finished_at - run.created_at).total_seconds()), 3)
+
+
 def pages(ask: Callable[..., Any], collection: str, **arguments: Any) -> Iterator[Any]:
     """Yield all that a list of the API holds, over all its pages."""
     token = ""

@@ -2,38 +2,72 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
+from qcnn.studies.search import PARALLELISM
+from qcnn.studies.trials import StudyPlan
 from qcnn.targets import following
-from qcnn.targets.artifacts import Artifact, metrics_of, models_of, only_model
-from qcnn.targets.base import JobStatus, PartStatus, Submitted, setting
-from qcnn.targets.compiled_pipeline import compiled_now, main_pipeline, read_package, steps_of
+from qcnn.targets.artifacts import Artifact, Logs, metrics_of, models_of, only_model
+from qcnn.targets.base import (
+    ComparedRun,
+    Found,
+    JobStatus,
+    PartStatus,
+    Prepared,
+    Say,
+    Schedule,
+    Selection,
+    Submitted,
+)
+from qcnn.targets.compiled_pipeline import (
+    Compile,
+    check_imports,
+    compiled,
+    main_pipeline,
+    pod_of,
+    read_package,
+    scheduled,
+    steps_of,
+    study_pipeline,
+)
+from qcnn.targets.errors import BackendError, StepError
+from qcnn.targets.kubeflow import runs, schedules
 from qcnn.targets.kubeflow.client import Backend, connect, explained
+from qcnn.targets.kubeflow.experiments import compared_runs, logs_of_runs, runs_of
 from qcnn.targets.kubeflow.ml_metadata import MetadataStore
 from qcnn.targets.kubeflow.runs import (
     ENDED,
     SUCCEEDED,
+    Asking,
+    check_succeeded,
     creation_time,
-    find_experiment,
+    duration_of,
     find_run,
+    is_id,
     namespace_of,
-    pages,
     states,
 )
-from qcnn.targets.kubeflow.submission import EXPERIMENT, Submission, create, request
-from qcnn.targets.kubeflow.termination import end_run
+from qcnn.targets.kubeflow.submission import EXPERIMENT, RunSettings, create_run, create_schedule, request
+from qcnn.targets.kubeflow.termination import PATIENCE, clean, end_run
 from qcnn.targets.library_output import quiet
+from qcnn.targets.settings import PodFields, setting
+from qcnn.targets.tfjob import boards
+from qcnn.targets.tfjob.client import logs_of_jobs
 
 if TYPE_CHECKING:
+    import kfp
     import kfp_server_api
+
+    from qcnn.components.cost_estimate import Platform
+    from qcnn.jobs.pod_settings import Pod
+    from qcnn.jobs.pricing import Prices
 
 # Labels and names of the pods in which a run's steps work (Argo and Kubeflow's driver, seen with 2.17).
 _RUN_LABEL, _STEP_CONTAINER, _STEP_MARK = "pipeline/runid", "main", "-impl-"
@@ -42,79 +76,138 @@ _ATTEMPT = re.compile(r"\(\d+\)$")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Connection(Backend):
-    """Where the backend is, and its metadata store."""
+class Settings(RunSettings):
+    """How the main pipeline is run there.
 
-    metadata_host: str | None = setting("Where the metadata store is; without it at the web interface.", None)
+    Raises:
+        ConfigError: a TensorBoard is to be linked in a pipeline that is compiled already.
+    """
+
+    tensorboard: str = setting(
+        "TensorBoard that shows all logs, to be linked, if the pipeline is compiled now.", "", metavar="URL"
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tensorboard and self.package:
+            raise ConfigError(
+                f"tensorboard: is linked where the pipeline is compiled, not with --package. Given: {self.tensorboard}"
+            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings(Connection):
-    """How a pipeline is run there."""
+class StudySettings(RunSettings):
+    """How a study is run there."""
 
-    experiment: str = setting("Experiment of the backend that the run belongs to.", EXPERIMENT)
-    run_name: str | None = setting("Name of the run; without it the pipeline and the time.", None)
-    pipeline_root: str | None = setting("Where artifacts go, such as gs://BUCKET/FOLDER.", None)
-    service_account: str | None = setting("Kubernetes account that the steps run as.", None)
-    caching: bool | None = setting("Caching of all steps; without it as compiled.", None)
-    image: str | None = setting("Image of every step.", None)
-    pod: Mapping[str, Any] = setting("Settings of the training's pods, as a file for --pod has them.", {})
+    parallelism: int = setting("Trials at the same time.", PARALLELISM, least=1)
 
-    @property
-    def submission(self) -> Submission:
-        """How the run is created, with a name."""
-        name = self.run_name or f"qcnn-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S}"
-        return Submission(self.experiment, name, self.pipeline_root, self.service_account, self.caching)
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LogsSettings(PodFields, Backend):
+    """Whose logs are looked at beside those of runs, and the pod of a TensorBoard on the cluster."""
+
+    jobs: Sequence[str] = setting("TFJob of the cluster.", (), flag="job", metavar="NAME")
 
 
 class KubeflowTarget:
     """The pipeline in a backend of Kubeflow Pipelines."""
 
     name: ClassVar[str] = "kubeflow"
+    title: ClassVar[str] = "a Kubeflow backend"
+    job_kind: ClassVar[str] = "run"
     extra: ClassVar[str] = "kubeflow"
-    connection: ClassVar[type[Connection]] = Connection
+    connection: ClassVar[type[Backend]] = Backend
     settings: ClassVar[type[Settings]] = Settings
+    notes: ClassVar[str] = "It is run as a pipeline, every word of it in its type; each time it is another run."
+    requests_are: ClassVar[Literal["json", "yaml"]] = "json"
+    study_settings: ClassVar[type[StudySettings]] = StudySettings
+    schedule_settings: ClassVar[type[schedules.ScheduleSettings]] = schedules.ScheduleSettings
+    logs_settings: ClassVar[type[LogsSettings]] = LogsSettings
+    selections: ClassVar[Sequence[str]] = ("experiment",)
+    kinds: ClassVar[Sequence[str]] = ()
+    has_experiments: ClassVar[bool] = True
+    patience: ClassVar[float] = PATIENCE
 
-    def requests(self, experiment: ExperimentConfig, settings: Settings) -> Sequence[Mapping[str, Any]]:
-        """Return the request that creates the run, in the words of the API.
+    def place(self, connection: Backend) -> str:
+        """Return the address of the backend."""
+        return connection.address
+
+    def prepare(self, experiment: ExperimentConfig, settings: Settings) -> Prepared:
+        """Compile the pipeline, to be run with an experiment; each time it is another run.
 
         Raises:
             ConfigError: the experiment cannot run there, or a setting is wrong.
         """
-        submission = settings.submission
-        with self._compiled(experiment, settings) as package:
+        compile_now = main_pipeline(self.name, data=experiment.data, board=settings.tensorboard)
+        # Every word, so that the runs of an experiment can be compared.
+        return self._prepared(compile_now, experiment.model_dump(), "qcnn", settings)
+
+    def prepare_study(self, study: StudyPlan, settings: StudySettings) -> Prepared:
+        """Compile the pipeline of a study, to be run with its trials.
+
+        Raises:
+            ConfigError: as `prepare`.
+        """
+        compile_now = study_pipeline(self.name, settings.parallelism, study.shared["data"])
+        return self._prepared(compile_now, study.arguments, "qcnn-study", settings)
+
+    def _prepared(
+        self, compile_now: Compile, arguments: Mapping[str, Any], name: str, settings: RunSettings
+    ) -> Prepared:
+        with compiled(settings, compile_now) as package:
             documents = read_package(package, self.name)
-        name = submission.run_name or ""
-        return [request(documents, experiment.model_dump(), name, settings, submission)]
+        check_imports(documents[0], arguments)
+        run_name = settings.run_name or f"{name}-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S}"
 
-    def submit(self, experiment: ExperimentConfig, settings: Settings) -> Submitted:
-        """Compile the pipeline and run it; each time it is another run.
+        def create() -> Submitted:
+            run = create_run(connect(settings), documents, arguments, run_name, settings)
+            return Submitted(run, page=settings.page(f"runs/details/{run}"))
+
+        return Prepared(lambda: [request(documents, arguments, run_name, settings)], create, pod_of(documents[0]))
+
+    def prepare_schedule(self, experiment: ExperimentConfig, settings: schedules.ScheduleSettings) -> Prepared:
+        """Compile the pipeline, to be run again and again; the name of the run is that of the schedule.
 
         Raises:
-            BackendError: the backend refuses, or does not answer.
-            ConfigError: the experiment cannot run there, or a setting is wrong.
+            ConfigError: as `prepare`.
         """
-        with self._compiled(experiment, settings) as package:
-            run = create(connect(settings), package, experiment.model_dump(), settings, settings.submission)
-        return Submitted(run, "created", page=settings.page(f"runs/details/{run}"))
+        with scheduled(settings, self.name, experiment.data) as package:
+            documents = read_package(package, self.name)
+        arguments, name = experiment.model_dump(), settings.run_name or settings.experiment
+        check_imports(documents[0], arguments)
+        times, how = settings.trigger, settings.how
 
-    def list_jobs(self, connection: Connection) -> Sequence[JobStatus]:
-        """Return the runs of the experiment qcnn of the backend but for archived ones, the newest last."""
-        client = connect(connection)
-        owner = find_experiment(client, connection, EXPERIMENT)
-        with explained(connection.address):
-            found = list(pages(client.list_runs, "runs", experiment_id=owner.experiment_id))
-        return [_status(run) for run in sorted(found, key=creation_time) if run.storage_state != "ARCHIVED"]
+        def create() -> Submitted:
+            as_text = {"max_concurrency": str(settings.max_concurrency)}
+            made = create_schedule(connect(settings), documents, arguments, name, settings, {**times, **how, **as_text})
+            return Submitted(made, page=settings.page(f"recurringrun/details/{made}"))
 
-    def get_job(self, job: str, connection: Connection) -> JobStatus:
+        return Prepared(
+            lambda: [{**request(documents, arguments, name, settings), **times, **how}], create, pod_of(documents[0])
+        )
+
+    def platform(self, pod: Pod, prices: Prices, machine_type: str = "") -> Platform:
+        """Return the nodes of a cluster that the pods of a training run on."""
+        from qcnn.components.cost_estimate import on_kubernetes
+
+        return on_kubernetes(pod, prices, machine_type)
+
+    def list_jobs(self, connection: Backend, experiment: str | None = None) -> Sequence[JobStatus]:
+        """Return the runs of an experiment, qcnn's own where none is named, but for archived ones, the newest last."""
+        name = experiment or EXPERIMENT
+        return [_status(run, experiment=name) for run in runs_of(connect(connection), connection, name)]
+
+    def get_job(self, job: str, connection: Backend) -> JobStatus:
         """Return a run, by its id or name, with the states of its steps.
 
         Raises:
             BackendError: there is none, or there are several; or the backend refuses, or does not answer.
         """
-        return _status(find_run(connect(connection), connection, job), with_steps=True)
+        run = find_run(connect(connection), connection, job)
+        page = connection.page(f"runs/details/{run.run_id}")
+        return dataclasses.replace(_status(run, with_steps=True), page=page)
 
-    def logs(self, job: str, connection: Connection, *, follow: bool) -> Iterator[str]:
+    def logs(self, job: str, connection: Backend, *, follow: bool) -> Iterator[str]:
         """Yield what the steps have printed, read from their pods: KUBECONFIG must give access to the cluster.
 
         Lines of the workers stand among those of the step that trains. A pod's lines are gone with it.
@@ -143,7 +236,31 @@ class KubeflowTarget:
                     return
                 time.sleep(following.INTERVAL)
 
-    def delete(self, job: str, connection: Connection) -> None:
+    def follow(self, job: str, connection: Backend, say: Say, restarts: int | None = None) -> None:
+        """Say what the steps print until the run has ended, read from their pods.
+
+        Raises:
+            BackendError: there is no such run; or the backend refuses, or does not answer.
+            StepError: it failed.
+        """
+        for line in self.logs(job, connection, follow=True):
+            say(line)
+        run = find_run(connect(connection), connection, job)
+        check_succeeded(run, steps_of(_specification(run)))
+
+    def wait(self, job: str, connection: Backend, say: Say) -> None:
+        """Say how the states of a run and its steps change until it has ended.
+
+        Raises:
+            BackendError: there is no such run; or the backend refuses, or has been gone for ten minutes.
+            StepError: it failed.
+        """
+        client = connect(connection)
+        run = find_run(client, connection, job)
+        steps = steps_of(_specification(run))
+        check_succeeded(runs.follow(Asking(client, connection, run.run_id), steps, say), steps)
+
+    def delete(self, job: str, connection: Backend) -> None:
         """Delete a run; one that has not ended is terminated first, with its TFJobs.
 
         Raises:
@@ -151,12 +268,125 @@ class KubeflowTarget:
         """
         client = connect(connection)
         run = find_run(client, connection, job)
-        if run.state not in ENDED:
-            end_run(client, connection, run, namespace_of(client, connection, run.experiment_id), lambda line: None)
-        with explained(connection.address), quiet():
-            client._run_api.run_service_delete_run(run_id=run.run_id)
+        namespace = namespace_of(client, connection, run.experiment_id)
+        if run.state not in ENDED and (reason := end_run(client, connection, run, namespace, lambda line: None)):
+            raise BackendError(reason)
+        _delete(client, connection, run)
 
-    def metrics(self, job: str, connection: Connection) -> Mapping[str, float]:
+    def find(self, selection: Selection, connection: Backend) -> Sequence[Found]:
+        """Return runs that have ended.
+
+        Raises:
+            BackendError: there is no such run or experiment; or the backend refuses, or does not answer.
+            ConfigError: one has not ended.
+        """
+        client = connect(connection)
+        if selection.experiment is not None:
+            found = runs_of(client, connection, selection.experiment)
+        else:
+            found = [find_run(client, connection, name) for name in selection.names]
+        if alive := [run.run_id for run in found if run.state not in ENDED]:
+            raise ConfigError(f"delete: the run has not ended; qcnn terminate ends it. Given: {', '.join(alive)}")
+        return [Found("run", run.run_id, run.display_name, run.run_id, run.state.lower(), run) for run in found]
+
+    def delete_found(self, found: Sequence[Found], connection: Backend) -> None:
+        """Delete runs; their TFJobs are deleted by their own commands.
+
+        Raises:
+            BackendError: the backend refuses, or does not answer.
+        """
+        client = connect(connection)
+        for each in found:
+            _delete(client, connection, each.object)
+
+    def terminate(self, run: str, connection: Backend, say: Say, seconds: float) -> None:
+        """End a run, and wait for its end; its TFJobs are deleted first, with all that belongs to them.
+
+        Raises:
+            BackendError: there is no such run; or the backend refuses, or does not answer.
+            StepError: it has not ended.
+        """
+        client = connect(connection)
+        found = find_run(client, connection, run)
+        namespace = namespace_of(client, connection, found.experiment_id)
+        if found.state in ENDED:
+            say(f"run {found.run_id} had ended before: {found.state.lower()}")
+            say(clean(found.run_id, namespace))
+        elif reason := end_run(client, connection, found, namespace, say, seconds):
+            raise StepError(reason)
+
+    def would_terminate(self, run: str, connection: Backend) -> str:
+        """Return a line with what `terminate` would end.
+
+        Raises:
+            BackendError: there is no such run; or the backend refuses, or does not answer.
+        """
+        client = connect(connection)
+        found = find_run(client, connection, run)
+        namespace = namespace_of(client, connection, found.experiment_id)
+        return f"run {found.run_id}, {str(found.state).lower()}: it and its TFJobs in {namespace} would be ended"
+
+    def list_schedules(self, connection: Backend) -> Sequence[Schedule]:
+        """Return all schedules."""
+        return schedules.list_schedules(connection)
+
+    def switch_schedule(self, name: str, connection: Backend, *, enabled: bool, dry_run: bool) -> str:
+        """Enable or disable a schedule, and return its name."""
+        return schedules.switch_schedule(name, connection, enabled=enabled, dry_run=dry_run)
+
+    def delete_schedule(self, name: str, connection: Backend, say: Say, warn: Say) -> str:
+        """Delete a schedule after its runs have been terminated, and return its name."""
+        return schedules.delete_schedule(name, connection, say, warn)
+
+    def would_delete_schedule(self, name: str, connection: Backend) -> tuple[str, Sequence[str]]:
+        """Return the name of a schedule, and those of its runs that would be terminated."""
+        return schedules.would_delete_schedule(name, connection)
+
+    def experiment_runs(self, experiment: str, connection: Backend, warn: Say) -> Sequence[ComparedRun]:
+        """Return the runs of an experiment; without a metadata store they have no metrics, which `warn` is told.
+
+        Raises:
+            BackendError: there is no such experiment; or the backend refuses, or does not answer.
+        """
+        return compared_runs(experiment, connection, warn)
+
+    def is_job_id(self, text: str) -> bool:
+        """Whether a text can be the id of a run."""
+        return is_id(text)
+
+    def find_logs(
+        self,
+        ids: Sequence[str],
+        experiment: str | None,
+        names: Sequence[str],
+        settings: LogsSettings,
+        *,
+        in_a_pod: bool,
+    ) -> list[Logs]:
+        """Return the logs of runs by their ids, and of runs of an experiment by their names, and of TFJobs.
+
+        Raises:
+            BackendError: there is no such run or experiment; or the backend refuses, or does not answer.
+            ArtifactError: nothing of what was asked for has logs.
+        """
+        of_runs = logs_of_runs(ids, experiment, names, settings)
+        return [*of_runs, *logs_of_jobs(settings.jobs, settings.namespace, in_a_pod=in_a_pod)]
+
+    def board_requests(self, name: str, logs: Sequence[str], settings: LogsSettings, *, public: bool) -> Sequence[Any]:
+        """Return Deployment and Service of a TensorBoard."""
+        return boards.requests(name, logs, settings, public=public)
+
+    def deploy_board(
+        self, name: str, logs: Sequence[str], settings: LogsSettings, *, public: bool
+    ) -> Mapping[str, str]:
+        """Let a TensorBoard run on the cluster of KUBECONFIG; return how it is reached."""
+        return boards.deploy(name, logs, settings, settings.namespace, public=public)
+
+    def delete_board(self, name: str, settings: LogsSettings) -> str:
+        """Delete a TensorBoard, and return the namespace that it was in."""
+        return boards.delete(name, settings.namespace)
+
+    def metrics(self, job: str, connection: Backend) -> Mapping[str, float]:
         """Return the metrics of the evaluation, which the backend keeps with six decimals.
 
         Raises:
@@ -164,7 +394,7 @@ class KubeflowTarget:
         """
         return metrics_of(self._artifacts(job, connection))
 
-    def model(self, job: str, connection: Connection) -> str:
+    def model(self, job: str, connection: Backend) -> str:
         """Return the address of the model that a run has exported.
 
         Raises:
@@ -173,32 +403,32 @@ class KubeflowTarget:
         """
         return only_model(models_of(self._artifacts(job, connection)), job)
 
-    def _artifacts(self, job: str, connection: Connection) -> list[Artifact]:
+    def _artifacts(self, job: str, connection: Backend) -> list[Artifact]:
         client = connect(connection)
         run = find_run(client, connection, job)
-        return MetadataStore(client, connection, connection.metadata_host).artifacts(run.run_id)
-
-    def _compiled(self, experiment: ExperimentConfig, settings: Settings) -> contextlib.AbstractContextManager[Path]:
-        return compiled_now(main_pipeline(self.name, data=experiment.data), settings.image, settings.pod)
+        return MetadataStore(client, connection).artifacts(run.run_id)
 
 
-def _status(run: kfp_server_api.V2beta1Run, *, with_steps: bool = False) -> JobStatus:
+def _delete(client: kfp.Client, backend: Backend, run: kfp_server_api.V2beta1Run) -> None:
+    with explained(backend.address), quiet():
+        client._run_api.run_service_delete_run(run_id=run.run_id)
+
+
+def _status(run: kfp_server_api.V2beta1Run, *, with_steps: bool = False, experiment: str = "") -> JobStatus:
     now = datetime.datetime.now(datetime.timezone.utc)
     # The backend has steps of its own, whose names are no task's of the pipeline.
     steps = steps_of(_specification(run)) if with_steps else ()
-    has_ended = run.state in ENDED
     error = run.error.message if run.error else ""
     return JobStatus(
         job=run.run_id,
         name=run.display_name,
         state=str(run.state or "PENDING").lower(),
-        has_ended=has_ended,
+        has_ended=run.state in ENDED,
         has_succeeded=run.state in SUCCEEDED,
         age=(now - creation_time(run)).total_seconds() if run.created_at else None,
-        duration=(run.finished_at - run.created_at).total_seconds()
-        if has_ended and run.finished_at and run.created_at
-        else None,
+        duration=duration_of(run),
         message=error or "",
+        experiment=experiment,
         parts=[PartStatus(name, state.lower()) for name, state in states(run, steps).items()] if with_steps else (),
     )
 

@@ -1,8 +1,11 @@
 """Access to a namespace, a TFJob by its name, its logs, and following it."""
 
+from __future__ import annotations
+
 import contextlib
+import dataclasses
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from qcnn.errors import ArtifactError, QcnnError, RetryableError, TrainingError
@@ -10,18 +13,50 @@ from qcnn.jobs.job import run_label
 from qcnn.jobs.kubernetes.api import Api, own_namespace
 from qcnn.jobs.kubernetes.job_watcher import Following, LostError
 from qcnn.jobs.kubernetes.manifest import OWN, RUN_LABEL, run_of
+from qcnn.jobs.references import check_namespace
 from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS
 from qcnn.jobs.tfjob.status import replicas
-from qcnn.startup import terminated_as_interrupt
 from qcnn.storage.uri import in_bucket
 from qcnn.targets.artifacts import Logs
 from qcnn.targets.errors import StepError
 from qcnn.targets.library_output import shown
+from qcnn.targets.settings import setting
 
 # For how long a failed job's namespace is asked for, which only makes the message more precise.
 _SECONDS = 10.0
 # What an object of Kubernetes can be called; a run may have any name.
 _IS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Connection:
+    """Which namespace of the cluster of KUBECONFIG.
+
+    Raises:
+        ConfigError: the namespace is none that Kubernetes takes.
+    """
+
+    namespace: str | None = setting(
+        "Namespace of the cluster.", None, shown="that of the kubeconfig's context", metavar="NAME", short="n"
+    )
+
+    def __post_init__(self) -> None:
+        if self.namespace is not None:
+            check_namespace(self.namespace)
+
+
+def place_of(namespace: str | None) -> str:
+    """Return how sentences call a namespace; None is that of the kubeconfig's context.
+
+    Raises:
+        ConfigError: there is no cluster.
+    """
+    return f"namespace {namespace or own_namespace()}"
+
+
+def can_be_name(text: str) -> bool:
+    """Whether an object of Kubernetes can have this name."""
+    return _IS_NAME.fullmatch(text) is not None
 
 
 @contextlib.contextmanager
@@ -31,18 +66,13 @@ def cluster(namespace: str | None) -> Iterator[Api]:
         yield api
 
 
-def flag_of(namespace: str | None) -> str:
-    """Return how a command is given the namespace that this one was given, beginning with a space."""
-    return f" --namespace {namespace}" if namespace else ""
-
-
 def find_job(api: Api, name: str) -> dict[str, Any]:
     """Return a TFJob of ours, by its own name or that of its run, of whose TFJobs it is the last.
 
     Raises:
         ArtifactError: there is none of this name.
     """
-    found = api.get(TFJOBS, name) if _IS_NAME.fullmatch(name) else None
+    found = api.get(TFJOBS, name) if can_be_name(name) else None
     if found is not None and found["metadata"].get("labels", {}).items() >= OWN.items():
         return found
     selector = ",".join(f"{key}={value}" for key, value in {**OWN, RUN_LABEL: run_label(name)}.items())
@@ -60,10 +90,8 @@ def _is_ending(api: Api) -> bool:
         return False
 
 
-def follow(api: Api, job: dict[str, Any], restarts: int | None, interrupted: Callable[[], None]) -> None:
-    """Show what the processes of a TFJob print until it has ended; Ctrl-C stops only the showing.
-
-    `interrupted` is called where it does.
+def follow(api: Api, job: dict[str, Any], restarts: int | None) -> None:
+    """Show what the processes of a TFJob print until it has ended.
 
     With `restarts`, a job is given up whose processes are lost more often.
 
@@ -72,11 +100,7 @@ def follow(api: Api, job: dict[str, Any], restarts: int | None, interrupted: Cal
     """
     following = Following(api, TFJOB, job, replicas(job), restarts, pending_seconds=float("inf"))
     try:
-        with terminated_as_interrupt():
-            following.run()
-    except KeyboardInterrupt:
-        interrupted()
-        raise
+        following.run()
     except (TrainingError, RetryableError) as error:
         # The pods of a namespace that is being deleted may go before the TFJob does, which then looks lost.
         if _is_ending(api):

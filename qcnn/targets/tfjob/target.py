@@ -7,9 +7,8 @@ import functools
 import heapq
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from qcnn import data
 from qcnn.components.training_job import check_data, cluster_job
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ExperimentConfig
@@ -20,89 +19,107 @@ from qcnn.jobs.kubernetes.create_or_adopt import How
 from qcnn.jobs.kubernetes.job_watcher import LogCursor
 from qcnn.jobs.kubernetes.manifest import CONTAINER
 from qcnn.jobs.pod_settings import WORKER_ACCOUNT, Pod, secrets_in
-from qcnn.jobs.references import check_namespace
 from qcnn.jobs.tfjob import cleanup, status
 from qcnn.jobs.tfjob.launch import applied, check_worker_account, submit
 from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL, TFJOB, TFJOBS, Manifest, Policy, tfjob
 from qcnn.model.history import last_metrics
 from qcnn.monitoring import logs
 from qcnn.targets import following
-from qcnn.targets.base import JobStatus, PartStatus, Submitted, pods, setting
-from qcnn.targets.tfjob.client import cluster, find_job
+from qcnn.targets.artifacts import Logs
+from qcnn.targets.base import Found, JobStatus, PartStatus, Prepared, Say, Selection, Submitted
+from qcnn.targets.settings import PodFields, setting
+from qcnn.targets.tfjob import boards, predictions
+from qcnn.targets.tfjob.client import Connection, can_be_name, cluster, find_job, follow, logs_of_jobs, place_of
+
+if TYPE_CHECKING:
+    from qcnn.components.cost_estimate import Platform
+    from qcnn.jobs.pricing import Prices
 
 DAY = 86400
 _TASK = "train"
-_OUTCOMES = {How.CREATED: "created", How.ADOPTED: "adopted", How.SUCCEEDED: "succeeded"}
+_OUTCOMES: Mapping[How, Literal["created", "adopted", "succeeded"]] = {
+    How.CREATED: "created",
+    How.ADOPTED: "adopted",
+    How.SUCCEEDED: "succeeded",
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Connection:
-    """Which namespace of the cluster of KUBECONFIG."""
-
-    namespace: str | None = setting("Namespace; without it that of the kubeconfig's context.", None)
-
-    def __post_init__(self) -> None:
-        if self.namespace is not None:
-            check_namespace(self.namespace)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings(Connection):
+class Settings(PodFields, Connection):
     """How an experiment is trained there.
 
     Raises:
         ConfigError: one of these is malformed.
     """
 
-    output: str = setting("Where checkpoints, logs and model go, as gs://BUCKET/FOLDER.")
+    output: str = setting("Where checkpoints, logs and model go, as gs://BUCKET/FOLDER.", metavar="ADDRESS")
     name: str = setting("Name of the run, which trains the same experiment only once.", "qcnn")
-    image: str | None = setting("Image of the pods.", None)
-    pod: Mapping[str, Any] = setting("Settings of the pods, as a file for --pod has them.", {})
-    active_seconds: int | None = setting("End the training after that; without it never.", None)
-    keep_seconds: int = setting("Time that TFJob and pods stay after their end, to be looked at.", DAY)
+    active_seconds: int | None = setting(
+        "Time after which the training is ended.", None, shown="never", metavar="SECONDS", least=1
+    )
+    keep_seconds: int = setting(
+        "Time that TFJob and pods stay after their end, to be looked at.", DAY, metavar="SECONDS", least=0
+    )
 
     @functools.cached_property
     def pods(self) -> Pod:
         """The settings of the training's pods."""
-        return pods(self.image, self.pod, service_account=WORKER_ACCOUNT)
-
-    def manifest(self, experiment: ExperimentConfig) -> Manifest:
-        """Return the TFJob that trains an experiment."""
-        times = self.active_seconds, self.keep_seconds
-        return described(experiment, self.output, self.name, self.pods, *times)[1]
+        return self.pod_with(service_account=WORKER_ACCOUNT)
 
 
 class TFJobTarget:
     """Training as a TFJob."""
 
     name: ClassVar[str] = "tfjob"
+    title: ClassVar[str] = "a cluster with Kubeflow's training operator"
+    job_kind: ClassVar[str] = "TFJob"
     # The client of Kubernetes is always there.
     extra: ClassVar[str] = ""
     connection: ClassVar[type[Connection]] = Connection
     settings: ClassVar[type[Settings]] = Settings
+    notes: ClassVar[str] = (
+        "An experiment that is submitted again is not trained twice: a TFJob that runs or has succeeded is found "
+        "again, one that failed is replaced and goes on from its last checkpoint."
+    )
+    requests_are: ClassVar[Literal["json", "yaml"]] = "yaml"
+    selections: ClassVar[Sequence[str]] = ("run", "kind", "orphans", "everything")
+    kinds: ClassVar[Sequence[str]] = ("TFJob", "Job")
+    has_experiments: ClassVar[bool] = False
+    logs_settings: ClassVar[type[boards.BoardSettings]] = boards.BoardSettings
+    predict_settings: ClassVar[type[predictions.PredictSettings]] = predictions.PredictSettings
+    predict_help: ClassVar[str] = predictions.HELP
 
-    def requests(self, experiment: ExperimentConfig, settings: Settings) -> Sequence[Mapping[str, Any]]:
-        """Return TFJob and Service, in the order in which they are created.
+    def place(self, connection: Connection) -> str:
+        """Return the namespace in which its jobs are."""
+        return place_of(connection.namespace)
+
+    def prepare(self, experiment: ExperimentConfig, settings: Settings) -> Prepared:
+        """Return the TFJob that trains an experiment.
 
         Raises:
-            ConfigError: the experiment cannot run there, a setting is wrong, or the environment holds a secret.
+            ConfigError: the experiment cannot run there, or a setting is wrong.
         """
-        check_no_secrets(settings.pods)
-        return applied(settings.manifest(experiment), settings.namespace)
+        manifest = described(experiment, settings)
 
-    def submit(self, experiment: ExperimentConfig, settings: Settings) -> Submitted:
-        """Create the TFJob, or take up the one that runs or has succeeded.
+        def requests() -> Sequence[Mapping[str, Any]]:
+            check_no_secrets(settings.pods)
+            return applied(manifest, settings.namespace)
 
-        Raises:
-            ConfigError: the experiment cannot run there, a setting is wrong, or the cluster refuses it.
-        """
-        manifest = settings.manifest(experiment)
-        with cluster(settings.namespace) as api:
-            check_worker_account(api, settings.pods)
-            found, how = submit(api, manifest)
-        return Submitted(found["metadata"]["name"], _OUTCOMES[how], status.outputs(found))  # type: ignore[arg-type]
+        def create() -> Submitted:
+            with cluster(settings.namespace) as api:
+                check_worker_account(api, settings.pods)
+                found, how = submit(api, manifest)
+            return Submitted(found["metadata"]["name"], _OUTCOMES[how], status.outputs(found))
 
-    def list_jobs(self, connection: Connection) -> Sequence[JobStatus]:
+        return Prepared(requests, create, settings.pods)
+
+    def platform(self, pod: Pod, prices: Prices, machine_type: str = "") -> Platform:
+        """Return the nodes of a cluster that its pods run on."""
+        from qcnn.components.cost_estimate import on_kubernetes
+
+        return on_kubernetes(pod, prices, machine_type)
+
+    def list_jobs(self, connection: Connection, experiment: str | None = None) -> Sequence[JobStatus]:
         """Return the TFJobs of this package in the namespace, the newest last."""
         with cluster(connection.namespace) as api:
             return [_status(each, ()) for each in status.read_all(api)]
@@ -135,6 +152,25 @@ class TFJobTarget:
                     return
                 time.sleep(following.INTERVAL)
 
+    def follow(self, job: str, connection: Connection, say: Say, restarts: int | None = None) -> None:
+        """Print what its processes print until it has ended; all else as `qcnn.targets.tfjob.client.follow`.
+
+        Raises:
+            ArtifactError: there is no TFJob of this name.
+            StepError: it failed.
+        """
+        with cluster(connection.namespace) as api:
+            follow(api, find_job(api, job), restarts)
+
+    def wait(self, job: str, connection: Connection, say: Say) -> None:
+        """Say how its state and those of its processes change until it has ended.
+
+        Raises:
+            ArtifactError: there is no TFJob of this name.
+            StepError: it failed.
+        """
+        following.wait(lambda: self.get_job(job, connection), say, self.job_kind)
+
     def delete(self, job: str, connection: Connection) -> None:
         """Delete a TFJob with all that belongs to it, and wait until it is gone.
 
@@ -146,6 +182,30 @@ class TFJobTarget:
             everything = cleanup.find_all(api)
             chosen = [found for found in cleanup.jobs(everything) if found.name == name]
             cleanup.delete(api, cleanup.with_dependents(chosen, everything))
+
+    def find(self, selection: Selection, connection: Connection) -> Sequence[Found]:
+        """Return TFJobs, or Jobs that predict, with all that belongs to them.
+
+        Raises:
+            ArtifactError: there is none of a name.
+            ConfigError: a kind is asked for without a run.
+        """
+        if selection.run is not None:
+            check_run(selection.run)
+        elif selection.kind is not None:
+            raise ConfigError(f"kind: needs --run. Given: {selection.kind}")
+        with cluster(connection.namespace) as api:
+            everything = cleanup.find_all(api)
+            if selection.orphans:
+                chosen = cleanup.orphans(everything, api.now())
+            else:
+                chosen = _chosen(cleanup.jobs(everything), selection, api.namespace)
+            return [_found(each) for each in cleanup.with_dependents(chosen, everything)]
+
+    def delete_found(self, found: Sequence[Found], connection: Connection) -> None:
+        """Delete objects, and wait until they are gone."""
+        with cluster(connection.namespace) as api:
+            cleanup.delete(api, [each.object for each in found])
 
     def metrics(self, job: str, connection: Connection) -> Mapping[str, float]:
         """Return the losses and accuracies of the last epoch, and the number of epochs.
@@ -170,20 +230,67 @@ class TFJobTarget:
             raise ArtifactError(f"{output}: the TFJob names no folder. Given: {job}")
         return address
 
+    def is_job_id(self, text: str) -> bool:
+        """Whether a text can be the name of a TFJob."""
+        return can_be_name(text)
 
-def described(
-    experiment: ExperimentConfig, output: str, name: str, pod: Pod, active_seconds: int | None, keep_seconds: int
-) -> tuple[ExperimentConfig, Manifest]:
-    """Return an experiment, with what its file of samples says of it, and the TFJob that trains it.
+    def find_logs(
+        self,
+        ids: Sequence[str],
+        experiment: str | None,
+        names: Sequence[str],
+        settings: boards.BoardSettings,
+        *,
+        in_a_pod: bool,
+    ) -> list[Logs]:
+        """Return the logs of TFJobs.
+
+        Raises:
+            ArtifactError: there is none of a name, or its pods alone reach its logs.
+        """
+        return logs_of_jobs(ids, settings.namespace, in_a_pod=in_a_pod)
+
+    def board_requests(
+        self, name: str, logs: Sequence[str], settings: boards.BoardSettings, *, public: bool
+    ) -> Sequence[Any]:
+        """Return Deployment and Service of a TensorBoard."""
+        return boards.requests(name, logs, settings, public=public)
+
+    def deploy_board(
+        self, name: str, logs: Sequence[str], settings: boards.BoardSettings, *, public: bool
+    ) -> Mapping[str, str]:
+        """Let a TensorBoard run in the namespace; return how it is reached."""
+        return boards.deploy(name, logs, settings, settings.namespace, public=public)
+
+    def delete_board(self, name: str, settings: boards.BoardSettings) -> str:
+        """Delete a TensorBoard, and return the namespace that it was in."""
+        return boards.delete(name, settings.namespace)
+
+    def predict(
+        self, settings: predictions.PredictSettings, say: Say, warn: Say, progress: object
+    ) -> Mapping[str, Any]:
+        """Predict with what a TFJob trained, as a Job of the cluster."""
+        return predictions.predict(settings, warn)
+
+    def predict_requests(self, settings: predictions.PredictSettings) -> Sequence[Mapping[str, Any]]:
+        """Return the Job that predicts."""
+        return predictions.requests(settings)
+
+
+def described(experiment: ExperimentConfig, settings: Settings) -> Manifest:
+    """Return the TFJob that trains an experiment, with what its file of samples says of it.
 
     Raises:
         ConfigError: the experiment cannot run there, or a setting is wrong.
     """
+    # NumPy is needed for nothing else here.
+    from qcnn import data
+
     check_data(experiment.data)
     (experiment,) = data.files_read([experiment])
-    job, identity = cluster_job(experiment, output, pod), Identity(check_run(name), _TASK)
-    policy = Policy(active_seconds=active_seconds, keep_seconds=keep_seconds, lease_seconds=None)
-    return experiment, tfjob(job, identity, policy)
+    job = cluster_job(experiment, settings.output, settings.pods)
+    policy = Policy(active_seconds=settings.active_seconds, keep_seconds=settings.keep_seconds, lease_seconds=None)
+    return tfjob(job, Identity(check_run(settings.name), _TASK), policy)
 
 
 def check_no_secrets(pod: Pod) -> None:
@@ -209,9 +316,31 @@ def _status(job: status.Status, processes: Sequence[status.ProcessStatus]) -> Jo
         age=job.age,
         duration=job.duration,
         message=job.message,
+        processes=job.processes,
+        running=job.running,
+        restarts=job.restarts,
         outputs=job.outputs,
-        parts=[PartStatus(each.name, each.state, each.trouble or "") for each in processes],
+        parts=[
+            PartStatus(each.name, each.state, each.trouble or "", each.pod or "", each.exit_code) for each in processes
+        ],
     )
+
+
+def _chosen(own: Sequence[cleanup.Found], selection: Selection, namespace: str) -> list[cleanup.Found]:
+    """Return the objects with these names, those of a run and of a kind, or all."""
+    names, run = selection.names, selection.run
+    if missing := sorted(set(names) - {found.name for found in own}):
+        is_run = any(found.run == missing[0] for found in own)
+        hint = f"; all that belongs to the run of this name: --run {missing[0]}" if is_run else ""
+        raise ArtifactError(f"job: qcnn made none of this name in namespace {namespace}{hint}. Given: {missing[0]}")
+    if run is not None:
+        return [found for found in cleanup.belonging_to(run, own) if selection.kind in (None, found.kind)]
+    return [found for found in own if not names or found.name in names]
+
+
+def _found(found: cleanup.Found) -> Found:
+    state = status.state(found.object).lower() if found.kind == "TFJob" else ""
+    return Found(found.kind, found.name, found.name, found.run or "", state, found)
 
 
 def new_lines(api: Api, job: Mapping[str, Any], cursors: dict[str, LogCursor]) -> Iterator[str]:

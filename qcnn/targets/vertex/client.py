@@ -102,11 +102,6 @@ _LOGGING = "LoggingServiceV2"
 _PAGE = 1000
 
 
-def flags_of(place: Place) -> str:
-    """Return the flags by which a command is given a place; the endpoint is left to the environment."""
-    return f"--project {place.project} --location {place.location}"
-
-
 class Vertex:
     """The services of Vertex AI at a place; each is connected when it is first asked.
 

@@ -4,20 +4,26 @@ import dataclasses
 
 from qcnn.errors import ConfigError
 from qcnn.jobs.vertex.location import ENDPOINT_VARIABLE, Place
-from qcnn.targets.base import setting
+from qcnn.targets.settings import setting
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Connection:
-    """A project and a location.
+    """A project and a location; the variables are those of Google's own libraries, then gcloud's.
 
     Raises:
         ConfigError: one of these is malformed.
     """
 
-    project: str = setting("Google Cloud project.", variable="GOOGLE_CLOUD_PROJECT")
-    location: str = setting("Region, such as us-central1.", variable="GOOGLE_CLOUD_REGION")
-    api_endpoint: str = setting("Another API endpoint, HOST[:PORT].", "", variable=ENDPOINT_VARIABLE)
+    project: str = setting(
+        "Google Cloud project.", variables=("GOOGLE_CLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT"), metavar="ID"
+    )
+    location: str = setting(
+        "Region, such as us-central1.", variables=("GOOGLE_CLOUD_REGION", "CLOUDSDK_AI_REGION"), metavar="REGION"
+    )
+    api_endpoint: str = setting(
+        "Another API endpoint, HOST[:PORT].", "", variables=(ENDPOINT_VARIABLE,), metavar="HOST"
+    )
 
     def __post_init__(self) -> None:
         # It checks the three.

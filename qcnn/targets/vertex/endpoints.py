@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from qcnn.errors import ConfigError
 from qcnn.jobs.vertex.states import creation_time
+from qcnn.targets.base import Deployed
 from qcnn.targets.vertex.client import AlreadyExistsError, NotFoundError, Vertex
 
 if TYPE_CHECKING:
@@ -62,7 +63,6 @@ def _scaled(parts: Mapping[str, int], total: int) -> dict[str, int]:
     return found
 
 
-TABLE_HEADER = ("id", "version", "traffic")
 # Enough for a table of numbers.
 MACHINE = "n1-standard-2"
 _SECONDS = 120.0
@@ -180,7 +180,7 @@ def rolled_back(endpoint: Endpoint) -> tuple[DeployedModel, DeployedModel]:
     return in_order[places[-1]], in_order[places[-1] - 1]
 
 
-def table_rows(endpoint: Endpoint) -> list[tuple[str, str, str]]:
-    """Return the rows below `TABLE_HEADER` of what is deployed, the oldest first."""
+def deployed(endpoint: Endpoint) -> list[Deployed]:
+    """Return what is deployed at an endpoint, the oldest first."""
     in_order = sorted(endpoint.deployed_models, key=creation_time)
-    return [(each.id, each.display_name, f"{endpoint.traffic_split.get(each.id, 0)} %") for each in in_order]
+    return [Deployed(each.id, each.display_name, endpoint.traffic_split.get(each.id, 0)) for each in in_order]

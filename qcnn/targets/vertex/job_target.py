@@ -8,85 +8,115 @@ import functools
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from qcnn import data
 from qcnn.components.training_job import check_data, vertex_job
 from qcnn.errors import ArtifactError, one_line
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.job import Identity, Job, check_run
 from qcnn.jobs.pod_settings import Pod
-from qcnn.jobs.vertex.location import Place, job_page
+from qcnn.jobs.vertex.location import job_page, tensorboard_page
 from qcnn.jobs.vertex.states import ENDED, state_of
 from qcnn.model.history import last_metrics
-from qcnn.targets.base import JobStatus, Submitted, pods, setting
-from qcnn.targets.library_output import quiet
-from qcnn.targets.vertex import jobs
-from qcnn.targets.vertex.client import Vertex, age_of, as_json, id_of, seconds_of
+from qcnn.targets import following
+from qcnn.targets.base import Found, JobStatus, Prepared, Say, Selection, Submitted
+from qcnn.targets.errors import StepError
+from qcnn.targets.library_output import quiet, shown
+from qcnn.targets.settings import PodFields, setting
+from qcnn.targets.vertex import jobs, runs
+from qcnn.targets.vertex.client import NotFoundError, Vertex, age_of, as_json, id_of, seconds_of
 from qcnn.targets.vertex.connection import Connection
 from qcnn.targets.vertex.submission import check_bucket
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CustomJob
 
+    from qcnn.components.cost_estimate import Platform
+    from qcnn.jobs.pricing import Prices
+    from qcnn.targets.vertex.jobs import TrainingJob
+
 
 logger = logging.getLogger("qcnn")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings(Connection):
+class Settings(PodFields, Connection):
     """How an experiment is trained there."""
 
-    output: str = setting("Where checkpoints, logs and model go, as gs://BUCKET/FOLDER.")
+    output: str = setting("Where checkpoints, logs and model go, as gs://BUCKET/FOLDER.", metavar="ADDRESS")
     name: str = setting("Name of the run, which trains the same experiment only once.", "qcnn")
-    image: str | None = setting("Image of the processes.", None)
-    pod: Mapping[str, Any] = setting("Settings of the machines, as a file for --pod has them.", {})
 
     @functools.cached_property
     def pods(self) -> Pod:
         """The settings of the training's machines."""
-        return pods(self.image, self.pod)
+        return self.pod_with()
 
 
 class VertexJobTarget:
     """Training as a custom job of Vertex AI."""
 
     name: ClassVar[str] = "vertex-job"
+    title: ClassVar[str] = "Vertex AI"
+    job_kind: ClassVar[str] = "custom job"
     extra: ClassVar[str] = "vertex"
     connection: ClassVar[type[Connection]] = Connection
     settings: ClassVar[type[Settings]] = Settings
+    notes: ClassVar[str] = (
+        "An experiment that is submitted again is not trained twice: a job that runs or has succeeded is found again, "
+        "one that failed is followed by another, which goes on from its last checkpoint."
+    )
+    requests_are: ClassVar[Literal["json", "yaml"]] = "json"
+    selections: ClassVar[Sequence[str]] = ("run", "orphans", "everything")
+    kinds: ClassVar[Sequence[str]] = ()
+    has_experiments: ClassVar[bool] = False
 
-    def requests(self, experiment: ExperimentConfig, settings: Settings) -> Sequence[Mapping[str, Any]]:
-        """Return the request that creates the job.
+    def place(self, connection: Connection) -> str:
+        """Return the project and location in which its jobs are."""
+        return f"{connection.project} in {connection.location}"
+
+    def prepare(self, experiment: ExperimentConfig, settings: Settings) -> Prepared:
+        """Return the custom job that trains an experiment.
 
         Raises:
             ConfigError: the experiment cannot run there, or a setting is wrong.
         """
-        with quiet():
-            from qcnn.jobs.vertex.client import aiplatform
+        job, made = described(experiment, settings)
 
-        made = described(experiment, settings.output, settings.name, settings.pods, settings.place)[2]
-        return [json.loads(as_json(aiplatform.CreateCustomJobRequest(parent=settings.place.parent, custom_job=made)))]
+        def requests() -> Sequence[Mapping[str, Any]]:
+            with quiet():
+                from qcnn.jobs.vertex.client import aiplatform
 
-    def submit(self, experiment: ExperimentConfig, settings: Settings) -> Submitted:
-        """Create the custom job, or take up the one that runs or has succeeded.
+            request = aiplatform.CreateCustomJobRequest(parent=settings.place.parent, custom_job=made)
+            return [json.loads(as_json(request))]
 
-        Raises:
-            ConfigError: the experiment cannot run there, a setting is wrong, or Vertex AI refuses it.
-        """
-        # The library takes a second and a half to load.
-        from qcnn.jobs.vertex.attempts import How, create_or_adopt
-        from qcnn.jobs.vertex.client import Api
-        from qcnn.jobs.vertex.custom_job import outputs
+        def create() -> Submitted:
+            # The library takes a second and a half to load.
+            from qcnn.jobs.vertex.attempts import How, create_or_adopt
+            from qcnn.jobs.vertex.client import Api
+            from qcnn.jobs.vertex.custom_job import outputs
 
-        _, job, made = described(experiment, settings.output, settings.name, settings.pods, settings.place)
-        check_bucket(settings.output, settings.place, logger.warning)
-        with contextlib.closing(Api(settings.place)) as api:
-            found, how = create_or_adopt(api, made)
-        outcome = {How.CREATED: "created", How.ADOPTED: "adopted", How.SUCCEEDED: "succeeded"}[how]
-        return Submitted(found.id, outcome, outputs(job, made), job_page(settings.place, found.id))  # type: ignore[arg-type]
+            outcomes: Mapping[How, Literal["created", "adopted", "succeeded"]] = {
+                How.CREATED: "created",
+                How.ADOPTED: "adopted",
+                How.SUCCEEDED: "succeeded",
+            }
+            check_bucket(settings.output, settings.place, logger.warning)
+            with shown(), contextlib.closing(Api(settings.place)) as api:
+                found, how = create_or_adopt(api, made)
+            board = made.job_spec.tensorboard
+            pages = {"TensorBoard": tensorboard_page(board, found.id)} if board else {}
+            page = job_page(settings.place, found.id)
+            return Submitted(found.id, outcomes[how], outputs(job, made), page, pages)
 
-    def list_jobs(self, connection: Connection) -> Sequence[JobStatus]:
+        return Prepared(requests, create, settings.pods)
+
+    def platform(self, pod: Pod, prices: Prices, machine_type: str = "") -> Platform:
+        """Return the machines that Vertex AI gives to processes with these settings."""
+        from qcnn.components.cost_estimate import on_vertex
+
+        return on_vertex(pod, prices, machine_type)
+
+    def list_jobs(self, connection: Connection, experiment: str | None = None) -> Sequence[JobStatus]:
         """Return the custom jobs that this package made in the project and location, the newest last."""
         return [_status(job) for job in jobs.list_jobs(Vertex(connection.place))]
 
@@ -96,7 +126,8 @@ class VertexJobTarget:
         Raises:
             BackendError: there is none; or Vertex AI refuses, or does not answer.
         """
-        return _status(jobs.find_job(Vertex(connection.place), job))
+        found = jobs.find_job(Vertex(connection.place), job)
+        return dataclasses.replace(_status(found), page=job_page(connection.place, id_of(found)))
 
     def logs(self, job: str, connection: Connection, *, follow: bool) -> Iterator[str]:
         """Yield what the workers of a job have printed, by time, each line with its worker's name.
@@ -113,6 +144,29 @@ class VertexJobTarget:
 
         yield from jobs.lines(jobs.Reader(vertex), look, follow=follow)
 
+    def follow(self, job: str, connection: Connection, say: Say, restarts: int | None = None) -> None:
+        """Say what the workers of a job print until it has ended.
+
+        Raises:
+            BackendError: there is no such job; or Vertex AI or Cloud Logging refuses, or does not answer.
+            StepError: it failed.
+        """
+        for line in self.logs(job, connection, follow=True):
+            say(line)
+        ended = jobs.find_job(Vertex(connection.place), job)
+        if state_of(ended) != "SUCCEEDED":
+            reason = f" ({one_line(ended.error.message)})" if ended.error.message else ""
+            raise StepError(f"custom job: it ended {state_of(ended).lower()}{reason}. Given: {id_of(ended)}")
+
+    def wait(self, job: str, connection: Connection, say: Say) -> None:
+        """Say how its state changes until it has ended.
+
+        Raises:
+            BackendError: there is no such job; or Vertex AI refuses, or has not answered for ten minutes.
+            StepError: it failed.
+        """
+        following.wait(lambda: self.get_job(job, connection), say, self.job_kind)
+
     def delete(self, job: str, connection: Connection) -> None:
         """Delete a custom job; one that runs is cancelled first.
 
@@ -121,6 +175,28 @@ class VertexJobTarget:
         """
         vertex = Vertex(connection.place)
         jobs.delete(vertex, [jobs.find_job(vertex, job)])
+
+    def find(self, selection: Selection, connection: Connection) -> Sequence[Found]:
+        """Return custom jobs, those of searches among them.
+
+        Raises:
+            BackendError: there is none of a name; or Vertex AI refuses, or does not answer.
+            ConfigError: the name of a run is malformed.
+        """
+        vertex = Vertex(connection.place)
+        run = check_run(selection.run) if selection.run is not None else None
+        if selection.names:
+            return jobs.found([jobs.find_job(vertex, name) for name in selection.names])
+        known = jobs.with_searches(vertex, run)
+        return jobs.found(_orphans(vertex, known) if selection.orphans else known)
+
+    def delete_found(self, found: Sequence[Found], connection: Connection) -> None:
+        """Delete jobs; those that run are cancelled first.
+
+        Raises:
+            BackendError: Vertex AI refuses, or does not answer.
+        """
+        jobs.delete(Vertex(connection.place), [each.object for each in found])
 
     def metrics(self, job: str, connection: Connection) -> Mapping[str, float]:
         """Return the losses and accuracies of the last epoch, and the number of epochs.
@@ -149,32 +225,49 @@ class VertexJobTarget:
         return address
 
 
-def described(
-    experiment: ExperimentConfig, output: str, name: str, pod: Pod, place: Place
-) -> tuple[ExperimentConfig, Job, CustomJob]:
-    """Return an experiment, with what its file of samples says of it, its job, and the custom job that is that.
+def _orphans(vertex: Vertex, known: Sequence[TrainingJob]) -> list[TrainingJob]:
+    """Return the jobs whose run is gone, or has ended before them."""
+    # Whoever submitted them, so by their ids: only what qcnn has submitted has its label.
+    states = {name: _state(vertex, name) for name in {jobs.run_of(job) for job in known}}
+    return [job for job in known if jobs.is_orphan(job, states[jobs.run_of(job)])]
+
+
+def _state(vertex: Vertex, run: str) -> str | None:
+    """Return the state of a run, None where it is gone."""
+    try:
+        return runs.state_of(runs.get_run(vertex, run)) if runs.is_id(run) else None
+    except NotFoundError:
+        return None
+
+
+def described(experiment: ExperimentConfig, settings: Settings) -> tuple[Job, CustomJob]:
+    """Return the job of an experiment, with what its file of samples says of it, and the custom job that is that.
 
     Raises:
         ConfigError: the experiment cannot run there, or a setting is wrong.
     """
-    check_data(experiment.data)
-    (experiment,) = data.files_read([experiment])
-    job = vertex_job(experiment, output, pod)
-    # The library takes a second and a half to load.
+    # NumPy is needed for nothing else here, and the library takes a second and a half to load.
+    from qcnn import data
     from qcnn.jobs.vertex.custom_job import custom_job
 
-    return experiment, job, custom_job(job, Identity(check_run(name), jobs.ALONE), place)
+    check_data(experiment.data)
+    (experiment,) = data.files_read([experiment])
+    job = vertex_job(experiment, settings.output, settings.pods)
+    return job, custom_job(job, Identity(check_run(settings.name), jobs.ALONE), settings.place)
 
 
 def _status(job: CustomJob) -> JobStatus:
     state = state_of(job)
+    output = job.job_spec.base_output_directory.output_uri_prefix
     return JobStatus(
         job=id_of(job),
-        name=job.display_name,
+        name=jobs.run_of(job) or job.display_name,
         state=state.lower(),
         has_ended=state in ENDED,
         has_succeeded=state == "SUCCEEDED",
         age=age_of(job),
         duration=seconds_of(job),
         message=one_line(job.error.message),
+        processes=sum(pool.replica_count for pool in job.job_spec.worker_pool_specs),
+        outputs={"output": output} if output else {},
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from qcnn.jobs.job import run_label
 from qcnn.jobs.vertex.states import ENDED, creation_time, state_of
+from qcnn.targets.base import Found
 from qcnn.targets.errors import BackendError, UnavailableError
 from qcnn.targets.following import INTERVAL
 from qcnn.targets.vertex.client import NotFoundError, Vertex, id_of
@@ -80,12 +81,14 @@ def get_job(vertex: Vertex, identity: str) -> CustomJob:
 
 
 def find_job(vertex: Vertex, name: str) -> CustomJob:
-    """Return the custom job of ours of this id, or the newest of this name: one that was lost is followed by another.
+    """Return the custom job of ours of this id, or the newest of this name, its own or that of its run.
+
+    One that was lost is followed by another.
 
     Raises:
         BackendError: there is none; or Vertex AI refuses, or does not answer.
     """
-    found = [job for job in list_jobs(vertex) if name in (id_of(job), job.display_name)]
+    found = [job for job in list_jobs(vertex) if name in (id_of(job), job.display_name, run_of(job))]
     if not found:
         where = f"{vertex.place.project} in {vertex.place.location}"
         raise NotFoundError(f"custom job: qcnn made none of this id or name in {where}. Given: {name}")
@@ -111,6 +114,11 @@ def run_of(job: TrainingJob) -> str:
     processes = getattr(job, _kind(job)[2])
     variables = [each for pool in processes.worker_pool_specs for each in pool.container_spec.env]
     return next((str(each.value) for each in variables if each.name == RUN_VARIABLE), "")
+
+
+def found(jobs: Sequence[TrainingJob]) -> list[Found]:
+    """Return jobs as they are shown before they are deleted."""
+    return [Found(word_of(job), id_of(job), job.display_name, run_of(job), state_of(job).lower(), job) for job in jobs]
 
 
 def cancel(vertex: Vertex, jobs: Sequence[TrainingJob]) -> list[str]:

@@ -13,7 +13,10 @@ from qcnn.errors import ConfigError, given, one_line
 from qcnn.jobs.job import slug
 from qcnn.jobs.vertex.location import Place
 from qcnn.storage.uri import in_bucket
+from qcnn.targets.compiled_pipeline import Source
 from qcnn.targets.library_output import quiet
+from qcnn.targets.settings import setting
+from qcnn.targets.vertex.connection import Connection
 from qcnn.targets.vertex.runs import EXPERIMENT_LABEL
 
 if TYPE_CHECKING:
@@ -50,23 +53,26 @@ _NETWORK = re.compile(r"projects/[^/\s]+/global/networks/[^/\s]+")
 _NAME_LENGTH = 128
 
 
-@dataclasses.dataclass(frozen=True)
-class Submission:
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunSettings(Source, Connection):
     """How a pipeline is run on Vertex AI; what is None is left to it.
 
     Raises:
         ConfigError: one of these is malformed.
     """
 
-    pipeline_root: str
-    experiment: str = EXPERIMENT
-    run_name: str | None = None
-    service_account: str | None = None
-    network: str | None = None
-    labels: Sequence[str] = ()
-    caching: bool | None = None
+    pipeline_root: str = setting("Where artifacts go, such as gs://BUCKET/FOLDER.", metavar="URL")
+    experiment: str = setting("What the run belongs to; a label of it.", EXPERIMENT, metavar="NAME")
+    run_name: str | None = setting("Name of the run.", None, shown="the pipeline and the time", metavar="NAME")
+    service_account: str | None = setting("Google service account that the steps run as.", None, metavar="ADDRESS")
+    network: str | None = setting(
+        "Network to peer with, as projects/NUMBER/global/networks/NAME.", None, metavar="NAME"
+    )
+    labels: Sequence[str] = setting("Label of the run.", (), flag="label", metavar="KEY=VALUE")
+    caching: bool | None = setting("Caching of all steps.", None, shown="as compiled, on but for training")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         root = in_bucket(self.pipeline_root)
         if root is None or root.scheme != "gs":
             raise ConfigError(f"pipeline root: must be gs://BUCKET/FOLDER. Given: {self.pipeline_root}")
@@ -111,11 +117,7 @@ _ID_LENGTH = 128
 
 
 def run_request(
-    place: Place,
-    documents: Sequence[Mapping[str, Any]],
-    arguments: Mapping[str, Any],
-    name: str,
-    submission: Submission,
+    documents: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any], name: str, settings: RunSettings
 ) -> CreatePipelineJobRequest:
     """Return the request that runs a compiled pipeline.
 
@@ -130,18 +132,18 @@ def run_request(
         from google.protobuf import json_format
 
     spec = _checked(documents, arguments)
-    display_name = submission.run_name or f"{name}-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S}"
-    account = {"serviceAccount": submission.service_account} if submission.service_account else {}
-    network = {"network": submission.network} if submission.network else {}
+    display_name = settings.run_name or f"{name}-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S}"
+    account = {"serviceAccount": settings.service_account} if settings.service_account else {}
+    network = {"network": settings.network} if settings.network else {}
     described = {
-        "parent": place.parent,
+        "parent": settings.place.parent,
         "pipelineJobId": _identity(display_name),
         "pipelineJob": {
             "displayName": display_name,
-            "labels": submission.all_labels(),
-            "pipelineSpec": spec if submission.caching is None else _cached(spec, submission.caching),
+            "labels": settings.all_labels(),
+            "pipelineSpec": spec if settings.caching is None else _cached(spec, settings.caching),
             "runtimeConfig": {
-                "gcsOutputDirectory": submission.pipeline_root,
+                "gcsOutputDirectory": settings.pipeline_root,
                 "parameterValues": dict(arguments),
             },
             **account,

@@ -6,102 +6,218 @@ import dataclasses
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from qcnn.errors import ConfigError, one_line
 from qcnn.experiment import ExperimentConfig
-from qcnn.jobs.vertex.location import run_page
-from qcnn.targets.artifacts import metrics_of, models_of, only_model
-from qcnn.targets.base import JobStatus, PartStatus, Submitted, setting
-from qcnn.targets.compiled_pipeline import compiled_now, main_pipeline, read_package
-from qcnn.targets.vertex import jobs
+from qcnn.jobs.vertex import states
+from qcnn.jobs.vertex.location import run_page, schedule_page
+from qcnn.jobs.vertex.settings import DEFAULT, RULES
+from qcnn.studies.search import PARALLELISM, search_from_mapping
+from qcnn.studies.trials import StudyPlan, shared_experiment
+from qcnn.targets.artifacts import Logs, metrics_of, models_of, only_model
+from qcnn.targets.base import (
+    ComparedRun,
+    Deployed,
+    Found,
+    JobStatus,
+    PartStatus,
+    Prepared,
+    Say,
+    Schedule,
+    Selection,
+    Submitted,
+)
+from qcnn.targets.compiled_pipeline import (
+    Compile,
+    check_imports,
+    compiled,
+    main_pipeline,
+    pod_of,
+    read_package,
+    scheduled,
+    study_pipeline,
+    tuning_pipeline,
+)
+from qcnn.targets.errors import BackendError, StepError
+from qcnn.targets.settings import setting
+from qcnn.targets.vertex import jobs, runs, schedules, serving
 from qcnn.targets.vertex.client import Vertex, age_of, as_json, id_of, seconds_of
 from qcnn.targets.vertex.connection import Connection
+from qcnn.targets.vertex.experiments import compared_runs, logs_of_runs
 from qcnn.targets.vertex.runs import (
     ENDED,
+    EXPERIMENT_LABEL,
+    PATIENCE,
     add_to_experiment,
     artifacts_of,
+    check_succeeded,
     create,
     end_run,
     find_run,
     get_run,
+    is_id,
     jobs_of,
     list_runs,
     state_of,
     steps_in,
     tasks_of,
 )
-from qcnn.targets.vertex.submission import EXPERIMENT, Submission, check_bucket, run_request
+from qcnn.targets.vertex.submission import RunSettings, check_bucket, run_request
 
 if TYPE_CHECKING:
-    from google.cloud.aiplatform_v1 import CreatePipelineJobRequest, PipelineJob
+    from google.cloud.aiplatform_v1 import PipelineJob
+
+    from qcnn.components.cost_estimate import Platform
+    from qcnn.jobs.pod_settings import Pod
+    from qcnn.jobs.pricing import Prices
 
 
 logger = logging.getLogger("qcnn")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings(Connection):
-    """How a pipeline is run there."""
+class StudySettings(RunSettings):
+    """How a study is run there."""
 
-    pipeline_root: str = setting("Where artifacts go, such as gs://BUCKET/FOLDER.")
-    image: str | None = setting("Image of every step.", None)
-    pod: Mapping[str, Any] = setting("Settings of the training's machines, as a file for --pod has them.", {})
-    experiment: str = setting("What the run belongs to; a label of it.", EXPERIMENT)
-    run_name: str | None = setting("Name of the run; without it the pipeline and the time.", None)
-    service_account: str | None = setting("Google service account that the steps run as.", None)
-    network: str | None = setting("Network to peer with, as projects/NUMBER/global/networks/NAME.", None)
-    labels: Sequence[str] = setting("Labels of the run, each as KEY=VALUE.", ())
-    caching: bool | None = setting("Caching of all steps; without it as compiled.", None)
-
-    @property
-    def submission(self) -> Submission:
-        """How the run is created."""
-        return Submission(**{each.name: getattr(self, each.name) for each in dataclasses.fields(Submission)})
+    parallelism: int = setting("Trials at the same time.", PARALLELISM, least=1)
+    tuner: str | None = setting(
+        "Let this one choose each trial by those before, in a tuning job.",
+        None,
+        shown="the trials of the search",
+        choices=("vizier",),
+    )
+    early_stopping: str = setting(
+        "By which rule --tuner ends a trial that will not be the best.", DEFAULT, choices=tuple(RULES)
+    )
 
 
 class VertexTarget:
     """The pipeline on Vertex AI."""
 
     name: ClassVar[str] = "vertex"
+    title: ClassVar[str] = "Vertex AI"
+    job_kind: ClassVar[str] = "run"
     extra: ClassVar[str] = "vertex"
     connection: ClassVar[type[Connection]] = Connection
-    settings: ClassVar[type[Settings]] = Settings
+    settings: ClassVar[type[RunSettings]] = RunSettings
+    notes: ClassVar[str] = "It is run as a pipeline, every word of it in its type; each time it is another run."
+    requests_are: ClassVar[Literal["json", "yaml"]] = "json"
+    study_settings: ClassVar[type[StudySettings]] = StudySettings
+    schedule_settings: ClassVar[type[schedules.ScheduleSettings]] = schedules.ScheduleSettings
+    logs_settings: ClassVar[type[Connection]] = Connection
+    predict_settings: ClassVar[type[serving.PredictSettings]] = serving.PredictSettings
+    predict_help: ClassVar[str] = serving.PREDICT_HELP
+    deploy_settings: ClassVar[type[serving.DeploySettings]] = serving.DeploySettings
+    selections: ClassVar[Sequence[str]] = ("experiment", "everything")
+    kinds: ClassVar[Sequence[str]] = ()
+    has_experiments: ClassVar[bool] = True
+    patience: ClassVar[float] = PATIENCE
 
-    def requests(self, experiment: ExperimentConfig, settings: Settings) -> Sequence[Mapping[str, Any]]:
-        """Return the request that creates the run.
+    def place(self, connection: Connection) -> str:
+        """Return the project and location in which its runs are."""
+        return f"{connection.project} in {connection.location}"
+
+    def prepare(self, experiment: ExperimentConfig, settings: RunSettings) -> Prepared:
+        """Compile the pipeline, to be run with an experiment; each time it is another run.
 
         Raises:
             ConfigError: the experiment cannot run there, or a setting is wrong.
         """
-        return [json.loads(as_json(self._request(experiment, settings)))]
+        # Every word, so that the runs of an experiment can be compared.
+        compile_now = main_pipeline(self.name, data=experiment.data)
+        return self._prepared(compile_now, experiment.model_dump(), "qcnn", settings)
 
-    def submit(self, experiment: ExperimentConfig, settings: Settings) -> Submitted:
-        """Compile the pipeline and run it; each time it is another run.
+    def prepare_study(self, study: StudyPlan, settings: StudySettings) -> Prepared:
+        """Compile the pipeline of a study, to be run with its trials, or with those that a tuner chooses.
 
         Raises:
-            BackendError: Vertex AI refuses, or does not answer.
-            ConfigError: the experiment cannot run there, or a setting is wrong.
+            ConfigError: as `prepare`; or a tuner cannot choose these trials.
         """
-        request = self._request(experiment, settings)
-        check_bucket(settings.pipeline_root, settings.place, logger.warning)
-        vertex = Vertex(settings.place)
-        run = create(vertex, request)
-        if reason := add_to_experiment(vertex, settings.experiment, id_of(run)):
-            logger.warning("not in the console's experiment %s: %s", settings.experiment, reason)
-        return Submitted(id_of(run), "created", page=run_page(settings.place, id_of(run)))
+        if settings.tuner:
+            shared_experiment(study.shared, search_from_mapping(study.search))
+            compile_now = tuning_pipeline(self.name, settings.parallelism, settings.early_stopping)
+            return self._prepared(compile_now, study.arguments, "qcnn-tuning", settings)
+        compile_now = study_pipeline(self.name, settings.parallelism, study.shared["data"])
+        return self._prepared(compile_now, study.arguments, "qcnn-study", settings)
 
-    def list_jobs(self, connection: Connection) -> Sequence[JobStatus]:
+    def _prepared(
+        self, compile_now: Compile, arguments: Mapping[str, Any], name: str, settings: RunSettings
+    ) -> Prepared:
+        with compiled(settings, compile_now) as package:
+            documents = read_package(package, self.name)
+        check_imports(documents[0], arguments)
+        request = run_request(documents, arguments, name, settings)
+
+        def send() -> Submitted:
+            check_bucket(settings.pipeline_root, settings.place, logger.warning)
+            vertex = Vertex(settings.place)
+            run = create(vertex, request)
+            if reason := add_to_experiment(vertex, settings.experiment, id_of(run)):
+                logger.warning("not in the console's experiment %s: %s", settings.experiment, reason)
+            return Submitted(id_of(run), page=run_page(settings.place, id_of(run)))
+
+        return Prepared(lambda: [json.loads(as_json(request))], send, pod_of(documents[0]))
+
+    def prepare_schedule(self, experiment: ExperimentConfig, settings: schedules.ScheduleSettings) -> Prepared:
+        """Compile the pipeline, to be run again and again; the name of the run is that of the schedule.
+
+        Raises:
+            ConfigError: as `prepare`.
+        """
+        arguments = experiment.model_dump()
+        with scheduled(settings, self.name, experiment.data) as package:
+            documents = read_package(package, self.name)
+        check_imports(documents[0], arguments)
+        request = schedules.schedule_request(documents, arguments, settings)
+
+        def send() -> Submitted:
+            check_bucket(settings.pipeline_root, settings.place, logger.warning)
+            made = schedules.create_schedule(Vertex(settings.place), request, disabled=settings.disabled)
+            return Submitted(made, page=schedule_page(settings.place, made))
+
+        return Prepared(lambda: [json.loads(as_json(request))], send, pod_of(documents[0]))
+
+    def platform(self, pod: Pod, prices: Prices, machine_type: str = "") -> Platform:
+        """Return the machines that Vertex AI gives to processes with these settings."""
+        from qcnn.components.cost_estimate import on_vertex
+
+        return on_vertex(pod, prices, machine_type)
+
+    def list_jobs(self, connection: Connection, experiment: str | None = None) -> Sequence[JobStatus]:
         """Return the runs that this package made in the project and location, the newest last."""
-        return [_status(run) for run in list_runs(Vertex(connection.place))]
+        return [_status(run) for run in list_runs(Vertex(connection.place), experiment)]
 
     def get_job(self, job: str, connection: Connection) -> JobStatus:
-        """Return a run, by its id or name, with its steps.
+        """Return a run, by its id or name, with its steps and the jobs of its trainings.
 
         Raises:
             BackendError: there is none, or there are several; or Vertex AI refuses, or does not answer.
         """
-        return _status(find_run(Vertex(connection.place), job), with_steps=True)
+        vertex = Vertex(connection.place)
+        run = find_run(vertex, job)
+        steps = [
+            PartStatus(
+                name,
+                task.state.name.lower(),
+                one_line(task.error.message),
+                task.executor_detail.container_detail.main_job,
+                duration=seconds_of(task),
+            )
+            for name, task in tasks_of(run, steps_in(run)).items()
+        ]
+        trainings = [
+            PartStatus(
+                each.display_name,
+                states.state_of(each).lower(),
+                one_line(each.error.message),
+                each.name,
+                duration=seconds_of(each),
+            )
+            for each in jobs.list_jobs(vertex, id_of(run))
+        ]
+        page = run_page(connection.place, id_of(run))
+        return dataclasses.replace(_status(run), parts=[*steps, *trainings], page=page)
 
     def logs(self, job: str, connection: Connection, *, follow: bool) -> Iterator[str]:
         """Yield what the steps of a run and the workers of its trainings have printed, by time.
@@ -118,6 +234,27 @@ class VertexTarget:
 
         yield from jobs.lines(jobs.Reader(vertex), look, follow=follow)
 
+    def follow(self, job: str, connection: Connection, say: Say, restarts: int | None = None) -> None:
+        """Say what the steps and the workers print until the run has ended.
+
+        Raises:
+            BackendError: there is no such run; or Vertex AI or Cloud Logging refuses, or does not answer.
+            StepError: it failed.
+        """
+        for line in self.logs(job, connection, follow=True):
+            say(line)
+        check_succeeded(find_run(Vertex(connection.place), job))
+
+    def wait(self, job: str, connection: Connection, say: Say) -> None:
+        """Say how the states of a run and its steps change until it has ended.
+
+        Raises:
+            BackendError: there is no such run; or Vertex AI refuses, or has not answered for ten minutes.
+            StepError: it failed.
+        """
+        vertex = Vertex(connection.place)
+        check_succeeded(runs.follow(vertex, id_of(find_run(vertex, job)), say))
+
     def delete(self, job: str, connection: Connection) -> None:
         """Delete a run with the jobs of its trainings; one that has not ended is terminated first.
 
@@ -127,7 +264,7 @@ class VertexTarget:
         vertex = Vertex(connection.place)
         run = find_run(vertex, job)
         if state_of(run) not in ENDED and (reason := end_run(vertex, run, lambda line: None)):
-            raise ConfigError(reason)
+            raise BackendError(reason)
         jobs.delete(vertex, jobs.with_searches(vertex, id_of(run)))
         vertex.delete("PipelineService.delete_pipeline_job", run.name)
 
@@ -148,16 +285,125 @@ class VertexTarget:
         """
         return only_model(models_of(artifacts_of(find_run(Vertex(connection.place), job))), job)
 
-    def _request(self, experiment: ExperimentConfig, settings: Settings) -> CreatePipelineJobRequest:
-        compile_now = main_pipeline(self.name, data=experiment.data)
-        with compiled_now(compile_now, settings.image, settings.pod) as path:
-            documents = read_package(path, self.name)
-        return run_request(settings.place, documents, experiment.model_dump(), "qcnn", settings.submission)
+    def find(self, selection: Selection, connection: Connection) -> Sequence[Found]:
+        """Return runs that have ended, with the jobs of their trainings.
+
+        Raises:
+            BackendError: there is no such run; or Vertex AI refuses, or does not answer.
+            ConfigError: one has not ended.
+        """
+        vertex = Vertex(connection.place)
+        if selection.names:
+            chosen = [find_run(vertex, name) for name in selection.names]
+        else:
+            chosen = list(list_runs(vertex, selection.experiment))
+        if alive := [id_of(run) for run in chosen if state_of(run) not in ENDED]:
+            raise ConfigError(f"delete: the run has not ended; qcnn terminate ends it. Given: {', '.join(alive)}")
+        found = [Found("run", id_of(run), run.display_name, id_of(run), state_of(run).lower(), run) for run in chosen]
+        for run in chosen:
+            found += jobs.found(jobs.with_searches(vertex, id_of(run)))
+        return found
+
+    def delete_found(self, found: Sequence[Found], connection: Connection) -> None:
+        """Delete runs and jobs.
+
+        Raises:
+            BackendError: Vertex AI refuses, or does not answer.
+        """
+        vertex = Vertex(connection.place)
+        jobs.delete(vertex, [each.object for each in found if each.kind != "run"])
+        for each in found:
+            if each.kind == "run":
+                vertex.delete("PipelineService.delete_pipeline_job", each.object.name)
+
+    def terminate(self, run: str, connection: Connection, say: Say, seconds: float) -> None:
+        """End a run and the custom jobs of its trainings, and wait for its end.
+
+        Raises:
+            BackendError: there is no such run; or Vertex AI refuses, or does not answer.
+            StepError: it has not ended.
+        """
+        vertex = Vertex(connection.place)
+        if reason := end_run(vertex, find_run(vertex, run), say, seconds):
+            raise StepError(reason)
+
+    def would_terminate(self, run: str, connection: Connection) -> str:
+        """Return a line with what `terminate` would end.
+
+        Raises:
+            BackendError: there is no such run; or Vertex AI refuses, or does not answer.
+        """
+        vertex = Vertex(connection.place)
+        found = find_run(vertex, run)
+        trainings = "".join(f", and {job.display_name}" for job in jobs.with_searches(vertex, id_of(found)))
+        return f"run {id_of(found)}, {state_of(found).lower()}{trainings} would be ended"
+
+    def list_schedules(self, connection: Connection) -> Sequence[Schedule]:
+        """Return all schedules of this package, oldest first."""
+        return schedules.list_schedules(Vertex(connection.place))
+
+    def switch_schedule(self, name: str, connection: Connection, *, enabled: bool, dry_run: bool) -> str:
+        """Enable or disable a schedule, and return its name; what it missed is not made up for."""
+        return schedules.switch_schedule(Vertex(connection.place), name, enabled=enabled, dry_run=dry_run)
+
+    def delete_schedule(self, name: str, connection: Connection, say: Say, warn: Say) -> str:
+        """Delete a schedule after its runs have been terminated, and return its name."""
+        return schedules.delete_schedule(Vertex(connection.place), name, say, warn)
+
+    def would_delete_schedule(self, name: str, connection: Connection) -> tuple[str, Sequence[str]]:
+        """Return the name of a schedule, and the ids of its runs that would be terminated."""
+        return schedules.would_delete_schedule(Vertex(connection.place), name)
+
+    def experiment_runs(self, experiment: str, connection: Connection, warn: Say) -> Sequence[ComparedRun]:
+        """Return the runs of an experiment, the newest last.
+
+        Raises:
+            BackendError: there are none; or Vertex AI refuses, or does not answer.
+        """
+        return compared_runs(Vertex(connection.place), experiment)
+
+    def is_job_id(self, text: str) -> bool:
+        """Whether a text can be the id of a run."""
+        return is_id(text)
+
+    def find_logs(
+        self, ids: Sequence[str], experiment: str | None, names: Sequence[str], settings: Connection, *, in_a_pod: bool
+    ) -> list[Logs]:
+        """Return the logs of runs by their ids, and of runs of an experiment by their names.
+
+        Raises:
+            BackendError: there is no such run; or Vertex AI refuses, or does not answer.
+            ArtifactError: nothing of what was asked for has logs.
+        """
+        return logs_of_runs(Vertex(settings.place), ids, experiment, names)
+
+    def predict(self, settings: serving.PredictSettings, say: Say, warn: Say, progress: object) -> Mapping[str, Any]:
+        """Predict the rows of a file by an endpoint, or as a batch."""
+        return serving.predict(Vertex(settings.place), settings, say, warn)
+
+    def predict_requests(self, settings: serving.PredictSettings) -> Sequence[Mapping[str, Any]]:
+        """Return the job of a batch."""
+        return serving.predict_requests(Vertex(settings.place), settings)
+
+    def deploy_requests(self, settings: serving.DeploySettings) -> Mapping[str, Any]:
+        """Return what `deploy` would send for a new endpoint, by kind."""
+        return serving.deploy_requests(Vertex(settings.place), settings)
+
+    def deploy(self, settings: serving.DeploySettings, say: Say, warn: Say) -> tuple[Sequence[Deployed], str]:
+        """Have a model answer at an endpoint; return what is deployed there, and the endpoint's page."""
+        return serving.deploy(Vertex(settings.place), settings, say, warn)
+
+    def deployed(self, endpoint: str, connection: Connection) -> Sequence[Deployed]:
+        """Return what is deployed at an endpoint."""
+        return serving.deployed(Vertex(connection.place), endpoint)
+
+    def undeploy(self, endpoint: str, connection: Connection) -> None:
+        """Take everything from an endpoint, and delete that; the models stay."""
+        serving.undeploy(Vertex(connection.place), endpoint)
 
 
-def _status(run: PipelineJob, *, with_steps: bool = False) -> JobStatus:
+def _status(run: PipelineJob) -> JobStatus:
     state = state_of(run)
-    steps = tasks_of(run, steps_in(run)) if with_steps else {}
     return JobStatus(
         job=id_of(run),
         name=run.display_name,
@@ -167,5 +413,5 @@ def _status(run: PipelineJob, *, with_steps: bool = False) -> JobStatus:
         age=age_of(run),
         duration=seconds_of(run),
         message=one_line(run.error.message),
-        parts=[PartStatus(name, task.state.name.lower(), one_line(task.error.message)) for name, task in steps.items()],
+        experiment=run.labels.get(EXPERIMENT_LABEL, ""),
     )

@@ -1,6 +1,5 @@
 """Jobs on clusters and clouds from Python; tests/cluster and tests/kfp have real ones."""
 
-import dataclasses
 import json
 import subprocess
 import sys
@@ -11,8 +10,9 @@ import pytest
 
 import qcnn
 from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL
-from qcnn.targets import TARGETS, following, load_target
-from qcnn.targets.base import Target
+from qcnn.targets import TARGETS, following, targets_that
+from qcnn.targets.base import ReadsJobs, Submits, Target
+from qcnn.targets.settings import described
 from tests.backend import fake_backend
 from tests.qcnn.jobs.apiserver import ApiServer
 from tests.vertex.server.vertex import Vertex
@@ -32,12 +32,12 @@ def _no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_target_is_a_target() -> None:
-    targets: list[Target] = [load_target(name) for name in TARGETS]
-    assert [target.name for target in targets] == list(TARGETS)
-    for target in targets:
-        known = {field.name: field for field in dataclasses.fields(target.settings)}
-        assert {field.name for field in dataclasses.fields(target.connection)} < known.keys()
-        assert all(field.metadata["help"].endswith(".") for field in known.values())
+    assert list(targets_that(Target)) == list(TARGETS)
+    assert list(targets_that(ReadsJobs)) == list(TARGETS)
+    for target in targets_that(Submits).values():
+        known = {field.name: field for field in described(target.settings)}
+        assert {field.name for field in described(target.connection)} < known.keys()
+        assert all(field.setting.help.endswith(".") for field in known.values())
 
 
 def test_a_tfjob_is_submitted_once_read_and_deleted(experiment: qcnn.Experiment, api_server: ApiServer) -> None:
@@ -80,7 +80,7 @@ def test_a_job_that_fails_or_takes_too_long_is_an_error(experiment: qcnn.Experim
         (
             "tfjob",
             {**OUTPUT, "nmae": "a"},
-            "nmae: unknown setting of target tfjob; the settings are namespace, output, ",
+            "nmae: unknown setting of target tfjob; the settings are namespace, image, pod, ",
         ),
         ("tfjob", {**OUTPUT, "namespace": "A_B"}, "namespace: must be"),
         ("tfjob", {"output": "/data", "image": "qcnn:1"}, "output: must be"),

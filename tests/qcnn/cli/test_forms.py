@@ -9,34 +9,38 @@ import pytest
 import yaml
 
 from qcnn.cli.main import qcnn
-from qcnn.cli.targets import TARGETS, load_command
+from qcnn.cli.target_choice import COMMANDS
 from qcnn.experiment_io import from_mapping, read_file
+from qcnn.targets import TARGETS
 from tests.backend import FakeBackend
 from tests.qcnn.cli.conftest import Typed
 
 SCHEDULE = ("schedule create", "schedule enable", "schedule disable", "schedule delete")
 # Where something is sent, changed or ended.
 DRY = {
-    "kubeflow": ("submit", "study", *SCHEDULE, "terminate", "tensorboard"),
-    "tfjob": ("submit", "predict", "delete"),
+    "local": ("delete",),
+    "kubeflow": ("submit", "study", *SCHEDULE, "terminate", "delete", "tensorboard"),
+    "tfjob": ("submit", "predict", "delete", "tensorboard"),
     "vertex": ("submit", "study", *SCHEDULE, "terminate", "delete", "deploy", "undeploy", "predict"),
     "vertex-job": ("submit", "delete"),
 }
 # Where a table is printed.
 FORMS = {
-    "local": ("run", "study", "predict"),
-    "kubeflow": ("submit", "study", "compare", "schedule create", "schedule list"),
-    "tfjob": ("submit", "status"),
-    "vertex": ("submit", "study", "compare", "schedule create", "schedule list", "status"),
-    "vertex-job": ("submit", "status"),
+    "local": ("study", "predict", "status", "delete"),
+    "kubeflow": ("submit", "study", "compare", "schedule create", "schedule list", "status", "delete"),
+    "tfjob": ("submit", "status", "delete"),
+    "vertex": ("submit", "study", "compare", "schedule create", "schedule list", "status", "delete", "deploy"),
+    "vertex-job": ("submit", "status", "delete"),
 }
 
 
 def having(option: str, target: str) -> set[str]:
     """Return the commands of a target that have an option."""
     found = set()
-    for name in TARGETS[target].commands:
-        command = TARGETS[target].load(name)
+    for name, described in COMMANDS.items():
+        if target not in described.targets:
+            continue
+        command = described.load(target)
         parts = {f"{name} {part}": each for part, each in getattr(command, "commands", {}).items()} or {name: command}
         found |= {part for part, each in parts.items() if any(option in param.opts for param in each.params)}
     return found
@@ -44,13 +48,19 @@ def having(option: str, target: str) -> set[str]:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_sends_something_can_print_it_instead(target: str) -> None:
-    assert having("--dry-run", target) == set(DRY.get(target, ()))
+    assert having("--dry-run", target) == set(DRY[target])
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_prints_a_table_prints_json_too(target: str) -> None:
     assert set(FORMS[target]) <= having("--format", target)
-    assert "--format" in {name for param in load_command("qcnn.cli", "plan").params for name in param.opts}
+
+
+@pytest.mark.parametrize("name", ["run", "plan"])
+def test_so_does_what_no_target_has(name: str) -> None:
+    command = qcnn.get_command(click.Context(qcnn), name)
+    assert command
+    assert "--format" in {option for param in command.params for option in param.opts}
 
 
 @pytest.mark.parametrize("option", ["--version"])
@@ -109,7 +119,7 @@ def test_a_request_to_a_backend_is_printed_and_not_sent(
 
 
 def test_one_printer_prints_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
-    from qcnn.cli.options.form import show_rows, show_table
+    from qcnn.cli.output import show_rows, show_table
 
     show_rows("json", {"run": "1"})
     show_table("json", ("id", "state"), [(1, "enabled")], "none")
@@ -118,7 +128,6 @@ def test_one_printer_prints_for_programs(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out.split() == json.dumps({"run": "1"}, indent=2).split() + json.dumps(
         [{"id": 1, "state": "enabled"}], indent=2
     ).split() + ["[]", "none"]
-    assert isinstance(qcnn, click.Group)
 
 
 def test_a_tensorboard_and_a_job_that_predicts_are_printed_for_kubectl(typed: Typed) -> None:

@@ -152,6 +152,6 @@ def test_a_page_that_cannot_be_written_is_one_line(compare: Any) -> None:
 
 
 def test_draws_without_tensorflow() -> None:
-    program = "import sys; import qcnn.results.report, qcnn.cli.kubeflow.compare; print(*sys.modules)"
+    program = "import sys; import qcnn.results.report, qcnn.cli.compare; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert not {"tensorflow", "tf_keras", "cirq"} & set(loaded)

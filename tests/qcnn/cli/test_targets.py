@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.cli.targets import TARGETS, Target
+from qcnn.cli.target_choice import COMMANDS
 from qcnn.pipelines import targets as compiled_for
+from qcnn.targets import TARGETS
 from tests.qcnn.cli.conftest import Typed
 
 ROOT = Path(__file__).parents[3]
@@ -24,10 +25,9 @@ _HEAVY = {
 }
 
 
-@pytest.mark.parametrize(("target", "name"), [(t, name) for t, found in TARGETS.items() for name in found.commands])
+@pytest.mark.parametrize(("target", "name"), [(t, name) for name, each in COMMANDS.items() for t in each.targets])
 def test_every_command_of_a_target_is_there(typed: Typed, target: str, name: str) -> None:
-    several = sum(name in found.commands for found in TARGETS.values()) > 1
-    code, out, err = typed(name, *(("--target", target) if several else ()), "--help")
+    code, out, err = typed(name, "--target", target, "--help")
     assert (code, err) == (0, "")
     assert out.startswith(f"Usage: qcnn {name}")
 
@@ -50,6 +50,7 @@ def test_what_pipelines_are_compiled_for_has_commands() -> None:
         (("schedule", "create", "--help", "--target", "vertex"), "--queue", "--interval"),
         (("schedule", "--target", "vertex", "create", "--help"), "--queue", "--interval"),
         (("status", "--help"), "--namespace", "--project"),
+        (("status", "--help", "--target", "local"), "--runs", "--namespace"),
     ],
 )
 def test_every_target_has_options_of_its_own(typed: Typed, words: tuple[str, ...], shown: str, hidden: str) -> None:
@@ -103,23 +104,3 @@ print(*sys.modules)
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.count("Usage: qcnn ") == len(words)
     assert not _HEAVY & set(done.stdout.splitlines()[-1].split())
-
-
-def test_a_new_target_is_a_folder_and_a_line(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "qcnn_on_the_moon").mkdir()
-    program = """
-import click
-from qcnn.cli.options.experiment import Words, experiment_options
-
-@click.command()
-@click.option("--crater", required=True)
-@experiment_options
-def submit(crater: str, words: Words) -> None:
-    click.echo(f"{words.experiment().qubits} qubits in {crater}")
-"""
-    (tmp_path / "qcnn_on_the_moon" / "submit.py").write_text(program)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(TARGETS, "moon", Target("qcnn_on_the_moon", ("submit",), ""))
-    assert "--target [kubeflow|tfjob|vertex|vertex-job|moon]" in typed("submit", "--help")[1]
-    assert typed("submit", "--target", "moon", "--crater", "Tycho", "--qubits", "9")[:2] == (0, "9 qubits in Tycho\n")
-    assert typed("submit", "--target", "moon") == (2, "", "error: Missing option '--crater'.\n")

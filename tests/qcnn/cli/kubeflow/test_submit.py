@@ -53,7 +53,7 @@ def test_every_word_is_submitted_in_its_type(backend: FakeBackend, typed: Typed,
     )
     assert run["runtime_config"]["parameters"] == expected.model_dump()
     assert f"{backend.host}/#/runs/details/{run['run_id']}" in out
-    assert re.search(rf"^run +{run['run_id']}$", out, re.MULTILINE)
+    assert re.search(rf"^run {run['run_id']} is created in {re.escape(backend.host)}$", out, re.MULTILINE)
 
 
 def test_where_and_how_it_runs_is_passed_on(backend: FakeBackend, typed: Typed) -> None:
@@ -112,6 +112,7 @@ def test_a_pipeline_that_was_compiled_before_is_submitted_as_it_is(
 def test_waiting_shows_each_change_of_the_steps_alone(backend: FakeBackend, typed: Typed) -> None:
     story = iter(
         [
+            ("PENDING", []),
             ("RUNNING", [_task("generate-data-driver", "RUNNING")]),
             ("RUNNING", [_task("root", "RUNNING"), _task("generate-data", "RUNNING")]),
             (
@@ -129,7 +130,7 @@ def test_waiting_shows_each_change_of_the_steps_alone(backend: FakeBackend, type
     backend.on_get = go_on  # type: ignore[method-assign]
     code, out, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")
     assert (code, err) == (0, "")
-    assert out.splitlines()[2:] == [
+    assert out.splitlines()[4:] == [
         "run: running",
         "generate-data: running",
         "generate-data: succeeded",
@@ -144,7 +145,7 @@ def test_programs_read_json_alone_while_people_wait(backend: FakeBackend, typed:
     where = ("--host", backend.host, "--wait", "--format", "json")
     code, out, err = typed("submit", "--target", "kubeflow", *where)
     assert (code, err) == (0, "run: succeeded\n")
-    assert json.loads(out).keys() == {"run", "look at it"}
+    assert json.loads(out).keys() == {"job", "look at it", "follow it", "delete it"}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ def test_a_failed_step_is_named_though_its_state_comes_after_the_runs(
     backend.on_get = end  # type: ignore[method-assign]
     code, out, err = typed("submit", "--target", "kubeflow", "--host", backend.host, "--wait")
     assert code == 1
-    assert [line for line in out.splitlines()[2:] if line != "train: running"] == ["run: failed", f"{name}: failed"]
+    assert [line for line in out.splitlines()[4:] if line != "train: running"] == ["run: failed", f"{name}: failed"]
     assert f"step {name} failed" in err
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.cli.kubeflow.tensorboard import logs_of_runs
 from qcnn.errors import ArtifactError
 from qcnn.targets.artifacts import Logs
 from qcnn.targets.errors import BackendError
 from qcnn.targets.kubeflow.client import Backend
+from qcnn.targets.kubeflow.experiments import logs_of_runs
 from tests.backend import FakeBackend
 from tests.metadata import answering, artifact
 from tests.qcnn.cli.conftest import Typed
@@ -51,26 +51,26 @@ def test_a_run_that_trains_is_looked_at_in_its_folder_others_where_their_artifac
         Logs("study", f"{_ROOT}/{ids['study']}/train/b/logs"),
         Logs("study-2", f"{_ROOT}/{ids['study']}/train/c/logs"),
     ]
-    assert logs_of_runs(asked, [ids["trains"]], None, (), None) == [trains]
-    assert logs_of_runs(asked, (), "qcnn", ("study",), None) == study
-    assert logs_of_runs(asked, (), "qcnn", (), None) == [trains, ended, *study]
-    assert logs_of_runs(asked, (), None, (), None) == []
+    assert logs_of_runs([ids["trains"]], None, (), asked) == [trains]
+    assert logs_of_runs((), "qcnn", ("study",), asked) == study
+    assert logs_of_runs((), "qcnn", (), asked) == [trains, ended, *study]
+    assert logs_of_runs((), None, (), asked) == []
 
 
 def test_what_has_no_logs_is_one_line(backend: FakeBackend, ids: dict[str, str]) -> None:
     asked = Backend(host=backend.host)
     with pytest.raises(ArtifactError, match=rf"^run: nothing is logged yet\. Given: {ids['new']}$"):
-        logs_of_runs(asked, [ids["new"]], None, (), None)
+        logs_of_runs([ids["new"]], None, (), asked)
     with pytest.raises(ArtifactError, match=r"^run: experiment qcnn has ended, new, study, trains\. Given: old$"):
-        logs_of_runs(asked, (), "qcnn", ("old",), None)
+        logs_of_runs((), "qcnn", ("old",), asked)
     with pytest.raises(BackendError, match=r"Given: papers$"):
-        logs_of_runs(asked, (), "papers", (), None)
+        logs_of_runs((), "papers", (), asked)
 
 
 def test_two_runs_of_one_name_are_told_apart(backend: FakeBackend, typed: Typed, ids: dict[str, str]) -> None:
     for run in backend.objects["runs"].values():
         run["display_name"] = "same"
-    found = logs_of_runs(Backend(host=backend.host), (), "qcnn", ("same",), None)
+    found = logs_of_runs((), "qcnn", ("same",), Backend(host=backend.host))
     assert {logs.name for logs in found} >= {f"same-{ids['trains'][:8]}", f"same-{ids['ended'][:8]}"}
 
 

@@ -108,8 +108,8 @@ def test_what_would_be_deleted_is_shown_and_stays(typed: Typed, api_server: ApiS
     code, out, err = typed("delete", "--all", "--dry-run", "--format", "json")
     assert (code, err) == (0, "")
     (job,) = api_server.all("tfjobs")
-    assert {"TFJob": job["metadata"]["name"]}.items() <= {row["kind"]: row["name"] for row in json.loads(out)}.items()
-    assert typed("delete", "--all", "--dry-run")[1].splitlines()[0].split() == ["kind", "name", "run", "state"]
+    assert {"TFJob": job["metadata"]["name"]}.items() <= {row["kind"]: row["job"] for row in json.loads(out)}.items()
+    assert typed("delete", "--all", "--dry-run")[1].splitlines()[0].split() == ["kind", "job", "name", "run", "state"]
 
 
 @pytest.mark.usefixtures("nowhere")
@@ -148,7 +148,10 @@ def test_text_stays_text_for_every_reader_of_yaml(typed: Typed, pod: str) -> Non
     [
         (("-o", "yaml"), "format: yaml is only of what --dry-run prints. Given: yaml"),
         (("--dry-run", "--follow"), "dry_run: creates nothing that could be followed. Given: --dry-run --follow"),
-        (("--dry-run", "-o", "table"), "Invalid value for '-o' / '--format': 'table' is not one of 'yaml', 'json'."),
+        (
+            ("--dry-run", "-o", "table"),
+            "Invalid value for '-o' / '--format': 'table' is not one of 'text', 'yaml', 'json'.",
+        ),
         (("--dry-run", "--queue", "Team A"), "pod.queue: must be the name of a LocalQueue of Kueue, "),
         (
             ("--dry-run", "--priority-class", "High"),

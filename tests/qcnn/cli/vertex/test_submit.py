@@ -154,7 +154,10 @@ def test_what_cannot_run_is_one_line_before_anything_is_asked(typed: Typed, word
 
 def test_project_and_location_may_come_from_the_environment(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("submit", "--target", "vertex", "--pipeline-root", "gs://bucket/runs", *_IMAGE)
-    assert typed(*words)[2] == "error: project: must be given, by --project or the environment. Given: none\n"
+    assert (
+        typed(*words)[2]
+        == "error: project: must be given to target vertex, or environment variable GOOGLE_CLOUD_PROJECT. Given: none\n"
+    )
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "my-project")
     monkeypatch.setenv("CLOUDSDK_AI_REGION", "us-central1")
     assert _sent(typed, *words)["parent"] == "projects/my-project/locations/us-central1"

@@ -38,14 +38,11 @@ def test_jobs_are_listed_with_their_states_and_reasons(vertex: Vertex, on_vertex
     code, out, err = on_vertex("status", *_TARGET)
     assert (code, err) == (0, "")
     rows = [line.split() for line in out.splitlines()[2:]]
-    assert [row[:5] for row in rows] == [
-        [_id(good), "good-job-0-12345678", "good", "succeeded", "1"],
-        [_id(bad), "bad-job-0-12345678", "bad", "failed", "1"],
-    ]
+    assert [row[:4] for row in rows] == [[_id(good), "good", "succeeded", "1"], [_id(bad), "bad", "failed", "1"]]
     code, out, _ = on_vertex("status", "bad-job-0-12345678", *_TARGET, "--format", "json")
     described = json.loads(out)
-    assert (described["id"], described["state"]) == (_id(bad), "failed")
-    assert "non-zero status of 3" in described["error"]
+    assert (described["job"], described["state"]) == (_id(bad), "failed")
+    assert "non-zero status of 3" in described["message"]
     code, out, err = on_vertex("status", "none", *_TARGET)
     assert (code, out) == (2, "")
     assert err == "error: custom job: qcnn made none of this id or name in qcnn-tests in us-central1. Given: none\n"
@@ -60,7 +57,7 @@ def test_jobs_without_creation_time_are_listed_first_without_age(vertex: Vertex,
     code, out, err = on_vertex("status", *_TARGET, "--format", "json")
     assert (code, err) == (0, "")
     first, second = json.loads(out)
-    assert (first["id"], first["age"], second["id"]) == (_id(undated), None, _id(dated))
+    assert (first["job"], first["age"], second["job"]) == (_id(undated), None, _id(dated))
     assert on_vertex("status", *_TARGET)[0] == 0
     assert "[chief 0] 2" in on_vertex("logs", _id(undated), *_TARGET)[1].splitlines()
 
@@ -94,7 +91,7 @@ def test_a_job_that_runs_is_cancelled_before_it_is_deleted(vertex: Vertex, on_ve
     code, out, err = on_vertex("delete", "--run", "mine", "--yes", "--format", "json", *_TARGET)
     assert (code, err) == (0, "deleted\n")
     (row,) = json.loads(out)
-    assert shown[1].split()[-4:] == list(row.values())
+    assert shown[1].split()[-6:] == " ".join(row.values()).split()
     assert [job.name for job in vertex.custom_jobs()] == [other]
     assert vertex.custom_jobs()[0].state == RUNNING
 

@@ -1,0 +1,48 @@
+"""qcnn predict: predictions with what was trained, made where a target makes them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from qcnn.cli.errors import UNREAD
+from qcnn.cli.options.form import Sending, form_option, sending_options
+from qcnn.cli.options.settings import settings_options
+from qcnn.cli.output import alone_on_stdout, on_stderr, print_requests, show_rows
+from qcnn.cli.rows_progress import rows_progress
+from qcnn.startup import RETRYABLE
+from qcnn.targets.base import Predicts, SendsPredictions
+
+
+def predict_command(target: Predicts) -> click.Command:
+    """Return the command of a target."""
+
+    def predict(settings: Any, form: str) -> None:
+        with _own_exit_code(), alone_on_stdout(form):
+            found = target.predict(settings, click.echo, on_stderr, rows_progress)
+        if form == "json":
+            show_rows(form, found)
+
+    options = settings_options(target.predict_settings, target.name)
+    if not isinstance(target, SendsPredictions):
+        return click.command("predict", help=target.predict_help)(options(form_option(predict)))
+
+    def sent(settings: Any, sending: Sending) -> None:
+        if sending.dry_run:
+            print_requests(target.predict_requests(settings), target.requests_are, sending.form)
+        else:
+            predict(settings, sending.form)
+
+    return click.command("predict", help=target.predict_help)(options(sending_options(target.requests_are)(sent)))
+
+
+@contextlib.contextmanager
+def _own_exit_code() -> Iterator[None]:
+    """End as commands do where nobody reads their output; a process of a training would be tried again."""
+    try:
+        yield
+    except SystemExit as error:
+        raise SystemExit(UNREAD if error.code == RETRYABLE else error.code) from None

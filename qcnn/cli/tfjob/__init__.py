@@ -1,1 +1,0 @@
-"""The commands of TFJobs on a cluster."""

@@ -1,0 +1,1 @@
+"""The target local: runs of this machine."""

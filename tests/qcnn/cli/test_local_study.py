@@ -1,0 +1,189 @@
+"""qcnn study on this machine, as a user types it."""
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from qcnn.model import checkpoints
+from qcnn.targets.local.saved_runs import find_runs, read_run
+from tests.qcnn.cli.conftest import STUDY, Typed
+
+QCNN = Path(sys.executable).with_name("qcnn")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Run a study of three trials, of which the last one cannot be trained; return where, and what it printed."""
+    folder = tmp_path_factory.mktemp("user")
+    (folder / "study.yaml").write_text(STUDY)
+    # The words of the file are searched otherwise.
+    search = ("--grid", "model=hybrid", "--grid", "learning-rate=0.0001,0.02,1e38")
+    arguments = ("--config", "study.yaml", *search, "--seed", "5")
+    done = subprocess.run([QCNN, "study", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder, done.stdout
+
+
+def _lines(text: str) -> dict[str, str]:
+    return dict(re.findall(r"^(\S.*?)  +(\S.*)$", text, re.MULTILINE))
+
+
+@pytest.mark.long
+def test_every_trial_is_trained_and_stands_in_one_table(finished: tuple[Path, str]) -> None:
+    folder, printed = finished
+    assert [line for line in printed.splitlines() if line.startswith("== trial ")] == [
+        "== trial 0, 1 of 3",
+        "== trial 1, 2 of 3",
+        "== trial 2, 3 of 3",
+    ]
+    with (folder / _lines(printed)["results"]).open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["trial"], row["seed"], row["learning_rate"]) for row in rows] == [
+        ("0", "5", "0.0001"),
+        ("1", "6", "0.02"),
+        ("2", "7", "1e+38"),
+    ]
+    assert "model" not in rows[0]
+    assert all(0 < float(row["fresh_mse"]) < 5 for row in rows[:2])
+    chosen = min(rows[:2], key=lambda row: float(row["val_loss"]))
+    assert [row["chosen"] for row in rows] == ["best" if row is chosen else "" for row in rows]
+    assert [row["failure"] for row in rows[:2]] == ["", ""]
+    assert (rows[2]["val_loss"], rows[2]["failure"].startswith("worker 0 ended with exit code 2: ")) == (
+        "",
+        True,
+    )
+
+
+@pytest.mark.long
+def test_every_trial_has_a_record_of_its_own(finished: tuple[Path, str]) -> None:
+    folder, _ = finished
+    (study,) = (folder / "runs").iterdir()
+    runs = [read_run(trial) for trial in find_runs((), study)]
+    assert [(run.parameters["seed"], run.parameters["learning_rate"]) for run in runs] == [
+        *((5, 0.0001), (6, 0.02), (7, 1e38)),
+    ]
+    # Where training fails, its step ends well and leaves the reason: the study goes on.
+    assert {run.state for run in runs} == {"succeeded"}
+
+
+@pytest.mark.long
+def test_the_best_trial_is_evaluated_on_its_own_test_split(finished: tuple[Path, str]) -> None:
+    folder, printed = finished
+    table = _lines(printed)
+    with (folder / table["results"]).open() as file:
+        (chosen,) = [row for row in csv.DictReader(file) if row["chosen"]]
+    metrics = json.loads((folder / table["metrics"]).read_text())
+    assert metrics["val_loss"] == float(chosen["val_loss"])
+    assert metrics["fresh_mse"] == pytest.approx(float(chosen["fresh_mse"]), rel=1e-5)
+    assert table["test MSE"] == f"{metrics['mse']:.4f}"
+    experiment = json.loads((folder / table["model"] / "model.json").read_text())["experiment"]
+    assert (experiment["seed"], experiment["learning_rate"]) == (int(chosen["seed"]), float(chosen["learning_rate"]))
+    with (folder / table["predictions"] / "predictions.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    squared = [(float(row["prediction"]) - float(row["label"])) ** 2 for row in rows]
+    assert sum(squared) / len(squared) == pytest.approx(metrics["mse"], rel=1e-6)
+    assert (folder / table["report"]).read_text().startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.long
+def test_a_trial_ends_with_the_weights_of_a_run_of_its_words_to_the_bit(finished: tuple[Path, str]) -> None:
+    """The second trial: its program was compiled for the first."""
+    folder, _ = finished
+    (study,) = (folder / "runs").iterdir()
+    trial = find_runs((), study)[1]
+    words = ("--model", "hybrid", "--learning-rate", "0.02", "--seed", "6")
+    (folder / "run.yaml").write_text(STUDY.partition("grid:")[0])
+    subprocess.run([QCNN, "run", "--config", "run.yaml", "--runs", "alone", *words], cwd=folder, check=True)
+    (alone,) = (folder / "alone").iterdir()
+    of_trial, of_run = (
+        checkpoints.load_latest(run / "train" / "training" / checkpoints.FOLDER) for run in (trial, alone)
+    )
+    assert of_trial
+    assert of_run
+    assert of_trial.config == of_run.config
+    for ours, its in ((of_trial.line.weights, of_run.line.weights), (of_trial.line.optimizer, of_run.line.optimizer)):
+        assert [array.tobytes() for array in ours] == [array.tobytes() for array in its]
+    losses = [[(epoch.train_loss, epoch.val_loss) for epoch in each.history] for each in (of_trial, of_run)]
+    assert losses[0] == losses[1]
+    assert of_trial.fresh_mse == of_run.fresh_mse
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_study_that_was_ended_is_resumed_and_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "study.yaml").write_text(STUDY)
+    search = ("--config", "study.yaml", "--grid", "model=hybrid", "--grid", "learning-rate=1e38,0.01,0.02")
+    with subprocess.Popen(
+        [QCNN, "study", *search], cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as running:
+        assert running.stdout
+        while "== trial 2" not in (line := running.stdout.readline()):
+            assert line, "the study ended"
+        below = psutil.Process(running.pid).children(recursive=True)
+        os.killpg(running.pid, number) if number == signal.SIGINT else running.send_signal(number)
+        running.stdout.close()
+    _, alive = psutil.wait_procs(below, timeout=60)
+    assert not alive
+    (study,) = (tmp_path / "runs").iterdir()
+    trained = {run.name for run in find_runs((), study) if read_run(run).state == "succeeded"}
+    assert len(trained) == 2
+    resumed = subprocess.run(
+        [QCNN, "study", "--resume", str(study)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    assert resumed.stdout.count("has been trained before") == 2
+    with (tmp_path / _lines(resumed.stdout)["results"]).open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["learning_rate"], bool(row["val_loss"]), bool(row["failure"])) for row in rows] == [
+        ("1e+38", False, True),
+        ("0.01", True, False),
+        ("0.02", True, False),
+    ]
+    again = subprocess.run(
+        [QCNN, "study", "--resume", str(study)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 2
+    assert re.fullmatch(r"error: study: has ended well, nothing is left to do. Given: [^\n]+\n", again.stderr)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("--resume", "nowhere"), "study: study.json is missing. Given: nowhere"),
+        (
+            ("--resume", "nowhere", "--grid", "seed=1", "--qubits", "4"),
+            "study: --resume takes the words of the study, and no others. Given: --resume --grid --qubits",
+        ),
+        ((), "study: needs values or ranges of at least one word. Given: none"),
+        (("--grid", "qubits"), "grid: must be WORD=VALUE,.... Given: qubits"),
+        (("--grid", "qubits=8,x"), "qubits: must be an integer, at least 4 and at most 32768. Given: 'x'"),
+        (
+            ("--grid", "qubits=8,9", "--model", "tests.qcnn.circuits.test_circuits:exits"),
+            "model: cannot be imported or fails (SystemExit: 3). Given: tests.qcnn.circuits.test_circuits:exits",
+        ),
+        (("--grid", "qbits=8"), "study: only the experiment's words can be searched. Given: qbits"),
+        (
+            ("--range", "qubits=4", "--random", "2"),
+            "qubits: a range must be [low, high], or [low, high, log], of numbers up to 1e+300 in size. Given: [4.0]",
+        ),
+        (
+            ("--range", "qubits=a:b", "--random", "2"),
+            "range: must be WORD=LOW:HIGH or WORD=LOW:HIGH:log. Given: qubits=a:b",
+        ),
+    ],
+)
+def test_what_is_no_study_is_one_line_and_leaves_nothing(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert typed("study", *arguments) == (2, "", f"error: {line}\n")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,151 @@
+"""qcnn predict as a user types it, on this machine."""
+
+import io
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from qcnn import data
+from qcnn.cli.rows_progress import rows_progress
+from qcnn.experiment_io import from_mapping
+from qcnn.results import evaluate, export
+from qcnn.results.model_folder import describe
+from qcnn.tables.table import new_table
+from qcnn.trainer.loop import train
+from tests.qcnn.cli.conftest import Typed
+
+QCNN = Path(sys.executable).with_name("qcnn")
+WORDS = {"qubits": 4, "rounds": 10, "epochs": 1, "batch_size": 8, "strategy": "none", "workers": 1}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run; read only."""
+    folder, config = tmp_path_factory.mktemp("run"), from_mapping(WORDS)
+    dataset = data.generate(config)
+    data.save(dataset, folder / "generate-data" / "dataset")
+    train(config, dataset, folder / "train" / "training")
+    export.export(folder / "train" / "training", folder / "export-weights" / "model")
+    return folder
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_predicts_a_file_with_the_model_of_a_run(run: Path, here: Path, typed: Typed) -> None:
+    shown = ["qubit", "angle", "label"]
+    frame = pd.DataFrame({"angle": [0.5, -3, 1], "qubit": [0, 3, 1], "label": [1, -1, 1], "note": ["a", "b", "c"]})
+    frame.to_csv("data.csv", index=False)
+    code, out, err = typed(
+        *("predict", str(run), "--data", "data.csv", "--output", "new/out.parquet", "--report", "page.html")
+    )
+    assert (code, err) == (0, "")
+    found = pd.read_parquet("new/out.parquet")
+    pd.testing.assert_frame_equal(found[shown], frame[shown], check_dtype=False)
+    (mse,) = re.findall(r"^mse (\d\.\d{6})$", out, re.MULTILINE)
+    assert float(mse) == pytest.approx(np.mean((found["prediction"] - frame["label"]) ** 2), abs=1e-6)
+    assert re.search(r"^rows 3$", out, re.MULTILINE)
+    assert "Prediction against angle" in Path("page.html").read_text()
+
+
+def test_rows_and_error_are_json_for_programs(run: Path, here: Path, typed: Typed) -> None:
+    pd.DataFrame({"qubit": [0, 3], "angle": [0.5, -3], "label": [1, -1]}).to_csv("data.csv", index=False)
+    code, out, _ = typed("predict", str(run), "--data", "data.csv", "--output", "out.csv", "--format", "json")
+    found = pd.read_csv("out.csv")
+    expected = {
+        "rows": 2,
+        "mse": pytest.approx(np.mean((found["prediction"] - found["label"]) ** 2), abs=1e-12),
+        "accuracy": np.mean((found["prediction"] >= 0) == (found["label"] > 0)),
+    }
+    assert (code, json.loads(out)) == (0, expected)
+    code, out, _ = typed("predict", str(run), "--format", "json")
+    _, config = describe(run / "export-weights" / "model")
+    evaluation = evaluate.evaluate(run / "export-weights" / "model", data.generate(config))
+    assert (code, json.loads(out)) == (0, {"rows": len(evaluation.samples), **evaluation.metrics})
+
+
+def test_without_a_file_the_test_split_is_predicted(run: Path, here: Path, typed: Typed) -> None:
+    model = run / "export-weights" / "model"
+    _, config = describe(model)
+    expected = evaluate.evaluate(model, data.generate(config)).metrics
+    for folder in (run, model):
+        code, out, err = typed("predict", str(folder))
+        assert (code, err) == (0, "")
+        assert f"mse {expected['mse']:.6f}, sign accuracy" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--data", "data.csv"), "predict: takes --data and --output together, and --report with both. Given: --data"),
+        (("--data", "data.csv", "--output", "out.pdf"), "output: must end in .csv, .parquet, .npz or .jsonl. Given: "),
+        (("--data", "none.csv", "--output", "out.csv"), "data: cannot be read (it is not there). Given: none.csv"),
+        (("--data", "data.csv", "--output", "out.csv"), "data: line 3, column qubit: must be a whole number, 0 to 3."),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_nothing_is_written(
+    run: Path, here: Path, typed: Typed, words: tuple[str, ...], said: str
+) -> None:
+    (here / "data.csv").write_text("qubit,angle\n0,1\n4,1\n")
+    code, _, err = typed("predict", str(run), *words)
+    assert code == 2
+    (line,) = err.splitlines()
+    assert line.startswith(f"error: {said}")
+    assert [path.name for path in here.iterdir()] == ["data.csv"]
+
+
+def test_what_is_no_model_is_one_line(here: Path, typed: Typed) -> None:
+    code, _, err = typed("predict", "nowhere", "--data", "a.csv", "--output", "b.csv")
+    message = "model: must be the folder of a model or of a run, with model.json in it. Given: nowhere"
+    assert (code, err) == (2, f"error: {message}\n")
+
+
+def test_one_that_nobody_reads_ends_with_the_code_of_commands(
+    run: Path, here: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(text: str) -> int:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(sys.stdout, "write", write)
+    code, _, err = typed("predict", str(run))
+    assert (code, err) == (141, "error: nobody reads the output of this process any more\n")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_that_is_interrupted_leaves_nothing(run: Path, here: Path, number: int, interruptible: None) -> None:
+    rows = 2_000_000
+    with new_table("data.csv") as write:
+        write({"qubit": np.zeros(rows, np.int32), "angle": np.linspace(-3, 3, rows)})
+    command = [str(QCNN), "predict", str(run), "--data", "data.csv", "--output", "out.csv"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as process:
+        while not list(here.glob(".unfinished-*")):
+            assert process.poll() is None
+            time.sleep(0.005)
+        process.send_signal(number)
+        _, err = process.communicate()
+    assert process.returncode == 130
+    assert err.strip() == "interrupted"
+    assert [path.name for path in here.iterdir()] == ["data.csv"]
+
+
+def test_progress_is_shown_in_a_terminal_alone() -> None:
+    for is_terminal in (False, True):
+        console = Console(file=io.StringIO(), force_terminal=is_terminal, width=100)
+        with rows_progress(2000, console) as seen:
+            seen(1500)
+        text = console.file.getvalue()  # type: ignore[attr-defined]
+        assert ("1,500 rows" in text) is is_terminal
+        assert is_terminal or not text

@@ -1,0 +1,125 @@
+"""What is secret in the environment of a command is in nothing that it prints or writes."""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.qcnn.jobs.apiserver import ApiServer
+
+ROOT = Path(__file__).parents[3]
+# Each is a secret of another kind; none is a word that stands anywhere else.
+SECRETS = {
+    "AWS_ACCESS_KEY_ID": "AKIAPLANTEDPLANTED01",
+    "AWS_SECRET_ACCESS_KEY": "planted-aws-5e6f1c",
+    "AWS_SESSION_TOKEN": "planted-session-90ab12",
+    "KF_PIPELINES_SA2_TOKEN": "planted-kfp-77cd31",
+    "QCNN_PLANTED_PASSWORD": "planted-password-1b2c3d",
+}
+PRIVATE_KEY, TOKEN, PASSWORD = "planted-google-c0ffee", "planted-kubeconfig-4d5e6f", "planted-proxy-8a9b0c"
+PLANTED = [*SECRETS.values(), PRIVATE_KEY, TOKEN, PASSWORD]
+SMALL = ["--qubits", "4", "--rounds", "10", "--epochs", "2"]
+QCNN = [sys.executable, "-c", "from qcnn.cli.main import main; main()"]
+
+
+@pytest.fixture
+def environment(tmp_path: Path, api_server: ApiServer) -> dict[str, str]:
+    """The environment of a command, with secrets in variables, in files that they name, and in addresses."""
+    account, kubeconfig = tmp_path / "account.json", tmp_path / "kubeconfig"
+    account.write_text(json.dumps({"type": "service_account", "private_key": PRIVATE_KEY}))
+    text = kubeconfig.read_text()
+    assert "token: a\n" in text
+    kubeconfig.write_text(text.replace("token: a\n", f"token: {TOKEN}\n"))
+    return {
+        **os.environ,
+        **SECRETS,
+        "GOOGLE_APPLICATION_CREDENTIALS": str(account),
+        "KUBECONFIG": str(kubeconfig),
+        # Nothing listens there.
+        "AWS_ENDPOINT_URL": f"http://name:{PASSWORD}@127.0.0.1:1",
+        "NO_PROXY": "127.0.0.1",
+        "PYTHONPATH": str(ROOT),
+    }
+
+
+def _found(content: bytes) -> list[str]:
+    """Return the secrets in a content, as they are or as they would be in a Secret or a header."""
+    coded = [(secret, base64.b64encode(secret.encode()).rstrip(b"=")[:-1]) for secret in PLANTED]
+    return [secret for secret, code in coded if secret.encode() in content or code in content]
+
+
+def _run(command: list[str], folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
+    """Run a command; nothing that it prints, and no file of its folder, has a secret in it."""
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
+    assert not _found(done.stdout + done.stderr)
+    for path in folder.rglob("*"):
+        assert not _found(os.fsencode(path.name)), path
+        assert not (path.is_file() and _found(path.read_bytes())), path
+    return done
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (folder := tmp_path / "user").mkdir()
+    return folder
+
+
+@pytest.mark.long
+def test_a_whole_run_keeps_its_secrets(folder: Path, environment: dict[str, str]) -> None:
+    done = _run([*QCNN, "run", *SMALL], folder, environment)
+    assert done.returncode == 0, done.stderr
+    assert len([path for path in folder.rglob("*") if path.is_file()]) > len(("report", "model", "dataset"))
+
+
+def test_compiled_pipelines_keep_their_secrets(folder: Path, environment: dict[str, str]) -> None:
+    done = _run([sys.executable, str(ROOT / "compile.py")], folder, environment)
+    assert done.returncode == 0, done.stderr
+    assert len(list((folder / "build").iterdir())) > 1
+
+
+def test_a_tfjob_keeps_the_secrets_of_who_submits_it(
+    folder: Path, environment: dict[str, str], api_server: ApiServer
+) -> None:
+    submit = ["submit", "--target", "tfjob", "--output", "s3://bucket/folder", "--image", "qcnn:1", *SMALL]
+    done = _run([*QCNN, *submit, "--namespace", "default"], folder, environment)
+    assert done.returncode == 0, done.stderr
+    (made,) = api_server.all("tfjobs")
+    assert not _found(json.dumps([made, *api_server.all("services")]).encode())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", *SMALL, "--continue_from", f"s3://name:{PASSWORD}@bucket/folder"],
+        ["run", *SMALL, "--continue_from", f"https://name:{PASSWORD}@host/folder"],
+        ["submit", "--target", "tfjob", "--output", f"gs://name:{PASSWORD}@bucket/a", "--image", "qcnn:1", *SMALL],
+        ["predict", "--target", "tfjob", "--model", f"s3://name:{PASSWORD}@bucket/model", "--image", "qcnn:1"],
+        ["tensorboard", f"gs://{PASSWORD}@bucket/logs"],
+    ],
+)
+def test_an_address_with_a_password_is_refused_without_it(
+    folder: Path, environment: dict[str, str], words: list[str]
+) -> None:
+    done = _run([*QCNN, *words], folder, environment)
+    assert done.returncode != 0
+    (line,) = done.stderr.decode().splitlines()
+    assert line.startswith("error: ")
+    assert "***@" in line
+    assert not list(folder.iterdir())
+
+
+def test_a_server_that_does_not_answer_is_named_without_its_password(folder: Path, environment: dict[str, str]) -> None:
+    # Once: each try is waited for.
+    program = (
+        "import qcnn.storage.s3 as s3; s3._TRIES = 1\n"
+        "from qcnn.storage.copies import is_whole\n"
+        "from qcnn.startup import one_line_errors\n"
+        "with one_line_errors(): is_whole('s3://bucket/folder', 'model.json')"
+    )
+    done = _run([sys.executable, "-c", program], folder, environment)
+    assert done.returncode != 0
+    assert b"error: bucket: does not answer" in done.stderr
