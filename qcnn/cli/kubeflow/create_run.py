@@ -13,7 +13,7 @@ import click
 from qcnn.cli.options.cost import Cost, check_package_cost
 from qcnn.cli.options.form import Sending, alone_on_stdout, show_rows
 from qcnn.experiment import ExperimentConfig
-from qcnn.targets.compiled_pipeline import Compile, Source, check_imports, compiled, read_package, steps_of
+from qcnn.targets.compiled_pipeline import Compile, Source, check_arguments, compiled, read_package, steps_of
 from qcnn.targets.kubeflow.client import Backend, connect
 from qcnn.targets.kubeflow.runs import Asking, check_succeeded, follow
 from qcnn.targets.kubeflow.submission import Submission, create, request
@@ -45,7 +45,7 @@ def create_run(
     run_name = submission.run_name or f"{name}-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S}"
     with compiled(source, compile_now) as package:
         documents = read_package(package, "kubeflow")
-        check_imports(documents[0], arguments)
+        check_arguments(documents[0], arguments)
         if sending.dry_run:
             click.echo(json.dumps(request(documents, arguments, run_name, backend, submission), indent=2))
             return

@@ -15,7 +15,7 @@ from qcnn.cli.options.form import Sending, form_option, sending_options, show_ro
 from qcnn.cli.options.kubeflow_submission import submission_options
 from qcnn.cli.options.settings import backend_options, source_options
 from qcnn.errors import ConfigError
-from qcnn.targets.compiled_pipeline import Source, check_imports, read_package, scheduled
+from qcnn.targets.compiled_pipeline import Source, check_arguments, main_arguments, read_package, scheduled
 from qcnn.targets.kubeflow.client import Backend, connect, explained
 from qcnn.targets.kubeflow.runs import ENDED, find_schedule, namespace_of, pages
 from qcnn.targets.kubeflow.submission import Submission, request
@@ -68,11 +68,12 @@ def create(
         times = {"cron_expression": cron_expression(cron)}
     experiment = words.experiment()
     name = submission.run_name or submission.experiment
-    with scheduled(source, "kubeflow", experiment.data) as package:
+    arguments = main_arguments(experiment, seeded_by_run=True)
+    with scheduled(source, "kubeflow") as package:
         documents = read_package(package, "kubeflow")
-        check_imports(documents[0], experiment.model_dump())
+        check_arguments(documents[0], arguments)
         if sending.dry_run:
-            run = request(documents, experiment.model_dump(), name, backend, submission)
+            run = request(documents, arguments, name, backend, submission)
             how = {"max_concurrency": max_concurrency, "no_catchup": not catch_up, "enabled": not disabled}
             click.echo(json.dumps({**run, **times, **how}, indent=2))
             return
@@ -85,7 +86,7 @@ def create(
                 experiment_id=owner.experiment_id,
                 job_name=name,
                 pipeline_package_path=str(package),
-                params=experiment.model_dump(),
+                params=arguments,
                 pipeline_root=submission.pipeline_root,
                 enable_caching=submission.caching,
                 service_account=submission.service_account,

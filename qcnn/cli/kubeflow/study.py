@@ -9,7 +9,7 @@ from qcnn.cli.options.form import Sending, sending_options
 from qcnn.cli.options.kubeflow_submission import submission_options
 from qcnn.cli.options.search import STUDY_HELP, SearchFlags, parallelism_option, read_study, search_options
 from qcnn.cli.options.settings import backend_options, source_options, wait_option
-from qcnn.targets.compiled_pipeline import Source, study_pipeline
+from qcnn.targets.compiled_pipeline import Source, study_arguments, study_pipeline
 from qcnn.targets.kubeflow.client import Backend
 from qcnn.targets.kubeflow.submission import Submission
 
@@ -37,9 +37,10 @@ def study(
 ) -> None:
     """Run the study in a backend, several trials at the same time."""
     asked = read_study(search, words)
-    compile_now = study_pipeline("kubeflow", parallelism, asked.shared["data"])
+    compile_now = study_pipeline("kubeflow", parallelism)
+    arguments = study_arguments(asked.arguments, asked.trials)
     create_run(
-        *(compile_now, asked.arguments, "qcnn-study", backend, source, submission, cost, asked.trials),
+        *(compile_now, arguments, "qcnn-study", backend, source, submission, cost, asked.trials),
         wait=wait,
         sending=sending,
     )

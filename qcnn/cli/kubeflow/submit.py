@@ -9,7 +9,7 @@ from qcnn.cli.options.form import Sending, sending_options
 from qcnn.cli.options.kubeflow_submission import submission_options
 from qcnn.cli.options.settings import backend_options, source_options, wait_option
 from qcnn.errors import ConfigError
-from qcnn.targets.compiled_pipeline import Source, main_pipeline
+from qcnn.targets.compiled_pipeline import Source, main_arguments, main_pipeline
 from qcnn.targets.kubeflow.client import Backend
 from qcnn.targets.kubeflow.submission import Submission
 
@@ -43,7 +43,6 @@ def submit(
     if board and source.package:
         raise ConfigError(f"tensorboard: is linked where the pipeline is compiled, not with --package. Given: {board}")
     experiment = words.experiment()
-    # Every word, so that the runs of an experiment can be compared.
-    arguments = experiment.model_dump()
-    compile_now, trials = main_pipeline("kubeflow", data=experiment.data, board=board), [experiment]
+    compile_now, arguments = main_pipeline("kubeflow", board=board), main_arguments(experiment)
+    trials = [experiment]
     create_run(compile_now, arguments, "qcnn", backend, source, submission, cost, trials, wait=wait, sending=sending)

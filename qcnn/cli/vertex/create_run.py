@@ -10,7 +10,7 @@ from qcnn.cli.options.form import Sending, alone_on_stdout, show_rows
 from qcnn.cli.output import on_stderr
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.vertex.location import Place, run_page
-from qcnn.targets.compiled_pipeline import Compile, Source, check_imports, compiled, read_package
+from qcnn.targets.compiled_pipeline import Compile, Source, compiled, read_package
 from qcnn.targets.vertex.client import Vertex, as_json, id_of
 from qcnn.targets.vertex.runs import add_to_experiment, check_succeeded, create, follow
 from qcnn.targets.vertex.submission import Submission, check_bucket, run_request
@@ -41,7 +41,6 @@ def create_run(
     """
     with compiled(source, compile_now) as package:
         documents = read_package(package, "vertex")
-        check_imports(documents[0], arguments)
         request = run_request(place, documents, arguments, name, submission)
     if sending.dry_run:
         click.echo(as_json(request))

@@ -16,7 +16,7 @@ from qcnn.cli.options.vertex_submission import submission_options
 from qcnn.cli.output import on_stderr
 from qcnn.jobs.vertex.location import Place, schedule_page
 from qcnn.jobs.vertex.states import creation_time
-from qcnn.targets.compiled_pipeline import Source, check_imports, read_package, scheduled
+from qcnn.targets.compiled_pipeline import Source, main_arguments, read_package, scheduled
 from qcnn.targets.errors import BackendError, UnavailableError
 from qcnn.targets.vertex.client import Vertex, as_json, id_of
 from qcnn.targets.vertex.runs import ENDED, EXPERIMENT_LABEL, end_run, list_runs, state_of
@@ -63,10 +63,10 @@ def create(
     times = unix_cron(cron)
     name = submission.run_name or submission.experiment
     experiment = words.experiment()
-    with scheduled(source, "vertex", experiment.data) as package:
+    arguments = main_arguments(experiment, seeded_by_run=True)
+    with scheduled(source, "vertex") as package:
         documents = read_package(package, "vertex")
-        check_imports(documents[0], experiment.model_dump())
-        run = run_request(place, documents, experiment.model_dump(), name, submission)
+        run = run_request(place, documents, arguments, name, submission)
     mark = secrets.token_hex(8)
     run.pipeline_job.labels[_SUBMISSION_LABEL] = mark
     run.pipeline_job.display_name = name

@@ -13,7 +13,7 @@ from qcnn.jobs.vertex.location import Place
 from qcnn.jobs.vertex.settings import DEFAULT, RULES
 from qcnn.studies.search import search_from_mapping
 from qcnn.studies.trials import shared_experiment
-from qcnn.targets.compiled_pipeline import Source, study_pipeline, tuning_pipeline
+from qcnn.targets.compiled_pipeline import Source, study_arguments, study_pipeline, tuning_pipeline
 from qcnn.targets.vertex.submission import Submission
 
 
@@ -55,14 +55,15 @@ def study(
 ) -> None:
     """Run the study on Vertex AI, several trials at the same time."""
     asked = read_study(search, words)
-    compile_now = study_pipeline("vertex", parallelism, asked.shared["data"])
+    compile_now = study_pipeline("vertex", parallelism)
     name = "qcnn-study"
     if tuner:
         shared_experiment(asked.shared, search_from_mapping(asked.search))
         compile_now = tuning_pipeline("vertex", parallelism, stopping)
         name = "qcnn-tuning"
+    arguments = study_arguments(asked.arguments, asked.trials)
     create_run(
-        *(compile_now, asked.arguments, name, place, source, submission, cost, asked.trials),
+        *(compile_now, arguments, name, place, source, submission, cost, asked.trials),
         wait=wait,
         sending=sending,
     )

@@ -9,7 +9,7 @@ from qcnn.cli.options.settings import place_options, source_options, wait_option
 from qcnn.cli.options.vertex_submission import submission_options
 from qcnn.cli.vertex.create_run import create_run
 from qcnn.jobs.vertex.location import Place
-from qcnn.targets.compiled_pipeline import Source, main_pipeline
+from qcnn.targets.compiled_pipeline import Source, main_arguments, main_pipeline
 from qcnn.targets.vertex.submission import Submission
 
 
@@ -32,7 +32,6 @@ def submit(
 ) -> None:
     """Run the pipeline on Vertex AI, every word of the experiment in its type."""
     experiment = words.experiment()
-    # Every word, so that the runs of an experiment can be compared.
-    arguments = experiment.model_dump()
-    compile_now, trials = main_pipeline("vertex", data=experiment.data), [experiment]
+    compile_now, arguments = main_pipeline("vertex"), main_arguments(experiment)
+    trials = [experiment]
     create_run(compile_now, arguments, "qcnn", place, source, submission, cost, trials, wait=wait, sending=sending)

@@ -15,7 +15,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.targets import following
 from qcnn.targets.artifacts import Artifact, metrics_of, models_of, only_model
 from qcnn.targets.base import JobStatus, PartStatus, Submitted, setting
-from qcnn.targets.compiled_pipeline import compiled_now, main_pipeline, read_package, steps_of
+from qcnn.targets.compiled_pipeline import compiled_now, main_arguments, main_pipeline, read_package, steps_of
 from qcnn.targets.kubeflow.client import Backend, connect, explained
 from qcnn.targets.kubeflow.ml_metadata import MetadataStore
 from qcnn.targets.kubeflow.runs import (
@@ -81,11 +81,10 @@ class KubeflowTarget:
         Raises:
             ConfigError: the experiment cannot run there, or a setting is wrong.
         """
-        submission = settings.submission
-        with self._compiled(experiment, settings) as package:
+        submission, arguments = settings.submission, main_arguments(experiment)
+        with self._compiled(settings) as package:
             documents = read_package(package, self.name)
-        name = submission.run_name or ""
-        return [request(documents, experiment.model_dump(), name, settings, submission)]
+        return [request(documents, arguments, submission.run_name or "", settings, submission)]
 
     def submit(self, experiment: ExperimentConfig, settings: Settings) -> Submitted:
         """Compile the pipeline and run it; each time it is another run.
@@ -94,8 +93,9 @@ class KubeflowTarget:
             BackendError: the backend refuses, or does not answer.
             ConfigError: the experiment cannot run there, or a setting is wrong.
         """
-        with self._compiled(experiment, settings) as package:
-            run = create(connect(settings), package, experiment.model_dump(), settings, settings.submission)
+        arguments = main_arguments(experiment)
+        with self._compiled(settings) as package:
+            run = create(connect(settings), package, arguments, settings, settings.submission)
         return Submitted(run, "created", page=settings.page(f"runs/details/{run}"))
 
     def list_jobs(self, connection: Connection) -> Sequence[JobStatus]:
@@ -178,8 +178,8 @@ class KubeflowTarget:
         run = find_run(client, connection, job)
         return MetadataStore(client, connection, connection.metadata_host).artifacts(run.run_id)
 
-    def _compiled(self, experiment: ExperimentConfig, settings: Settings) -> contextlib.AbstractContextManager[Path]:
-        return compiled_now(main_pipeline(self.name, data=experiment.data), settings.image, settings.pod)
+    def _compiled(self, settings: Settings) -> contextlib.AbstractContextManager[Path]:
+        return compiled_now(main_pipeline(self.name), settings.image, settings.pod)
 
 
 def _status(run: kfp_server_api.V2beta1Run, *, with_steps: bool = False) -> JobStatus:

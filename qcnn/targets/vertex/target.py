@@ -13,7 +13,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.vertex.location import run_page
 from qcnn.targets.artifacts import metrics_of, models_of, only_model
 from qcnn.targets.base import JobStatus, PartStatus, Submitted, setting
-from qcnn.targets.compiled_pipeline import compiled_now, main_pipeline, read_package
+from qcnn.targets.compiled_pipeline import compiled_now, main_arguments, main_pipeline, read_package
 from qcnn.targets.vertex import jobs
 from qcnn.targets.vertex.client import Vertex, age_of, as_json, id_of, seconds_of
 from qcnn.targets.vertex.connection import Connection
@@ -149,10 +149,10 @@ class VertexTarget:
         return only_model(models_of(artifacts_of(find_run(Vertex(connection.place), job))), job)
 
     def _request(self, experiment: ExperimentConfig, settings: Settings) -> CreatePipelineJobRequest:
-        compile_now = main_pipeline(self.name, data=experiment.data)
-        with compiled_now(compile_now, settings.image, settings.pod) as path:
+        arguments = main_arguments(experiment)
+        with compiled_now(main_pipeline(self.name), settings.image, settings.pod) as path:
             documents = read_package(path, self.name)
-        return run_request(settings.place, documents, experiment.model_dump(), "qcnn", settings.submission)
+        return run_request(settings.place, documents, arguments, "qcnn", settings.submission)
 
 
 def _status(run: PipelineJob, *, with_steps: bool = False) -> JobStatus:
