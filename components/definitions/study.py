@@ -8,13 +8,7 @@ from qcnn.components.resources import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
-def plan_study(
-    experiment: dict,
-    grid: dict,
-    ranges: dict,
-    random: int,
-    data_sha256: dict,
-) -> List[str]:  # noqa: UP006
+def plan_study(experiment: dict, grid: dict, ranges: dict, random: int, data_sha256: dict) -> List[str]:  # noqa: UP006
     """Refuse a study with a trial that cannot run; pass on the experiment of each trial."""
     from qcnn.components.steps.study import plan_study as run
 
