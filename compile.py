@@ -1,8 +1,9 @@
 """Compile the pipelines, one YAML file per target: python compile.py [--image IMAGE] [--config FILE]."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
@@ -15,6 +16,7 @@ from qcnn.experiment_io import as_parameters, read_file
 from qcnn.pipelines.compiler import compile_qcnn, compile_study, compile_tuning, critical_path
 from qcnn.pipelines.parts import Viewer
 from qcnn.pipelines.targets import TARGETS
+from qcnn.targets.compiled_pipeline import file_sha256
 
 
 @click.command()
@@ -56,23 +58,29 @@ def main(
     """Write each compiled pipeline, one file per target."""
     settings = read_file(pod, "pod") if pod else {}
     words = as_parameters(read_file(config)) if config else {}
-    check_data(words.get("data", EXCITATIONS))
+    data = words.get("data", EXCITATIONS)
+    sha256 = file_sha256(data) if check_data(data) else ""
+    # Runs that have seeds of their own read the file as it is then.
+    main_defaults = {**words, "data_sha256": "" if seed_per_run else sha256}
+    study_defaults = {"experiment": words, "data_sha256": {data: sha256} if sha256 else {}}
     with_viewer = functools.partial(compile_qcnn, viewer=Viewer(address, button), seeded_by_run=seed_per_run)
     refusals: dict[str, ConfigError] = {}
     stale: list[Path] = []
     try:
         output.mkdir(parents=True, exist_ok=True)
         for target_name, target in TARGETS.items():
-            pipelines: dict[str, Callable[..., PipelineSpec]] = {
-                "qcnn": with_viewer,
-                "qcnn-own-data": functools.partial(with_viewer, own_data=True),
-                "study": compile_study,
+            pipelines: dict[str, tuple[Callable[..., PipelineSpec], Mapping[str, Any]]] = {
+                "qcnn": (with_viewer, main_defaults),
+                "study": (compile_study, study_defaults),
             }
             if target.tuner:
-                pipelines["tuning"] = compile_tuning
+                pipelines["tuning"] = (compile_tuning, study_defaults)
             paths = {name: output / f"{name}-{target_name}.yaml" for name in pipelines}
             try:
-                specs = {name: each(target, paths[name], image, settings, words) for name, each in pipelines.items()}
+                specs = {
+                    name: compile_one(target, paths[name], image, settings, defaults)
+                    for name, (compile_one, defaults) in pipelines.items()
+                }
             except ConfigError as error:
                 refusals[target_name] = error
                 stale += paths.values()

@@ -16,7 +16,6 @@ from qcnn.jobs.vertex.settings import DEFAULT
 from qcnn.pipelines.parts import TrainStep, Viewer
 from qcnn.pipelines.qcnn import qcnn
 from qcnn.pipelines.study import study
-from qcnn.storage.uri import in_bucket
 from qcnn.studies.search import PARALLELISM
 
 
@@ -59,18 +58,11 @@ _WITHIN_SECONDS = 365 * 86400
 def retried(spec: PipelineSpec) -> None:
     """Have every step of a compiled pipeline tried again, also those in its loops."""
     for component in (spec.root, *spec.components.values()):
-        # What imports a file fails for no reason that passes.
-        imports = [name for name, task in component.dag.tasks.items() if _is_importer(spec, task)]
         for name, task in component.dag.tasks.items():
-            if spec.components[task.component_ref.name].executor_label and name not in imports:
-                is_first = component is spec.root and set(task.dependent_tasks) <= set(imports)
+            if spec.components[task.component_ref.name].executor_label:
+                is_first = component is spec.root and not task.dependent_tasks
                 usual = _RETRIES_OF_FIRST if is_first else _RETRIES
                 task.retry_policy.CopyFrom(_policy(_RETRIES_OF_TRAINING if name == _TRAINING else usual))
-
-
-def _is_importer(spec: PipelineSpec, task: PipelineTaskSpec) -> bool:
-    label = spec.components[task.component_ref.name].executor_label
-    return bool(label) and "importer" in spec.deployment_spec["executors"][label]
 
 
 def _policy(retries: int) -> PipelineTaskSpec.RetryPolicy:
@@ -124,7 +116,6 @@ def compile_qcnn(
     *,
     viewer: Viewer | None = None,
     seeded_by_run: bool = False,
-    own_data: bool = False,
 ) -> PipelineSpec:
     """Write the main pipeline, every step in `image`, and return it.
 
@@ -132,17 +123,15 @@ def compile_qcnn(
 
     `settings` (see qcnn.jobs.pod_settings.Pod) are those of the training's pods. How images are pulled, on which nodes
     pods run, and their environment hold for all steps; what these need themselves is in `steps` beside them (see
-    qcnn.components.resources). `defaults` are those of the experiment's words. Where it is `seeded_by_run`, each run
-    of it has a seed of its own. With `own_data` it imports the file whose address its parameter `data` is, which
-    must be given.
+    qcnn.components.resources). `defaults` are those of the pipeline's parameters. Where it is `seeded_by_run`, each run
+    of it has a seed of its own.
 
     Raises:
         ConfigError: a setting is wrong.
     """
     pod, resources = _read(target, image, settings)
-    pipeline = qcnn(target.train(pod), viewer, seeded_by_run=seeded_by_run, own_data=own_data)
-    needed = ("data",) if own_data and not (defaults and in_bucket(defaults["data"])) else ()
-    return _write(target, pipeline, path, pod, resources, defaults, needed)
+    pipeline = qcnn(target.train(pod), viewer, seeded_by_run=seeded_by_run)
+    return _write(target, pipeline, path, pod, resources, defaults)
 
 
 def compile_study(
@@ -153,19 +142,14 @@ def compile_study(
     defaults: Mapping[str, Any] | None = None,
     *,
     parallelism: int = PARALLELISM,
-    data: str = "",
 ) -> PipelineSpec:
     """Write and return the study, so many trials at the same time; all else as `compile_qcnn`.
-
-    It imports the file at the address `data`, or where `defaults` name one, at that.
 
     Raises:
         ConfigError: a setting is wrong.
     """
     pod, resources = _read(target, image, settings)
-    file = data or str((defaults or {}).get("data", ""))
-    pipeline = study(parallelism, target.train(pod), data=file if in_bucket(file) else "")
-    return _write(target, pipeline, path, pod, resources, {"experiment": defaults} if defaults else None)
+    return _write(target, study(parallelism, target.train(pod)), path, pod, resources, defaults)
 
 
 def compile_tuning(
@@ -186,8 +170,7 @@ def compile_tuning(
     if target.tuner is None:
         raise ConfigError("tuner: the target has none. Given: a study by a tuner")
     pod, resources = _read(target, image, settings)
-    pipeline = target.tuner(pod, parallelism, stopping)
-    return _write(target, pipeline, path, pod, resources, {"experiment": defaults} if defaults else None)
+    return _write(target, target.tuner(pod, parallelism, stopping), path, pod, resources, defaults)
 
 
 def _write(
@@ -197,23 +180,17 @@ def _write(
     pod: Pod,
     resources: Mapping[str, Resources],
     defaults: Mapping[str, Any] | None,
-    needed: Sequence[str] = (),
 ) -> PipelineSpec:
     """Write and return a compiled pipeline, every step in a pod's image, and with what of its settings holds for all.
 
-    Each step is given its `resources`, and tried again. `defaults` stand for those of the pipeline's parameters, of
-    which those that are `needed` have none.
+    Each step is given its `resources`, and tried again. `defaults` stand for those of the pipeline's parameters.
     """
     spec = type(pipeline.pipeline_spec)()
     spec.CopyFrom(pipeline.pipeline_spec)
     for name, value in (defaults or {}).items():
         default = compiler.pipeline_spec_builder.to_protobuf_value(value)
         spec.root.input_definitions.parameters[name].default_value.CopyFrom(default)
-    for name in needed:
-        spec.root.input_definitions.parameters[name].ClearField("default_value")
-        spec.root.input_definitions.parameters[name].is_optional = False
-    # What imports a file runs in no container.
-    executors = {name: each for name, each in spec.deployment_spec["executors"].items() if "container" in each}
+    executors = spec.deployment_spec["executors"]
     for name, executor in executors.items():
         executor["container"]["image"] = pod.image
         executor["container"]["env"] = [{"name": name, "value": value} for name, value in pod.variables.items()]

@@ -1,4 +1,4 @@
-"""Parts that pipelines share: parameters from the experiment's own description, training, TensorBoard, imports."""
+"""Parts that pipelines share: parameters from the experiment's own description, training, TensorBoard."""
 
 import dataclasses
 import re
@@ -18,6 +18,10 @@ from qcnn.experiment import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig, 
 
 # What rules choose is left open: other words of a run may differ.
 DEFAULTS = ExperimentConfig.model_construct()
+_DATA_SHA256 = (
+    "SHA-256 of the file that `data` names, as sha256sum prints it, by which the cache knows what is in the file; "
+    "empty where data are generated."
+)
 
 
 def described(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,15 +29,9 @@ def described(function: Callable[..., Any]) -> Callable[..., Any]:
     options = " ".join(f"`{name}`: {describe(field)}" for name, field in OPTION_FIELDS.items())
     lines = [f"    {name}: {describe(field)}" for name, field in EXPERIMENT_FIELDS.items()]
     lines.append(f"    options: {ExperimentConfig.model_fields['options'].description} {options}")
+    lines.append(f"    data_sha256: {_DATA_SHA256}")
     function.__doc__ = f"{function.__doc__}\n\nArgs:\n" + "\n".join(lines)
     return function
-
-
-def imported(data: PipelineChannel | str) -> PipelineChannel:
-    """Add the step that imports the file at an address, and return the artifact; all runs refer to the same."""
-    # No display name: Kubeflow 2.17 records an importer under that name and resolves its output by the task's key
-    # ("cannot find producer task").
-    return dsl.importer(artifact_uri=data, artifact_class=dsl.Dataset, reimport=False).output
 
 
 _ADDRESS = re.compile(r"https?://[^/\s]+(/\S*)?")

@@ -5,9 +5,8 @@ from typing import NamedTuple
 from kfp import dsl
 from kfp.dsl.base_component import BaseComponent
 
-from qcnn.components.definitions.own_data import generate_data as generate_of_file
 from qcnn.components.definitions.pipeline import evaluate, export_weights, generate_data
-from qcnn.pipelines.parts import DEFAULTS, RUN_ID, TrainStep, Viewer, described, imported, train_here
+from qcnn.pipelines.parts import DEFAULTS, RUN_ID, TrainStep, Viewer, described, train_here
 
 
 class Outputs(NamedTuple):
@@ -30,12 +29,10 @@ def qcnn(
     viewer: Viewer | None = None,
     *,
     seeded_by_run: bool = False,
-    own_data: bool = False,
 ) -> BaseComponent:
     """Return the main pipeline, whose training is this step, and whose logs are looked at in this way.
 
-    Where it is `seeded_by_run`, each run of it has a seed of its own, as a schedule's should. With `own_data`, samples
-    are the rows of a file at an address, which is imported.
+    Where it is `seeded_by_run`, each run of it has a seed of its own, as a schedule's should.
     """
     viewer = viewer or Viewer()
 
@@ -58,31 +55,28 @@ def qcnn(
         batch_size: int = DEFAULTS.batch_size,
         learning_rate: float = DEFAULTS.learning_rate,
         options: dict = DEFAULTS.options.model_dump(),  # noqa: B008 - a constant that Kubeflow compiles
+        data_sha256: str = "",
     ) -> Outputs:
         """Train a quantum convolutional network and measure its inference error."""
-        words = {
-            "qubits": qubits,
-            "rounds": rounds,
-            "encoding": encoding,
-            "seed": seed,
-            "model": model,
-            "simulator": simulator,
-            "optimizer": optimizer,
-            "hidden_units": hidden_units,
-            "hidden_activation": hidden_activation,
-            "strategy": strategy,
-            "workers": workers,
-            "epochs": epochs,
-            "batch_size": batch_size,
-            "learning_rate": learning_rate,
-            "options": options,
+        made = generate_data(
+            qubits=qubits,
+            rounds=rounds,
+            data=data,
+            encoding=encoding,
+            seed=seed,
+            model=model,
+            simulator=simulator,
+            optimizer=optimizer,
+            hidden_units=hidden_units,
+            hidden_activation=hidden_activation,
+            strategy=strategy,
+            workers=workers,
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            options=options,
+            data_sha256=data_sha256,
             **(RUN_ID if seeded_by_run else {}),
-        }
-        # What is at the address of a file may change: it is always read anew.
-        made = (
-            generate_of_file(**words, file=imported(data)).set_caching_options(False)
-            if own_data
-            else generate_data(**words, data=data)
         ).set_display_name("Generate data")
 
         trained = train(

@@ -4,12 +4,10 @@ from typing import NamedTuple
 
 from kfp import dsl
 from kfp.dsl.base_component import BaseComponent
-from kfp.dsl.pipeline_channel import PipelineChannel
 
-from qcnn.components.definitions.own_data import trial_data as trial_of_file
 from qcnn.components.definitions.pipeline import trial_data
 from qcnn.components.definitions.study import plan_study, select_best
-from qcnn.pipelines.parts import TrainStep, imported, train_here
+from qcnn.pipelines.parts import TrainStep, train_here
 from qcnn.studies.search import PARALLELISM
 
 
@@ -32,12 +30,11 @@ class StudyOutputs(NamedTuple):
     report: dsl.HTML
 
 
-def _steps(experiment: str, train: TrainStep, file: PipelineChannel | None = None) -> TrialOutputs:
-    """Add the steps of one trial to the pipeline that is being made, with the file that was imported, if any."""
-    data = (
-        trial_of_file(experiment=experiment, file=file).set_caching_options(False)
-        if file
-        else trial_data(experiment=experiment)
+def _steps(experiment: str, data_sha256: dict, train: TrainStep) -> TrialOutputs:
+    """Add the steps of one trial to the pipeline that is being made."""
+    data = trial_data(
+        experiment=experiment,
+        data_sha256=data_sha256,
     ).set_display_name("Trial data")
 
     trained = train(
@@ -49,11 +46,8 @@ def _steps(experiment: str, train: TrainStep, file: PipelineChannel | None = Non
     return TrialOutputs(data.outputs["dataset"], trained.outputs["training"], trained.outputs["logs"])
 
 
-def study(parallelism: int = PARALLELISM, train: TrainStep = train_here, *, data: str = "") -> BaseComponent:
-    """Return the pipeline of a study with so many trials at the same time, each trained by this step.
-
-    The file at the address `data`, which the experiment names too, is imported.
-    """
+def study(parallelism: int = PARALLELISM, train: TrainStep = train_here) -> BaseComponent:
+    """Return the pipeline of a study with so many trials at the same time, each trained by this step."""
 
     @dsl.pipeline(name="qcnn-study", display_name="Study of quantum convolutional networks")
     def pipeline(
@@ -61,6 +55,7 @@ def study(parallelism: int = PARALLELISM, train: TrainStep = train_here, *, data
         grid: dict = {},  # noqa: B006
         ranges: dict = {},  # noqa: B006
         random: int = 0,
+        data_sha256: dict = {},  # noqa: B006
     ) -> StudyOutputs:
         """Search an experiment's words on a grid or at random; evaluate the trial with the lowest validation loss.
 
@@ -69,17 +64,18 @@ def study(parallelism: int = PARALLELISM, train: TrainStep = train_here, *, data
             grid: Values by word, such as {"model": ["hybrid", "deep"]}.
             ranges: Numbers by word, as [low, high] or [low, high, "log"]; they need `random`.
             random: Trials to draw from values and ranges; 0 takes every combination of the values.
+            data_sha256: SHA-256 of each file that trials read, as sha256sum prints it, by the file's address.
         """
         planned = plan_study(
             experiment=experiment,
             grid=grid,
             ranges=ranges,
             random=random,
+            data_sha256=data_sha256,
         ).set_display_name("Plan study")
 
-        file = imported(data) if data else None
         with dsl.ParallelFor(planned.output, name="Trials", parallelism=parallelism) as each:
-            outputs = _steps(each, train, file)
+            outputs = _steps(each, data_sha256, train)
 
         chosen = select_best(
             datasets=dsl.Collected(outputs.dataset),

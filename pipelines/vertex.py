@@ -76,6 +76,7 @@ def tuned_study(pod: Pod, parallelism: int, stopping: str) -> BaseComponent:
         grid: dict = {},  # noqa: B006
         ranges: dict = {},  # noqa: B006
         random: int = 0,
+        data_sha256: dict = {},  # noqa: B006
     ) -> TuningOutputs:
         """Let the tuner of Vertex AI search an experiment's words; evaluate the trial with the lowest validation loss.
 
@@ -84,11 +85,12 @@ def tuned_study(pod: Pod, parallelism: int, stopping: str) -> BaseComponent:
             grid: Values by word, such as {"model": ["hybrid", "deep"]}.
             ranges: Numbers by word, as [low, high] or [low, high, "log"].
             random: Trials that the tuner may choose.
+            data_sha256: SHA-256 of the file that trials read, as sha256sum prints it, by the file's address.
         """
         search = {"experiment": experiment, "grid": grid, "ranges": ranges, "random": random}
-        planned = plan_tuning(**search).set_display_name("Plan study")
+        planned = plan_tuning(**search, data_sha256=data_sha256).set_display_name("Plan study")
 
-        data = trial_data(experiment=planned.output).set_display_name("Trial data")
+        data = trial_data(experiment=planned.output, data_sha256=data_sha256).set_display_name("Trial data")
 
         trained = (
             tune(

@@ -1,4 +1,4 @@
-"""Buckets of a server that stands in for Cloud Storage, at STORAGE_EMULATOR_HOST."""
+"""Buckets of servers that stand in for Cloud Storage, at STORAGE_EMULATOR_HOST, and for S3."""
 
 import contextlib
 import secrets
@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import requests
 
 _SECONDS = 60
+# A file of samples: a feature, and two classes.
+ROWS = b"x,label\n" + b"".join(b"%.3f,%d\n" % (number / 40, number % 2) for number in range(40))
 
 
 @contextlib.contextmanager
@@ -29,3 +31,25 @@ def _objects(address: str) -> list[str]:
     answer = requests.get(address, timeout=_SECONDS)
     answer.raise_for_status()
     return [item["name"] for item in answer.json().get("items", ())]
+
+
+@contextlib.contextmanager
+def s3_server() -> Iterator[str]:
+    """Yield the URL of a server that speaks like S3."""
+    # It takes a second to load.
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+def new_s3_bucket(server: str) -> str:
+    """Make a bucket of a server that goes with the tests, and return its name."""
+    import boto3
+
+    name = f"qcnn-{secrets.token_hex(6)}"
+    boto3.client("s3", endpoint_url=server, region_name="us-east-1").create_bucket(Bucket=name)
+    return name

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import buckets
 from tests.qcnn.jobs.apiserver import ApiServer
 
 pytest_plugins = ["tests.small_trainings"]
@@ -53,6 +54,28 @@ def api_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ApiS
         server.put("serviceaccounts", {"metadata": {"name": "qcnn-worker"}})
         monkeypatch.setenv("KUBECONFIG", server.write_kubeconfig(tmp_path / "kubeconfig"))
         yield server
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """The URL of a server that speaks like S3."""
+    with buckets.s3_server() as url:
+        yield url
+
+
+@pytest.fixture
+def rows(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a file in a bucket, which holds ROWS."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server)
+    address = f"s3://{buckets.new_s3_bucket(s3_server)}/rows.csv"
+    # Storage loads clients of buckets, which most tests do not need.
+    from qcnn.storage.copies import new_file_copy
+
+    with new_file_copy(address) as path:
+        path.write_bytes(buckets.ROWS)
+    return address
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """compile.py as a user types it; the compiled YAML is parsed strictly into Kubeflow's own PipelineSpec."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import compile as compile_command
 from qcnn.errors import ConfigError
 from qcnn.experiment import EXPERIMENT_FIELDS, Options, allowed, field_type
 from qcnn.experiment_io import as_parameters
+from tests.buckets import ROWS
 
 ROOT = Path(__file__).parents[1]
 IMAGE = f"registry.example/team/qcnn@sha256:{64 * '0'}"
@@ -61,14 +63,10 @@ runpy.run_path(sys.argv[0], run_name="__main__")
     assert done.stdout.splitlines() == [
         str(tmp_path / "qcnn-kubeflow.yaml"),
         "    critical path: generate-data > train > export-weights > evaluate",
-        str(tmp_path / "qcnn-own-data-kubeflow.yaml"),
-        "    critical path: importer > generate-data > train > export-weights > evaluate",
         str(tmp_path / "study-kubeflow.yaml"),
         "    critical path: plan-study > trial-data > train > select-best",
         str(tmp_path / "qcnn-vertex.yaml"),
         "    critical path: generate-data > train > export-weights > evaluate",
-        str(tmp_path / "qcnn-own-data-vertex.yaml"),
-        "    critical path: importer > generate-data > train > export-weights > evaluate",
         str(tmp_path / "study-vertex.yaml"),
         "    critical path: plan-study > trial-data > train > select-best",
         str(tmp_path / "tuning-vertex.yaml"),
@@ -141,7 +139,7 @@ def test_the_report_is_an_html_artifact_of_the_run(spec: PipelineSpec) -> None:
 
 def test_the_experiments_words_are_the_typed_parameters(spec: PipelineSpec) -> None:
     parameters = spec.root.input_definitions.parameters
-    assert set(parameters) == {*EXPERIMENT_FIELDS, "options"}
+    assert set(parameters) == {*EXPERIMENT_FIELDS, "options", "data_sha256"}
     types: dict[type, int] = {int: NUMBER_INTEGER, float: NUMBER_DOUBLE, str: STRING}
     for name, field in EXPERIMENT_FIELDS.items():
         parameter = parameters[name]
@@ -153,63 +151,39 @@ def test_the_experiments_words_are_the_typed_parameters(spec: PipelineSpec) -> N
     options = json_format.MessageToDict(parameters["options"].default_value)
     assert options == Options().model_dump()
     assert all(name in parameters["options"].description for name in Options.model_fields)
+    assert parameters["data_sha256"].parameter_type == STRING
+    assert json_format.MessageToDict(parameters["data_sha256"].default_value) == ""
+    assert "sha256sum" in parameters["data_sha256"].description
 
 
 def test_every_parameter_reaches_the_step_that_checks_it(spec: PipelineSpec) -> None:
     inputs = spec.root.dag.tasks["generate-data"].inputs.parameters
     assert {name: source.component_input_parameter for name, source in inputs.items()} == {
-        name: name for name in (*EXPERIMENT_FIELDS, "options")
+        name: name for name in (*EXPERIMENT_FIELDS, "options", "data_sha256")
     }
 
 
-@pytest.mark.parametrize("target", ["kubeflow", "vertex"])
-def test_a_file_is_imported_and_read_anew_by_the_step_that_makes_data_of_it(compiled: Path, target: str) -> None:
-    document = next(yaml.safe_load_all(compiled.with_name(f"qcnn-own-data-{target}.yaml").read_text()))
-    spec = json_format.ParseDict(document, PipelineSpec())
-    importer, generate = (spec.root.dag.tasks[name] for name in ("importer", "generate-data"))
-    assert importer.inputs.parameters["uri"].component_input_parameter == "data"
-    assert generate.inputs.artifacts["file"].task_output_artifact.producer_task == "importer"
-    assert not generate.caching_options.enable_cache
-    words = {name: name for name in (*EXPERIMENT_FIELDS, "options") if name != "data"}
-    assert {name: source.component_input_parameter for name, source in generate.inputs.parameters.items()} == words
-    # Nothing stands for an address that is not given.
-    assert not spec.root.input_definitions.parameters["data"].HasField("default_value")
-    assert not importer.HasField("retry_policy")
-    assert generate.retry_policy.max_retry_count == 1
+@pytest.mark.parametrize("seeds", [(), ("--seed-per-run",)])
+def test_an_experiment_of_a_file_has_its_contents_for_a_default_unless_each_run_reads_it_anew(
+    tmp_path: Path, rows: str, seeds: tuple[str, ...]
+) -> None:
+    (config := tmp_path / "experiment.yaml").write_text(f"data: {rows}\nencoding: ry\n")
+    main = _compile(tmp_path / "build", "--config", str(config), "--image", IMAGE, *seeds)
+    sha256 = hashlib.sha256(ROWS).hexdigest()
+    defaults = _defaults(_parsed(main)[0])
+    assert (defaults["data"], defaults["data_sha256"]) == (rows, "" if seeds else sha256)
+    for name in ("study-kubeflow", "study-vertex", "tuning-vertex"):
+        document = next(yaml.safe_load_all(main.with_name(f"{name}.yaml").read_text()))
+        defaults = _defaults(json_format.ParseDict(document, PipelineSpec()))
+        assert (defaults["experiment"]["data"], defaults["data_sha256"]) == (rows, {rows: sha256})
 
 
-@pytest.mark.parametrize("target", ["kubeflow", "vertex"])
-@pytest.mark.parametrize("pipeline", ["qcnn-own-data", "study"])
-def test_importer_is_named_as_its_key(tmp_path: Path, pipeline: str, target: str) -> None:
-    """Kubeflow 2.17 records an importer under its name, and resolves its output by its key."""
-    (config := tmp_path / "experiment.yaml").write_text("data: gs://bucket/rows.csv\n")
-    arguments = ("--config", str(config), "--image", "registry/qcnn:1")
-    path = _compile(tmp_path / "build", *arguments).with_name(f"{pipeline}-{target}.yaml")
-    spec = json_format.ParseDict(next(yaml.safe_load_all(path.read_text())), PipelineSpec())
-    executors = json_format.MessageToDict(spec.deployment_spec)["executors"]
-    importers = {
-        name: task.task_info.name
-        for name, task in _tasks(spec).items()
-        if "importer" in executors.get(spec.components[task.component_ref.name].executor_label, {})
-    }
-    assert importers == {"importer": "importer"}
-
-
-def test_what_imports_a_file_is_no_pod(compiled: Path) -> None:
-    _, configs = _parsed(compiled.with_name("qcnn-own-data-kubeflow.yaml"))
-    assert "exec-importer" not in configs
-
-
-def test_an_experiment_of_a_file_has_its_study_import_that(tmp_path: Path) -> None:
-    (config := tmp_path / "experiment.yaml").write_text("data: gs://bucket/rows.csv\n")
-    spec, _ = _parsed(_compile(tmp_path / "build", "--config", str(config)).with_name("study-kubeflow.yaml"))
-    executors = json_format.MessageToDict(spec.deployment_spec)["executors"]
-    assert executors["exec-importer"]["importer"]["artifactUri"] == {"constant": "gs://bucket/rows.csv"}
-    trial = next(task for name, task in _tasks(spec).items() if name == "trial-data")
-    assert trial.inputs.artifacts["file"].component_input_artifact
-    assert not trial.caching_options.enable_cache
-    spec, _ = _parsed(tmp_path / "build" / "qcnn-own-data-kubeflow.yaml")
-    assert spec.root.input_definitions.parameters["data"].default_value.string_value == "gs://bucket/rows.csv"
+def test_what_makes_data_of_a_file_is_cached_by_its_contents(compiled: Path) -> None:
+    for name, step in (("qcnn", "generate-data"), ("study", "trial-data")):
+        spec, _ = _parsed(compiled.with_name(f"{name}-kubeflow.yaml"))
+        task = _tasks(spec)[step]
+        assert task.caching_options.enable_cache
+        assert task.inputs.parameters["data_sha256"].component_input_parameter.endswith("data_sha256")
 
 
 def test_a_file_of_this_machine_is_refused(tmp_path: Path) -> None:
@@ -367,8 +341,8 @@ def test_settings_that_one_target_does_not_know_leave_out_that_one(tmp_path: Pat
     result = CliRunner().invoke(compile_command.main, arguments)
     assert result.exit_code == 0
     assert result.stderr.startswith("not compiled for vertex: pod.volumes: has no meaning on Vertex AI; ")
-    names = ("qcnn", "qcnn-own-data", "study")
-    assert {path.name for path in (tmp_path / "build").iterdir()} == {f"{name}-kubeflow.yaml" for name in names}
+    names = {path.name for path in (tmp_path / "build").iterdir()}
+    assert names == {"qcnn-kubeflow.yaml", "study-kubeflow.yaml"}
 
 
 def test_a_board_is_linked_and_a_button_made_where_that_is_asked_for(tmp_path: Path, spec: PipelineSpec) -> None:
@@ -386,15 +360,19 @@ def test_an_experiments_file_gives_the_defaults_each_in_its_type(tmp_path: Path)
     config = tmp_path / "experiment.yaml"
     config.write_text("qubits: 10\nmodel: deep\nlearning_rate: 1\noptions:\n  shots: 100\n")
     spec, _ = _parsed(_compile(tmp_path, "--config", str(config)))
-    parameters = spec.root.input_definitions.parameters
-    defaults = {name: json_format.MessageToDict(parameter.default_value) for name, parameter in parameters.items()}
     expected = as_parameters(
         {"qubits": 10, "model": "deep", "learning_rate": 1, "options": {"shots": 100}},
     )
-    assert defaults == expected
+    assert _defaults(spec) == {**expected, "data_sha256": ""}
     config.write_text("qubits: 3\n")
     said = _refused(tmp_path, "--config", str(config))
     assert said == "qubits: must be an integer, at least 4 and at most 32768. Given: 3"
+
+
+def _defaults(spec: PipelineSpec) -> dict[str, Any]:
+    """Return the default of each parameter."""
+    parameters = spec.root.input_definitions.parameters
+    return {name: json_format.MessageToDict(parameter.default_value) for name, parameter in parameters.items()}
 
 
 def test_image_of_the_settings_counts_unless_another_is_given(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ def generate_data(
     batch_size: int,
     learning_rate: float,
     options: dict,
+    data_sha256: str,
     dataset: dsl.Output[dsl.Dataset],
     run: str = "",
 ) -> NamedTuple("Outputs", [("experiment", str)]):  # type: ignore[valid-type]
@@ -49,16 +50,16 @@ def generate_data(
         "learning_rate": learning_rate,
         "options": options,
     }
-    experiment, dataset.metadata = make(words, dataset.path, run)
+    experiment, dataset.metadata = make(words, dataset.path, run, data_sha256)
     return (experiment,)
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
-def trial_data(experiment: str, dataset: dsl.Output[dsl.Dataset]) -> None:
+def trial_data(experiment: str, data_sha256: dict, dataset: dsl.Output[dsl.Dataset]) -> None:
     """Make the training, validation and test data of one trial."""
     from qcnn.components.steps.dataset import trial_data as run
 
-    dataset.metadata = run(experiment, dataset.path)
+    dataset.metadata = run(experiment, data_sha256, dataset.path)
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)

@@ -8,19 +8,19 @@ from qcnn.components.resources import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
-def plan_study(experiment: dict, grid: dict, ranges: dict, random: int) -> List[str]:  # noqa: UP006
+def plan_study(experiment: dict, grid: dict, ranges: dict, random: int, data_sha256: dict) -> List[str]:  # noqa: UP006
     """Refuse a study with a trial that cannot run; pass on the experiment of each trial."""
     from qcnn.components.steps.study import plan_study as run
 
-    return run(experiment, grid, ranges, random)
+    return run(experiment, grid, ranges, random, data_sha256)
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
-def plan_tuning(experiment: dict, grid: dict, ranges: dict, random: int) -> str:
+def plan_tuning(experiment: dict, grid: dict, ranges: dict, random: int, data_sha256: dict) -> str:
     """Refuse a search with a trial that cannot run, or with trials of other data; pass on the experiment of one."""
     from qcnn.components.steps.study import plan_tuning as run
 
-    return run(experiment, grid, ranges, random)
+    return run(experiment, grid, ranges, random, data_sha256)
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)

@@ -10,7 +10,7 @@ from tabulate import tabulate
 from qcnn.atomic_files import new_file
 from qcnn.circuits.formats.embedded import MODELS
 from qcnn.circuits.formats.loading import with_circuit, with_circuits
-from qcnn.errors import ArtifactError
+from qcnn.errors import ArtifactError, ConfigError
 from qcnn.model import checkpoints
 from qcnn.model.history import exported_epoch
 from qcnn.startup import one_line_errors
@@ -20,12 +20,22 @@ from qcnn.studies.trials import FailedTrial, Trial, best, load_failure, plan, sh
 
 
 def plan_study(
-    experiment: Mapping[str, Any], grid: Mapping[str, Any], ranges: Mapping[str, Any], random: int
+    experiment: Mapping[str, Any],
+    grid: Mapping[str, Any],
+    ranges: Mapping[str, Any],
+    random: int,
+    data_sha256: Mapping[str, str],
 ) -> list[str]:
-    """Return the experiment of each trial, checked, as JSON."""
+    """Return the experiment of each trial, checked, as JSON. Each file of the study has its SHA-256 by its address."""
     with one_line_errors():
         search = search_from_mapping({"grid": with_circuits(grid), "range": ranges, "random": random})
         trials = plan(with_circuit(experiment), search)
+        files = sorted({trial.data for trial in trials if trial.is_file})
+        if files != sorted(data_sha256):
+            raise ConfigError(
+                "data_sha256: must have the SHA-256, as sha256sum prints it, of each file that trials read, "
+                f"{', '.join(files) or 'which are none'}. Given: {', '.join(sorted(data_sha256)) or 'none'}"
+            )
         for model, qubits in dict.fromkeys(
             (trial.model, trial.qubits) for trial in trials if trial.model not in MODELS
         ):
@@ -36,9 +46,15 @@ def plan_study(
         return [trial.to_json() for trial in trials]
 
 
-def plan_tuning(experiment: Mapping[str, Any], grid: Mapping[str, Any], ranges: Mapping[str, Any], random: int) -> str:
-    """Return the experiment of one trial, whose data are those of all, as JSON."""
-    plan_study(experiment, grid, ranges, random)
+def plan_tuning(
+    experiment: Mapping[str, Any],
+    grid: Mapping[str, Any],
+    ranges: Mapping[str, Any],
+    random: int,
+    data_sha256: Mapping[str, str],
+) -> str:
+    """Return the experiment of one trial, whose data are those of all, as JSON; all else as `plan_study`."""
+    plan_study(experiment, grid, ranges, random, data_sha256)
     with one_line_errors():
         search = search_from_mapping({"grid": with_circuits(grid), "range": ranges, "random": random})
         return shared_experiment(with_circuit(experiment), search).to_json()

@@ -140,6 +140,8 @@ def words_of(artifacts: Sequence[Artifact], submitted: Mapping[str, Any]) -> dic
     recorded = json.loads(known.pop()) if len(known) == 1 else None
     shared = submitted.get(_SHARED)
     words = recorded or dict(shared if isinstance(shared, Mapping) else submitted)
+    # It stands beside the words of every run.
+    words.pop("data_sha256", None)
     try:
         words = (from_saved if recorded else from_mapping)(words).model_dump()
     except ConfigError:

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from qcnn.atomic_files import sha256_of
 from qcnn.components.training_job import check_data
-from qcnn.errors import ConfigError, one_line
-from qcnn.experiment import EXCITATIONS, GENERATED
+from qcnn.errors import ConfigError, given, one_line
+from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.pod_settings import Pod, pod_settings
+from qcnn.storage.copies import local_file
 from qcnn.targets.library_output import quiet
 from qcnn.targets.settings import setting
 
@@ -41,44 +43,27 @@ class Source:
     )
 
 
-def main_pipeline(target: str, *, data: str, seeded_by_run: bool = False, board: str = "") -> Compile:
-    """Return what compiles the main pipeline for a target; `board` is the address of a TensorBoard to be linked.
-
-    Where the experiment's `data` are a file, the pipeline imports it.
-
-    Raises:
-        ConfigError: the steps could not read that file.
-    """
-    own_data = check_data(data)
+def main_pipeline(target: str, *, seeded_by_run: bool = False, board: str = "") -> Compile:
+    """Return what compiles the main pipeline for a target; `board` is the address of a TensorBoard to be linked."""
 
     def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
         from qcnn.pipelines.compiler import compile_qcnn
         from qcnn.pipelines.parts import Viewer
         from qcnn.pipelines.targets import TARGETS
 
-        compile_qcnn(
-            *(TARGETS[target], path, image, settings),
-            viewer=Viewer(board),
-            seeded_by_run=seeded_by_run,
-            own_data=own_data,
-        )
+        compile_qcnn(TARGETS[target], path, image, settings, viewer=Viewer(board), seeded_by_run=seeded_by_run)
 
     return compile_now
 
 
-def study_pipeline(target: str, parallelism: int, data: str) -> Compile:
-    """Return what compiles the study for a target; all else as `main_pipeline`.
-
-    Raises:
-        ConfigError: as `main_pipeline`.
-    """
-    file = data if check_data(data) else ""
+def study_pipeline(target: str, parallelism: int) -> Compile:
+    """Return what compiles the study for a target."""
 
     def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
         from qcnn.pipelines.compiler import compile_study
         from qcnn.pipelines.targets import TARGETS
 
-        compile_study(TARGETS[target], path, image, settings, parallelism=parallelism, data=file)
+        compile_study(TARGETS[target], path, image, settings, parallelism=parallelism)
 
     return compile_now
 
@@ -93,6 +78,39 @@ def tuning_pipeline(target: str, parallelism: int, stopping: str) -> Compile:
         compile_tuning(TARGETS[target], path, image, settings, parallelism=parallelism, stopping=stopping)
 
     return compile_now
+
+
+def main_arguments(experiment: ExperimentConfig, *, seeded_by_run: bool = False) -> dict[str, Any]:
+    """Return what the main pipeline is given: every word, so that the runs of an experiment can be compared.
+
+    Beside them stands the SHA-256 of the file that `data` names, which is read for it; not where runs have seeds of
+    their own: nothing is cached there, and each reads the file as it is then.
+
+    Raises:
+        ConfigError: the steps could not read the file, or it cannot be read here.
+    """
+    is_read = check_data(experiment.data) and not seeded_by_run
+    return {**experiment.model_dump(), "data_sha256": file_sha256(experiment.data) if is_read else ""}
+
+
+def study_arguments(arguments: Mapping[str, Any], trials: Sequence[ExperimentConfig]) -> dict[str, Any]:
+    """Return what a study is given: its arguments, and the SHA-256 of each file that trials read, by its address.
+
+    Raises:
+        ConfigError: as `main_arguments`.
+    """
+    files = sorted({trial.data for trial in trials if check_data(trial.data)})
+    return {**arguments, "data_sha256": {file: file_sha256(file) for file in files}}
+
+
+def file_sha256(address: str) -> str:
+    """Return the SHA-256 of a file, after reading it once.
+
+    Raises:
+        ConfigError: the bucket refuses, or the address names no file.
+    """
+    with local_file(address) as path:
+        return sha256_of(path)
 
 
 @contextlib.contextmanager
@@ -113,13 +131,13 @@ def compiled(source: Source, compile_now: Compile) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def scheduled(source: Source, target: str, data: str) -> Iterator[Path]:
-    """Yield a compiled main pipeline, for such data, each of whose runs has a seed of its own.
+def scheduled(source: Source, target: str) -> Iterator[Path]:
+    """Yield a compiled main pipeline, each of whose runs has a seed of its own.
 
     Raises:
         ConfigError: the given file does not hold the main pipeline, or a setting of the pods is wrong.
     """
-    with compiled(source, main_pipeline(target, data=data, seeded_by_run=True)) as package:
+    with compiled(source, main_pipeline(target, seeded_by_run=True)) as package:
         if not source.package:
             yield package
             return
@@ -170,17 +188,15 @@ def _check_target(package: Path, documents: Sequence[Mapping[str, Any]], target:
         )
 
 
-def check_imports(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
-    """Refuse a main pipeline that imports a file where its arguments name none, and the other way round.
+def check_arguments(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+    """Refuse a compiled pipeline that has no parameter for an argument.
 
     Raises:
-        ConfigError: it was compiled for other data.
+        ConfigError: it is another pipeline, or one that an earlier version compiled.
     """
-    data = arguments.get("data", EXCITATIONS)
-    imports = any("importer" in executor for executor in spec["deploymentSpec"]["executors"].values())
-    if "data" in arguments and imports != (data not in GENERATED):
-        name = "qcnn" if imports else "qcnn-own-data"
-        raise ConfigError(f"package: for such data must be the one that compile.py calls {name}. Given: data {data}")
+    known = spec["root"].get("inputDefinitions", {}).get("parameters", {})
+    if unknown := sorted(arguments.keys() - known.keys()):
+        raise ConfigError(f"package: the pipeline takes no {', '.join(unknown)}. Given: {given(sorted(known))}")
 
 
 def pod_of(spec: Mapping[str, Any]) -> Pod | None:

@@ -1,5 +1,6 @@
 """A user's own data, circuit and noise in the backend: as one run, as a study, and with the numbers of this machine."""
 
+import hashlib
 import json
 import os
 import urllib.parse
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from qcnn.storage.copies import new_file_copy
+from qcnn.targets.artifacts import Artifact
 from qcnn.targets.kubeflow.client import connect
 from qcnn.targets.kubeflow.runs import Asking, check_succeeded, follow
 from tests.buckets import new_bucket
@@ -81,12 +83,36 @@ def test_run_of_own_inputs_gives_the_numbers_of_this_machine(
         assert row[metric] == pytest.approx(local[metric], abs=1e-6)
 
 
-def test_rows_are_an_artifact_that_the_dataset_was_made_of(
+def test_a_dataset_names_the_contents_of_the_file_that_it_was_made_of(
     kubeflow: Kubeflow, submitted: dict[str, str], bucket: str
 ) -> None:
-    _finish(kubeflow, submitted["rows"])
-    datasets = [each for each in kubeflow.artifacts(submitted["rows"]) if each.type == "system.Dataset"]
-    assert f"{bucket}/moons.csv" in {each.uri for each in datasets}
+    sha256 = hashlib.sha256((_EXAMPLES / "moons.csv").read_bytes()).hexdigest()
+    for name in ("rows", "search"):
+        _finish(kubeflow, submitted[name])
+        found = _datasets(kubeflow, submitted[name])
+        assert {each.metadata["data_sha256"] for each in found} == {sha256}
+        assert {json.loads(each.metadata["experiment"])["data"] for each in found} == {f"{bucket}/moons.csv"}
+
+
+def test_data_are_made_anew_of_a_file_that_has_changed_and_of_no_other(
+    kubeflow: Kubeflow, bucket: str, pod: str
+) -> None:
+    content = (_EXAMPLES / "moons.csv").read_bytes()
+    words = ("--pod", pod, "--data", f"{bucket}/changing.csv", *_ROWS, "--seed", str(kubeflow.seed), "--run-name")
+    made = {}
+    for name, written in (("before", content), ("same", content), ("after", content + b"0.5,0.5,1\n")):
+        with new_file_copy(f"{bucket}/changing.csv") as path:
+            path.write_bytes(written)
+        run, _ = kubeflow.submit(*words, name)
+        _finish(kubeflow, run)
+        (made[name],) = _datasets(kubeflow, run)
+        assert made[name].metadata["data_sha256"] == hashlib.sha256(written).hexdigest()
+    assert made["same"].uri == made["before"].uri != made["after"].uri
+
+
+def _datasets(kubeflow: Kubeflow, run: str) -> list[Artifact]:
+    """Return the datasets of a run."""
+    return [each for each in kubeflow.artifacts(run) if each.type == "system.Dataset"]
 
 
 def test_study_of_own_rows_evaluates_the_best_trial(kubeflow: Kubeflow, submitted: dict[str, str], bucket: str) -> None:

@@ -1,17 +1,24 @@
 """The pipeline as Kubeflow's own local runner runs it, each step a process, with nothing of the runner replaced."""
 
+import contextlib
+import hashlib
 import json
 import os
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import qcnn
+from qcnn.components.definitions.pipeline import generate_data
+from qcnn.experiment import EXPERIMENT_FIELDS, Options
+from qcnn.experiment_io import from_json
 from qcnn.pipelines.qcnn import Outputs
 from qcnn.pipelines.qcnn import qcnn as main_pipeline
 from qcnn.results.local_run import METADATA
+from tests.buckets import ROWS
 from tests.small_trainings import assert_same_training
 
 with warnings.catch_warnings():
@@ -25,12 +32,7 @@ _WORDS = {"qubits": 4, "rounds": 20, "epochs": 2, "batch_size": 8, "workers": 2}
 def test_kubeflows_local_runner_runs_the_pipeline_and_leaves_what_the_steps_leave_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A step's shell looks for the interpreter that runs this.
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    with warnings.catch_warnings():
-        # Kubeflow's SDK warns of images that are not named python.
-        warnings.simplefilter("ignore")
-        local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(tmp_path / "kfp"))
+    with _local_runner(tmp_path, monkeypatch):
         outputs = main_pipeline()(**_WORDS).outputs
     assert set(outputs) == set(Outputs._fields)
     training = qcnn.train(qcnn.Experiment(**_WORDS), tmp_path / "here", progress=False)
@@ -40,6 +42,30 @@ def test_kubeflows_local_runner_runs_the_pipeline_and_leaves_what_the_steps_leav
     (run,) = (tmp_path / "kfp").iterdir()
     for step in ("generate-data", "train", "export-weights", "evaluate"):
         assert _kinds(run / step / METADATA) == _kinds(training.folder / step / METADATA)
+
+
+@pytest.mark.long
+def test_kubeflows_local_runner_makes_data_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (file := tmp_path / "rows.csv").write_bytes(ROWS)
+    sha256 = hashlib.sha256(ROWS).hexdigest()
+    words = {name: field.default for name, field in EXPERIMENT_FIELDS.items()}
+    own = {"data": str(file), "data_sha256": sha256, "encoding": "ry", "options": Options().model_dump()}
+    with _local_runner(tmp_path, monkeypatch):
+        outputs = generate_data(**{**words, **own}).outputs
+    assert outputs["dataset"].metadata["data_sha256"] == sha256
+    assert from_json(outputs["experiment"]).options.samples == 40
+
+
+@contextlib.contextmanager
+def _local_runner(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have pipelines of this block run here, into a folder."""
+    # A step's shell looks for the interpreter that runs this.
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    with warnings.catch_warnings():
+        # Kubeflow's SDK warns of images that are not named python.
+        warnings.simplefilter("ignore")
+        local.init(local.SubprocessRunner(use_venv=False), pipeline_root=str(folder / "kfp"))
+        yield
 
 
 def _kinds(path: Path) -> dict[str, set[str]]:

@@ -1,6 +1,7 @@
 """The compiled pipeline on a Vertex AI of this machine; that it ends with the right losses: tests/vertex."""
 
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,13 @@ from google.cloud import aiplatform_v1 as v1
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.vertex import VERTEX
 from qcnn.storage.copies import new_file_copy
+from tests.buckets import ROWS
 from tests.vertex.clients import pipelines
 from tests.vertex.server.job_run import CANCELLED, RUNNING
 from tests.vertex.server.pipelines import jobs as pipeline_states
 from tests.vertex.server.vertex import Vertex
 
+_STATES = v1.PipelineTaskDetail.State
 _ENDLESS = {"qubits": 4, "rounds": 10, "epochs": 100_000, "batch_size": 8, "workers": 2}
 
 
@@ -41,32 +44,48 @@ def test_a_pipeline_that_is_cancelled_takes_its_training_along(vertex: Vertex, t
 
 
 @pytest.mark.long
-def test_a_file_of_samples_is_imported_and_the_dataset_can_be_traced_to_it(
+def test_a_file_of_samples_is_cached_by_its_contents_and_the_dataset_can_be_traced_to_them(
     vertex: Vertex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", vertex.process_environment()["STORAGE_EMULATOR_HOST"])
     address = f"gs://{vertex.bucket}/mine/rows.csv"
-    with new_file_copy(address) as path:
-        path.write_text("x,label\n" + "".join(f"{number / 40},{number % 2}\n" for number in range(40)))
-        sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    compile_qcnn(VERTEX, tmp_path / "qcnn.yaml", "registry/qcnn:1", own_data=True)
+    compile_qcnn(VERTEX, tmp_path / "qcnn.yaml", "registry/qcnn:1")
     words = {**_ENDLESS, "rounds": 0, "data": address, "encoding": "ry"}
-    job = v1.PipelineJob(
-        display_name="qcnn",
-        pipeline_spec=yaml.safe_load((tmp_path / "qcnn.yaml").read_text()),
-        runtime_config={"gcs_output_directory": f"gs://{vertex.bucket}/root", "parameter_values": words},
-    )
-    made = pipelines(vertex).create_pipeline_job(parent=vertex.parent, pipeline_job=job, pipeline_job_id="one")
 
-    def ended() -> v1.PipelineTaskDetail | None:
-        details = vertex.state.copy(v1.PipelineJob, made.name).job_detail.task_details
-        states = (v1.PipelineTaskDetail.State.SUCCEEDED, v1.PipelineTaskDetail.State.FAILED)
-        return next((each for each in details if each.task_name == "generate-data" and each.state in states), None)
+    def generated(name: str, content: bytes) -> v1.PipelineTaskDetail:
+        """Run the pipeline on a file of such contents, and return its first step."""
+        job = v1.PipelineJob(
+            display_name="qcnn",
+            pipeline_spec=yaml.safe_load((tmp_path / "qcnn.yaml").read_text()),
+            runtime_config={
+                "gcs_output_directory": f"gs://{vertex.bucket}/root",
+                "parameter_values": {**words, "data_sha256": hashlib.sha256(content).hexdigest()},
+            },
+        )
+        made = pipelines(vertex).create_pipeline_job(parent=vertex.parent, pipeline_job=job, pipeline_job_id=name)
 
-    generate = vertex.state.until(ended)
-    assert generate.state == v1.PipelineTaskDetail.State.SUCCEEDED, generate.error
-    assert generate.inputs["file"].artifacts[0].uri == address
-    metadata = generate.outputs["dataset"].artifacts[0].metadata
-    assert (metadata["data_sha256"], metadata["train"]) == (sha256, 28)
-    pipelines(vertex).cancel_pipeline_job(name=made.name)
-    vertex.until_pipeline(made.name, pipeline_states.CANCELLED)
+        def ended() -> v1.PipelineTaskDetail | None:
+            details = vertex.state.copy(v1.PipelineJob, made.name).job_detail.task_details
+            states = (_STATES.SUCCEEDED, _STATES.SKIPPED, _STATES.FAILED)
+            return next((each for each in details if each.task_name == "generate-data" and each.state in states), None)
+
+        generate = vertex.state.until(ended)
+        pipelines(vertex).cancel_pipeline_job(name=made.name)
+        vertex.until_pipeline(made.name, pipeline_states.CANCELLED)
+        return generate
+
+    changed = ROWS + b"0.5,1\n"
+    for name, content, state in (
+        ("one", ROWS, _STATES.SUCCEEDED),
+        ("changed", changed, _STATES.SUCCEEDED),
+        # Of what the file was before, the dataset is known.
+        ("again", ROWS, _STATES.SKIPPED),
+    ):
+        with new_file_copy(address) as path:
+            path.write_bytes(changed if name == "again" else content)
+        generate = generated(name, content)
+        assert generate.state == state, generate.error
+        metadata = generate.outputs["dataset"].artifacts[0].metadata
+        assert metadata["data_sha256"] == hashlib.sha256(content).hexdigest()
+        assert metadata["train"] == {ROWS: 28, changed: 29}[content]
+        assert json.loads(metadata["experiment"])["data"] == address

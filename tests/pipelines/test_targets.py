@@ -22,12 +22,12 @@ def test_a_new_target_is_a_line_and_takes_no_platform_document_that_it_has_none_
     result = CliRunner().invoke(compile_command.main, ["--output", str(tmp_path), "--image", "registry/qcnn:1"])
     assert result.exit_code == 0, result.output
     assert {path.name for path in tmp_path.iterdir()} == {
-        *("qcnn-kubeflow.yaml", "qcnn-own-data-kubeflow.yaml", "study-kubeflow.yaml"),
-        *("qcnn-vertex.yaml", "qcnn-own-data-vertex.yaml", "study-vertex.yaml", "tuning-vertex.yaml"),
-        *("qcnn-moon.yaml", "qcnn-own-data-moon.yaml", "study-moon.yaml"),
+        *("qcnn-kubeflow.yaml", "study-kubeflow.yaml"),
+        *("qcnn-vertex.yaml", "study-vertex.yaml", "tuning-vertex.yaml"),
+        *("qcnn-moon.yaml", "study-moon.yaml"),
     }
     for name, documents in (("kubeflow", 2), ("vertex", 1), ("moon", 1)):
-        for pipeline in ("qcnn", "qcnn-own-data", "study"):
+        for pipeline in ("qcnn", "study"):
             assert len(list(yaml.safe_load_all((tmp_path / f"{pipeline}-{name}.yaml").read_text()))) == documents
 
 

@@ -28,13 +28,15 @@ from qcnn.targets.base import (
 )
 from qcnn.targets.compiled_pipeline import (
     Compile,
-    check_imports,
+    check_arguments,
     compiled,
+    main_arguments,
     main_pipeline,
     pod_of,
     read_package,
     scheduled,
     steps_of,
+    study_arguments,
     study_pipeline,
 )
 from qcnn.targets.errors import BackendError, StepError
@@ -138,9 +140,8 @@ class KubeflowTarget:
         Raises:
             ConfigError: the experiment cannot run there, or a setting is wrong.
         """
-        compile_now = main_pipeline(self.name, data=experiment.data, board=settings.tensorboard)
-        # Every word, so that the runs of an experiment can be compared.
-        return self._prepared(compile_now, experiment.model_dump(), "qcnn", settings)
+        compile_now = main_pipeline(self.name, board=settings.tensorboard)
+        return self._prepared(compile_now, main_arguments(experiment), "qcnn", settings)
 
     def prepare_study(self, study: StudyPlan, settings: StudySettings) -> Prepared:
         """Compile the pipeline of a study, to be run with its trials.
@@ -148,15 +149,16 @@ class KubeflowTarget:
         Raises:
             ConfigError: as `prepare`.
         """
-        compile_now = study_pipeline(self.name, settings.parallelism, study.shared["data"])
-        return self._prepared(compile_now, study.arguments, "qcnn-study", settings)
+        compile_now = study_pipeline(self.name, settings.parallelism)
+        arguments = study_arguments(study.arguments, study.trials)
+        return self._prepared(compile_now, arguments, "qcnn-study", settings)
 
     def _prepared(
         self, compile_now: Compile, arguments: Mapping[str, Any], name: str, settings: RunSettings
     ) -> Prepared:
         with compiled(settings, compile_now) as package:
             documents = read_package(package, self.name)
-        check_imports(documents[0], arguments)
+        check_arguments(documents[0], arguments)
         run_name = settings.run_name or f"{name}-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S}"
 
         def create() -> Submitted:
@@ -171,10 +173,11 @@ class KubeflowTarget:
         Raises:
             ConfigError: as `prepare`.
         """
-        with scheduled(settings, self.name, experiment.data) as package:
+        with scheduled(settings, self.name) as package:
             documents = read_package(package, self.name)
-        arguments, name = experiment.model_dump(), settings.run_name or settings.experiment
-        check_imports(documents[0], arguments)
+        arguments = main_arguments(experiment, seeded_by_run=True)
+        name = settings.run_name or settings.experiment
+        check_arguments(documents[0], arguments)
         times, how = settings.trigger, settings.how
 
         def create() -> Submitted:

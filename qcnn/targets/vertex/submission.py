@@ -9,11 +9,11 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from qcnn.errors import ConfigError, given, one_line
+from qcnn.errors import ConfigError, one_line
 from qcnn.jobs.job import slug
 from qcnn.jobs.vertex.location import Place
 from qcnn.storage.uri import in_bucket
-from qcnn.targets.compiled_pipeline import Source
+from qcnn.targets.compiled_pipeline import Source, check_arguments
 from qcnn.targets.library_output import quiet
 from qcnn.targets.settings import setting
 from qcnn.targets.vertex.connection import Connection
@@ -131,7 +131,8 @@ def run_request(
         from google.cloud.aiplatform_v1 import CreatePipelineJobRequest
         from google.protobuf import json_format
 
-    spec = _checked(documents, arguments)
+    (spec,) = documents
+    check_arguments(spec, arguments)
     display_name = settings.run_name or f"{name}-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S}"
     account = {"serviceAccount": settings.service_account} if settings.service_account else {}
     network = {"network": settings.network} if settings.network else {}
@@ -156,14 +157,6 @@ def run_request(
         raise ConfigError(f"request: Vertex AI does not take it ({one_line(error)}). Given: {display_name}") from None
     request: CreatePipelineJobRequest = CreatePipelineJobRequest.wrap(message)
     return request
-
-
-def _checked(documents: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    (spec,) = documents
-    known = spec["root"].get("inputDefinitions", {}).get("parameters", {})
-    if unknown := sorted(arguments.keys() - known.keys()):
-        raise ConfigError(f"package: the pipeline takes no {', '.join(unknown)}. Given: {given(sorted(known))}")
-    return spec
 
 
 def _cached(spec: Mapping[str, Any], caching: bool) -> dict[str, Any]:

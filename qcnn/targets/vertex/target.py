@@ -30,12 +30,13 @@ from qcnn.targets.base import (
 )
 from qcnn.targets.compiled_pipeline import (
     Compile,
-    check_imports,
     compiled,
+    main_arguments,
     main_pipeline,
     pod_of,
     read_package,
     scheduled,
+    study_arguments,
     study_pipeline,
     tuning_pipeline,
 )
@@ -124,9 +125,7 @@ class VertexTarget:
         Raises:
             ConfigError: the experiment cannot run there, or a setting is wrong.
         """
-        # Every word, so that the runs of an experiment can be compared.
-        compile_now = main_pipeline(self.name, data=experiment.data)
-        return self._prepared(compile_now, experiment.model_dump(), "qcnn", settings)
+        return self._prepared(main_pipeline(self.name), main_arguments(experiment), "qcnn", settings)
 
     def prepare_study(self, study: StudyPlan, settings: StudySettings) -> Prepared:
         """Compile the pipeline of a study, to be run with its trials, or with those that a tuner chooses.
@@ -136,17 +135,18 @@ class VertexTarget:
         """
         if settings.tuner:
             shared_experiment(study.shared, search_from_mapping(study.search))
+        arguments = study_arguments(study.arguments, study.trials)
+        if settings.tuner:
             compile_now = tuning_pipeline(self.name, settings.parallelism, settings.early_stopping)
-            return self._prepared(compile_now, study.arguments, "qcnn-tuning", settings)
-        compile_now = study_pipeline(self.name, settings.parallelism, study.shared["data"])
-        return self._prepared(compile_now, study.arguments, "qcnn-study", settings)
+            return self._prepared(compile_now, arguments, "qcnn-tuning", settings)
+        compile_now = study_pipeline(self.name, settings.parallelism)
+        return self._prepared(compile_now, arguments, "qcnn-study", settings)
 
     def _prepared(
         self, compile_now: Compile, arguments: Mapping[str, Any], name: str, settings: RunSettings
     ) -> Prepared:
         with compiled(settings, compile_now) as package:
             documents = read_package(package, self.name)
-        check_imports(documents[0], arguments)
         request = run_request(documents, arguments, name, settings)
 
         def send() -> Submitted:
@@ -165,10 +165,9 @@ class VertexTarget:
         Raises:
             ConfigError: as `prepare`.
         """
-        arguments = experiment.model_dump()
-        with scheduled(settings, self.name, experiment.data) as package:
+        arguments = main_arguments(experiment, seeded_by_run=True)
+        with scheduled(settings, self.name) as package:
             documents = read_package(package, self.name)
-        check_imports(documents[0], arguments)
         request = schedules.schedule_request(documents, arguments, settings)
 
         def send() -> Submitted:

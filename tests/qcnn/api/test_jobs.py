@@ -1,5 +1,6 @@
 """Jobs on clusters and clouds from Python; tests/cluster and tests/kfp have real ones."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from qcnn.targets import TARGETS, following, targets_that
 from qcnn.targets.base import ReadsJobs, Submits, Target
 from qcnn.targets.settings import described
 from tests.backend import fake_backend
+from tests.buckets import ROWS
 from tests.qcnn.jobs.apiserver import ApiServer
 from tests.vertex.server.vertex import Vertex
 
@@ -112,7 +114,7 @@ def test_a_pipeline_runs_in_a_backend_with_every_word_in_its_type(experiment: qc
         (run,) = backend.objects["runs"].values()
         assert (run["run_id"], run["display_name"]) == (job.name, "mine")
         parameters = run["runtime_config"]["parameters"]
-        assert (parameters["qubits"], parameters["learning_rate"]) == (4, 0.05)
+        assert (parameters["qubits"], parameters["learning_rate"], parameters["data_sha256"]) == (4, 0.05, "")
         assert job.status().state == "pending"
         run["state"] = "SUCCEEDED"
         assert job.wait().has_succeeded
@@ -121,6 +123,20 @@ def test_a_pipeline_runs_in_a_backend_with_every_word_in_its_type(experiment: qc
         assert not backend.objects["runs"]
         with pytest.raises(qcnn.QcnnError, match=job.name):
             job.status()
+
+
+def test_a_file_of_samples_is_submitted_with_its_contents(rows: str) -> None:
+    own = qcnn.Experiment(qubits=4, data=rows, encoding="ry")
+    sha256 = hashlib.sha256(ROWS).hexdigest()
+    place = {"project": "my-project", "location": "us-central1", "pipeline_root": "gs://bucket/runs"}
+    with fake_backend() as backend:
+        qcnn.submit(own, "kubeflow", host=backend.host)
+        (run,) = backend.objects["runs"].values()
+        assert run["runtime_config"]["parameters"]["data_sha256"] == sha256
+        (request,) = qcnn.requests(own, "kubeflow", host=backend.host)
+        assert request["runtime_config"]["parameters"]["data_sha256"] == sha256
+    (request,) = qcnn.requests(own, "vertex", image="europe/qcnn:1", **place)
+    assert request["pipelineJob"]["runtimeConfig"]["parameterValues"]["data_sha256"] == sha256
 
 
 _PROGRAM = """

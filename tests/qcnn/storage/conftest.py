@@ -2,18 +2,15 @@
 
 import contextlib
 import os
-import secrets
 import socket
 from collections.abc import Callable, Iterator
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from qcnn.storage.store import Store
 from qcnn.storage.sync import open_store
 from qcnn.storage.uri import in_bucket
-from tests.buckets import new_bucket
+from tests.buckets import new_bucket, new_s3_bucket
 from tests.qcnn.storage.faults import FaultyProxy
 
 
@@ -22,15 +19,6 @@ def opened(address: str) -> contextlib.closing[Store]:
     place = in_bucket(address)
     assert place
     return contextlib.closing(open_store(place))
-
-
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[str]:
-    server = ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
 
 
 @pytest.fixture(params=["s3", "gs"])
@@ -62,10 +50,7 @@ def bucket(server: tuple[str, str], proxy: FaultyProxy) -> Iterator[str]:
         with new_bucket(url) as name:
             yield f"gs://{name}"
         return
-    name = f"qcnn-{secrets.token_hex(6)}"
-    # The server of these goes with the tests.
-    boto3.client("s3", endpoint_url=url, region_name="us-east-1").create_bucket(Bucket=name)
-    yield f"s3://{name}"
+    yield f"s3://{new_s3_bucket(url)}"
 
 
 @pytest.fixture

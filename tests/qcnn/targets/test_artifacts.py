@@ -18,6 +18,7 @@ def test_metrics_stand_in_one_order_without_what_backends_add() -> None:
 def test_the_words_are_those_that_were_run() -> None:
     ran = from_mapping({"qubits": 6, "seed": 77}).to_json()
     assert words_of([_artifact(experiment=ran)], {"qubits": 6})["seed"] == 77
+    assert words_of([], {"qubits": 6}) == words_of([], {"qubits": 6.0, "data_sha256": ""})
     assert words_of([], {"qubits": 6})["qubits"] == 6
     assert words_of([], {"qubits": "ten"}) == {"qubits": "ten"}
     # Of a study, those of the model that was chosen.

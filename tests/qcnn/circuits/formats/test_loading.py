@@ -17,9 +17,6 @@ from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_mapping, with_circuit_read
 from qcnn.model.circuit_digest import fingerprint
 from tests.docs.documents import ROOT
-from tests.qcnn.storage.conftest import s3_server
-
-__all__ = ["s3_server"]
 
 QASM = 'OPENQASM 3.0;\ninclude "stdgates.inc";\ninput float a;\nqubit[2] q;\nrx(a) q[0];\ncx q[0], q[1];\n'
 # A half is written as a whole number over 0.
@@ -123,7 +120,7 @@ def test_an_address_typed_in_kubeflows_interface_is_read_by_the_first_step(file:
 
     experiment, metadata = generate_data({"model": file, "qubits": 4, "rounds": 5}, str(tmp_path / "dataset"))
     assert json.loads(experiment)["model"] == embedded(file) == json.loads(metadata["experiment"])["model"]
-    trials = plan_study({"qubits": 4}, {"model": [file, "hybrid"]}, {}, 0)
+    trials = plan_study({"qubits": 4}, {"model": [file, "hybrid"]}, {}, 0, {})
     assert [json.loads(trial)["model"] for trial in trials] == [embedded(file), "hybrid"]
 
 

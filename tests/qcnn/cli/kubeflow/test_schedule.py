@@ -23,7 +23,7 @@ def _created(backend: FakeBackend, typed: Typed, *arguments: str) -> Object:
 def test_a_schedule_runs_every_word_one_run_at_a_time_without_catching_up(backend: FakeBackend, typed: Typed) -> None:
     made = _created(backend, typed, "--cron", "0 9 * * MON-FRI", "--qubits", "10", "--restarts", "1")
     expected = from_mapping({"qubits": 10, "options": {"restarts": 1}}).model_dump()
-    assert made["runtime_config"]["parameters"] == expected
+    assert made["runtime_config"]["parameters"] == {**expected, "data_sha256": ""}
     assert made["trigger"] == {"cron_schedule": {"cron": "0 0 9 * * MON-FRI"}}
     assert (made["mode"], made["no_catchup"], made["max_concurrency"]) == ("ENABLE", True, "1")
     (experiment,) = backend.objects["experiments"].values()
@@ -51,6 +51,20 @@ def test_a_file_that_was_compiled_before_is_scheduled_with_seeds_of_its_runs(
     code, out, err = typed("schedule", "create", "--host", backend.host, "--interval", "10m", "--package", str(package))
     assert (code, out) == (2, "")
     assert err == f"error: package: must be the main pipeline, as compile.py writes it. Given: {package}\n"
+
+
+def test_each_run_reads_a_file_of_samples_as_it_is_then(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:
+    # Nobody has to reach the bucket from here.
+    data = ("--data", "gs://bucket/rows.csv", "--encoding", "ry")
+    package = tmp_path / "mine.yaml"
+    compile_qcnn(KUBEFLOW, package, defaults={"data": data[1], "data_sha256": 64 * "0"})
+    for flags in ((), ("--package", str(package))):
+        made = _created(backend, typed, "--interval", "1d", *data, *flags)
+        given = made["runtime_config"]["parameters"]
+        assert (given["data"], given["data_sha256"]) == ("gs://bucket/rows.csv", "")
+        assert spec_of(made)["root"]["dag"]["tasks"]["generate-data"]["inputs"]["parameters"]["run"]
+    code, _, err = typed("schedule", "create", "--host", backend.host, "--interval", "1d", "--data", "rows.csv")
+    assert (code, err.splitlines()[-1].rpartition(". Given: ")[2]) == (2, "rows.csv")
 
 
 def test_what_is_asked_for_is_passed_on(backend: FakeBackend, typed: Typed) -> None:

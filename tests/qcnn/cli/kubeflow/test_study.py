@@ -1,9 +1,11 @@
 """qcnn study --target kubeflow as a user types it, to a backend that checks the published types."""
 
+import hashlib
 from pathlib import Path
 
 from qcnn.experiment_io import as_parameters
 from tests.backend import FakeBackend, spec_of
+from tests.buckets import ROWS
 from tests.qcnn.cli.conftest import STUDY, Typed
 
 
@@ -22,7 +24,20 @@ def test_a_backend_gets_the_search_and_the_words_that_all_trials_share(
         "grid": {"learning_rate": [0.0001, 0.02], "model": ["hybrid", "deep"]},
         "ranges": {"train_fraction": [0.5, 0.8]},
         "random": 3,
+        "data_sha256": {},
     }
     assert run["display_name"].startswith("qcnn-study-")
     (loop,) = [task for task in spec_of(run)["root"]["dag"]["tasks"].values() if "iteratorPolicy" in task]
     assert loop["iteratorPolicy"] == {"parallelismLimit": 4}
+
+
+def test_files_of_samples_that_trials_read_are_sent_with_their_contents(
+    backend: FakeBackend, typed: Typed, rows: str
+) -> None:
+    study = ("study", "--target", "kubeflow", "--host", backend.host, "--encoding", "ry")
+    code, _, err = typed(*study, "--data", rows, "--grid", "learning_rate=0.1,0.2")
+    assert (code, err) == (0, "")
+    (run,) = backend.objects["runs"].values()
+    assert run["runtime_config"]["parameters"]["data_sha256"] == {rows: hashlib.sha256(ROWS).hexdigest()}
+    code, _, err = typed(*study, "--grid", f"data={rows},rows.csv", "--data", rows)
+    assert (code, err.splitlines()[-1].rpartition(". Given: ")[2]) == (2, "rows.csv")

@@ -1,16 +1,19 @@
 """qcnn submit --target kubeflow as a user types it, to a backend that checks the published types."""
 
+import hashlib
 import json
 import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from qcnn.experiment import ExperimentConfig
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.kubeflow import KUBEFLOW
 from qcnn.pipelines.vertex import VERTEX
 from tests.backend import FakeBackend, Object, spec_of
+from tests.buckets import ROWS
 from tests.qcnn.cli.conftest import Typed
 
 ENDED = "2026-11-21T10:00:00Z"
@@ -51,7 +54,7 @@ def test_every_word_is_submitted_in_its_type(backend: FakeBackend, typed: Typed,
             update={"train_fraction": 0.8, "shots": 100, "restarts": 1},
         ),
     )
-    assert run["runtime_config"]["parameters"] == expected.model_dump()
+    assert run["runtime_config"]["parameters"] == {**expected.model_dump(), "data_sha256": ""}
     assert f"{backend.host}/#/runs/details/{run['run_id']}" in out
     assert re.search(rf"^run {run['run_id']} is created in {re.escape(backend.host)}$", out, re.MULTILINE)
 
@@ -257,35 +260,42 @@ def test_a_tensorboard_is_linked_where_the_pipeline_is_compiled(backend: FakeBac
     )
 
 
-def test_a_file_of_samples_is_imported_by_the_run_and_one_of_this_machine_refused(
-    backend: FakeBackend, typed: Typed, tmp_path: Path
+def test_a_file_of_samples_is_sent_with_its_contents_and_one_of_this_machine_refused(
+    backend: FakeBackend, typed: Typed, rows: str
 ) -> None:
-    submit = ("submit", "--target", "kubeflow", "--host", backend.host)
+    submit = ("submit", "--target", "kubeflow", "--host", backend.host, "--encoding", "ry")
     code, _, err = typed(*submit, "--data", "rows.csv")
     assert (code, err.splitlines()[-1].rpartition(". Given: ")[2]) == (2, "rows.csv")
     assert "data: a file must be in a bucket on a cluster" in err
-    code, _, err = typed(*submit, "--data", "gs://bucket/rows.csv", "--encoding", "ry")
+    code, _, err = typed(*submit, "--data", rows.replace("rows.csv", "none.csv"))
+    assert code == 2
+    assert err.startswith("error: bucket: ")
+    assert not backend.objects["runs"]
+    code, _, err = typed(*submit, "--data", rows)
     assert code == 0, err
     (run,) = backend.objects["runs"].values()
     given = run["runtime_config"]["parameters"]
     # What the file decides is left to the step that reads it.
-    assert (given["data"], given["encoding"], given["batch_size"]) == ("gs://bucket/rows.csv", "ry", 0)
-    tasks = spec_of(run)["root"]["dag"]["tasks"]
-    assert tasks["importer"]["inputs"]["parameters"]["uri"] == {"componentInputParameter": "data"}
-    assert "file" in tasks["generate-data"]["inputs"]["artifacts"]
+    assert (given["data"], given["encoding"], given["batch_size"]) == (rows, "ry", 0)
+    assert given["data_sha256"] == hashlib.sha256(ROWS).hexdigest()
+    code, out, _ = typed(*submit, "--data", rows, "--dry-run")
+    assert json.loads(out)["runtime_config"]["parameters"] == given
 
 
-@pytest.mark.parametrize(("own_data", "data"), [(True, "excitations"), (False, "gs://bucket/rows.csv")])
-def test_a_package_that_was_compiled_for_other_data_is_refused(
-    backend: FakeBackend, typed: Typed, tmp_path: Path, own_data: bool, data: str
+def test_a_package_that_an_earlier_version_compiled_is_refused(
+    backend: FakeBackend, typed: Typed, tmp_path: Path
 ) -> None:
-    compile_qcnn(KUBEFLOW, tmp_path / "qcnn.yaml", own_data=own_data)
-    package = ("--package", str(tmp_path / "qcnn.yaml"))
-    code, _, err = typed("submit", "--target", "kubeflow", "--host", backend.host, *package, "--data", data)
-    assert code == 2
-    assert err.endswith(f"Given: data {data}\n")
-    assert f"compile.py calls {'qcnn' if own_data else 'qcnn-own-data'}" in err
+    package = tmp_path / "qcnn.yaml"
+    compile_qcnn(KUBEFLOW, package)
+    pipeline, *platform = yaml.safe_load_all(package.read_text())
+    del pipeline["root"]["inputDefinitions"]["parameters"]["data_sha256"]
+    package.write_text(yaml.safe_dump_all([pipeline, *platform]))
+    for command in (("submit", "--target", "kubeflow"), ("schedule", "create", "--interval", "10m")):
+        code, out, err = typed(*command, "--host", backend.host, "--package", str(package))
+        assert (code, out) == (2, "")
+        assert err.startswith("error: package: the pipeline takes no data_sha256. Given: ['batch_size', ")
     assert not backend.objects["runs"]
+    assert not backend.objects["recurringruns"]
 
 
 def test_submit_with_gpus_names_the_image_they_need(backend: FakeBackend, typed: Typed, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Runs on the local Vertex AI, as a user submits them, looks at them and ends them."""
 
 import csv
+import hashlib
 import json
 import posixpath
 import re
@@ -13,8 +14,9 @@ from google.cloud import aiplatform_v1 as v1
 
 from qcnn.jobs.job import run_label
 from qcnn.jobs.vertex.custom_job import JOB_LABEL, RUN_LABEL, TASK_LABEL
-from qcnn.storage.copies import local_copy
+from qcnn.storage.copies import local_copy, new_file_copy
 from tests.board import opened
+from tests.buckets import ROWS
 from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.cli.vertex.packages import FOREVER, two_steps
 from tests.vertex.clients import jobs, python_pool
@@ -239,16 +241,25 @@ def test_the_pipeline_trains_and_its_runs_are_compared_and_shown(
 
 
 @pytest.mark.long
-def test_a_study_trains_its_trials_and_evaluates_the_best(vertex: Vertex, on_vertex: Typed) -> None:
+def test_a_study_trains_its_trials_on_a_file_and_evaluates_the_best(
+    vertex: Vertex, on_vertex: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", vertex.environment["STORAGE_EMULATOR_HOST"])
+    data = f"gs://{vertex.bucket}/rows.csv"
+    with new_file_copy(data) as path:
+        path.write_bytes(ROWS)
     sent = ("--pipeline-root", f"gs://{vertex.bucket}/runs", "--image", "registry/qcnn:1")
-    words = (*sent, "--experiment", "papers", "--wait", *_SMALL)
+    own = ("--data", data, "--encoding", "ry", "--qubits", "4", "--batch-size", "8", "--epochs", "2", "--starts", "1")
     grid = ("--grid", "learning_rate=0.0001,0.05", "--parallelism", "1")
-    code, out, err = on_vertex("study", *_TARGET, *words, *grid)
+    code, out, err = on_vertex("study", *_TARGET, *sent, "--experiment", "papers", "--wait", *own, *grid)
     assert code == 0, out + err
     lines = out.splitlines()
     assert {"train: succeeded", "train 2: succeeded", "select-best: succeeded"} <= set(lines)
     (row,) = _compared(on_vertex)
     assert row["mse"] > 0
+    (run,) = _runs(vertex)
+    made = [task.outputs["dataset"].artifacts[0] for task in run.job_detail.task_details if "dataset" in task.outputs]
+    assert [dataset.metadata["data_sha256"] for dataset in made] == 2 * [hashlib.sha256(ROWS).hexdigest()]
 
 
 @pytest.mark.long

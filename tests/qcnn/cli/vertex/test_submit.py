@@ -1,5 +1,6 @@
 """What qcnn submit, study and schedule would send to Vertex AI, as --dry-run prints it: no network is asked."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from qcnn.experiment_io import from_mapping
 from qcnn.pipelines.compiler import compile_qcnn, compile_study
 from qcnn.pipelines.kubeflow import KUBEFLOW
 from qcnn.pipelines.vertex import VERTEX
+from tests.buckets import ROWS
 from tests.qcnn.cli.conftest import STUDY, Typed
 
 _PLACE = ("--project", "my-project", "--location", "europe-west4", "--pipeline-root", "gs://bucket/runs")
@@ -40,7 +42,7 @@ def test_every_word_is_sent_in_its_type_and_google_takes_the_request(typed: Type
     sent = _sent(typed, *_SUBMIT, "--config", "mine.yaml", "--seed", "3")
     expected = from_mapping({"qubits": 10, "learning_rate": 1.0, "seed": 3, "options": {"shots": 100}})
     job = sent["pipelineJob"]
-    assert job["runtimeConfig"]["parameterValues"] == expected.model_dump()
+    assert job["runtimeConfig"]["parameterValues"] == {**expected.model_dump(), "data_sha256": ""}
     assert sent["parent"] == "projects/my-project/locations/europe-west4"
     assert job["runtimeConfig"]["gcsOutputDirectory"] == "gs://bucket/runs"
     assert sent["pipelineJobId"].startswith(job["displayName"])
@@ -87,6 +89,20 @@ def test_a_study_is_sent_with_what_it_searches(typed: Typed, tmp_path: Path) -> 
         if "parameterIterator" in task
     ]
     assert loop["iteratorPolicy"] == {"parallelismLimit": 3}
+
+
+def test_a_file_of_samples_is_sent_with_its_contents_but_by_a_schedule(typed: Typed, rows: str) -> None:
+    own = (*_PLACE, *_IMAGE, "--target", "vertex", "--data", rows, "--encoding", "ry")
+    sha256 = hashlib.sha256(ROWS).hexdigest()
+    search = ("--range", "learning_rate=0.1:0.2", "--random", "2")
+    schedule = _sent(typed, "schedule", "create", *own, "--cron", "0 9 * * *")["schedule"]
+    for sent, expected in (
+        (_sent(typed, "submit", *own), sha256),
+        (_sent(typed, "study", *own, *search), {rows: sha256}),
+        (_sent(typed, "study", *own, *search, "--tuner", "vizier"), {rows: sha256}),
+        (schedule["createPipelineJobRequest"], ""),
+    ):
+        assert sent["pipelineJob"]["runtimeConfig"]["parameterValues"]["data_sha256"] == expected
 
 
 def test_a_schedule_runs_the_pipeline_with_a_seed_of_each_run(typed: Typed) -> None:

@@ -17,7 +17,7 @@ from tests.vertex.server.refusal import RefusedError
 
 _STATES = v1.PipelineTaskDetail.State
 _COMPLETED = "ALL_UPSTREAM_TASKS_COMPLETED"
-_DAG, _IMPORTER = "system.DagExecution", "system.ImporterExecution"
+_DAG = "system.DagExecution"
 
 
 class Dag:
@@ -96,32 +96,10 @@ class Dag:
             return self._loop(spec, component, inputs, task)
         if "dag" in component:
             return self._nested(component, inputs, task)
-        executor = self._run.spec["deploymentSpec"]["executors"][component["executorLabel"]]
-        if "importer" in executor:
-            return self._imported(executor["importer"], component, inputs, task)
         return Step(self._run, task, component, inputs).execute(
             cached=spec.get("cachingOptions", {}).get("enableCache", False),
             retries=spec.get("retryPolicy", {}).get("maxRetryCount", 0),
         )
-
-    def _imported(self, importer: Json, component: Json, inputs: Values, task: Task) -> Values:
-        """Make an artifact of what is at an address; nothing looks at what that is."""
-        task.move_to(_STATES.RUNNING)
-        ((name, definition),) = component["outputDefinitions"]["artifacts"].items()
-        source = importer["artifactUri"]
-        artifact = self._run.services.metadata.keep(
-            v1.Artifact,
-            "artifacts",
-            display_name=name,
-            uri=source["constant"] if "constant" in source else inputs.parameters[source["runtimeParameter"]],
-            schema_title=definition["artifactType"]["schemaTitle"],
-            schema_version=definition["artifactType"].get("schemaVersion", ""),
-            state=v1.Artifact.State.LIVE,
-        )
-        outputs = Values(artifacts={name: [artifact]})
-        self._run.record(task, _IMPORTER, inputs, outputs)
-        task.move_to(_STATES.SUCCEEDED)
-        return outputs
 
     def _nested(self, component: Json, inputs: Values, task: Task) -> Values:
         task.move_to(_STATES.RUNNING)
