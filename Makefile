@@ -60,7 +60,7 @@ types: .venv/.complete ## check types, of the package on macOS too: what only Li
 	@$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin --package qcnn
 
 docs: .venv/.complete ## build docs/ as a site into build/site; a link that leads nowhere is an error
-	@$(BIN)/python scripts/experiment_words.py
+	@$(BIN)/python scripts/reference_tables.py
 	@# With --quiet it would not count warnings.
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 

@@ -15,7 +15,8 @@ from qcnn.experiment import EXCITATIONS
 from qcnn.experiment_io import as_parameters, read_file
 from qcnn.pipelines.compiler import compile_qcnn, compile_study, compile_tuning, critical_path
 from qcnn.pipelines.parts import Viewer
-from qcnn.pipelines.targets import TARGETS
+from qcnn.targets import targets_that
+from qcnn.targets.base import Compiles
 from qcnn.targets.compiled_pipeline import file_sha256
 
 
@@ -66,9 +67,10 @@ def main(
     with_viewer = functools.partial(compile_qcnn, viewer=Viewer(address, button), seeded_by_run=seed_per_run)
     refusals: dict[str, ConfigError] = {}
     stale: list[Path] = []
+    targets = {name: target.pipeline_target() for name, target in targets_that(Compiles).items()}
     try:
         output.mkdir(parents=True, exist_ok=True)
-        for target_name, target in TARGETS.items():
+        for target_name, target in targets.items():
             pipelines: dict[str, tuple[Callable[..., PipelineSpec], Mapping[str, Any]]] = {
                 "qcnn": (with_viewer, main_defaults),
                 "study": (compile_study, study_defaults),
@@ -89,7 +91,7 @@ def main(
                 click.echo(paths[name])
                 click.echo(f"    critical path: {' > '.join(critical_path(spec))}")
         # Settings may be for one target alone; what no target takes is wrong.
-        if len(refusals) == len(TARGETS):
+        if len(refusals) == len(targets):
             raise next(iter(refusals.values()))
         # Files of an earlier call have other settings than these.
         for path in stale:

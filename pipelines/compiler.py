@@ -86,7 +86,7 @@ def requests_and_limits(given: Resources) -> dict[str, Any]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Target:
+class PipelineTarget:
     """What tells the pipelines of one target from those of another.
 
     `image` is that of every step where none is named; empty where one must be. `train` makes the step that trains, from
@@ -108,7 +108,7 @@ class Target:
 
 
 def compile_qcnn(
-    target: Target,
+    target: PipelineTarget,
     path: Path,
     image: str | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -135,7 +135,7 @@ def compile_qcnn(
 
 
 def compile_study(
-    target: Target,
+    target: PipelineTarget,
     path: Path,
     image: str | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -153,7 +153,7 @@ def compile_study(
 
 
 def compile_tuning(
-    target: Target,
+    target: PipelineTarget,
     path: Path,
     image: str | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -174,7 +174,7 @@ def compile_tuning(
 
 
 def _write(
-    target: Target,
+    target: PipelineTarget,
     pipeline: BaseComponent,
     path: Path,
     pod: Pod,
@@ -206,7 +206,9 @@ def _write(
     return spec
 
 
-def _read(target: Target, image: str | None, settings: Mapping[str, Any] | None) -> tuple[Pod, dict[str, Resources]]:
+def _read(
+    target: PipelineTarget, image: str | None, settings: Mapping[str, Any] | None
+) -> tuple[Pod, dict[str, Resources]]:
     values = dict(settings or {})
     resources = step_resources(values.pop(KEY, None))
     if image is not None:

@@ -15,7 +15,7 @@ from qcnn.components.resources import is_pinned
 from qcnn.components.run_context import RUN_FIELD, RUN_VARIABLE
 from qcnn.errors import ConfigError, one_line
 from qcnn.jobs.pod_settings import WORKER_ACCOUNT, Pod
-from qcnn.pipelines.compiler import Target
+from qcnn.pipelines.compiler import PipelineTarget
 from qcnn.pipelines.parts import TrainStep
 
 # The executor of the step that trains, which follows the TFJob; and the label by which its metrics are found.
@@ -79,7 +79,7 @@ def train_as_tfjob(pod: Pod) -> TrainStep:
     return step
 
 
-KUBEFLOW = Target(
+KUBEFLOW = PipelineTarget(
     train=train_as_tfjob,
     # What deploy/rbac.yaml makes for the training's pods, which have to see that their launcher is there.
     pod_defaults={"service_account": WORKER_ACCOUNT},

@@ -16,7 +16,7 @@ from qcnn.components.resources import Resources, is_pinned
 from qcnn.jobs.pod_settings import Pod, amount
 from qcnn.jobs.vertex.machines import check_machines
 from qcnn.jobs.vertex.settings import vertex_settings
-from qcnn.pipelines.compiler import Target
+from qcnn.pipelines.compiler import PipelineTarget
 from qcnn.pipelines.parts import TrainStep
 
 # Vertex AI puts the run's own in their places, as for Google's components (google_cloud_pipeline_components 2.22.0,
@@ -162,7 +162,7 @@ def _told_to_end(command: Sequence[str]) -> list[str]:
     return [word.replace(_STARTED_BY_SHELL, _IN_PLACE_OF_SHELL) for word in command]
 
 
-VERTEX = Target(
+VERTEX = PipelineTarget(
     train=train_as_custom_job,
     # The name that a local build gives an image is that of no registry.
     image="",

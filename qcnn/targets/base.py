@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from qcnn.jobs.pod_settings import Pod
     from qcnn.jobs.pricing import Prices
     from qcnn.model.history import Epoch
+    from qcnn.pipelines.compiler import PipelineTarget
     from qcnn.studies.trials import StudyPlan
     from qcnn.targets.artifacts import Logs
 
@@ -95,6 +96,15 @@ class Submits(Target, Protocol):
         Raises:
             ConfigError: no machine has what they ask for.
         """
+        ...
+
+
+@runtime_checkable
+class Compiles(Target, Protocol):
+    """A target that runs pipelines, which compile.py compiles for it."""
+
+    def pipeline_target(self) -> PipelineTarget:
+        """Return what is its own of a compiled pipeline; it loads Kubeflow's SDK."""
         ...
 
 

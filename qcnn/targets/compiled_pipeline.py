@@ -16,6 +16,7 @@ from qcnn.errors import ConfigError, given, one_line
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.pod_settings import Pod, pod_settings
 from qcnn.storage.copies import local_file
+from qcnn.targets.base import Compiles
 from qcnn.targets.library_output import quiet
 from qcnn.targets.settings import setting
 
@@ -43,39 +44,36 @@ class Source:
     )
 
 
-def main_pipeline(target: str, *, seeded_by_run: bool = False, board: str = "") -> Compile:
+def main_pipeline(target: Compiles, *, seeded_by_run: bool = False, board: str = "") -> Compile:
     """Return what compiles the main pipeline for a target; `board` is the address of a TensorBoard to be linked."""
 
     def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
         from qcnn.pipelines.compiler import compile_qcnn
         from qcnn.pipelines.parts import Viewer
-        from qcnn.pipelines.targets import TARGETS
 
-        compile_qcnn(TARGETS[target], path, image, settings, viewer=Viewer(board), seeded_by_run=seeded_by_run)
+        compile_qcnn(target.pipeline_target(), path, image, settings, viewer=Viewer(board), seeded_by_run=seeded_by_run)
 
     return compile_now
 
 
-def study_pipeline(target: str, parallelism: int) -> Compile:
+def study_pipeline(target: Compiles, parallelism: int) -> Compile:
     """Return what compiles the study for a target."""
 
     def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
         from qcnn.pipelines.compiler import compile_study
-        from qcnn.pipelines.targets import TARGETS
 
-        compile_study(TARGETS[target], path, image, settings, parallelism=parallelism)
+        compile_study(target.pipeline_target(), path, image, settings, parallelism=parallelism)
 
     return compile_now
 
 
-def tuning_pipeline(target: str, parallelism: int, stopping: str) -> Compile:
+def tuning_pipeline(target: Compiles, parallelism: int, stopping: str) -> Compile:
     """Return what compiles the study of a target's own tuner."""
 
     def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
         from qcnn.pipelines.compiler import compile_tuning
-        from qcnn.pipelines.targets import TARGETS
 
-        compile_tuning(TARGETS[target], path, image, settings, parallelism=parallelism, stopping=stopping)
+        compile_tuning(target.pipeline_target(), path, image, settings, parallelism=parallelism, stopping=stopping)
 
     return compile_now
 
@@ -131,7 +129,7 @@ def compiled(source: Source, compile_now: Compile) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def scheduled(source: Source, target: str) -> Iterator[Path]:
+def scheduled(source: Source, target: Compiles) -> Iterator[Path]:
     """Yield a compiled main pipeline, each of whose runs has a seed of its own.
 
     Raises:
@@ -159,7 +157,7 @@ def scheduled(source: Source, target: str) -> Iterator[Path]:
             yield path
 
 
-def read_package(package: Path, target: str) -> list[dict[str, Any]]:
+def read_package(package: Path, target: Compiles) -> list[dict[str, Any]]:
     """Return the documents of a pipeline compiled for a target, first the pipeline, then what a platform adds.
 
     Raises:
@@ -178,13 +176,12 @@ def read_package(package: Path, target: str) -> list[dict[str, Any]]:
     raise ConfigError(f"package: must be a pipeline that compile.py wrote ({reason}). Given: {package}")
 
 
-def _check_target(package: Path, documents: Sequence[Mapping[str, Any]], target: str) -> None:
+def _check_target(package: Path, documents: Sequence[Mapping[str, Any]], target: Compiles) -> None:
     """Refuse a pipeline that was compiled for a target with another kind of platform document."""
-    from qcnn.pipelines.targets import TARGETS
-
-    if (len(documents) > 1) != (TARGETS[target].platform is not None):
+    if (len(documents) > 1) != (target.pipeline_target().platform is not None):
         raise ConfigError(
-            f"package: must be compiled for {target}; compile.py calls such files NAME-{target}.yaml. Given: {package}"
+            f"package: must be compiled for {target.name}; compile.py calls such files NAME-{target.name}.yaml. "
+            f"Given: {package}"
         )
 
 

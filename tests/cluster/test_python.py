@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import nbclient
+import nbformat
 import pytest
 
 import qcnn as library
@@ -11,6 +13,7 @@ from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Qcnn
 
 # The memory that a worker needs, and room for what else the machine runs.
+_ROOT = Path(__file__).parents[2]
 _POD = {"cpu": "500m", "memory": "3Gi"}
 
 
@@ -43,3 +46,23 @@ def test_a_job_is_submitted_followed_read_and_deleted(
     again.delete()
     with pytest.raises(library.ArtifactError):
         job.status()
+
+
+def test_the_notebook_about_it_runs(
+    launchers: Launchers, qcnn: Qcnn, bucket: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(qcnn.kubeconfig))
+    monkeypatch.setenv("PYTHONPATH", str(_ROOT))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    notebook = nbformat.read(_ROOT / "examples" / "notebooks" / "cluster_job.ipynb", as_version=4)
+    environment = {"STORAGE_EMULATOR_HOST": os.environ["STORAGE_EMULATOR_HOST"]}
+    settings = {"output": bucket, "name": launchers.identity.run, "image": IMAGE, **_POD, "environment": environment}
+    (parameters,) = [cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", ())]
+    parameters.source = f"import qcnn\n\nsettings = {settings!r}"
+    client = nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute()
+    *_, deleted = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    (left,) = deleted.outputs
+    assert left["data"]["text/plain"] == "False"
+    printed = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", ()))
+    assert "[worker 0] epoch 12/12: " in printed

@@ -5,7 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.docs.documents import ROOT, blocks, example
+from tests.qcnn.cli import conftest as command_line
 from tests.qcnn.cli.run_folders import run_folder
+
+typed = command_line.typed
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The worked examples of docs/extend.md, as they stand there."""
 
 import contextlib
+import json
 import sys
 import types
 from pathlib import Path
@@ -8,7 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from click.testing import CliRunner
 
+import compile as compile_command
+import qcnn
 from qcnn import data
 from qcnn.circuits import circuits
 from qcnn.experiment_io import from_mapping
@@ -17,14 +21,15 @@ from qcnn.model.network import build_model
 from qcnn.model.optimizer import build_optimizer
 from qcnn.model.steps import training_epoch
 from qcnn.model.variables import values_of
-from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.simulators import Batch, Limits, statevector
 from qcnn.simulators.structure.gates import read_network
 from qcnn.storage.copies import download
 from qcnn.storage.sync import Mirror
 from qcnn.storage.uri import Address
+from qcnn.targets import TARGETS
 from qcnn.trainer.distribution.parameter_servers import SharedWeights
 from tests.docs.documents import example
+from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.simulators.step import step
 from tests.small_trainings import SMALL
 
@@ -115,12 +120,52 @@ def test_a_store_of_ones_own_follows_a_folder(tmp_path: Path, monkeypatch: pytes
     assert (tmp_path / "copy" / "history.csv").read_bytes() == b"2"
 
 
-def test_a_target_of_ones_own_trains_in_the_steps_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = _module("pipelines/one_pod/target.py", monkeypatch).ONE_POD
-    spec = compile_qcnn(target, tmp_path / "qcnn.yaml")
-    (trains,) = [
-        executor["container"]["command"][-1]
-        for name, executor in spec.deployment_spec["executors"].items()
-        if name == "exec-train"
-    ]
-    assert "qcnn.components.steps.train_local" in trains
+def _registered(title: str, kind: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run an example as the module of a target, and name it as its line does."""
+    module = _module(title, monkeypatch)
+    monkeypatch.setitem(sys.modules, f"qcnn_target_{kind}", module)
+    monkeypatch.setitem(TARGETS, name, f"qcnn_target_{kind}:{kind}")
+
+
+def test_a_target_of_ones_own_is_submitted_to_with_its_cost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed
+) -> None:
+    _registered("qcnn/targets/slurm/target.py", "SlurmTarget", "slurm", monkeypatch)
+    where = ("submit", "--target", "slurm", "--partition", "night", "--runs", str(tmp_path))
+    code, out, err = typed(*where, "--qubits", "5", "--dry-run")
+    assert (code, err) == (0, "")
+    request = json.loads(out)
+    assert request["command"][2] == "--partition=night"
+    assert '"qubits": 5' in request["script"]
+    sbatch = tmp_path / "bin" / "sbatch"
+    sbatch.parent.mkdir()
+    sbatch.write_text(f"#!/bin/sh\ncat > {tmp_path}/script\necho 17\n")
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", str(sbatch.parent), prepend=":")
+    monkeypatch.setenv("SBATCH_PARTITION", "day")
+    code, out, err = typed("submit", "--target", "slurm", "--runs", str(tmp_path), "--qubits", "5")
+    assert (code, out.splitlines()[0]) == (0, "batch job 17 is created in partition day"), err
+    assert (tmp_path / "script").read_text().splitlines()[2] == from_mapping({"qubits": 5}).to_json()
+    monkeypatch.setenv("QCNN_COST_LIMIT", "0")
+    code, _, err = typed("submit", "--target", "slurm", "--runs", str(tmp_path), "--qubits", "5")
+    assert code == 2
+    assert "cost_limit: this is estimated to cost " in err
+    assert typed("submit", "--target", "slurm")[2] == "error: runs: must be given to target slurm. Given: none\n"
+    experiment = qcnn.Experiment(qubits=5)
+    assert qcnn.submit(experiment, "slurm", runs=str(tmp_path), partition="night").name == "17"
+    with pytest.raises(
+        qcnn.ConfigError, match=r"^target: must be one of local, kubeflow, tfjob, vertex, vertex-job\. "
+    ):
+        qcnn.list_jobs("slurm", partition="night")
+
+
+def test_a_target_of_pipelines_of_ones_own_trains_in_the_steps_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed
+) -> None:
+    _registered("qcnn/targets/one_pod/target.py", "OnePodTarget", "one-pod", monkeypatch)
+    assert CliRunner().invoke(compile_command.main, ["--output", str(tmp_path), "--image", "qcnn:1"]).exit_code == 0
+    assert {path.name for path in tmp_path.glob("*-one-pod.yaml")} == {"qcnn-one-pod.yaml", "study-one-pod.yaml"}
+    code, out, err = typed("submit", "--target", "one-pod", "--host", "http://localhost:1", "--dry-run")
+    assert code == 0, err
+    steps = json.loads(out)["pipeline_spec"]["deploymentSpec"]["executors"]
+    assert "qcnn.components.steps.train_local" in steps["exec-train"]["container"]["command"][-1]

@@ -13,6 +13,8 @@ import pytest
 
 from qcnn.experiment import WORDS, describe
 from qcnn.results.evaluate import Evaluation, report
+from qcnn.targets import targets_that
+from qcnn.targets.base import Submits
 from tests.docs.documents import DOCUMENTS, PAGES, ROOT
 
 MOST_BYTES = 200_000
@@ -29,11 +31,13 @@ def test_every_word_is_described_as_the_config_does(name: str) -> None:
     assert page.count(f"| `{name}` | {field.default} | {describe(field)} |\n") == 1
 
 
-def test_the_table_of_words_is_what_the_script_writes() -> None:
-    page = (ROOT / "docs" / "experiment.md").read_text()
-    script = runpy.run_path(str(ROOT / "scripts" / "experiment_words.py"))
-    assert script["with_table"](page) == page
-    assert len(re.findall(r"^\| `\w+` \|", script["table"](), re.MULTILINE)) == len(WORDS)
+def test_the_tables_of_reference_pages_are_what_the_script_writes() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "reference_tables.py"))
+    for name in set(script["PAGES"].values()):
+        page = (ROOT / "docs" / name).read_text()
+        assert script["with_tables"](page) == page
+    assert len(re.findall(r"^\| `\w+` \|", script["words"](), re.MULTILINE)) == len(WORDS)
+    assert re.findall(r"^## (\S+)$", script["settings"](), re.MULTILINE) == list(targets_that(Submits))
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)

@@ -10,23 +10,19 @@ from google.protobuf import json_format
 from kfp.pipeline_spec.pipeline_spec_pb2 import ComponentSpec, PipelineSpec
 
 import compile as compile_command
-from qcnn.pipelines.compiler import Target, compile_qcnn, compile_study
-from qcnn.pipelines.parts import train_here
-from qcnn.pipelines.targets import TARGETS
+from qcnn.pipelines.compiler import compile_qcnn, compile_study
+from qcnn.targets import targets_that
+from qcnn.targets.base import Compiles
 
 
-def test_a_new_target_is_a_line_and_takes_no_platform_document_that_it_has_none_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(TARGETS, "moon", Target(train=lambda pod: train_here))
+def test_each_target_has_files_of_its_own_with_the_documents_that_it_takes(tmp_path: Path) -> None:
     result = CliRunner().invoke(compile_command.main, ["--output", str(tmp_path), "--image", "registry/qcnn:1"])
     assert result.exit_code == 0, result.output
     assert {path.name for path in tmp_path.iterdir()} == {
         *("qcnn-kubeflow.yaml", "study-kubeflow.yaml"),
         *("qcnn-vertex.yaml", "study-vertex.yaml", "tuning-vertex.yaml"),
-        *("qcnn-moon.yaml", "study-moon.yaml"),
     }
-    for name, documents in (("kubeflow", 2), ("vertex", 1), ("moon", 1)):
+    for name, documents in (("kubeflow", 2), ("vertex", 1)):
         for pipeline in ("qcnn", "study"):
             assert len(list(yaml.safe_load_all((tmp_path / f"{pipeline}-{name}.yaml").read_text()))) == documents
 
@@ -35,7 +31,10 @@ def test_a_new_target_is_a_line_and_takes_no_platform_document_that_it_has_none_
 def test_a_pipeline_takes_and_leaves_the_same_on_every_target(
     compile_one: Callable[..., PipelineSpec], tmp_path: Path
 ) -> None:
-    specs = [compile_one(target, tmp_path / f"{name}.yaml", "registry/qcnn:1") for name, target in TARGETS.items()]
+    specs = [
+        compile_one(target.pipeline_target(), tmp_path / f"{name}.yaml", "registry/qcnn:1")
+        for name, target in targets_that(Compiles).items()
+    ]
     roots = {json_format.MessageToJson(_interface(spec.root), sort_keys=True) for spec in specs}
     assert len(roots) == 1
     outputs = [{label: _interface(each).output_definitions for label, each in _steps(spec).items()} for spec in specs]

@@ -26,8 +26,9 @@ def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
     assert "import qcnn" in code[0].source
 
 
+# What needs a cluster is run by tests/cluster/test_python.py.
 @pytest.mark.long
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if path.stem != "cluster_job"], ids=lambda path: path.stem)
 def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))

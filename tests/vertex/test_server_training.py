@@ -14,7 +14,7 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud import aiplatform_v1 as v1
 
 from qcnn.experiment_io import from_mapping
-from qcnn.pipelines.compiler import Target, compile_qcnn
+from qcnn.pipelines.compiler import PipelineTarget, compile_qcnn
 from qcnn.pipelines.parts import train_here
 from qcnn.pipelines.vertex import VERTEX
 from tests.vertex.clients import custom_job, jobs, pipelines
@@ -41,9 +41,11 @@ def _here(folder: Path) -> list[list[float]]:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "target", [Target(train=lambda pod: train_here), VERTEX], ids=["within the step", "as a custom job"]
+    "target", [PipelineTarget(train=lambda pod: train_here), VERTEX], ids=["within the step", "as a custom job"]
 )
-def test_the_pipeline_ends_with_the_losses_of_a_run_here(vertex: Vertex, target: Target, tmp_path: Path) -> None:
+def test_the_pipeline_ends_with_the_losses_of_a_run_here(
+    vertex: Vertex, target: PipelineTarget, tmp_path: Path
+) -> None:
     compile_qcnn(target, tmp_path / "qcnn.yaml", "registry/qcnn:1")
     job = v1.PipelineJob(
         display_name="qcnn",

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from qcnn.components.cost_estimate import Platform
     from qcnn.jobs.pod_settings import Pod
     from qcnn.jobs.pricing import Prices
+    from qcnn.pipelines.compiler import PipelineTarget
 
 # Labels and names of the pods in which a run's steps work (Argo and Kubeflow's driver, seen with 2.17).
 _RUN_LABEL, _STEP_CONTAINER, _STEP_MARK = "pipeline/runid", "main", "-impl-"
@@ -134,13 +135,19 @@ class KubeflowTarget:
         """Return the address of the backend."""
         return connection.address
 
+    def pipeline_target(self) -> PipelineTarget:
+        """Return what is its own of a compiled pipeline."""
+        from qcnn.pipelines.kubeflow import KUBEFLOW
+
+        return KUBEFLOW
+
     def prepare(self, experiment: ExperimentConfig, settings: Settings) -> Prepared:
         """Compile the pipeline, to be run with an experiment; each time it is another run.
 
         Raises:
             ConfigError: the experiment cannot run there, or a setting is wrong.
         """
-        compile_now = main_pipeline(self.name, board=settings.tensorboard)
+        compile_now = main_pipeline(self, board=settings.tensorboard)
         return self._prepared(compile_now, main_arguments(experiment), "qcnn", settings)
 
     def prepare_study(self, study: StudyPlan, settings: StudySettings) -> Prepared:
@@ -149,7 +156,7 @@ class KubeflowTarget:
         Raises:
             ConfigError: as `prepare`.
         """
-        compile_now = study_pipeline(self.name, settings.parallelism)
+        compile_now = study_pipeline(self, settings.parallelism)
         arguments = study_arguments(study.arguments, study.trials)
         return self._prepared(compile_now, arguments, "qcnn-study", settings)
 
@@ -157,7 +164,7 @@ class KubeflowTarget:
         self, compile_now: Compile, arguments: Mapping[str, Any], name: str, settings: RunSettings
     ) -> Prepared:
         with compiled(settings, compile_now) as package:
-            documents = read_package(package, self.name)
+            documents = read_package(package, self)
         check_arguments(documents[0], arguments)
         run_name = settings.run_name or f"{name}-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S}"
 
@@ -173,8 +180,8 @@ class KubeflowTarget:
         Raises:
             ConfigError: as `prepare`.
         """
-        with scheduled(settings, self.name) as package:
-            documents = read_package(package, self.name)
+        with scheduled(settings, self) as package:
+            documents = read_package(package, self)
         arguments = main_arguments(experiment, seeded_by_run=True)
         name = settings.run_name or settings.experiment
         check_arguments(documents[0], arguments)

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from qcnn.components.cost_estimate import Platform
     from qcnn.jobs.pod_settings import Pod
     from qcnn.jobs.pricing import Prices
+    from qcnn.pipelines.compiler import PipelineTarget
 
 
 logger = logging.getLogger("qcnn")
@@ -119,13 +120,19 @@ class VertexTarget:
         """Return the project and location in which its runs are."""
         return f"{connection.project} in {connection.location}"
 
+    def pipeline_target(self) -> PipelineTarget:
+        """Return what is its own of a compiled pipeline."""
+        from qcnn.pipelines.vertex import VERTEX
+
+        return VERTEX
+
     def prepare(self, experiment: ExperimentConfig, settings: RunSettings) -> Prepared:
         """Compile the pipeline, to be run with an experiment; each time it is another run.
 
         Raises:
             ConfigError: the experiment cannot run there, or a setting is wrong.
         """
-        return self._prepared(main_pipeline(self.name), main_arguments(experiment), "qcnn", settings)
+        return self._prepared(main_pipeline(self), main_arguments(experiment), "qcnn", settings)
 
     def prepare_study(self, study: StudyPlan, settings: StudySettings) -> Prepared:
         """Compile the pipeline of a study, to be run with its trials, or with those that a tuner chooses.
@@ -137,16 +144,16 @@ class VertexTarget:
             shared_experiment(study.shared, search_from_mapping(study.search))
         arguments = study_arguments(study.arguments, study.trials)
         if settings.tuner:
-            compile_now = tuning_pipeline(self.name, settings.parallelism, settings.early_stopping)
+            compile_now = tuning_pipeline(self, settings.parallelism, settings.early_stopping)
             return self._prepared(compile_now, arguments, "qcnn-tuning", settings)
-        compile_now = study_pipeline(self.name, settings.parallelism)
+        compile_now = study_pipeline(self, settings.parallelism)
         return self._prepared(compile_now, arguments, "qcnn-study", settings)
 
     def _prepared(
         self, compile_now: Compile, arguments: Mapping[str, Any], name: str, settings: RunSettings
     ) -> Prepared:
         with compiled(settings, compile_now) as package:
-            documents = read_package(package, self.name)
+            documents = read_package(package, self)
         request = run_request(documents, arguments, name, settings)
 
         def send() -> Submitted:
@@ -166,8 +173,8 @@ class VertexTarget:
             ConfigError: as `prepare`.
         """
         arguments = main_arguments(experiment, seeded_by_run=True)
-        with scheduled(settings, self.name) as package:
-            documents = read_package(package, self.name)
+        with scheduled(settings, self) as package:
+            documents = read_package(package, self)
         request = schedules.schedule_request(documents, arguments, settings)
 
         def send() -> Submitted:

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from qcnn.cli.target_choice import COMMANDS
-from qcnn.pipelines import targets as compiled_for
-from qcnn.targets import TARGETS
 from tests.qcnn.cli.conftest import Typed
 
 ROOT = Path(__file__).parents[3]
@@ -30,10 +28,6 @@ def test_every_command_of_a_target_is_there(typed: Typed, target: str, name: str
     code, out, err = typed(name, "--target", target, "--help")
     assert (code, err) == (0, "")
     assert out.startswith(f"Usage: qcnn {name}")
-
-
-def test_what_pipelines_are_compiled_for_has_commands() -> None:
-    assert compiled_for.TARGETS.keys() <= TARGETS.keys()
 
 
 @pytest.mark.parametrize(

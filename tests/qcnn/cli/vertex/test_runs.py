@@ -65,7 +65,7 @@ def test_waiting_shows_the_steps_and_a_lost_answer_makes_no_second_run(
         "run: succeeded",
     ]
     code, out, _ = on_vertex("status", "mine", *_TARGET, "--format", "json")
-    assert [(step["step"], step["state"]) for step in json.loads(out)["steps"]] == [
+    assert [(part["name"], part["state"]) for part in json.loads(out)["parts"]] == [
         ("shell", "succeeded"),
         ("shell-2", "succeeded"),
     ]
