@@ -15,8 +15,8 @@ from qcnn.circuits.formats.loading import with_circuit
 from qcnn.cli.options.base import options_as
 from qcnn.experiment import GENERATED, WORDS, ExperimentConfig, describe, is_switch
 from qcnn.experiment_io import as_yaml, from_mapping, merge, parse_flag, read_file
-from qcnn.requirements import check_published
 from qcnn.results.local_run import FILE
+from qcnn.simulators.registry import check_published
 
 # What click asks for the items of a parameter whose value has been begun.
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
