@@ -15,6 +15,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ModelWrapValidatorHandler,
+    PlainSerializer,
     model_validator,
 )
 from pydantic.fields import FieldInfo
@@ -59,6 +60,11 @@ _RULE = "0 takes a number with which the size trains"
 def _whole(value: object) -> object:
     """Return 8 for 8.0: pipeline structs carry every number as a double."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _as_switch(value: object) -> object:
+    """Return True for 1 and False for 0."""
+    return value == 1 if isinstance(value, int | float) and value in (0, 1) else value
 
 
 def _number_as_text(value: object) -> object:
@@ -225,8 +231,13 @@ GpuMemory = Annotated[
 ]
 # A mapping in a file, text everywhere else.
 NoiseText = Annotated[str, BeforeValidator(_noise), AfterValidator(_known_noise), Allowed(noises.ALLOWED)]
-# 1 for yes, 0 for no: pipelines and tuners carry numbers.
-Switch = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=1)]
+# Written as 1 and 0: pipelines and tuners carry numbers, and what is written names jobs.
+Switch = Annotated[
+    bool,
+    BeforeValidator(_as_switch),
+    PlainSerializer(int, return_type=int),
+    Allowed("an integer, at least 0 and at most 1"),
+]
 
 
 Precision = Literal["complex64", "complex128"]
@@ -362,13 +373,13 @@ class Options(_Frozen):
         0, ge=0, le=MAX_SAMPLES, description="Rows of the file that count, the first ones; 0 takes all."
     )
     chief: Annotated[Switch, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
-        0, description=f"1 makes one of the training processes of strategy {with_word('chief')} the chief."
+        False, description=f"1 makes one of the training processes of strategy {with_word('chief')} the chief."
     )
     ps: Annotated[Integer, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
         0, ge=0, le=64, description=f"Parameter servers of strategy {with_word('ps')}; 0 takes one."
     )
     evaluator: Annotated[Switch, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
-        0, description="1 starts a process beside the training that measures every checkpoint and keeps the best."
+        False, description="1 starts a process beside the training that measures every checkpoint and keeps the best."
     )
     devices: Annotated[Integer, Affects.PROGRAM | Affects.DISTRIBUTION | Affects.MACHINE] = Field(
         0,
@@ -398,7 +409,7 @@ class Options(_Frozen):
         0, ge=0, le=1024, description="Threads that an operation of a process may use; 0 leaves it to TensorFlow."
     )
     placement_log: Annotated[Switch, Affects.PROGRAM | Affects.DISTRIBUTION | Affects.MACHINE] = Field(
-        0, description="1 prints on which device every operation is placed."
+        False, description="1 prints on which device every operation is placed."
     )
     visible_gpus: Annotated[Gpus, Affects.PROGRAM | Affects.DISTRIBUTION | Affects.MACHINE] = Field(
         "", description="GPUs that each process sees, such as one for each of several trials."
@@ -698,7 +709,7 @@ class ExperimentConfig(_Frozen):
         return requirements.gpu_words(self._words)
 
     def to_json(self) -> str:
-        """Return the whole experiment as one line of JSON, as passed between steps."""
+        """Return the whole experiment as one line of JSON, as passed between steps; names of jobs depend on it."""
         return json.dumps(self.model_dump())
 
 
@@ -737,9 +748,11 @@ _AFFECTS = {name: _affects(name, field) for name, field in WORDS.items()}
 
 
 def field_type(field: FieldInfo) -> type[int | float | str]:
-    """Return the plain type of a field: int, float or str."""
+    """Return the type in which a field is written: int, float or str."""
     if get_origin(field.annotation) is Literal:
         return str
+    if is_switch(field):
+        return int
     kinds: tuple[type[int | float | str], ...] = (int, float, str)
     for kind in kinds:
         if field.annotation is kind:
@@ -748,9 +761,14 @@ def field_type(field: FieldInfo) -> type[int | float | str]:
 
 
 def is_switch(field: FieldInfo) -> bool:
-    """Whether a field is 1 for yes and 0 for no."""
-    bounds = [mark.le for mark in field.metadata if isinstance(mark, annotated_types.Le)]
-    return field_type(field) is int and bounds == [1]
+    """Whether a field is written as 1 for yes and 0 for no."""
+    return field.annotation is bool
+
+
+def written_default(field: FieldInfo) -> int | float | str:
+    """Return the default of a field as it is written."""
+    default: int | float | str = field.default
+    return int(default) if is_switch(field) else default
 
 
 def allowed(field: FieldInfo) -> str:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from qcnn.experiment import WORDS, describe
+from qcnn.experiment import WORDS, describe, written_default
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "experiment.md"
 _TABLE = re.compile(r"(<!-- words: begin .*?-->\n).*?(<!-- words: end -->)", re.DOTALL)
@@ -11,7 +11,7 @@ _TABLE = re.compile(r"(<!-- words: begin .*?-->\n).*?(<!-- words: end -->)", re.
 
 def table() -> str:
     """Return the table, one row a word."""
-    rows = [f"| `{name}` | {field.default} | {describe(field)} |\n" for name, field in WORDS.items()]
+    rows = [f"| `{name}` | {written_default(field)} | {describe(field)} |\n" for name, field in WORDS.items()]
     return "".join(["| word | default | |\n", "|---|---|---|\n", *rows])
 
 
