@@ -1,6 +1,10 @@
 """The worked examples of docs/extend.md, as they stand there."""
 
 import contextlib
+import json
+import os
+import shutil
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -11,20 +15,23 @@ import tensorflow as tf
 
 from qcnn import data
 from qcnn.circuits import circuits
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment_io import as_yaml, from_mapping
 from qcnn.model.batches import shard
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import build_optimizer
 from qcnn.model.steps import training_epoch
 from qcnn.model.variables import values_of
 from qcnn.pipelines.compiler import compile_qcnn
+from qcnn.planning.machine import NOMINAL_MACHINE
+from qcnn.planning.machine_cache import keep
 from qcnn.simulators import Batch, Limits, statevector
 from qcnn.simulators.structure.gates import read_network
 from qcnn.storage.copies import download
 from qcnn.storage.sync import Mirror
 from qcnn.storage.uri import Address
 from qcnn.trainer.distribution.parameter_servers import SharedWeights
-from tests.docs.documents import example
+from qcnn.trainer.loop import train
+from tests.docs.documents import ROOT, example
 from tests.qcnn.simulators.step import step
 from tests.small_trainings import SMALL
 
@@ -35,6 +42,57 @@ def _module(title: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(compile(example(title), title, "exec"), module.__dict__)
     return module
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a copy of the package that has the simulator and the strategy, as the page says."""
+    folder = tmp_path_factory.mktemp("extended")
+    shutil.copytree(ROOT / "qcnn", folder / "qcnn")
+    for title in ("qcnn/simulators/plain.py", "qcnn/simulators/costs/plain.py"):
+        (folder / title).write_text(example(title))
+    registry = folder / "qcnn" / "simulators" / "registry.py"
+    _insert(registry, "from qcnn.simulators.costs import density, ", "plain, ")
+    _insert(registry, '    "density": density,\n', '    "plain": plain,\n')
+    _insert(folder / "qcnn" / "requirements.py", '    "none": Needs(),\n', '    "one_device": Needs(),\n')
+    strategies = folder / "qcnn" / "trainer" / "distribution" / "strategies.py"
+    _insert(
+        strategies, "    return tf.distribute.get_strategy()\n", "\n\n" + example("trainer/distribution/strategies.py")
+    )
+    _insert(strategies, '    "none": _none,\n', '    "one_device": one_device,\n')
+    return folder
+
+
+def _insert(path: Path, after: str, text: str) -> None:
+    content = path.read_text()
+    assert content.count(after) == 1
+    path.write_text(content.replace(after, after + text))
+
+
+_TRAINS = """
+from pathlib import Path
+from qcnn import data
+from qcnn.experiment_io import from_mapping, read_file
+from qcnn.trainer.loop import train
+config = from_mapping({**read_file(Path("small.yaml")), "strategy": "one_device"})
+print(train(config, data.generate(config), Path("one_device"))[-1].train_loss)
+"""
+
+
+def _typed(extended: Path, *words: str) -> str:
+    """Return what a command of the extended package prints."""
+    return _started(extended, "-m", "qcnn.cli", *words)
+
+
+def _started(extended: Path, *words: str) -> str:
+    work = extended / "work"
+    work.mkdir(exist_ok=True)
+    (work / "small.yaml").write_text(as_yaml(SMALL))
+    environment = {**os.environ, "PYTHONPATH": str(extended)}
+    command = [sys.executable, *words]
+    done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_a_circuit_of_ones_own_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,6 +115,34 @@ def test_a_strategy_of_ones_own_trains(monkeypatch: pytest.MonkeyPatch) -> None:
     # Each step measures before it updates.
     assert measures[0, 0] == pytest.approx(loss)
     assert np.mean((model(dict(first.inputs)).numpy()[:, 0] - first.label) ** 2) < loss
+
+
+def test_a_strategy_of_ones_own_trains_by_name(extended: Path) -> None:
+    loss = float(_started(extended, "-c", _TRAINS))
+    assert loss == pytest.approx(_train_loss(extended / "none"), rel=1e-8)
+
+
+def test_a_simulator_of_ones_own_trains_by_name(extended: Path) -> None:
+    words = ("--config", "small.yaml", "--simulator", "plain", "--strategy", "multi_worker", "--workers", "2")
+    run = json.loads(_typed(extended, "run", *words, "--format", "json"))
+    assert run["metrics"]["train_loss"] == pytest.approx(_train_loss(extended / "statevector"), rel=1e-8)
+    with (Path(run["artifacts"]["model"]) / "model.json").open() as description:
+        assert json.load(description)["provenance"]["simulator"] == "plain"
+
+
+def test_what_is_ones_own_is_planned_by_name(extended: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The machine is not measured here, which takes seconds.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(extended / "cache"))
+    keep(NOMINAL_MACHINE)
+    words = ("--config", "small.yaml", "--simulator", "plain", "--strategy", "one_device")
+    plan = json.loads(_typed(extended, "plan", *words, "--format", "json"))
+    assert plan["simulator"] == list(plan["simulators"])[-1] == "plain"
+
+
+def _train_loss(workdir: Path) -> float:
+    """Return the last loss of a small training by state vectors in this process, with strategy none."""
+    config = from_mapping({**SMALL, "simulator": "statevector"})
+    return train(config, data.generate(config), workdir)[-1].train_loss
 
 
 def test_a_model_of_ones_own_learns_from_parameter_servers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,8 +169,12 @@ def test_a_model_of_ones_own_learns_from_parameter_servers(monkeypatch: pytest.M
 def test_a_simulator_of_ones_own_agrees_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     # An odd number: some gates act on qubits that are not in ascending order.
     network = read_network(circuits.build("hybrid", 5), circuits.ring(5))
-    own = _module("qcnn/simulators/plain.py", monkeypatch).Plain(network)
-    known = statevector.create(network, Limits(memory=2**30, batch=4))
+    costs = _module("qcnn/simulators/costs/plain.py", monkeypatch)
+    monkeypatch.setitem(sys.modules, "qcnn.simulators.costs.plain", costs)
+    limits = Limits(memory=2**30, batch=4)
+    costs.check(network, limits)
+    own = _module("qcnn/simulators/plain.py", monkeypatch).create(network, limits)
+    known = statevector.create(network, limits)
     random = np.random.default_rng(0)
     parameters = random.uniform(0, 2, network.parameters)
     batch = Batch(tf.constant([0, 2, 4, 2]), tf.constant([0.1, -2, 3, 1], tf.float32))
