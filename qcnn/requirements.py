@@ -33,7 +33,6 @@ class Needs:
     devices: bool = False
     in_step: bool = True
     chief: Chief = Chief.NONE
-    ps: bool = False
     words: tuple[str, ...] = ()
     own_operations: bool = False
 
@@ -43,6 +42,7 @@ STRATEGIES: Mapping[str, Needs] = {
     "multi_worker": Needs(several=True, chief=Chief.TRAINS, words=("chief", "communication", "communication_timeout")),
     "mirrored": Needs(devices=True, words=("devices", "reduction")),
     "central_storage": Needs(devices=True, words=("devices",)),
+    # A server of TensorFlow's runs operations of its own kind only.
     "parameter_server": Needs(several=True, in_step=False, chief=Chief.COORDINATES, words=("ps",), own_operations=True),
     "tpu": Needs(own_operations=True),
     "none": Needs(),

@@ -1,4 +1,4 @@
-"""What TensorFlow Quantum costs, and which gates it lacks."""
+"""What TensorFlow Quantum can run and costs, and which gates it lacks."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ DECLARATION = Declaration(
     holds="2^qubits amplitudes",
     states=False,
     shifts=False,
+    # They are for processors alone, and in no server of TensorFlow's.
     own_operations=False,
     library="tensorflow_quantum",
 )

@@ -4,14 +4,12 @@ import functools
 import logging
 import sys
 import types
-from typing import get_args
 
 import pytest
 
 from qcnn import simulators
 from qcnn.circuits import circuits
 from qcnn.errors import ConfigError
-from qcnn.experiment import EXPERIMENT_FIELDS
 from qcnn.simulators import Limits, costs, registry, statevector, window
 from qcnn.simulators import registry as choice
 from qcnn.simulators.costs.cost import Cost
@@ -20,10 +18,6 @@ from qcnn.simulators.structure.gates import Network, read_model, read_network
 
 LIMITS = Limits(memory=2**30, batch=4)
 ANSATZ, NETWORK = read_model("hybrid", 4)
-
-
-def test_the_registry_names_the_simulators_that_an_experiment_can_ask_for() -> None:
-    assert {"auto", *registry.SIMULATORS} == set(get_args(EXPERIMENT_FIELDS["simulator"].annotation))
 
 
 def test_a_registered_simulator_is_estimated_chosen_and_created(monkeypatch: pytest.MonkeyPatch) -> None:
