@@ -69,27 +69,13 @@ def _insert(path: Path, after: str, text: str) -> None:
     path.write_text(content.replace(after, after + text))
 
 
-_TRAINS = """
-from pathlib import Path
-from qcnn import data
-from qcnn.experiment_io import from_mapping, read_file
-from qcnn.trainer.loop import train
-config = from_mapping({**read_file(Path("small.yaml")), "strategy": "one_device"})
-print(train(config, data.generate(config), Path("one_device"))[-1].train_loss)
-"""
-
-
 def _typed(extended: Path, *words: str) -> str:
-    """Return what a command of the extended package prints."""
-    return _started(extended, "-m", "qcnn.cli", *words)
-
-
-def _started(extended: Path, *words: str) -> str:
+    """Return what a command of the extended package prints, typed in a folder that has a small experiment."""
     work = extended / "work"
     work.mkdir(exist_ok=True)
     (work / "small.yaml").write_text(as_yaml(SMALL))
     environment = {**os.environ, "PYTHONPATH": str(extended)}
-    command = [sys.executable, *words]
+    command = [sys.executable, "-m", "qcnn.cli", *words]
     done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -117,32 +103,24 @@ def test_a_strategy_of_ones_own_trains(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.mean((model(dict(first.inputs)).numpy()[:, 0] - first.label) ** 2) < loss
 
 
-def test_a_strategy_of_ones_own_trains_by_name(extended: Path) -> None:
-    loss = float(_started(extended, "-c", _TRAINS))
-    assert loss == pytest.approx(_train_loss(extended / "none"), rel=1e-8)
-
-
-def test_a_simulator_of_ones_own_trains_by_name(extended: Path) -> None:
-    words = ("--config", "small.yaml", "--simulator", "plain", "--strategy", "multi_worker", "--workers", "2")
+def test_a_simulator_and_a_strategy_of_ones_own_train_by_name(extended: Path) -> None:
+    words = ("--config", "small.yaml", "--simulator", "plain", "--strategy", "one_device")
     run = json.loads(_typed(extended, "run", *words, "--format", "json"))
-    assert run["metrics"]["train_loss"] == pytest.approx(_train_loss(extended / "statevector"), rel=1e-8)
+    known = from_mapping({**SMALL, "simulator": "statevector"})
+    expected = train(known, data.generate(known), extended / "known")[-1].train_loss
+    assert run["metrics"]["train_loss"] == pytest.approx(expected, rel=1e-8)
     with (Path(run["artifacts"]["model"]) / "model.json").open() as description:
         assert json.load(description)["provenance"]["simulator"] == "plain"
 
 
-def test_what_is_ones_own_is_planned_by_name(extended: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_simulator_of_ones_own_is_planned_by_name(extended: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The machine is not measured here, which takes seconds.
     monkeypatch.setenv("XDG_CACHE_HOME", str(extended / "cache"))
     keep(NOMINAL_MACHINE)
-    words = ("--config", "small.yaml", "--simulator", "plain", "--strategy", "one_device")
+    words = ("--config", "small.yaml", "--simulator", "plain", "--strategy", "multi_worker", "--workers", "2")
     plan = json.loads(_typed(extended, "plan", *words, "--format", "json"))
     assert plan["simulator"] == list(plan["simulators"])[-1] == "plain"
-
-
-def _train_loss(workdir: Path) -> float:
-    """Return the last loss of a small training by state vectors in this process, with strategy none."""
-    config = from_mapping({**SMALL, "simulator": "statevector"})
-    return train(config, data.generate(config), workdir)[-1].train_loss
+    assert plan["processes"] == 2
 
 
 def test_a_model_of_ones_own_learns_from_parameter_servers(monkeypatch: pytest.MonkeyPatch) -> None:
