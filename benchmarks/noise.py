@@ -22,7 +22,6 @@ from qcnn.experiment_io import from_mapping
 from qcnn.model.network import assemble, build_model
 from qcnn.results import evaluate, noise_estimate
 from qcnn.simulators import Batch, Limits, Simulator
-from qcnn.simulators.interface import limits
 from qcnn.simulators.structure.gates import read_model
 from qcnn.simulators.trajectories import Trajectories
 
@@ -80,7 +79,7 @@ def trajectories() -> list[tuple[object, ...]]:
     plain = from_mapping(words)
     model, samples = build_model(plain), data.draw(8, 8, seed=1)
     ansatz, ring = circuits.build("hybrid", 8), circuits.ring(8)
-    exact = assemble(plain, ansatz, simulators.create("density", ansatz, ring, limits(plain), noise=parse(_NOISE)))
+    exact = assemble(plain, ansatz, simulators.create("density", ansatz, ring, plain.limits, noise=parse(_NOISE)))
     exact.set_weights(model.get_weights())
     expected = evaluate.predict(exact, samples)
     rows: list[tuple[object, ...]] = []

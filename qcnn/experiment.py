@@ -5,7 +5,7 @@ import enum
 import json
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 import annotated_types
 from pydantic import (
@@ -15,6 +15,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ModelWrapValidatorHandler,
+    PlainSerializer,
     model_validator,
 )
 from pydantic.fields import FieldInfo
@@ -25,15 +26,13 @@ from qcnn.circuits.formats.embedded import JSON, MAX_QUBITS, MODELS, QASM, held,
 from qcnn.circuits.noise import NOISELESS, Noise
 from qcnn.circuits.preparation import EXCITATION, Preparation
 from qcnn.errors import ConfigError, has_credentials
+from qcnn.requirements import STRATEGIES, with_word
+from qcnn.simulators import registry
+from qcnn.simulators.interface import Limits
+from qcnn.simulators.registry import NOISE_MAX_QUBITS
 from qcnn.storage.uri import SCHEMES, in_bucket
 from qcnn.tables.formats import ENDINGS, ending_of
 
-# Three state vectors of 2^26 complex64 are 1.5 GiB: what one worker can be expected to hold.
-TFQ_MAX_QUBITS = 26
-# Amplitudes are numbered in int32.
-STATEVECTOR_MAX_QUBITS = 30
-# Observables of 4^10 real numbers are 8 MiB, of which a step holds some for each of its gates.
-DENSITY_MAX_QUBITS = 10
 # Of a trajectory, an amplitude in complex128 and what is made of it at a time.
 TRAJECTORY_BYTES = 16 * 4
 # What is diagonalized: a matrix of 2^15 rows.
@@ -61,6 +60,11 @@ _RULE = "0 takes a number with which the size trains"
 def _whole(value: object) -> object:
     """Return 8 for 8.0: pipeline structs carry every number as a double."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _as_switch(value: object) -> object:
+    """Return True for 1 and False for 0."""
+    return value == 1 if isinstance(value, int | float) and value in (0, 1) else value
 
 
 def _number_as_text(value: object) -> object:
@@ -227,8 +231,13 @@ GpuMemory = Annotated[
 ]
 # A mapping in a file, text everywhere else.
 NoiseText = Annotated[str, BeforeValidator(_noise), AfterValidator(_known_noise), Allowed(noises.ALLOWED)]
-# 1 for yes, 0 for no: pipelines and tuners carry numbers.
-Switch = Annotated[int, BeforeValidator(_whole), Field(ge=0, le=1)]
+# Written as 1 and 0: pipelines and tuners carry numbers, and what is written names jobs.
+Switch = Annotated[
+    bool,
+    BeforeValidator(_as_switch),
+    PlainSerializer(int, return_type=int),
+    Allowed("an integer, at least 0 and at most 1"),
+]
 
 
 Precision = Literal["complex64", "complex128"]
@@ -242,10 +251,15 @@ Scaling = Literal["range", "none"]
 Reduction = Literal["auto", "hierarchical_copy", "one_device", "nccl"]
 Communication = Literal["auto", "ring", "nccl"]
 Encoding = Literal["excitation", "rx", "ry", "rz"]
-Simulator = Literal["auto", "window", "statevector", "tfq", "density"]
 Optimizer = Literal["adam", "sgd", "rmsprop", "adagrad", "adamax", "nadam"]
 Activation = Literal["linear", "relu", "elu", "selu", "gelu", "tanh", "sigmoid", "softplus"]
-Strategy = Literal["multi_worker", "mirrored", "central_storage", "parameter_server", "tpu", "none"]
+if TYPE_CHECKING:
+    # Types whose values are declared elsewhere.
+    Simulator: TypeAlias = str
+    Strategy: TypeAlias = str
+else:
+    Simulator = Literal[("auto", *registry.SIMULATORS)]
+    Strategy = Literal[tuple(STRATEGIES)]
 
 
 class _Frozen(BaseModel):
@@ -336,13 +350,13 @@ class Options(_Frozen):
     noise: Annotated[NoiseText, Affects.NUMBERS | Affects.PROGRAM] = Field(
         "",
         description="What acts on the qubits of every gate after it, and on readouts; training is under it up to "
-        f"{DENSITY_MAX_QUBITS} qubits, evaluation always.",
+        f"{NOISE_MAX_QUBITS} qubits, evaluation always.",
     )
     trajectories: Annotated[Integer, Affects.NUMBERS] = Field(
         100,
         ge=2,
         le=1_000_000,
-        description=f"Random trajectories of a test sample, from which noise is estimated above {DENSITY_MAX_QUBITS} "
+        description=f"Random trajectories of a test sample, from which noise is estimated above {NOISE_MAX_QUBITS} "
         "qubits.",
     )
     gradient: Annotated[Gradient, Affects.NUMBERS | Affects.PROGRAM] = Field(
@@ -359,31 +373,34 @@ class Options(_Frozen):
         0, ge=0, le=MAX_SAMPLES, description="Rows of the file that count, the first ones; 0 takes all."
     )
     chief: Annotated[Switch, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
-        0, description="1 makes one of the training processes of strategy multi_worker the chief."
+        False, description=f"1 makes one of the training processes of strategy {with_word('chief')} the chief."
     )
     ps: Annotated[Integer, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
-        0, ge=0, le=64, description="Parameter servers of strategy parameter_server; 0 takes one."
+        0, ge=0, le=64, description=f"Parameter servers of strategy {with_word('ps')}; 0 takes one."
     )
     evaluator: Annotated[Switch, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
-        0, description="1 starts a process beside the training that measures every checkpoint and keeps the best."
+        False, description="1 starts a process beside the training that measures every checkpoint and keeps the best."
     )
     devices: Annotated[Integer, Affects.PROGRAM | Affects.DISTRIBUTION | Affects.MACHINE] = Field(
         0,
         ge=0,
         le=64,
-        description="Devices that strategies mirrored and central_storage train on: GPUs, or where there are none, "
+        description=f"Devices that strategies {with_word('devices')} train on: GPUs, or where there are none, "
         "parts of the processor; 0 takes all GPUs, or one processor.",
     )
     reduction: Annotated[Reduction, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
-        "auto", description="How strategy mirrored adds up over its devices; auto takes nccl on GPUs, else one_device."
+        "auto",
+        description=f"How strategy {with_word('reduction')} adds up over its devices; auto takes nccl on GPUs, else "
+        "one_device.",
     )
     communication: Annotated[Communication, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
-        "auto", description="How strategy multi_worker adds up over its processes."
+        "auto", description=f"How strategy {with_word('communication')} adds up over its processes."
     )
     communication_timeout: Annotated[float, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
         0.0,
         ge=0,
-        description="Time after which strategy multi_worker gives up a sum over its processes, in seconds; 0 never.",
+        description=f"Time after which strategy {with_word('communication_timeout')} gives up a sum over its "
+        "processes, in seconds; 0 never.",
     )
     inter_threads: Annotated[Integer, Affects.PROGRAM | Affects.DISTRIBUTION | Affects.MACHINE] = Field(
         0, ge=0, le=1024, description="Operations that a process runs at once; 0 leaves it to TensorFlow."
@@ -392,7 +409,7 @@ class Options(_Frozen):
         0, ge=0, le=1024, description="Threads that an operation of a process may use; 0 leaves it to TensorFlow."
     )
     placement_log: Annotated[Switch, Affects.PROGRAM | Affects.DISTRIBUTION | Affects.MACHINE] = Field(
-        0, description="1 prints on which device every operation is placed."
+        False, description="1 prints on which device every operation is placed."
     )
     visible_gpus: Annotated[Gpus, Affects.PROGRAM | Affects.DISTRIBUTION | Affects.MACHINE] = Field(
         "", description="GPUs that each process sees, such as one for each of several trials."
@@ -452,8 +469,7 @@ class ExperimentConfig(_Frozen):
     simulator: Annotated[Simulator, Affects.PROGRAM] = Field(
         "auto",
         description="What computes the expectation values; auto takes the cheapest that is exact and fits. "
-        f"At most {STATEVECTOR_MAX_QUBITS} qubits with statevector, {TFQ_MAX_QUBITS} with tfq, {DENSITY_MAX_QUBITS} "
-        "with density, which alone knows noise.",
+        + registry.described(),
     )
     optimizer: Annotated[Optimizer, Affects.NUMBERS | Affects.PROGRAM] = Field(
         "adam", description="Optimizer, with Keras' defaults but for the learning rate."
@@ -471,7 +487,7 @@ class ExperimentConfig(_Frozen):
         "multi_worker", description="TensorFlow's distribution strategy."
     )
     workers: Annotated[Integer, Affects.PROGRAM | Affects.DISTRIBUTION] = Field(
-        2, ge=1, le=512, description="Training processes, with strategy multi_worker the chief among them."
+        2, ge=1, le=512, description=f"Training processes, with strategy {with_word('chief')} the chief among them."
     )
     epochs: Annotated[Integer, Affects.RUN] = Field(
         0, ge=0, le=1_000_000, description=f"Passes over the training samples. {_RULE}."
@@ -520,16 +536,19 @@ class ExperimentConfig(_Frozen):
     def _check(self) -> None:
         requirements.check(self._words, _DEFAULTS)
         if self.batch_size < self.shares and not (self.is_open and self.batch_size == 0):
-            word = "devices" if requirements.STRATEGIES[self.strategy].devices else "workers"
+            word = "devices" if STRATEGIES[self.strategy].devices else "workers"
             raise ConfigError(
                 f"batch_size: must be at least {word} ({self.shares}), so that each has a sample. "
                 f"Given: {self.batch_size}"
             )
-        if self.simulator == "tfq" and self.qubits > TFQ_MAX_QUBITS:
-            raise ConfigError(
-                f"qubits: must be at most {TFQ_MAX_QUBITS} with simulator tfq, which holds 2^qubits amplitudes. "
-                f"Given: {self.qubits}"
-            )
+        if reason := registry.refusal(
+            self.simulator,
+            self.qubits,
+            noise=bool(self.noise_in_training),
+            shifts=self.options.gradient != "adjoint",
+            states=f"with data {self.data}, whose samples are states" if self.preparation.kind == "state" else "",
+        ):
+            raise ConfigError(reason)
         self._check_noise()
         for name, most in (
             ("rounds", self.most_samples),
@@ -559,25 +578,11 @@ class ExperimentConfig(_Frozen):
             )
 
     def _check_noise(self) -> None:
-        if self.simulator == "density" and self.qubits > DENSITY_MAX_QUBITS:
-            raise ConfigError(
-                f"qubits: must be at most {DENSITY_MAX_QUBITS} with simulator density, which holds 4^qubits numbers. "
-                f"Given: {self.qubits}"
-            )
-        if self.options.gradient != "adjoint" and self.simulator == "tfq":
-            raise ConfigError(
-                f"gradient: must be adjoint with simulator tfq, whose circuits are not shifted. Given: "
-                f"{self.options.gradient}"
-            )
-        if self.noise_in_training and self.simulator not in ("auto", "density"):
-            raise ConfigError(
-                f"simulator: must be auto or density with noise, which the others do not know. Given: {self.simulator}"
-            )
         if not self.noise_by_trajectories:
             return
         if self.options.shots:
             raise ConfigError(
-                f"shots: must be 0 with noise above {DENSITY_MAX_QUBITS} qubits, where trajectories estimate the "
+                f"shots: must be 0 with noise above {NOISE_MAX_QUBITS} qubits, where trajectories estimate the "
                 f"readouts. Given: {self.options.shots}"
             )
         needed = TRAJECTORY_BYTES * 2.0**self.qubits / 2**30
@@ -605,11 +610,6 @@ class ExperimentConfig(_Frozen):
             raise ConfigError(
                 f"qubits: must be at most {CLUSTER_ISING_MAX_QUBITS} {given}, which is diagonalized. "
                 f"Given: {self.qubits}"
-            )
-        if self.data == CLUSTER_ISING and self.simulator in ("window", "tfq"):
-            raise ConfigError(
-                f"simulator: must be statevector, density or auto {given}, whose samples are states. "
-                f"Given: {self.simulator}"
             )
         if options.samples > self.most_samples:
             raise ConfigError(
@@ -673,7 +673,7 @@ class ExperimentConfig(_Frozen):
     @property
     def noise_by_trajectories(self) -> Noise:
         """The noise that the evaluation alone estimates, from trajectories."""
-        return noises.parse(self.options.noise) if self.qubits > DENSITY_MAX_QUBITS else NOISELESS
+        return noises.parse(self.options.noise) if self.qubits > NOISE_MAX_QUBITS else NOISELESS
 
     @property
     def _words(self) -> dict[str, Any]:
@@ -692,12 +692,24 @@ class ExperimentConfig(_Frozen):
         return requirements.shares(self._words)
 
     @property
+    def limits(self) -> Limits:
+        """What a worker's simulator has to keep to."""
+        found = Limits(
+            memory=self.options.memory_gib * 2**30,
+            batch=self.batch_size,
+            real_bytes={"complex64": 4, "complex128": 8}[self.options.precision],
+            replicas=self.shares,
+        )
+        # Sampled readouts are shared by sample: a worker's share is then a step of its own.
+        return dataclasses.replace(found, batch=found.share, replicas=1) if self.options.shots else found
+
+    @property
     def gpu_words(self) -> dict[str, str]:
         """The words that a process without a GPU cannot follow, with their values."""
         return requirements.gpu_words(self._words)
 
     def to_json(self) -> str:
-        """Return the whole experiment as one line of JSON, as passed between steps."""
+        """Return the whole experiment as one line of JSON, as passed between steps; names of jobs depend on it."""
         return json.dumps(self.model_dump())
 
 
@@ -736,9 +748,11 @@ _AFFECTS = {name: _affects(name, field) for name, field in WORDS.items()}
 
 
 def field_type(field: FieldInfo) -> type[int | float | str]:
-    """Return the plain type of a field: int, float or str."""
+    """Return the type in which a field is written: int, float or str."""
     if get_origin(field.annotation) is Literal:
         return str
+    if is_switch(field):
+        return int
     kinds: tuple[type[int | float | str], ...] = (int, float, str)
     for kind in kinds:
         if field.annotation is kind:
@@ -747,9 +761,14 @@ def field_type(field: FieldInfo) -> type[int | float | str]:
 
 
 def is_switch(field: FieldInfo) -> bool:
-    """Whether a field is 1 for yes and 0 for no."""
-    bounds = [mark.le for mark in field.metadata if isinstance(mark, annotated_types.Le)]
-    return field_type(field) is int and bounds == [1]
+    """Whether a field is written as 1 for yes and 0 for no."""
+    return field.annotation is bool
+
+
+def written_default(field: FieldInfo) -> int | float | str:
+    """Return the default of a field as it is written."""
+    default: int | float | str = field.default
+    return int(default) if is_switch(field) else default
 
 
 def allowed(field: FieldInfo) -> str:

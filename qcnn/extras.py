@@ -5,8 +5,8 @@ import dataclasses
 import importlib.util
 from collections.abc import Iterator
 
+from qcnn import operating_system
 from qcnn.errors import QcnnError
-from qcnn.operating_system import has_tensorflow_quantum
 
 
 class MissingLibraryError(QcnnError):
@@ -15,10 +15,14 @@ class MissingLibraryError(QcnnError):
 
 @dataclasses.dataclass(frozen=True)
 class _Library:
-    """What people call a library, and the extras that bring it, the first for those who ask for nothing else."""
+    """What people call a library, and the extras that bring it, the first for those who ask for nothing else.
+
+    `platform` is the one for which alone it is published, as `operating_system.name` has it; empty for all.
+    """
 
     title: str
     extras: tuple[str, ...]
+    platform: str = ""
 
 
 _SDK = _Library("Kubeflow's SDK", ("kubeflow", "vertex", "run"))
@@ -33,7 +37,7 @@ LIBRARIES = {
     "kfp.kubernetes": _SDK,
     "kfp_server_api": _SDK,
     "tensorflow": _Library("TensorFlow", ("serve", "run")),
-    "tensorflow_quantum": _Library("TensorFlow Quantum", ("run",)),
+    "tensorflow_quantum": _Library("TensorFlow Quantum", ("run",), "Linux x86_64"),
     "tf_keras": _Library("Keras", ("run",)),
     "tensorboard": _TENSORBOARD,
     "tensorboard_plugin_profile": _TENSORBOARD,
@@ -91,6 +95,14 @@ def explained(asker: str, extra: str) -> Iterator[None]:
         raise
 
 
+def unpublished(name: str) -> str:
+    """Say for what machines alone a library is published, empty if this is one of them."""
+    platform = LIBRARIES[name].platform
+    if platform in ("", operating_system.name()):
+        return ""
+    return f"{name}, which is published for {platform.replace(' ', ' on ')} alone".replace("_", "-")
+
+
 def check(extra: str) -> None:
     """Look whether all libraries of an extra are there, before processes are started that need them.
 
@@ -98,8 +110,8 @@ def check(extra: str) -> None:
         ModuleNotFoundError: the first that is not.
     """
     for name, library in LIBRARIES.items():
-        # Simulator tfq alone needs it, and says so.
-        if extra in library.extras and (name != "tensorflow_quantum" or has_tensorflow_quantum()):
+        # What needs a library that is not published for this machine says so.
+        if extra in library.extras and not unpublished(name):
             check_library(name)
 
 

@@ -25,11 +25,6 @@ def name() -> str:
     return f"{platform.system()} {platform.machine()}"
 
 
-def has_tensorflow_quantum() -> bool:
-    """Whether TensorFlow Quantum is published for this operating system and processor."""
-    return (platform.system(), platform.machine()) == ("Linux", "x86_64")
-
-
 def cores() -> int:
     """Return how many cores this process may run on, elsewhere those of the machine."""
     if hasattr(os, "sched_getaffinity"):

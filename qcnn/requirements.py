@@ -1,4 +1,4 @@
-"""What each strategy needs: roles, devices and simulators; where a simulator is to be had. It imports no TensorFlow."""
+"""What each strategy needs: roles, devices, simulators and words of its own. It imports no TensorFlow."""
 
 import dataclasses
 import enum
@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from qcnn.errors import ConfigError
-from qcnn.operating_system import has_tensorflow_quantum, name
+from qcnn.simulators import registry
 
 # TensorFlow's, in the order of Vertex AI's worker pools.
 ROLES = CHIEF, WORKER, PS, EVALUATOR = ("chief", "worker", "ps", "evaluator")
-_TENSORFLOWS_OWN = ("window", "statevector", "density")
-_TENSORFLOW_QUANTUM = "tfq"
 
 
 class Chief(enum.Enum):
@@ -27,30 +25,30 @@ class Needs:
     """What a strategy needs, and the words that act with it alone.
 
     `several`: processes can train together; `devices`: one process can train on several. `in_step`: all replicas share
-    every batch, so none of the numbers depends on them.
+    every batch, so none of the numbers depends on them. `own_operations`: what it trains on runs TensorFlow's own
+    operations only.
     """
 
     several: bool = False
     devices: bool = False
     in_step: bool = True
     chief: Chief = Chief.NONE
-    ps: bool = False
     words: tuple[str, ...] = ()
-    simulators: tuple[str, ...] = (*_TENSORFLOWS_OWN, _TENSORFLOW_QUANTUM)
+    own_operations: bool = False
 
 
+# A new one is a line here, and a function in `qcnn.trainer.distribution.strategies` that creates it.
 STRATEGIES: Mapping[str, Needs] = {
     "multi_worker": Needs(several=True, chief=Chief.TRAINS, words=("chief", "communication", "communication_timeout")),
     "mirrored": Needs(devices=True, words=("devices", "reduction")),
     "central_storage": Needs(devices=True, words=("devices",)),
     # A server of TensorFlow's runs operations of its own kind only.
-    "parameter_server": Needs(
-        several=True, in_step=False, chief=Chief.COORDINATES, ps=True, words=("ps",), simulators=_TENSORFLOWS_OWN
-    ),
-    # TensorFlow Quantum has operations for processors only.
-    "tpu": Needs(simulators=_TENSORFLOWS_OWN),
+    "parameter_server": Needs(several=True, in_step=False, chief=Chief.COORDINATES, words=("ps",), own_operations=True),
+    "tpu": Needs(own_operations=True),
     "none": Needs(),
 }
+# Those of several processes in step, and of a process on its own, with which others are compared.
+IN_STEP, ALONE = "multi_worker", "none"
 _OF_ONE_STRATEGY = {word for needs in STRATEGIES.values() for word in needs.words}
 
 
@@ -99,22 +97,13 @@ def shares(words: Mapping[str, Any]) -> int:
     return int(words["workers"]) if needs.in_step else 1
 
 
-def unpublished(simulator: str) -> str:
-    """Say why the library of a simulator cannot be installed on this machine; empty if it can."""
-    if simulator != _TENSORFLOW_QUANTUM or has_tensorflow_quantum():
-        return ""
-    needs = "needs tensorflow-quantum, which is published for Linux on x86-64 alone"
-    return f"simulator: {simulator} {needs}. Given: {simulator} on {name()}"
+def with_word(word: str, joined_by: str = " and ") -> str:
+    """Return the strategies that a word acts with.
 
-
-def check_published(simulator: str) -> None:
-    """Refuse a simulator whose library cannot be installed on this machine.
-
-    Raises:
-        ConfigError: one line that names the machine.
+    >>> with_word("devices", " or ")
+    'mirrored or central_storage'
     """
-    if reason := unpublished(simulator):
-        raise ConfigError(reason)
+    return joined_by.join(name for name, needs in STRATEGIES.items() if word in needs.words)
 
 
 def check(words: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
@@ -132,17 +121,17 @@ def check(words: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
         )
     for word in sorted(_OF_ONE_STRATEGY - set(needs.words)):
         if words[word] != defaults[word]:
-            able = " or ".join(name for name, each in STRATEGIES.items() if word in each.words)
+            able = with_word(word, " or ")
             raise ConfigError(f"{word}: needs strategy {able}. Given: {words[word]} with strategy {strategy}")
     if words["evaluator"] and sum(replicas({**words, "evaluator": 0}).values()) == 1:
         raise ConfigError(
             "evaluator: stands beside a training of several processes; one that trains alone validates by itself. "
             f"Given: evaluator {words['evaluator']} with strategy {strategy} and workers {workers}"
         )
-    if words["simulator"] not in ("auto", *needs.simulators):
+    simulators = registry.of_own_operations()
+    if needs.own_operations and words["simulator"] not in ("auto", *simulators):
         raise ConfigError(
-            f"simulator: must be auto, {' or '.join(needs.simulators)} with strategy {strategy}. "
-            f"Given: {words['simulator']}"
+            f"simulator: must be auto, {' or '.join(simulators)} with strategy {strategy}. Given: {words['simulator']}"
         )
     if words["reduction"] == "hierarchical_copy" and words["devices"] % 2:
         # TensorFlow adds up over pairs of devices, and leaves the last one out.

@@ -12,13 +12,14 @@ import tensorflow as tf
 from qcnn import data
 from qcnn.atomic_files import only_writer
 from qcnn.errors import RetryableError
-from qcnn.experiment import DENSITY_MAX_QUBITS, ExperimentConfig
+from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
 from qcnn.model.history import HISTORY, Epoch, epoch_seconds, epochs_left, is_complete, plateau, save_history
 from qcnn.model.steps import same_everywhere
 from qcnn.planning.training_estimate import expectation
 from qcnn.requirements import STRATEGIES
+from qcnn.simulators.registry import NOISE_MAX_QUBITS
 from qcnn.simulators.structure.shift_rules import simulated
 from qcnn.startup import start_compiler
 from qcnn.trainer.distribution.peer_errors import leave_together, lost_peers, taken_address
@@ -170,7 +171,7 @@ def _train_epochs(
         for line in expectation(config, network, simulator.name, left).lines(left):
             logger.info("%s", line)
         if config.noise_by_trajectories:
-            logger.info("noise: training runs without, which is exact up to %d qubits alone", DENSITY_MAX_QUBITS)
+            logger.info("noise: training runs without, which is exact up to %d qubits alone", NOISE_MAX_QUBITS)
     listener("state", state="compiling")
     saved_at = time.monotonic()
     while not training.is_complete:

@@ -84,8 +84,8 @@ class Experiment(Frozen):
     @property
     def words(self) -> Mapping[str, Any]:
         """All words with their values, as arguments that make an equal experiment."""
-        words = self._config.model_dump()
-        return FrozenDict({**words.pop("options"), **words})
+        words = dict(self._config)
+        return FrozenDict({**dict(words.pop("options")), **words})
 
     def __getattr__(self, word: str) -> Any:
         if word in WORDS:

@@ -21,8 +21,8 @@ from qcnn.extras import check, explained
 from qcnn.frozen import frozen
 from qcnn.jobs.local.fork_client import fork_server
 from qcnn.jobs.local.runner import Crew
-from qcnn.requirements import check_published
 from qcnn.results.local_run import RunFolders, of_trial
+from qcnn.simulators.registry import check_published
 from qcnn.startup import errors_raised
 from qcnn.studies.search import search_from_mapping
 from qcnn.studies.table import table

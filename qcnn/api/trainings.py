@@ -17,8 +17,8 @@ from qcnn.extras import check, explained
 from qcnn.frozen import frozen
 from qcnn.jobs.local.fork_client import fork_server
 from qcnn.model.history import HISTORY, Epoch, load_history
-from qcnn.requirements import check_published
 from qcnn.results.local_run import RunFolders, of_run, read_metrics
+from qcnn.simulators.registry import check_published
 from qcnn.startup import errors_raised
 
 # The folder in which those are made that are given no folder.

@@ -95,10 +95,9 @@ def circuit(
     subject = _subject(model, qubits, encoding)
     from qcnn.circuits import drawing
     from qcnn.planning.plan import anatomy
-    from qcnn.simulators.interface import limits
 
     drawn = drawing.draw(subject.network.ansatz)
-    found = anatomy(subject.network, limits(subject.config))
+    found = anatomy(subject.network, subject.config.limits)
     if image:
         drawing.check_ending(image)
     if target:

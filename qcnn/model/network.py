@@ -15,7 +15,6 @@ from qcnn import data, simulators
 from qcnn.circuits import circuits
 from qcnn.experiment import ExperimentConfig
 from qcnn.simulators import batch_of
-from qcnn.simulators.interface import limits
 from qcnn.simulators.parameter_shift import Estimate, ParameterShift
 
 PRECISION = "float64"
@@ -116,7 +115,7 @@ def build_model(config: ExperimentConfig) -> tf_keras.Model:
         config.simulator,
         ansatz,
         ring,
-        limits(config),
+        config.limits,
         config.preparation,
         config.noise_in_training,
         config.options.gradient,

@@ -18,7 +18,6 @@ from qcnn.planning.machine import Machine
 from qcnn.simulators.costs import statevector
 from qcnn.simulators.costs.cost import Cost, Speed, evolution
 from qcnn.simulators.evolution import Unitaries, evolve, real_forms
-from qcnn.simulators.interface import limits
 from qcnn.simulators.structure.gate_fusion import Block, Group
 from qcnn.simulators.structure.gates import Exponent, Gate, Spectrum
 
@@ -71,7 +70,7 @@ def _epoch() -> tuple[float, float]:
     one, every = (_least(functools.partial(run, shards, range(count))) for count in (1, updates))
     step = max(every - one, 1e-9) / (updates - 1)
     network = model.get_layer("quantum").simulator.network
-    return max(one - step, 0.0), step / statevector.estimate(network, limits(config)).kernels
+    return max(one - step, 0.0), step / statevector.estimate(network, config.limits).kernels
 
 
 def _evolution(qubits: int, states: int, dtype: tf.DType) -> tuple[float, Cost]:

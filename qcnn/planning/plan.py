@@ -10,8 +10,9 @@ from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.planning.machine import Machine, expected_seconds, steps_of
 from qcnn.planning.training_estimate import WORKERS, estimate_with
+from qcnn.requirements import IN_STEP
 from qcnn.simulators import registry
-from qcnn.simulators.interface import Limits, limits
+from qcnn.simulators.interface import Limits
 from qcnn.simulators.registry import Estimate
 from qcnn.simulators.structure.gate_fusion import fuse
 from qcnn.simulators.structure.gates import Network, read_model
@@ -69,7 +70,7 @@ def count(config: ExperimentConfig) -> Counts:
         raise ConfigError(f"data: the number of its rows is known once it has been read. Given: {config.data}")
     _, network = read_model(config.model, config.qubits, config.preparation, config.noise_in_training)
     network = simulated(network, config.options.gradient)
-    own = limits(config)
+    own = config.limits
     if config.simulator != "auto":
         registry.check(config.simulator, network, own)
     estimates = registry.estimates(network, own)
@@ -118,7 +119,7 @@ def predict(config: ExperimentConfig, counts: Counts, machine: Machine) -> Predi
 
 def in_step(config: ExperimentConfig, workers: int) -> ExperimentConfig:
     """Return an experiment whose batches so many workers share."""
-    return config.model_copy(update={"strategy": "multi_worker", "workers": workers})
+    return config.model_copy(update={"strategy": IN_STEP, "workers": workers})
 
 
 def cones_of(network: Network) -> tuple[tuple[int, ...], ...]:

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.planning.machine import NOMINAL_MACHINE, expected_seconds
-from qcnn.requirements import STRATEGIES
+from qcnn.requirements import ALONE, IN_STEP, STRATEGIES
 from qcnn.simulators import registry
 from qcnn.simulators.costs.cost import in_words
-from qcnn.simulators.interface import limits
 from qcnn.simulators.registry import Estimate
 from qcnn.simulators.structure.gates import Network
 
@@ -80,7 +79,7 @@ def expectation(config: ExperimentConfig, network: Network, simulator: str, epoc
 
 def estimate_with(config: ExperimentConfig, network: Network, simulator: str, workers: int) -> Estimate:
     """Return what a training step of an experiment would cost a simulator on each of so many workers."""
-    estimates = registry.estimates(network, limits(_with(config, "workers", workers)))
+    estimates = registry.estimates(network, _with(config, "workers", workers).limits)
     return next(each for each in estimates if each.simulator == simulator)
 
 
@@ -92,9 +91,9 @@ def paying_workers(seconds: Mapping[int, float]) -> int:
 
 def strategy_does_not_pay(strategy: str, seconds: float, alone: float) -> str | None:
     """Say that an epoch takes no less than on one device, where that is so; how many workers pay is said apart."""
-    if strategy in ("none", "multi_worker") or seconds < alone * (1 - _PAYS):
+    if strategy in (ALONE, IN_STEP) or seconds < alone * (1 - _PAYS):
         return None
-    return f"strategy {strategy} does not pay here: none takes about {in_time(alone)} an epoch"
+    return f"strategy {strategy} does not pay here: {ALONE} takes about {in_time(alone)} an epoch"
 
 
 def where_planned(config: ExperimentConfig) -> str:
@@ -140,8 +139,8 @@ def _same(config: ExperimentConfig) -> Iterator[tuple[str, object]]:
         yield "simulator", "auto"
     if config.workers > 1 and STRATEGIES[config.strategy].in_step:
         yield "workers", 1
-    if config.strategy != "none" and not (config.workers > 1 and STRATEGIES[config.strategy].in_step):
-        yield "strategy", "none"
+    if config.strategy != ALONE and not (config.workers > 1 and STRATEGIES[config.strategy].in_step):
+        yield "strategy", ALONE
     if config.options.precision != "complex64":
         yield "precision", "complex64"
     yield "memory_gib", 8 * config.options.memory_gib
@@ -173,11 +172,11 @@ def _with(config: ExperimentConfig, word: str, value: object) -> ExperimentConfi
 
 def _chosen(config: ExperimentConfig, network: Network) -> Estimate | None:
     """Return the estimate of the simulator that would run, None where it could not."""
-    estimates = registry.estimates(network, limits(config))
+    estimates = registry.estimates(network, config.limits)
     if config.simulator != "auto":
         return next(each if each.fits else None for each in estimates if each.simulator == config.simulator)
     try:
-        return registry.cheapest(estimates, network, limits(config))
+        return registry.cheapest(estimates, network, config.limits)
     except ConfigError:
         return None
 

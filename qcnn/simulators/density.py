@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from qcnn.circuits.circuits import cluster_state
 from qcnn.simulators.block_matrices import padded, product
-from qcnn.simulators.costs.density import check
+from qcnn.simulators.costs.density import DECLARATION
 from qcnn.simulators.evolution import runs
 from qcnn.simulators.interface import Batch, Features, Inputs, Limits, States, Table
 from qcnn.simulators.structure import heisenberg
@@ -78,13 +78,8 @@ _PIECE = 2
 _REAL = np.array([[1.0, 0, 0, 1], [0, 1, 1, 0], [0, -1, 1, 0], [1, 0, 0, -1]])
 
 
-def create(network: Network, limits: Limits) -> "Density":
-    """Create the simulator.
-
-    Raises:
-        ConfigError: too many qubits, or the observables do not fit.
-    """
-    check(network, limits)
+def create(network: Network, _: Limits) -> "Density":
+    """Create the simulator of a network that has been checked."""
     return Density(network)
 
 
@@ -92,7 +87,7 @@ class Density:
     """Evaluates the readouts of a circuit under the noise of its network."""
 
     name = "density"
-    compiles = True
+    compiles = DECLARATION.own_operations
     large = True
 
     def __init__(self, network: Network) -> None:

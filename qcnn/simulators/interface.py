@@ -1,4 +1,4 @@
-"""What every simulator offers, and the limits that it has to keep to."""
+"""What every simulator declares and offers, and the limits that it has to keep to."""
 
 from __future__ import annotations
 
@@ -7,12 +7,31 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from qcnn.circuits.preparation import Preparation
-from qcnn.experiment import ExperimentConfig
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
     from qcnn.simulators.structure.gates import Network
+
+
+@dataclasses.dataclass(frozen=True)
+class Declaration:
+    """What a simulator can run, which is known before TensorFlow is loaded.
+
+    `most_qubits`: None for as many as memory holds. `holds`: what it holds of them, which is why they are limited.
+    `noise`: it knows noise. `states`: samples may be states. `shifts`: it reads the gates of a network, which may be
+    shifted, and not the circuit that they were read from. `own_operations`: it consists of TensorFlow's own operations,
+    which XLA compiles, and which every device and server of TensorFlow's runs. `library`: the name in `qcnn.extras` of
+    one that no other simulator needs.
+    """
+
+    most_qubits: int | None = None
+    holds: str = ""
+    noise: bool = False
+    states: bool = True
+    shifts: bool = True
+    own_operations: bool = True
+    library: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,15 +136,3 @@ class Simulator(Protocol):
 
         Asked for only where samples are excitations: no table holds every other sample.
         """
-
-
-def limits(config: ExperimentConfig) -> Limits:
-    """Return what a worker's simulator has to keep to."""
-    found = Limits(
-        memory=config.options.memory_gib * 2**30,
-        batch=config.batch_size,
-        real_bytes={"complex64": 4, "complex128": 8}[config.options.precision],
-        replicas=config.shares,
-    )
-    # Sampled readouts are shared by sample: a worker's share is then a step of its own.
-    return dataclasses.replace(found, batch=found.share, replicas=1) if config.options.shots else found

@@ -1,20 +1,30 @@
-"""Every simulator by the experiment's word for it, what it costs, and which one `auto` chooses."""
+"""Every simulator by the experiment's word for it, what it can run and costs, and which one `auto` chooses.
+
+Read with the experiment's own description, so that this loads neither NumPy, cirq nor TensorFlow.
+"""
+
+from __future__ import annotations
 
 import dataclasses
 import importlib
 import math
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
+from qcnn import extras, operating_system
+from qcnn.circuits.formats.embedded import MAX_QUBITS
 from qcnn.errors import ConfigError
-from qcnn.requirements import unpublished
 from qcnn.simulators.costs import density, statevector, tfq, window
 from qcnn.simulators.costs.cost import NOMINAL, Cost, in_words
-from qcnn.simulators.interface import Limits, Simulator
-from qcnn.simulators.structure.gates import Network
+from qcnn.simulators.interface import Declaration, Limits, Simulator
+
+if TYPE_CHECKING:
+    from qcnn.simulators.structure.gates import Network
 
 
 class Costs(Protocol):
-    """What a simulator's module in `costs` offers; to import it loads no TensorFlow."""
+    """What a simulator's module in `costs` offers, of networks that its declaration allows."""
+
+    DECLARATION: Declaration
 
     def estimate(self, network: Network, limits: Limits, /) -> Cost:
         """Return the cost of a training step, counted before anything runs; infinite memory where it is impossible."""
@@ -31,11 +41,7 @@ class SimulatorModule(Protocol):
     """What the module that computes offers."""
 
     def create(self, network: Network, limits: Limits, /) -> Simulator:
-        """Create the simulator.
-
-        Raises:
-            ConfigError: as `Costs.check`.
-        """
+        """Create the simulator of a network that has been checked."""
 
 
 # In the order in which their estimates are shown; of equally fast ones the first is taken. A new one is a module in
@@ -47,10 +53,73 @@ SIMULATORS: dict[str, Costs] = {
     "density": density,
 }
 
-# Those that compute what noise makes of a circuit, and the one that reads circuits instead of gates.
-_KNOW_NOISE, _READS_CIRCUITS = ("density",), "tfq"
+# Up to so many qubits noise is computed.
+NOISE_MAX_QUBITS = max(
+    each.DECLARATION.most_qubits or MAX_QUBITS for each in SIMULATORS.values() if each.DECLARATION.noise
+)
 # Of a training step's time, evaluating the readouts alone.
 _FORWARD = 0.3
+
+
+def of_own_operations() -> tuple[str, ...]:
+    """Return the simulators that consist of TensorFlow's own operations."""
+    return tuple(name for name, each in SIMULATORS.items() if each.DECLARATION.own_operations)
+
+
+def described() -> str:
+    """Say how many qubits simulators take, and which knows noise."""
+    noisy = _knowing_noise()
+    limits: list[str] = []
+    for name, each in SIMULATORS.items():
+        if most := each.DECLARATION.most_qubits:
+            unit = "" if limits else " qubits"
+            limits.append(f"{most}{unit} with {name}{', which alone knows noise' if noisy == [name] else ''}")
+    return f"At most {', '.join(limits)}."
+
+
+def refusal(simulator: str, qubits: int, *, noise: bool, shifts: bool, states: str = "") -> str:
+    """Say why a simulator cannot run what is asked of it; empty if it can, as what `auto` chooses does.
+
+    `states` says where samples are states, if they are.
+    """
+    if simulator == "auto":
+        return ""
+    declared = SIMULATORS[simulator].DECLARATION
+    if declared.most_qubits and qubits > declared.most_qubits:
+        return (
+            f"qubits: must be at most {declared.most_qubits} with simulator {simulator}, which holds {declared.holds}. "
+            f"Given: {qubits}"
+        )
+    if shifts and not declared.shifts:
+        return (
+            f"gradient: must be adjoint with simulator {simulator}, whose circuits are not shifted. "
+            "Given: parameter_shift"
+        )
+    if noise and not declared.noise:
+        able = " or ".join(["auto", *_knowing_noise()])
+        return f"simulator: must be {able} with noise, which the others do not know. Given: {simulator}"
+    if states and not declared.states:
+        able = ", ".join(name for name, each in SIMULATORS.items() if each.DECLARATION.states)
+        return f"simulator: must be {able} or auto {states}. Given: {simulator}"
+    return ""
+
+
+def unpublished(simulator: str) -> str:
+    """Say why the library of a simulator cannot be installed on this machine; empty if it can."""
+    library = SIMULATORS[simulator].DECLARATION.library if simulator != "auto" else ""
+    if not library or not (published := extras.unpublished(library)):
+        return ""
+    return f"simulator: {simulator} needs {published}. Given: {simulator} on {operating_system.name()}"
+
+
+def check_published(simulator: str) -> None:
+    """Refuse a simulator whose library cannot be installed on this machine.
+
+    Raises:
+        ConfigError: one line that names the machine.
+    """
+    if reason := unpublished(simulator):
+        raise ConfigError(reason)
 
 
 def estimate(simulator: str, network: Network, limits: Limits) -> Cost:
@@ -67,7 +136,8 @@ def check(simulator: str, network: Network, limits: Limits) -> None:
     Raises:
         ConfigError: it cannot run the circuit, or not in that memory.
     """
-    _refuse(simulator, network)
+    if reason := _reason(simulator, network):
+        raise ConfigError(reason)
     SIMULATORS[simulator].check(network, limits)
 
 
@@ -77,7 +147,7 @@ def create(simulator: str, network: Network, limits: Limits) -> Simulator:
     Raises:
         ConfigError: as `check`.
     """
-    _refuse(simulator, network)
+    check(simulator, network, limits)
     return load(simulator).create(network, limits)
 
 
@@ -86,20 +156,19 @@ def load(simulator: str) -> SimulatorModule:
     return cast(SimulatorModule, importlib.import_module(f"qcnn.simulators.{simulator}"))
 
 
+def _knowing_noise() -> list[str]:
+    return [name for name, each in SIMULATORS.items() if each.DECLARATION.noise]
+
+
 def _reason(simulator: str, network: Network) -> str:
-    """Say why a simulator runs no such networks; empty if it does."""
-    if reason := unpublished(simulator):
-        return reason
-    if network.noise and simulator not in _KNOW_NOISE:
-        return f"simulator: must be auto or {' or '.join(_KNOW_NOISE)} with noise. Given: {simulator}"
-    if network.evaluations and simulator == _READS_CIRCUITS:
-        return f"gradient: must be adjoint with simulator {simulator}. Given: parameter_shift"
-    return ""
-
-
-def _refuse(simulator: str, network: Network) -> None:
-    if reason := _reason(simulator, network):
-        raise ConfigError(reason)
+    """Say why a simulator runs no such networks here; empty if it does."""
+    return unpublished(simulator) or refusal(
+        simulator,
+        network.qubits,
+        noise=bool(network.noise),
+        shifts=bool(network.evaluations),
+        states="where samples are states" if network.preparation.kind == "state" else "",
+    )
 
 
 @dataclasses.dataclass(frozen=True)

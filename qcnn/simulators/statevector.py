@@ -11,7 +11,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from qcnn.circuits.preparation import ring_edges
-from qcnn.simulators.costs.statevector import by_qubit, check, columns, few_amplitudes, real_bytes
+from qcnn.simulators.costs.statevector import DECLARATION, by_qubit, columns, few_amplitudes, real_bytes
 from qcnn.simulators.data_states import data_states, flip_masks, sample_states, shares, spanning_states
 from qcnn.simulators.evolution import Unitaries, evolve, on_last, real_forms
 from qcnn.simulators.interface import Batch, Features, Inputs, Limits, States, Table
@@ -21,12 +21,7 @@ from qcnn.simulators.tensor_ops import in_turns, rows_at
 
 
 def create(network: Network, limits: Limits) -> "StateVector":
-    """Create the simulator.
-
-    Raises:
-        ConfigError: not even a few states fit.
-    """
-    check(network, limits)
+    """Create the simulator of a network that has been checked."""
     dtype = tf.float64 if real_bytes(network, limits) == 8 else tf.float32
     return StateVector(network, columns(network, limits), dtype)
 
@@ -35,7 +30,7 @@ class StateVector:
     """Evolves state vectors through the whole circuit; every readout is then a sum over probabilities."""
 
     name = "statevector"
-    compiles = True
+    compiles = DECLARATION.own_operations
 
     def __init__(self, network: Network, columns: int, dtype: tf.DType) -> None:
         self.network = network

@@ -8,7 +8,7 @@ import sympy
 import tensorflow as tf
 
 from qcnn.circuits.circuits import cluster_state
-from qcnn.simulators.costs.tfq import check, library
+from qcnn.simulators.costs.tfq import DECLARATION, library
 from qcnn.simulators.interface import Batch, Inputs, Limits, Table
 from qcnn.simulators.structure.gates import Network
 
@@ -18,14 +18,8 @@ _TURNS = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}
 _PERIOD = 4 * math.pi
 
 
-def create(network: Network, limits: Limits) -> "TensorFlowQuantum":
-    """Create the simulator.
-
-    Raises:
-        ConfigError: TensorFlow Quantum is not installed, lacks a gate, takes it for another, or is to begin from given
-            states.
-    """
-    check(network, limits)
+def create(network: Network, _: Limits) -> "TensorFlowQuantum":
+    """Create the simulator of a network that has been checked."""
     return TensorFlowQuantum(network)
 
 
@@ -36,7 +30,7 @@ class TensorFlowQuantum:
     """
 
     name = "tfq"
-    compiles = False
+    compiles = DECLARATION.own_operations
     large = False
 
     def __init__(self, network: Network) -> None:

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from qcnn.circuits.preparation import Kind
 from qcnn.simulators import data_states
-from qcnn.simulators.costs.window import check, fitting
+from qcnn.simulators.costs.window import DECLARATION, fitting
 from qcnn.simulators.data_states import product_states
 from qcnn.simulators.evolution import Unitaries, evolve, on_last, real_forms
 from qcnn.simulators.interface import Batch, Inputs, Limits, Table
@@ -75,7 +75,7 @@ class ProductWindow:
     """Evaluates every part wherever other features turn its qubits, and puts the readouts together from them."""
 
     name = "window"
-    compiles = True
+    compiles = DECLARATION.own_operations
     large = False
 
     def __init__(self, network: Network, limits: Limits) -> None:
@@ -184,12 +184,7 @@ class _Kinds:
 
 
 def create(network: Network, limits: Limits) -> "Window | ProductWindow":
-    """Create the simulator.
-
-    Raises:
-        ConfigError: samples are states, or the light cones do not fall into parts that fit.
-    """
-    check(network, limits)
+    """Create the simulator of a network that has been checked."""
     return Window(network) if network.preparation.kind == "excitation" else ProductWindow(network, limits)
 
 
@@ -197,7 +192,7 @@ class Window:
     """Evaluates every kind of independent part once, and puts the readouts of samples together from them."""
 
     name = "window"
-    compiles = True
+    compiles = DECLARATION.own_operations
     large = False
 
     def __init__(self, network: Network) -> None:

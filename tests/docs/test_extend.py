@@ -2,6 +2,9 @@
 
 import contextlib
 import json
+import os
+import shutil
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -15,12 +18,14 @@ import compile as compile_command
 import qcnn
 from qcnn import data
 from qcnn.circuits import circuits
-from qcnn.experiment_io import from_mapping
+from qcnn.experiment_io import as_yaml, from_mapping
 from qcnn.model.batches import shard
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import build_optimizer
 from qcnn.model.steps import training_epoch
 from qcnn.model.variables import values_of
+from qcnn.planning.machine import NOMINAL_MACHINE
+from qcnn.planning.machine_cache import keep
 from qcnn.simulators import Batch, Limits, statevector
 from qcnn.simulators.structure.gates import read_network
 from qcnn.storage.copies import download
@@ -28,7 +33,8 @@ from qcnn.storage.sync import Mirror
 from qcnn.storage.uri import Address
 from qcnn.targets import TARGETS
 from qcnn.trainer.distribution.parameter_servers import SharedWeights
-from tests.docs.documents import example
+from qcnn.trainer.loop import train
+from tests.docs.documents import ROOT, example
 from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.simulators.step import step
 from tests.small_trainings import SMALL
@@ -40,6 +46,43 @@ def _module(title: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(compile(example(title), title, "exec"), module.__dict__)
     return module
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a copy of the package that has the simulator and the strategy, as the page says."""
+    folder = tmp_path_factory.mktemp("extended")
+    shutil.copytree(ROOT / "qcnn", folder / "qcnn")
+    for title in ("qcnn/simulators/plain.py", "qcnn/simulators/costs/plain.py"):
+        (folder / title).write_text(example(title))
+    registry = folder / "qcnn" / "simulators" / "registry.py"
+    _insert(registry, "from qcnn.simulators.costs import density, ", "plain, ")
+    _insert(registry, '    "density": density,\n', '    "plain": plain,\n')
+    _insert(folder / "qcnn" / "requirements.py", '    "none": Needs(),\n', '    "one_device": Needs(),\n')
+    strategies = folder / "qcnn" / "trainer" / "distribution" / "strategies.py"
+    _insert(
+        strategies, "    return tf.distribute.get_strategy()\n", "\n\n" + example("trainer/distribution/strategies.py")
+    )
+    _insert(strategies, '    "none": _none,\n', '    "one_device": one_device,\n')
+    return folder
+
+
+def _insert(path: Path, after: str, text: str) -> None:
+    content = path.read_text()
+    assert content.count(after) == 1
+    path.write_text(content.replace(after, after + text))
+
+
+def _typed(extended: Path, *words: str) -> str:
+    """Return what a command of the extended package prints, typed in a folder that has a small experiment."""
+    work = extended / "work"
+    work.mkdir(exist_ok=True)
+    (work / "small.yaml").write_text(as_yaml(SMALL))
+    environment = {**os.environ, "PYTHONPATH": str(extended)}
+    command = [sys.executable, "-m", "qcnn.cli", *words]
+    done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_a_circuit_of_ones_own_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,6 +105,26 @@ def test_a_strategy_of_ones_own_trains(monkeypatch: pytest.MonkeyPatch) -> None:
     # Each step measures before it updates.
     assert measures[0, 0] == pytest.approx(loss)
     assert np.mean((model(dict(first.inputs)).numpy()[:, 0] - first.label) ** 2) < loss
+
+
+def test_a_simulator_and_a_strategy_of_ones_own_train_by_name(extended: Path) -> None:
+    words = ("--config", "small.yaml", "--simulator", "plain", "--strategy", "one_device")
+    run = json.loads(_typed(extended, "run", *words, "--format", "json"))
+    known = from_mapping({**SMALL, "simulator": "statevector"})
+    expected = train(known, data.generate(known), extended / "known")[-1].train_loss
+    assert run["metrics"]["train_loss"] == pytest.approx(expected, rel=1e-8)
+    with (Path(run["artifacts"]["model"]) / "model.json").open() as description:
+        assert json.load(description)["provenance"]["simulator"] == "plain"
+
+
+def test_a_simulator_of_ones_own_is_planned_by_name(extended: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The machine is not measured here, which takes seconds.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(extended / "cache"))
+    keep(NOMINAL_MACHINE)
+    words = ("--config", "small.yaml", "--simulator", "plain", "--strategy", "multi_worker", "--workers", "2")
+    plan = json.loads(_typed(extended, "plan", *words, "--format", "json"))
+    assert plan["simulator"] == list(plan["simulators"])[-1] == "plain"
+    assert plan["processes"] == 2
 
 
 def test_a_model_of_ones_own_learns_from_parameter_servers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,8 +151,12 @@ def test_a_model_of_ones_own_learns_from_parameter_servers(monkeypatch: pytest.M
 def test_a_simulator_of_ones_own_agrees_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     # An odd number: some gates act on qubits that are not in ascending order.
     network = read_network(circuits.build("hybrid", 5), circuits.ring(5))
-    own = _module("qcnn/simulators/plain.py", monkeypatch).Plain(network)
-    known = statevector.create(network, Limits(memory=2**30, batch=4))
+    costs = _module("qcnn/simulators/costs/plain.py", monkeypatch)
+    monkeypatch.setitem(sys.modules, "qcnn.simulators.costs.plain", costs)
+    limits = Limits(memory=2**30, batch=4)
+    costs.check(network, limits)
+    own = _module("qcnn/simulators/plain.py", monkeypatch).create(network, limits)
+    known = statevector.create(network, limits)
     random = np.random.default_rng(0)
     parameters = random.uniform(0, 2, network.parameters)
     batch = Batch(tf.constant([0, 2, 4, 2]), tf.constant([0.1, -2, 3, 1], tf.float32))

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from qcnn.experiment import WORDS, describe
+from qcnn.experiment import WORDS, describe, written_default
 from qcnn.results.evaluate import Evaluation, report
 from qcnn.targets import targets_that
 from qcnn.targets.base import Submits
@@ -28,7 +28,7 @@ _MADE = ("build/", "evaluate/", "runs/")
 def test_every_word_is_described_as_the_config_does(name: str) -> None:
     field = WORDS[name]
     page = (ROOT / "docs" / "experiment.md").read_text()
-    assert page.count(f"| `{name}` | {field.default} | {describe(field)} |\n") == 1
+    assert page.count(f"| `{name}` | {written_default(field)} | {describe(field)} |\n") == 1
 
 
 def test_the_tables_of_reference_pages_are_what_the_script_writes() -> None:

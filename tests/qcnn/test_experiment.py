@@ -1,5 +1,7 @@
 import json
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,6 +74,30 @@ def test_a_number_is_taken_for_its_text_as_a_flag_would_be(word: str, value: obj
     found = from_mapping({"options": {word: value}})
     assert getattr(found.options, word) == text
     assert found == from_mapping({"options": {word: parse_flag(OPTION_FIELDS[word], text)}})
+
+
+@pytest.mark.parametrize(("values", "expected"), [((1, 1.0, True), True), ((0, 0.0, False), False)])
+def test_a_switch_is_a_boolean_and_is_written_as_a_number(values: tuple[object, ...], expected: bool) -> None:
+    for value in values:
+        config = from_mapping({"options": {"evaluator": value}})
+        assert config.options.evaluator is expected
+        assert from_json(config.to_json()) == config
+        # Names of jobs and keys of caches are made of what is written.
+        assert f'"evaluator": {expected:d},' in config.to_json()
+        assert type(config.model_dump()["options"]["evaluator"]) is int
+    assert parse_flag(OPTION_FIELDS["evaluator"], f"{expected:d}") == expected
+
+
+@pytest.mark.parametrize("value", [2, -1, 0.5, "1", None])
+def test_what_is_neither_yes_nor_no_is_no_switch(value: object) -> None:
+    with pytest.raises(ConfigError, match=r"^evaluator: must be an integer, at least 0 and at most 1. Given: "):
+        from_mapping({"options": {"evaluator": value}})
+
+
+def test_what_describes_an_experiment_is_read_without_libraries() -> None:
+    program = "import sys, qcnn.experiment; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not {"numpy", "scipy", "cirq", "sympy", "tensorflow"} & set(done.stdout.split())
 
 
 @pytest.mark.parametrize("value", [True, -0.5, math.nan, math.inf, pytest.param(10**5000, id="large")])

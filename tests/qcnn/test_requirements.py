@@ -1,23 +1,17 @@
 """Which words, roles and strategies go together, before anything is started."""
 
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.experiment import EXPERIMENT_FIELDS
 from qcnn.experiment_io import from_mapping
-from qcnn.requirements import STRATEGIES
 
 MULTI, PS = "multi_worker", "parameter_server"
 
 
 def _words(strategy: str, workers: int, **options: Any) -> dict[str, Any]:
     return {"strategy": strategy, "workers": workers, "options": options}
-
-
-def test_the_table_names_the_strategies_that_an_experiment_can_ask_for() -> None:
-    assert set(STRATEGIES) == set(get_args(EXPERIMENT_FIELDS["strategy"].annotation))
 
 
 @pytest.mark.parametrize(

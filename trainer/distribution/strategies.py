@@ -67,7 +67,7 @@ def set_up(config: ExperimentConfig) -> None:
             raise ConfigError(
                 f"devices: this process has computed with {found} already. Given: {options.devices}"
             ) from None
-    tf.debugging.set_log_device_placement(bool(options.placement_log))
+    tf.debugging.set_log_device_placement(options.placement_log)
 
 
 def device_names(config: ExperimentConfig) -> list[str]:

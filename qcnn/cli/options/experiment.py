@@ -13,10 +13,10 @@ from qcnn import data
 from qcnn.circuits.formats.embedded import MODELS
 from qcnn.circuits.formats.loading import with_circuit
 from qcnn.cli.options.base import options_as
-from qcnn.experiment import GENERATED, WORDS, ExperimentConfig, describe, is_switch
+from qcnn.experiment import GENERATED, WORDS, ExperimentConfig, describe, is_switch, written_default
 from qcnn.experiment_io import as_yaml, from_mapping, merge, parse_flag, read_file
-from qcnn.requirements import check_published
 from qcnn.results.local_run import FILE
+from qcnn.simulators.registry import check_published
 
 # What click asks for the items of a parameter whose value has been begun.
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -104,7 +104,7 @@ def _flag(name: str) -> str:
 
 
 def _option(name: str, field: FieldInfo) -> Callable[..., Any]:
-    help_text, complete = f"{describe(field)} [default: {field.default}]", complete_word(name, field)
+    help_text, complete = f"{describe(field)} [default: {written_default(field)}]", complete_word(name, field)
     if is_switch(field):
         # For yes it needs no value.
         return click.option(

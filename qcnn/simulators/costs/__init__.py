@@ -1,1 +1,1 @@
-"""What a training step costs each simulator, and what it refuses, before TensorFlow is loaded."""
+"""What each simulator can run, and what a training step costs it, before TensorFlow is loaded."""

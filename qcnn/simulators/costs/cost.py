@@ -1,10 +1,14 @@
 """What a training step costs each simulator, counted before anything runs, and what that means in seconds."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from qcnn.simulators.structure.gate_fusion import Group
+if TYPE_CHECKING:
+    from qcnn.simulators.structure.gate_fusion import Group
 
 # Up to so many amplitudes one core evolves states, in complex128.
 FEW_AMPLITUDES = 2**15
@@ -37,7 +41,7 @@ class Cost:
         """All arithmetic."""
         return self.flops + self.few_flops
 
-    def __add__(self, other: "Cost") -> "Cost":
+    def __add__(self, other: Cost) -> Cost:
         """Return the cost of both, one after the other."""
         return Cost(
             self.flops + other.flops,
@@ -47,7 +51,7 @@ class Cost:
             max(self.memory, other.memory),
         )
 
-    def __mul__(self, times: float) -> "Cost":
+    def __mul__(self, times: float) -> Cost:
         """Return the cost of as many repetitions, one after the other."""
         return Cost(self.flops * times, self.traffic * times, self.few_flops * times, self.kernels * times, self.memory)
 

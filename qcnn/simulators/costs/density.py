@@ -1,14 +1,19 @@
 """What density matrices cost: the observables that are pulled back through the noisy circuit, whatever the batch."""
 
-import math
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from qcnn.errors import ConfigError
-from qcnn.experiment import DENSITY_MAX_QUBITS
 from qcnn.simulators.costs.cost import FEW_AMPLITUDES, Cost, in_words, step
-from qcnn.simulators.interface import Limits
-from qcnn.simulators.structure.gate_fusion import Group
-from qcnn.simulators.structure.gates import Network
-from qcnn.simulators.structure.heisenberg import Pulled, pulled_readouts
+from qcnn.simulators.interface import Declaration, Limits
+
+if TYPE_CHECKING:
+    from qcnn.simulators.structure.gates import Network
+    from qcnn.simulators.structure.heisenberg import Pulled
+
+# Observables of 4^10 real numbers are 8 MiB, of which a step holds some for each of its gates.
+DECLARATION = Declaration(most_qubits=10, holds="4^qubits numbers", noise=True)
 
 _REAL_BYTES = 8
 # Forward, back to the observable, and back to the block's matrix.
@@ -20,9 +25,11 @@ _COPIES = 3
 
 
 def estimate(network: Network, limits: Limits) -> Cost:
-    """Return the cost of a training step; its memory is infinite where it is impossible."""
-    if network.qubits > DENSITY_MAX_QUBITS:
-        return Cost(memory=math.inf)
+    """Return the cost of a training step."""
+    # NumPy and cirq are not needed to declare the simulator.
+    from qcnn.simulators.structure.gate_fusion import Group
+    from qcnn.simulators.structure.heisenberg import pulled_readouts
+
     every = pulled_readouts(network)
     total = step(Group(each.block.qubits, (each.block,)) for pulled in every for each in pulled.steps)
     memory = 0.0
@@ -36,14 +43,9 @@ def check(network: Network, limits: Limits) -> None:
     """Refuse what density matrices cannot run.
 
     Raises:
-        ConfigError: too many qubits, or the observables do not fit.
+        ConfigError: the observables do not fit.
     """
     need = estimate(network, limits).memory
-    if network.qubits > DENSITY_MAX_QUBITS:
-        raise ConfigError(
-            f"qubits: must be at most {DENSITY_MAX_QUBITS} with simulator density, which holds 4^qubits numbers. "
-            f"Given: {network.qubits}"
-        )
     if need > limits.memory:
         raise ConfigError(
             f"qubits: simulator density needs {in_words(need)} for the observables of this circuit; memory_gib gives "

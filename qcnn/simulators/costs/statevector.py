@@ -3,15 +3,20 @@
 Of excitations these are the fewer of the samples and what they span; however else data is prepared, the samples.
 """
 
+from __future__ import annotations
+
 import dataclasses
-import math
+from typing import TYPE_CHECKING
 
 from qcnn.errors import ConfigError
-from qcnn.experiment import STATEVECTOR_MAX_QUBITS
 from qcnn.simulators.costs.cost import FEW_AMPLITUDES, Cost, evolution, in_words, step, sweeps
-from qcnn.simulators.interface import Limits
-from qcnn.simulators.structure.gate_fusion import collect, fuse
-from qcnn.simulators.structure.gates import Network
+from qcnn.simulators.interface import Declaration, Limits
+
+if TYPE_CHECKING:
+    from qcnn.simulators.structure.gates import Network
+
+# Amplitudes are numbered in int32.
+DECLARATION = Declaration(most_qubits=30, holds="2^qubits amplitudes")
 
 # States that are held at a time: the state, its gradient, and what a product makes of them. Measured: 6 where it is
 # compiled, more where TensorFlow runs it operation by operation.
@@ -30,8 +35,9 @@ _KERNELS_OF_A_READOUT = 2
 
 def estimate(network: Network, limits: Limits) -> Cost:
     """Return the cost of a training step; its memory is the least that will do."""
-    if network.qubits > STATEVECTOR_MAX_QUBITS:
-        return Cost(memory=math.inf)
+    # NumPy and cirq are not needed to declare the simulator.
+    from qcnn.simulators.structure.gate_fusion import collect, fuse
+
     count, least = _states(network, limits), _least_columns(network)
     fitting = max(least, columns(network, limits))
     groups = collect(fuse(network.gates))
@@ -54,11 +60,6 @@ def check(network: Network, limits: Limits) -> None:
         ConfigError: not even a few states fit.
     """
     least = _least_columns(network)
-    if network.qubits > STATEVECTOR_MAX_QUBITS:
-        raise ConfigError(
-            f"qubits: must be at most {STATEVECTOR_MAX_QUBITS} with simulator statevector, which holds 2^qubits "
-            f"amplitudes. Given: {network.qubits}"
-        )
     if columns(network, limits) < least:
         need = least * _column_bytes(network, limits) + _given_bytes(network, limits)
         raise ConfigError(

@@ -1,20 +1,31 @@
-"""What TensorFlow Quantum costs, and which gates it lacks."""
+"""What TensorFlow Quantum can run and costs, and which gates it lacks."""
 
-import math
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
-
-import cirq
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any
 
 from qcnn.errors import ConfigError, one_line
-from qcnn.experiment import TFQ_MAX_QUBITS
-from qcnn.requirements import check_published
 from qcnn.simulators.costs.cost import Cost
-from qcnn.simulators.interface import Limits
-from qcnn.simulators.structure.gates import Gate, Network, read_gates
-from qcnn.startup import loading
+from qcnn.simulators.interface import Declaration, Limits
+
+if TYPE_CHECKING:
+    import cirq
+    import numpy as np
+    import numpy.typing as npt
+
+    from qcnn.simulators.structure.gates import Gate, Network
+
+# Three state vectors of 2^26 complex64 are 1.5 GiB: what one worker can be expected to hold.
+DECLARATION = Declaration(
+    most_qubits=26,
+    holds="2^qubits amplitudes",
+    states=False,
+    shifts=False,
+    # They are for processors alone, and in no server of TensorFlow's.
+    own_operations=False,
+    library="tensorflow_quantum",
+)
 
 # What the library spends on a gate of a sample beside the arithmetic, in kernels of a compiled program: it reads the
 # circuit anew. From the seconds of its steps at 8 to 16 qubits (docs/simulators.md).
@@ -23,8 +34,6 @@ _KERNELS_OF_A_GATE = 7
 
 def estimate(network: Network, limits: Limits) -> Cost:
     """Return the cost of a training step: every gate of every sample, forward, back twice, and its gradient."""
-    if network.qubits > TFQ_MAX_QUBITS or network.preparation.kind == "state":
-        return Cost(memory=math.inf)
     amplitudes = 2.0**network.qubits
     circuit = Cost(
         flops=sum(8.0 * 2 ** len(gate.qubits) for gate in network.gates) * amplitudes,
@@ -38,11 +47,13 @@ def check(network: Network, _: Limits) -> None:
     """Refuse what TensorFlow Quantum cannot run, whatever memory it needs: the library decides that itself.
 
     Raises:
-        ConfigError: TensorFlow Quantum is not installed, lacks a gate, takes it for another, or is to begin from given
-            states.
+        ConfigError: TensorFlow Quantum is not installed, lacks a gate, or takes it for another.
     """
-    if network.preparation.kind == "state":
-        raise ConfigError("simulator: must be statevector, density or auto where samples are states. Given: tfq")
+    # NumPy and cirq are not needed to declare the simulator.
+    import cirq
+
+    from qcnn.simulators.structure.gates import read_gates
+
     tfq = library()
     ansatz, qubits = network.ansatz, network.ring
 
@@ -68,9 +79,10 @@ def library() -> Any:
     """Return the module tensorflow_quantum, which loads TensorFlow and is not installed everywhere.
 
     Raises:
-        ConfigError: it is not installed, or not published for this machine.
+        ConfigError: it is not installed.
     """
-    check_published("tfq")
+    from qcnn.startup import loading
+
     try:
         with loading():
             import tensorflow_quantum
@@ -82,6 +94,8 @@ def library() -> Any:
 
 def _nearly_equal(one: Gate, other: Gate) -> bool:
     """Compare gates as far as numbers of 32 bits tell."""
+    import numpy as np
+
     if one.qubits != other.qubits or one.spectrum.projectors.shape != other.spectrum.projectors.shape:
         return False
     pairs = (
@@ -94,4 +108,6 @@ def _nearly_equal(one: Gate, other: Gate) -> bool:
 
 def _exponent(gate: Gate) -> npt.NDArray[np.float64]:
     """Return the constant, then index and coefficient of each parameter, (1 + parameters, 2)."""
+    import numpy as np
+
     return np.array([(gate.exponent.constant, 0.0), *gate.exponent.coefficients])

@@ -1,21 +1,19 @@
 """What windows cost: of excitations each kind of part once, whatever the batch; of features, every sample's parts."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
+from typing import TYPE_CHECKING
 
 from qcnn.errors import ConfigError
 from qcnn.simulators.costs.cost import Cost, evolution, in_words, step, sweeps
-from qcnn.simulators.interface import Limits
-from qcnn.simulators.structure.gates import Network
-from qcnn.simulators.structure.light_cones import TooWideError
-from qcnn.simulators.structure.readouts import (
-    absorbed,
-    alike_kinds,
-    alike_parts,
-    find_products,
-    find_readouts,
-    groups_of,
-)
+from qcnn.simulators.interface import Declaration, Limits
+
+if TYPE_CHECKING:
+    from qcnn.simulators.structure.gates import Network
+
+DECLARATION = Declaration(states=False)
 
 # Parts are small: they are evolved in complex128, whatever state vectors are.
 _REAL_BYTES = 8
@@ -31,9 +29,10 @@ _KERNELS_OF_PARTS, _KERNELS_OF_KINDS = 15, 15
 
 
 def estimate(network: Network, limits: Limits) -> Cost:
-    """Return the cost of a training step, counted before anything runs."""
-    if network.preparation.kind == "state":
-        return Cost(memory=math.inf)
+    """Return the cost of a training step, counted before anything runs; infinite memory where it is impossible."""
+    # NumPy and cirq are not needed to declare the simulator.
+    from qcnn.simulators.structure.light_cones import TooWideError
+
     try:
         if network.preparation.kind == "excitation":
             return _of_excitations(network, limits)
@@ -44,6 +43,8 @@ def estimate(network: Network, limits: Limits) -> Cost:
 
 def _of_excitations(network: Network, limits: Limits) -> Cost:
     """Return the cost of a step, one sample a reached readout included."""
+    from qcnn.simulators.structure.readouts import absorbed, alike_kinds, alike_parts, find_readouts, groups_of
+
     readouts = find_readouts(network)
     batches = alike_parts(readouts.kinds)
     groups = [group for cones in batches for cone in cones for group in groups_of(cone)]
@@ -66,6 +67,8 @@ def _of_excitations(network: Network, limits: Limits) -> Cost:
 
 def _of_products(network: Network, limits: Limits) -> Cost:
     """Return the cost of a step that evolves every sample's parts, in turns where they need more memory."""
+    from qcnn.simulators.structure.readouts import absorbed, find_products, groups_of
+
     found, share = find_products(network), limits.share
     groups = [group for part in found.parts for group in groups_of(part.cone)]
     total = step([*groups, *(absorbed(kind.split) for kind in found.kinds)])
@@ -93,6 +96,8 @@ def fitting(network: Network, limits: Limits) -> int:
 
 def _sample_bytes(network: Network) -> float:
     """Return the bytes that one sample on a product state takes."""
+    from qcnn.simulators.structure.readouts import find_products
+
     found = find_products(network)
     states = sum(len(part.places) * 2.0**part.cone.inner for part in found.parts)
     observed = sum(len(kind.places) * 4.0**kind.split.targets for kind in found.kinds)
@@ -103,10 +108,8 @@ def check(network: Network, limits: Limits) -> None:
     """Refuse what windows cannot run.
 
     Raises:
-        ConfigError: samples are states, or the light cones do not fall into parts that fit.
+        ConfigError: the light cones do not fall into parts that fit.
     """
-    if network.preparation.kind == "state":
-        raise ConfigError("simulator: must be statevector, density or auto where samples are states. Given: window")
     need = estimate(network, limits).memory
     if need > limits.memory:
         raise ConfigError(

@@ -31,6 +31,13 @@ def test_all_words_make_an_equal_experiment() -> None:
     assert qcnn.Experiment(**{**experiment.words, "seed": 1}) != experiment
 
 
+def test_a_switch_is_a_boolean() -> None:
+    experiment = qcnn.Experiment(chief=np.bool_(True))
+    assert experiment.chief is True
+    assert experiment.evaluator is experiment.words["evaluator"] is False
+    assert experiment == qcnn.Experiment(chief=1) == qcnn.Experiment(**experiment.words)
+
+
 def test_it_is_shown_by_the_words_that_are_not_the_defaults() -> None:
     shown = repr(qcnn.Experiment(qubits=4, rounds=10, epochs=2, shots=5))
     assert shown == "Experiment(starts=1, shots=5, qubits=4, rounds=10, epochs=2, batch_size=32)"

@@ -25,7 +25,6 @@ from qcnn.model.network import assemble, build_model, dense_layers, sample
 from qcnn.model.steps import gradient_of
 from qcnn.model.variables import assign
 from qcnn.results import evaluate, export
-from qcnn.simulators.interface import limits
 from qcnn.trainer.loop import train
 from qcnn.trainer.state import Training
 from tests import reference
@@ -242,7 +241,7 @@ def test_sampled_readouts_are_shared_by_sample(small_dataset: data.Dataset, tmp_
     for shots in (0, 50):
         config = from_mapping({**words, "options": {**SMALL["options"], "shots": shots}})
         training = Training(config, small_dataset, tmp_path, tf.distribute.get_strategy(), None)
-        counted[shots] = limits(config.model_copy(update={"workers": 2}))
+        counted[shots] = config.model_copy(update={"workers": 2}).limits
         by_qubit = {replicas: training.shared(small_dataset.train, replicas).own is not None for replicas in (1, 2)}
         assert by_qubit == {1: False, 2: not shots}
     assert (counted[0].batch, counted[0].replicas) == (32, 2)
@@ -316,7 +315,7 @@ def shifted() -> tf_keras.Model:
     gates += [cirq.XX(ring[0], ring[2]) ** (2 * t - s), cirq.ISWAP(ring[0], ring[1]) ** s]
     ansatz = circuits.Ansatz(cirq.Circuit(gates), (s, t), (ring[0], ring[1]))
     config = _config(50)
-    simulator = simulators.create("statevector", ansatz, ring, limits(config), gradient="parameter_shift")
+    simulator = simulators.create("statevector", ansatz, ring, config.limits, gradient="parameter_shift")
     model = assemble(config, ansatz, simulator)
     model.get_layer("quantum").parameters.assign([0.3, 0.6])
     return model

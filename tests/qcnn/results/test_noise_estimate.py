@@ -16,7 +16,6 @@ from qcnn.experiment_io import from_mapping
 from qcnn.model.network import assemble, build_model
 from qcnn.results import evaluate, export, noise_estimate
 from qcnn.results.noise_estimate import Estimated, predict_from_trajectories
-from qcnn.simulators.interface import limits
 from qcnn.trainer.loop import train
 
 NOISE = "depolarizing.one=0.01,depolarizing.two=0.03,amplitude_damping=0.02,readout=0.02"
@@ -33,7 +32,7 @@ def _predicted(config: ExperimentConfig, samples: data.Samples) -> tuple[Estimat
     """Return the estimated predictions of an untrained network, and those of its density matrices."""
     model = build_model(config)
     ansatz, ring = circuits.build("hybrid", 4), circuits.ring(4)
-    exact = assemble(config, ansatz, simulators.create("density", ansatz, ring, limits(config), noise=parse(NOISE)))
+    exact = assemble(config, ansatz, simulators.create("density", ansatz, ring, config.limits, noise=parse(NOISE)))
     exact.set_weights(model.get_weights())
     return predict_from_trajectories(model, config, samples, parse(NOISE)), evaluate.predict(exact, samples)
 

@@ -4,32 +4,27 @@ import functools
 import logging
 import sys
 import types
-from typing import get_args
 
 import pytest
 
 from qcnn import simulators
 from qcnn.circuits import circuits
 from qcnn.errors import ConfigError
-from qcnn.experiment import EXPERIMENT_FIELDS
 from qcnn.simulators import Limits, costs, registry, statevector, window
 from qcnn.simulators import registry as choice
 from qcnn.simulators.costs.cost import Cost
+from qcnn.simulators.interface import Declaration
 from qcnn.simulators.structure.gates import Network, read_model, read_network
 
 LIMITS = Limits(memory=2**30, batch=4)
 ANSATZ, NETWORK = read_model("hybrid", 4)
 
 
-def test_the_registry_names_the_simulators_that_an_experiment_can_ask_for() -> None:
-    assert {"auto", *registry.SIMULATORS} == set(get_args(EXPERIMENT_FIELDS["simulator"].annotation))
-
-
 def test_a_registered_simulator_is_estimated_chosen_and_created(monkeypatch: pytest.MonkeyPatch) -> None:
     def estimate(network: Network, limits: Limits, /) -> Cost:
         return Cost(flops=1.0)
 
-    mine = types.SimpleNamespace(estimate=estimate, check=lambda network, limits: None)
+    mine = types.SimpleNamespace(DECLARATION=Declaration(), estimate=estimate, check=lambda network, limits: None)
     monkeypatch.setitem(registry.SIMULATORS, "mine", mine)
     monkeypatch.setitem(sys.modules, "qcnn.simulators.mine", window)
     estimates = choice.estimates(NETWORK, LIMITS)
@@ -51,9 +46,9 @@ def test_every_simulator_is_made_in_the_same_way(name: str) -> None:
 def test_what_does_not_fit_is_refused_in_the_same_words_before_and_when_it_is_created(name: str) -> None:
     limits = Limits(memory=1.0, batch=4)
     refusals = []
-    for refuse in (registry.SIMULATORS[name].check, registry.load(name).create):
+    for refuse in (registry.check, registry.create):
         with pytest.raises(ConfigError, match=f"^qubits: .*simulator {name}") as error:
-            refuse(NETWORK, limits)
+            refuse(name, NETWORK, limits)
         refusals.append(str(error.value))
     assert refusals[0] == refusals[1]
 
@@ -127,7 +122,8 @@ def test_larger_batches_never_cost_less(name: str) -> None:
 
 
 def test_no_simulator_is_chosen_whose_library_is_not_published_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    cheapest = types.SimpleNamespace(estimate=lambda network, limits: Cost(flops=1.0), check=None)
+    declared = registry.SIMULATORS["tfq"].DECLARATION
+    cheapest = types.SimpleNamespace(DECLARATION=declared, estimate=lambda network, limits: Cost(flops=1.0), check=None)
     monkeypatch.setitem(registry.SIMULATORS, "tfq", cheapest)
     assert choice.cheapest(choice.estimates(NETWORK, LIMITS), NETWORK, LIMITS).simulator == "tfq"
     monkeypatch.setattr("platform.machine", lambda: "aarch64")

@@ -1,10 +1,12 @@
 """What state vectors cost, how replicas share them, and when they are refused."""
 
 import itertools
+import math
 
 import pytest
 
 from qcnn.errors import ConfigError
+from qcnn.simulators import registry
 from qcnn.simulators.costs import statevector
 from qcnn.simulators.interface import Limits
 from qcnn.simulators.structure.gates import read_model
@@ -33,8 +35,10 @@ def test_two_states_must_fit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_more_amplitudes_than_can_be_numbered_are_refused() -> None:
+    network, limits = read_model("hybrid", 31)[1], Limits(memory=2.0**60, batch=32)
+    assert math.isinf(registry.estimate("statevector", network, limits).memory)
     with pytest.raises(ConfigError, match=r"^qubits: must be at most 30 with simulator statevector.* Given: 31$"):
-        statevector.check(read_model("hybrid", 31)[1], Limits(memory=2.0**60, batch=32))
+        registry.check("statevector", network, limits)
 
 
 @pytest.mark.parametrize(
