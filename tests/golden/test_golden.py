@@ -28,12 +28,16 @@ GOLDEN = Path(__file__).parent
 FOLDERS = sorted(path.parent.parent for path in GOLDEN.glob("*/excitations/run.json"))
 RUNS = [folder / run for folder in FOLDERS for run in ("excitations", "rows")]
 # Other processors round the last digit otherwise.
-CLOSE = {"rtol": 0.0, "atol": 1e-12}
+ROUNDED = 1e-12
 
 of_every_run = pytest.mark.parametrize("run", RUNS, ids=lambda run: str(run.relative_to(GOLDEN)))
 of_every_study = pytest.mark.parametrize(
     "study", [folder / "study" for folder in FOLDERS], ids=lambda of: of.parent.name
 )
+
+
+def _assert_close(found: npt.ArrayLike, expected: npt.ArrayLike) -> None:
+    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=0, atol=ROUNDED)
 
 
 def test_there_is_something_golden_and_it_is_small() -> None:
@@ -65,11 +69,11 @@ def test_a_training_goes_on_from_its_checkpoint_to_the_same_weights(run: Path, t
     found = checkpoints.load_latest(folder)
     assert found
     assert sorted(path.name for path in folder.iterdir()) == [before.name, after.name]
-    np.testing.assert_allclose(outcomes(found.history), outcomes(expected.history), **CLOSE)
+    _assert_close(outcomes(found.history), outcomes(expected.history))
     parts = [(line.weights, line.optimizer, line.best_weights) for line in (found.line, expected.line)]
     for mine, its in zip(*parts, strict=True):
         for one, other in zip(mine, its, strict=True):
-            np.testing.assert_allclose(one, other, **CLOSE)
+            _assert_close(one, other)
 
 
 def _columns(path: Path) -> dict[str, npt.NDArray[np.float64]]:
@@ -83,7 +87,7 @@ def test_a_model_predicts_what_it_predicted(run: Path) -> None:
     model, inputs = qcnn.load(run), _columns(run / "inputs.csv")
     expected = _columns(run / "predicted.csv")["prediction"]
     assert model.columns == tuple(inputs)
-    np.testing.assert_allclose(model.predict(inputs), expected, **CLOSE)
+    _assert_close(model.predict(inputs), expected)
 
 
 @pytest.mark.parametrize("run", [folder / "excitations" for folder in FOLDERS], ids=lambda run: run.parent.name)
@@ -104,9 +108,9 @@ def test_a_model_is_evaluated_to_the_same_metrics(run: Path) -> None:
     expected = read_metrics(folders)
     assert evaluation.metrics.keys() == expected.keys()
     for name, value in expected.items():
-        assert evaluation.metrics[name] == pytest.approx(value, rel=0, abs=CLOSE["atol"]), name
+        assert evaluation.metrics[name] == pytest.approx(value, rel=0, abs=ROUNDED), name
     predictions = _columns(folders.predictions / "predictions.csv")
-    np.testing.assert_allclose(evaluation.predictions, predictions["prediction"], **CLOSE)
+    _assert_close(evaluation.predictions, predictions["prediction"])
 
 
 @of_every_run
