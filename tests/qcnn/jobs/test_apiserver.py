@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,24 @@ import urllib3
 
 from qcnn.errors import ConfigError
 from qcnn.jobs.job import Identity, Job
-from qcnn.jobs.kubernetes.api import DEPLOYMENTS, LEASES, SERVICES, Api, Object, Resource, configuration, own_namespace
+from qcnn.jobs.kubernetes.api import (
+    DEPLOYMENTS,
+    LEASES,
+    PODS,
+    SERVICES,
+    Api,
+    Object,
+    Resource,
+    configuration,
+    own_namespace,
+)
 from qcnn.jobs.kubernetes.create_or_adopt import How, create_or_adopt
 from qcnn.jobs.pod_settings import Pod
-from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS, Policy, tfjob
+from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS, Policy, pod_name, tfjob
 from scripts.tfjob_schema import schema_of
 from tests.qcnn.jobs import tfjob_admission
 from tests.qcnn.jobs.apiserver import ApiServer
+from tests.qcnn.jobs.training_operator import RUNNING, Operator
 
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
 BY_US = {"fieldManager": "qcnn", "force": "true"}
@@ -30,10 +41,14 @@ NOWHERE = Pod(image="qcnn", node_selector={"no": "node"}, environment={"A": "b"}
 
 
 class Cluster:
-    """An API server, two of its namespaces, and one that is being deleted."""
+    """An API server, two of its namespaces, and one that is being deleted.
 
-    def __init__(self, namespace: str, other: str, ending: str) -> None:
+    `start` makes the pods of a TFJob of two workers, where no operator does so by itself.
+    """
+
+    def __init__(self, namespace: str, other: str, ending: str, start: Callable[[Object], None]) -> None:
         self.namespace, self.other, self.ending = namespace, other, ending
+        self.start = start
         self._client = kubernetes.client.ApiClient(configuration())
 
     def ask(
@@ -121,13 +136,19 @@ def real() -> Iterator[tuple[str, str, str]]:
 @pytest.fixture(params=["memory", pytest.param("real", marks=pytest.mark.cluster)])
 def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Cluster]:
     if request.param == "real":
-        with contextlib.closing(Cluster(*request.getfixturevalue("real"))) as cluster:
+        with contextlib.closing(Cluster(*request.getfixturevalue("real"), start=lambda _: None)) as cluster:
             yield cluster
         return
     with contextlib.closing(ApiServer()) as server:
         monkeypatch.setenv("KUBECONFIG", server.write_kubeconfig(tmp_path / "kubeconfig"))
         server.ending.add("ending")
-        with contextlib.closing(Cluster(own_namespace(), "default", "ending")) as cluster:
+
+        def start(job: Object) -> None:
+            operator = Operator(server)
+            for index in range(2):
+                operator.show(job, index, RUNNING)
+
+        with contextlib.closing(Cluster(own_namespace(), "default", "ending", start)) as cluster:
             yield cluster
 
 
@@ -484,6 +505,24 @@ def test_a_field_that_the_schema_does_not_know_is_dropped_and_a_status_is_not_fo
     for found in (created, patched):
         conditions = found.get("status", {}).get("conditions", ())
         assert "Failed" not in [condition["type"] for condition in conditions]
+
+
+def test_the_pods_of_a_tfjob_are_found_by_their_labels_and_go_with_it(cluster: Cluster, api: Api) -> None:
+    job = Job(("train",), {"worker": 2}, restarts=3, hang_seconds=60, pod=NOWHERE)
+    created = api.create(TFJOBS, tfjob(job, Identity("pods", "train"), Policy()))
+    assert created
+    cluster.start(created)
+    name = created["metadata"]["name"]
+    with contextlib.closing(api.watch(PODS, labelSelector=f"{TFJOB.pod_label}={name}")) as watch:
+        pods = next(pods for pods in watch if len(pods) == 2)
+        for index in range(2):
+            metadata = pods[pod_name(created, "worker", index)]["metadata"]
+            assert metadata["labels"].items() >= {TFJOB.role_label: "worker", TFJOB.index_label: str(index)}.items()
+            (owner,) = metadata["ownerReferences"]
+            assert (owner["kind"], owner["uid"]) == ("TFJob", created["metadata"]["uid"])
+            assert (owner["controller"], owner["blockOwnerDeletion"]) == (True, True)
+        assert api.delete(TFJOBS, name, dependents_first=True)
+        assert not next(pods for pods in watch if not pods)
 
 
 CHIEF = "spec.tfReplicaSpecs.Chief"
