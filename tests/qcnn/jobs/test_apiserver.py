@@ -136,7 +136,8 @@ def real() -> Iterator[tuple[str, str, str]]:
 @pytest.fixture(params=["memory", pytest.param("real", marks=pytest.mark.cluster)])
 def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Cluster]:
     if request.param == "real":
-        with contextlib.closing(Cluster(*request.getfixturevalue("real"), start=lambda _: None)) as cluster:
+        namespaces: tuple[str, str, str] = request.getfixturevalue("real")
+        with contextlib.closing(Cluster(*namespaces, start=lambda _: None)) as cluster:
             yield cluster
         return
     with contextlib.closing(ApiServer()) as server:
