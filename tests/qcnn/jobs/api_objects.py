@@ -125,7 +125,7 @@ class Objects:
             return
         while True:
             with self.changed:
-                while self._version == seen and not self._ended:
+                while self._version <= seen and not self._ended:
                     self.changed.wait()
                 new = self._changes[seen - _FIRST_VERSION :]
                 seen += len(new)
