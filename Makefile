@@ -47,10 +47,10 @@ test-faults: .venv/.complete ## kill the training at 60 random moments (half an 
 	@$(BIN)/pytest -m "faults or not faults" $(call tests,tests/components/steps/test_faults.py tests/components/steps/test_faults_of_roles.py)
 
 test-cluster: .venv/.complete ## run the tests on the cluster of KUBECONFIG, which must have the image qcnn:latest
-	@$(BIN)/pytest -m cluster $(call tests,tests/cluster)
+	@$(BIN)/pytest -m cluster $(call tests,tests/cluster tests/qcnn/jobs/test_apiserver.py)
 
 test-kfp: .venv/.complete ## run the tests on the Kubeflow backend at KFP_HOST, whose cluster must have the image KFP_IMAGE
-	@$(BIN)/pytest -m kfp $(call tests,tests/kfp)
+	@$(BIN)/pytest -m kfp $(call tests,tests/kfp tests/test_backend.py)
 
 lint: .venv/.complete ## check style and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

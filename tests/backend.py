@@ -1,6 +1,6 @@
 """A pipelines backend on loopback that keeps what it is sent, and refuses what the published types do not have.
 
-It runs nothing: what a run does is what a test says. The real one is in tests/kfp.
+It runs nothing: what a run does is what a test says. tests/test_backend.py asks it and the one at KFP_HOST the same.
 """
 
 import contextlib
@@ -37,6 +37,7 @@ _PLAIN: dict[str, type] = {"str": str, "bool": bool, "int": int, "object": objec
 _PARAMETERS: dict[str, type | tuple[type, ...]] = {
     "NUMBER_INTEGER": int,
     "NUMBER_DOUBLE": (int, float),
+    "BOOLEAN": bool,
     "STRING": str,
     "STRUCT": dict,
     "LIST": list,
@@ -66,15 +67,21 @@ def check(value: Any, kind: str) -> None:
 
 def spec_of(run: Object) -> Object:
     """Return the pipeline that a run was submitted with, without what is Kubernetes' own."""
-    return dict(run["pipeline_spec"]["pipeline_spec"])
+    spec = run["pipeline_spec"]
+    return dict(spec.get("pipeline_spec", spec))
 
 
 def check_parameters(run: Object) -> None:
-    """Refuse parameters that the pipeline does not have, or of another type."""
-    known = spec_of(run)["root"]["inputDefinitions"]["parameters"]
-    for name, value in run["runtime_config"]["parameters"].items():
+    """Refuse parameters that the pipeline does not have, or of another type, and to do without those that it needs."""
+    known, given = spec_of(run)["root"]["inputDefinitions"]["parameters"], run["runtime_config"]["parameters"]
+    for name, value in given.items():
         kind = known[name]["parameterType"]
-        assert isinstance(value, _PARAMETERS[kind]), f"{name}: expect {kind}, got {value!r}"
+        # In Python a bool is an int.
+        fits = isinstance(value, _PARAMETERS[kind]) and (kind == "BOOLEAN" or not isinstance(value, bool))
+        assert fits, f"{name}: expect {kind}, got {value!r}"
+    for name, parameter in known.items():
+        needed = name not in given and not parameter.get("isOptional") and "defaultValue" not in parameter
+        assert not needed, f"parameter {name} is not optional, yet has neither default value nor user provided value"
 
 
 class FakeBackend:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ONE = "tests/cluster/test_api.py::test_only_the_object_that_is_meant_is_deleted"
+CONTRACT = "tests/qcnn/jobs/test_apiserver.py"
+ONE = f"{CONTRACT}::test_only_the_object_that_is_meant_is_deleted"
 
 
 FAULTS = " ".join(f"tests/components/steps/test_faults{of}.py" for of in ("", "_of_roles"))
@@ -18,10 +19,11 @@ FAULTS = " ".join(f"tests/components/steps/test_faults{of}.py" for of in ("", "_
 @pytest.mark.parametrize(
     ("target", "arguments", "run"),
     [
-        ("test-cluster", "", "-m cluster tests/cluster"),
+        ("test-cluster", "", f"-m cluster tests/cluster {CONTRACT}"),
         ("test-cluster", ONE, f"-m cluster {ONE}"),
         ("test-cluster", f"{ONE} -x", f"-m cluster {ONE} -x"),
-        ("test-cluster", "-k deleted", "-m cluster tests/cluster -k deleted"),
+        ("test-cluster", "-k deleted", f"-m cluster tests/cluster {CONTRACT} -k deleted"),
+        ("test-kfp", "", "-m kfp tests/kfp tests/test_backend.py"),
         ("test-kfp", "tests/kfp/test_runs.py", "-m kfp tests/kfp/test_runs.py"),
         ("test-faults", "-k torn", f'-m "faults or not faults" {FAULTS} -k torn'),
         ("test-long", "tests/trainer", '-m "long and not faults" tests/trainer'),

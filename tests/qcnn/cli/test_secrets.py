@@ -85,7 +85,7 @@ def test_a_tfjob_keeps_the_secrets_of_who_submits_it(
     folder: Path, environment: dict[str, str], api_server: ApiServer
 ) -> None:
     submit = ["submit", "--target", "tfjob", "--output", "s3://bucket/folder", "--image", "qcnn:1", *SMALL]
-    done = _run([*QCNN, *submit, "--namespace", "default"], folder, environment)
+    done = _run([*QCNN, *submit, "--namespace", "a"], folder, environment)
     assert done.returncode == 0, done.stderr
     (made,) = api_server.all("tfjobs")
     assert not _found(json.dumps([made, *api_server.all("services")]).encode())

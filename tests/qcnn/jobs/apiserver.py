@@ -1,44 +1,70 @@
-"""An API server that keeps objects in memory, for what launchers do with it; tests/cluster has a real one.
+"""An API server that keeps objects in memory, for what launchers do with it.
 
-It knows names, labels, fields, versions, watches, owners and preconditions, and nothing of what an object means.
+It knows namespaces, names, labels, fields, versions, watches, owners, preconditions and patches, and of what an object
+means only what a TFJob must be. tests/qcnn/jobs/test_apiserver.py asks it and a real one the same; what it does not
+know it refuses.
 """
 
-import collections
-import copy
 import http.server
 import itertools
 import json
+import re
 import sys
 import threading
 import urllib.parse
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-Object = dict[str, Any]
+from qcnn.jobs.kubernetes import api
+from qcnn.jobs.tfjob.manifest import TFJOBS
+from tests.qcnn.jobs import tfjob_admission
+from tests.qcnn.jobs.api_objects import Objects
+from tests.qcnn.jobs.api_writes import StatusError, applied, merged
 
-_TIME = "2026-01-31T12:00:00Z"
+Object = api.Object
+
+# That of the kubeconfig's context, in which tests look for what they do not name another for.
+NAMESPACE = "a"
+_KINDS = {
+    "Pod": api.PODS,
+    "Event": api.EVENTS,
+    "ServiceAccount": api.SERVICE_ACCOUNTS,
+    "Service": api.SERVICES,
+    "Deployment": api.DEPLOYMENTS,
+    "Lease": api.LEASES,
+    "Job": api.JOBS,
+    "LocalSubjectAccessReview": api.REVIEWS,
+    "TFJob": TFJOBS,
+}
+_REVIEWS = api.REVIEWS.plural
+# Whose status a user cannot write.
+_WITH_STATUS = ("deployments", "jobs", "pods", "services", "tfjobs")
+# A DNS-1123 subdomain.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_PATH = re.compile(
+    r"(?P<prefix>.*)/namespaces/(?P<namespace>[^/]+)/(?P<plural>[^/]+)(/(?P<name>[^/]+)(/(?P<subresource>[^/]+))?)?"
+)
+_MERGE, _APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
 
 
 class ApiServer:
-    """One namespace; `operator` is called in a thread of its own with each TFJob that is created."""
+    """Some namespaces; `operator` is called in a thread of its own with each TFJob that is created."""
 
     def __init__(self) -> None:
         self.operator: Callable[[Object], None] = lambda _: None
+        self.namespaces = {NAMESPACE, "default"}
+        # Those that are being deleted.
+        self.ending: set[str] = set()
         self.logs: dict[str, list[str]] = {}
-        # Plural and verb of what is refused, and whether pods may read their Lease.
+        # Verb and plural of what is refused, and whether pods may read their Lease.
         self.refused: set[tuple[str, str]] = set()
         self.allows_pods = True
-        self.namespace_is_ending = False
         self.requests: list[tuple[str, str]] = []
-        self._objects: dict[str, dict[str, Object]] = collections.defaultdict(dict)
-        self._changes: list[tuple[str, str, Object]] = []
-        self._watched: collections.Counter[str] = collections.Counter()
-        self._changed = threading.Condition()
-        self._uids = itertools.count()
-        self._ended = False
+        self.objects = Objects()
+        # By uid and field manager.
+        self.applied: dict[tuple[str, str], Object] = {}
         handler = type("Handler", (_Handler,), {"api": self})
         self._server = _Server(("127.0.0.1", 0), handler)
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
@@ -48,40 +74,27 @@ class ApiServer:
         named = {
             "clusters": [{"name": "a", "cluster": {"server": f"http://127.0.0.1:{self._server.server_port}"}}],
             "users": [{"name": "a", "user": {"token": "a"}}],
-            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+            "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a", "namespace": NAMESPACE}}],
         }
         path.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", "current-context": "a", **named}))
         return str(path)
 
     def close(self) -> None:
-        with self._changed:
-            self._ended = True
-            self._changed.notify_all()
+        self.objects.end()
         self._server.shutdown()
         self._server.server_close()
 
     def get(self, plural: str, name: str) -> Object | None:
         """Return an object as it is now."""
-        with self._changed:
-            return copy.deepcopy(self._objects[plural].get(name))
+        return self.objects.get(NAMESPACE, plural, name)
 
     def all(self, plural: str) -> list[Object]:
         """Return all objects of a kind."""
-        with self._changed:
-            return copy.deepcopy(list(self._objects[plural].values()))
+        return self.objects.all(NAMESPACE, plural)
 
     def put(self, plural: str, given: Object) -> Object:
-        """Create an object, or write it anew."""
-        with self._changed:
-            metadata = {"namespace": "a", "labels": {}, **given["metadata"]}
-            known = self._objects[plural].get(metadata["name"])
-            metadata["uid"] = known["metadata"]["uid"] if known else f"uid-{next(self._uids)}"
-            metadata["creationTimestamp"] = _TIME
-            # It counts the changes of what is asked for.
-            changed = known is None or known.get("spec") != given.get("spec")
-            metadata["generation"] = (known["metadata"]["generation"] if known else 0) + changed
-            self._change(plural, "MODIFIED" if known else "ADDED", {**copy.deepcopy(given), "metadata": metadata})
-            return copy.deepcopy(self._objects[plural][metadata["name"]])
+        """Create an object, or write it anew, with its status, as a controller may."""
+        return self.objects.put(NAMESPACE, plural, given)
 
     def set_condition(self, job: Object, kind: str, message: str = "") -> None:
         """Say of a TFJob what the operator would."""
@@ -90,74 +103,15 @@ class ApiServer:
 
     def remove(self, plural: str, name: str) -> None:
         """Delete an object and what it owns."""
-        with self._changed:
-            if gone := self._objects[plural].get(name):
-                self._change(plural, "DELETED", gone)
-                uid = gone["metadata"]["uid"]
-                for other, found in [
-                    (other, found) for other, objects in self._objects.items() for found in objects.values()
-                ]:
-                    if any(owner["uid"] == uid for owner in found["metadata"].get("ownerReferences", ())):
-                        self.remove(other, found["metadata"]["name"])
+        self.objects.remove(NAMESPACE, plural, name)
 
     def until_watched(self, plural: str, times: int = 1) -> None:
         """Wait until so many watches of a kind were opened."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._watched[plural] >= times or self._ended)
+        self.objects.until_watched(plural, times)
 
     def watches(self, plural: str) -> int:
         """Return how many watches of a kind were ever opened."""
-        return self._watched[plural]
-
-    def listing(self, plural: str, query: dict[str, str]) -> Object:
-        """Return a list of objects."""
-        with self._changed:
-            found = [each for each in self._objects[plural].values() if _matches(each, query)]
-            return copy.deepcopy({"metadata": {"resourceVersion": str(len(self._changes))}, "items": found})
-
-    def changes(self, plural: str, query: dict[str, str]) -> Iterator[Object]:
-        """Yield what changes from a version on, until the server ends."""
-        seen = int(query["resourceVersion"])
-        with self._changed:
-            self._watched[plural] += 1
-            self._changed.notify_all()
-        while True:
-            with self._changed:
-                while len(self._changes) == seen and not self._ended:
-                    self._changed.wait()
-                new = self._changes[seen:]
-                seen += len(new)
-            for changed, kind, found in new:
-                if changed == plural and _matches(found, query):
-                    yield {"type": kind, "object": found}
-            if self._ended:
-                # Who watches for nothing any more finds out at the next change.
-                yield {"type": "MODIFIED", "object": {"metadata": {"name": "end", "resourceVersion": str(seen)}}}
-                return
-
-    def _change(self, plural: str, kind: str, found: Object) -> None:
-        found["metadata"]["resourceVersion"] = str(len(self._changes) + 1)
-        if kind == "DELETED":
-            del self._objects[plural][found["metadata"]["name"]]
-        else:
-            self._objects[plural][found["metadata"]["name"]] = found
-        self._changes.append((plural, kind, copy.deepcopy(found)))
-        self._changed.notify_all()
-
-
-def _matches(found: Object, query: dict[str, str]) -> bool:
-    labels = [pair.split("=", 1) for pair in query.get("labelSelector", "").split(",") if pair]
-    fields = [pair.split("=", 1) for pair in query.get("fieldSelector", "").split(",") if pair]
-    return all(found["metadata"]["labels"].get(key) == value for key, value in labels) and all(
-        _field(found, path) == value for path, value in fields
-    )
-
-
-def _field(found: Object, path: str) -> Any:
-    value: Any = found
-    for key in path.split("."):
-        value = value.get(key, {})
-    return value
+        return self.objects.watches(plural)
 
 
 class _Server(http.server.ThreadingHTTPServer):
@@ -176,84 +130,209 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     api: ApiServer
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:
-        plural, name, rest, query = self._asked()
-        if rest == "log":
-            printed = enumerate(self.api.logs.get(name, ()))
-            lines = (f"2026-01-31T12:00:{second:02}.5Z {line}\n" for second, line in printed)
-            # From a whole second on, as the kubelet does.
-            since = query.get("sinceTime", "").partition(".")[0]
-            self._stream(line for line in lines if line >= since)
-        elif self._is_refused("watch" if "watch" in query else "get", plural):
-            return
-        elif "watch" in query:
-            self._stream(f"{json.dumps(change)}\n" for change in self.api.changes(plural, query))
-        elif not name:
-            self._answer(200, self.api.listing(plural, query))
-        else:
-            self._answer_found(self.api.get(plural, name))
-
-    def do_POST(self) -> None:
-        plural, _, _, query = self._asked()
-        given = self._body()
-        if self._is_refused("create", plural):
-            return
-        if self.api.namespace_is_ending:
-            message = "unable to create new content in namespace a because it is being terminated"
-            self._answer(403, {"message": message})
-        elif "dryRun" in query:
-            self._answer(201, given)
-        elif plural == "localsubjectaccessreviews":
-            self._answer(201, {"status": {"allowed": self.api.allows_pods}})
-        elif self.api.get(plural, given["metadata"]["name"]):
-            self._answer(409, {"message": "already exists"})
-        else:
-            created = self.api.put(plural, given)
-            self._answer(201, created)
-            if plural == "tfjobs":
-                threading.Thread(target=self.api.operator, args=(created,), daemon=True).start()
-
-    def do_PATCH(self) -> None:
-        plural, _, _, _ = self._asked()
-        given = self._body()
-        if not self._is_refused("patch", plural):
-            self._answer(200, self.api.put(plural, given))
-
-    def do_DELETE(self) -> None:
-        plural, name, _, _ = self._asked()
-        wanted = self._body().get("preconditions", {}).get("uid")
-        found = self.api.get(plural, name)
-        if self._is_refused("delete", plural):
-            return
-        if found and wanted and found["metadata"]["uid"] != wanted:
-            self._answer(409, {"message": "the UID in the precondition does not match"})
-            return
-        self.api.remove(plural, name)
-        self._answer_found(found)
-
-    def _asked(self) -> tuple[str, str, str, dict[str, str]]:
-        """Return plural, name, subresource and query of a request."""
+    def handle_request(self) -> None:
         url = urllib.parse.urlsplit(self.path)
-        plural, name, rest, *_ = [*url.path.partition("/namespaces/")[2].split("/")[1:], "", ""]
-        return plural, name, rest, dict(urllib.parse.parse_qsl(url.query))
+        self._query = dict(urllib.parse.parse_qsl(url.query))
+        self._body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        asked = _PATH.fullmatch(url.path)
+        if not asked:
+            self.send_error(501, "This server knows only what lives in a namespace")
+            return
+        self._namespace, self._plural, self._name = (asked[each] or "" for each in ("namespace", "plural", "name"))
+        methods = {"GET": self._get, "POST": self._post, "PUT": self._put, "PATCH": self._patch, "DELETE": self._delete}
+        try:
+            self._kind, self._of_group = self._find_kind(asked["prefix"])
+            if asked["subresource"] == "log":
+                self._log()
+            elif asked["subresource"]:
+                raise StatusError(404, "NotFound", "the server could not find the requested resource")
+            elif "watch" in self._query:
+                self._allow("watch")
+                events = self.api.objects.events(self._namespace, self._plural, self._query)
+                self._stream(f"{json.dumps(event)}\n" for event in events)
+            else:
+                self._answer(*methods[self.command]())
+        except StatusError as refusal:
+            self._answer(refusal.code, refusal.status)
 
-    def _body(self) -> Object:
-        return dict(json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or "{}"))
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_request  # noqa: N815
 
-    def _is_refused(self, verb: str, plural: str) -> bool:
-        self.api.requests.append((verb, plural))
-        refused = (verb, plural) in self.api.refused
-        if refused:
-            message = f'{plural} is forbidden: User "a" cannot {verb} resource "{plural}"'
-            self._answer(403, {"message": message})
-        return refused
+    def _get(self) -> tuple[int, Object]:
+        self._allow("get")
+        if self._name:
+            return 200, self._found()
+        return 200, self.api.objects.listing(self._namespace, self._plural, self._query)
 
-    def _answer_found(self, found: Object | None) -> None:
-        self._answer(200 if found else 404, found or {"message": "not found"})
+    def _post(self) -> tuple[int, Object]:
+        given = self._given()
+        self._allow("create")
+        self._check_namespace(given)
+        if self._plural == _REVIEWS:
+            return 201, {**given, "status": {"allowed": self.api.allows_pods}}
+        if "name" not in given["metadata"] and (start := given["metadata"].get("generateName")):
+            given["metadata"]["name"] = f"{start}x7k2p"
+        if "dryRun" in self._query:
+            return 201, self._admitted(given)
+        # Whoever is first creates it.
+        with self.api.objects.changed:
+            admitted = self._admitted(given)
+            if self.api.objects.get(self._namespace, self._plural, name := admitted["metadata"]["name"]):
+                raise StatusError(409, "AlreadyExists", f'{self._of_group} "{name}" already exists')
+            created = self.api.objects.put(self._namespace, self._plural, admitted)
+        if self._plural == TFJOBS.plural:
+            threading.Thread(target=self.api.operator, args=(created,), daemon=True).start()
+        return 201, created
+
+    def _put(self) -> tuple[int, Object]:
+        given = self._given()
+        self._allow("update")
+        with self.api.objects.changed:
+            found = self._found()
+            if self._plural == TFJOBS.plural and "resourceVersion" not in given["metadata"]:
+                said = "metadata.resourceVersion: Invalid value: 0: must be specified for an update"
+                raise self._invalid(self._of_group, self._name, said)
+            return 200, self._write(found, given)
+
+    def _patch(self) -> tuple[int, Object]:
+        content = self.headers.get("Content-Type", "")
+        if content not in (_MERGE, _APPLY):
+            raise StatusError(415, "UnsupportedMediaType", f"accepted media types include: {_MERGE}, {_APPLY}")
+        patch = dict(yaml.safe_load(self._body))
+        self._allow("patch")
+        with self.api.objects.changed:
+            if content == _MERGE:
+                found = self._found()
+                return 200, self._write(found, merged(found, patch))
+            return self._apply(patch)
+
+    def _apply(self, manifest: Object) -> tuple[int, Object]:
+        if not (manager := self._query.get("fieldManager")):
+            raise self._invalid(
+                "PatchOptions.meta.k8s.io", "", "fieldManager: Required value: is required for apply patch"
+            )
+        if self._query.get("force") != "true":
+            raise StatusError(501, "NotImplemented", "this server knows no conflicts of field managers: apply by force")
+        if not manifest.get("kind"):
+            raise StatusError(400, "BadRequest", "invalid object type: /, Kind=")
+        if (name := manifest["metadata"]["name"]) != self._name:
+            said = f"the name of the object ({name}) does not match the name on the URL ({self._name})"
+            raise StatusError(400, "BadRequest", said)
+        found = self.api.objects.get(self._namespace, self._plural, name)
+        if found is None:
+            self._check_namespace(manifest)
+            written = self.api.objects.put(self._namespace, self._plural, self._admitted(manifest))
+        else:
+            before = self.api.applied.get((found["metadata"]["uid"], manager))
+            written = self._write(found, applied(found, before, manifest))
+        self.api.applied[written["metadata"]["uid"], manager] = manifest
+        return 200 if found else 201, written
+
+    def _delete(self) -> tuple[int, Object]:
+        options = json.loads(self._body or "{}")
+        self._allow("delete")
+        found = self._found()
+        uid, wanted = found["metadata"]["uid"], options.get("preconditions", {}).get("uid")
+        if wanted and uid != wanted:
+            said = f"the UID in the precondition ({wanted}) does not match the UID in record ({uid})"
+            raise self._conflict(said)
+        in_front = options.get("propagationPolicy") == "Foreground"
+        self.api.objects.remove(self._namespace, self._plural, self._name, dependents_first=in_front)
+        details = {"name": self._name, "kind": self._plural, "uid": uid}
+        return 200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+
+    def _log(self) -> None:
+        self._allow("get")
+        self._found()
+        printed = enumerate(self.api.logs.get(self._name, ()))
+        lines = (f"2026-01-31T12:00:{second:02}.5Z {line}\n" for second, line in printed)
+        # From a whole second on, as the kubelet does.
+        since = self._query.get("sinceTime", "").partition(".")[0]
+        self._stream(line for line in lines if line >= since)
+
+    def _find_kind(self, prefix: str) -> tuple[str, str]:
+        """Return kind and plural of what is asked for, each with its group, as messages name them."""
+        group = prefix.removeprefix("/apis/").partition("/")[0] if prefix.startswith("/apis/") else ""
+        for kind, resource in _KINDS.items():
+            if (resource.prefix, resource.plural) == (prefix, self._plural):
+                return (kind, self._plural) if not group else (f"{kind}.{group}", f"{self._plural}.{group}")
+        # So say the parts of the server that have no kinds of their own.
+        unknown = prefix not in {resource.prefix for resource in _KINDS.values() if resource != TFJOBS}
+        said = "404 page not found" if unknown else "the server could not find the requested resource"
+        raise StatusError(404, "NotFound", said)
+
+    def _allow(self, verb: str) -> None:
+        self.api.requests.append((verb, self._plural))
+        if (verb, self._plural) in self.api.refused:
+            what = f'{self._of_group} "{self._name}"' if self._name else self._of_group
+            said = f'{what} is forbidden: User "a" cannot {verb} resource "{self._plural}"'
+            raise StatusError(403, "Forbidden", f'{said} in the namespace "{self._namespace}"')
+
+    def _found(self) -> Object:
+        if found := self.api.objects.get(self._namespace, self._plural, self._name):
+            return found
+        raise StatusError(404, "NotFound", f'{self._of_group} "{self._name}" not found')
+
+    def _given(self) -> Object:
+        given = dict(json.loads(self._body))
+        kind = self._kind.partition(".")[0]
+        if given.get("kind", "" if self._plural == TFJOBS.plural else kind) != kind:
+            raise StatusError(400, "BadRequest", f"the object provided is unrecognized (must be of type {kind})")
+        return given
+
+    def _check_namespace(self, given: Object) -> None:
+        """Refuse to create anything in a namespace that is not there, is another one than the object's, or ends."""
+        if given["metadata"].get("namespace", self._namespace) != self._namespace:
+            said = "the namespace of the provided object does not match the namespace sent on the request"
+            raise StatusError(400, "BadRequest", said)
+        if self._namespace not in self.api.namespaces | self.api.ending:
+            raise StatusError(404, "NotFound", f'namespaces "{self._namespace}" not found')
+        if self._namespace in self.api.ending:
+            ending = f"unable to create new content in namespace {self._namespace} because it is being terminated"
+            what = f'{self._of_group} "{given["metadata"].get("name", "")}"'
+            raise StatusError(403, "Forbidden", f"{what} is forbidden: {ending}")
+
+    def _write(self, found: Object, changed: Object) -> Object:
+        """Write an object anew, as a user may, unless it was changed since its version was read."""
+        if changed["metadata"].get("resourceVersion", version := found["metadata"]["resourceVersion"]) != version:
+            said = "the object has been modified; please apply your changes to the latest version and try again"
+            raise self._conflict(said)
+        admitted = self._admitted(changed)
+        if "status" in found:
+            admitted["status"] = found["status"]
+        # What changes nothing makes no version.
+        if admitted == found:
+            return found
+        return self.api.objects.put(self._namespace, self._plural, admitted)
+
+    def _admitted(self, given: Object) -> Object:
+        """Return an object as it is stored, without a status; refuse one that cannot be."""
+        name = given["metadata"].get("name")
+        if not name:
+            raise self._invalid(self._kind, "", "metadata.name: Required value: name or generateName is required")
+        if not _NAME.fullmatch(name):
+            said = f'metadata.name: Invalid value: "{name}": a lowercase RFC 1123 subdomain must consist of'
+            raise self._invalid(self._kind, name, f"{said} lower case alphanumeric characters, '-' or '.'")
+        admitted = {key: value for key, value in given.items() if key != "status" or self._plural not in _WITH_STATUS}
+        if self._plural != TFJOBS.plural:
+            return admitted
+        if found := list(tfjob_admission.problems(admitted)):
+            raise self._invalid(self._kind, name, ", ".join(found))
+        if denied := tfjob_admission.denied(admitted):
+            webhook = 'admission webhook "validator.tfjob.training-operator.kubeflow.org" denied the request'
+            raise StatusError(403, "Forbidden", f"{webhook}: {denied}")
+        return dict(tfjob_admission.pruned(admitted))
+
+    def _invalid(self, kind: str, name: str, said: str) -> StatusError:
+        return StatusError(422, "Invalid", f'{kind} "{name}" is invalid: {said}')
+
+    def _conflict(self, said: str) -> StatusError:
+        what = f'{self._of_group} "{self._name}"'
+        return StatusError(409, "Conflict", f"Operation cannot be fulfilled on {what}: {said}")
 
     def _answer(self, status: int, content: Object) -> None:
         body = json.dumps(content).encode()
         self.send_response(status)
+        self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

@@ -53,7 +53,8 @@ class Operator:
             "training.kubeflow.org/replica-type": "worker",
             "training.kubeflow.org/replica-index": str(index),
         }
-        owner = {"kind": "TFJob", "name": job_name, "uid": job["metadata"]["uid"]}
+        owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": job_name, "uid": job["metadata"]["uid"]}
+        owner |= {"controller": True, "blockOwnerDeletion": True}
         metadata = {"name": name, "labels": labels, "ownerReferences": [owner]}
         status = {"containerStatuses": [{"name": "tensorflow", "state": state}]}
         self._server.put("pods", {"metadata": metadata, "status": status})

@@ -214,7 +214,7 @@ def test_missing_account_is_one_line_and_nothing_is_created(
     api_server.remove("serviceaccounts", "qcnn-worker")
     code, out, err = typed(*words)
     assert (code, out) == (2, "")
-    assert err.startswith("error: pod.service_account: namespace default has no account qcnn-worker; `kubectl -n ")
+    assert err.startswith("error: pod.service_account: namespace a has no account qcnn-worker; `kubectl -n ")
     assert err.count("\n") == 1
     assert not api_server.all("tfjobs") + api_server.all("jobs")
 

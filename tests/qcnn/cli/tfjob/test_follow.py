@@ -46,7 +46,9 @@ def test_follow_in_deleted_namespace_names_the_namespace(api_server: ApiServer, 
     operator = api_server.operator
 
     def end_namespace(job: Object) -> None:
-        api_server.namespace_is_ending = True
+        # Before that, its Service could not be created.
+        api_server.until_watched("pods")
+        api_server.ending.add("a")
         operator(job)
 
     api_server.operator = end_namespace

@@ -1,0 +1,600 @@
+"""What launchers and commands rely on, asked of the API server in memory and of the real one of KUBECONFIG alike."""
+
+import base64
+import contextlib
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import kubernetes.client
+import pytest
+import urllib3
+
+from qcnn.errors import ConfigError
+from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.kubernetes.api import (
+    DEPLOYMENTS,
+    LEASES,
+    PODS,
+    SERVICES,
+    Api,
+    Object,
+    Resource,
+    configuration,
+    own_namespace,
+)
+from qcnn.jobs.kubernetes.create_or_adopt import How, create_or_adopt
+from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS, Policy, pod_name, tfjob
+from scripts.tfjob_schema import schema_of
+from tests.qcnn.jobs import tfjob_admission
+from tests.qcnn.jobs.apiserver import ApiServer
+from tests.qcnn.jobs.training_operator import RUNNING, Operator
+
+MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
+BY_US = {"fieldManager": "qcnn", "force": "true"}
+# Where no pod of a real cluster starts.
+NOWHERE = Pod(image="qcnn", node_selector={"no": "node"}, environment={"A": "b"}, secrets={"B": "keys/id"})
+
+
+class Cluster:
+    """An API server, two of its namespaces, and one that is being deleted.
+
+    `start` makes the pods of a TFJob of two workers, where no operator does so by itself.
+    """
+
+    def __init__(self, namespace: str, other: str, ending: str, start: Callable[[Object], None]) -> None:
+        self.namespace, self.other, self.ending = namespace, other, ending
+        self.start = start
+        self._client = kubernetes.client.ApiClient(configuration())
+
+    def ask(
+        self,
+        method: str,
+        resource: Resource,
+        name: str = "",
+        body: Object | None = None,
+        *,
+        content: str = "application/json",
+        namespace: str | None = None,
+        query: Mapping[str, str] | None = None,
+    ) -> tuple[int, Object]:
+        """Return status and object of the answer; a text is a message."""
+        try:
+            response = self._request(method, resource, name, body, content, namespace, query or {})
+            status, text = response.status, response.data
+        except kubernetes.client.ApiException as error:
+            status, text = error.status, error.body
+        with contextlib.suppress(ValueError):
+            return status, dict(json.loads(text))
+        return status, {"message": text.decode() if isinstance(text, bytes) else str(text)}
+
+    def events(self, resource: Resource, version: str, count: int, **selectors: str) -> list[Object]:
+        """Return the first events of a watch."""
+        found: list[Object] = []
+        query = {**selectors, "watch": "true", "resourceVersion": version}
+        with contextlib.closing(self._request("GET", resource, "", None, "application/json", None, query)) as response:
+            rest = b""
+            for chunk in response.stream(None):
+                *lines, rest = (rest + chunk).split(b"\n")
+                found += map(json.loads, lines)
+                if len(found) >= count:
+                    return found[:count]
+        raise AssertionError(f"the watch ended after {found}")
+
+    def create(self, name: str, resource: Resource = LEASES, **metadata: Any) -> Object:
+        """Create an object in the first namespace, and return it."""
+        status, created = self.ask("POST", resource, body={"metadata": {"name": name, **metadata}})
+        assert status == 201, created
+        return created
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _request(
+        self,
+        method: str,
+        resource: Resource,
+        name: str,
+        body: Object | None,
+        content: str,
+        namespace: str | None,
+        query: Mapping[str, str],
+    ) -> urllib3.BaseHTTPResponse:
+        parts = (resource.prefix, "namespaces", namespace or self.namespace, resource.plural, *([name] if name else []))
+        response: urllib3.BaseHTTPResponse = self._client.call_api(
+            "/".join(parts),
+            method,
+            query_params=list(query.items()),
+            header_params={"Content-Type": content, "Accept": "application/json"},
+            body=body,
+            auth_settings=["BearerToken"],
+            _preload_content=False,
+            _return_http_data_only=True,
+        )
+        return response
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[tuple[str, str, str]]:
+    """Return three namespaces of the cluster of KUBECONFIG, of which the last is being deleted."""
+    # Its libraries take seconds to load, and it needs what only a cluster has.
+    from tests.cluster.conftest import new_namespace
+
+    with new_namespace() as namespace, new_namespace() as other, new_namespace() as ending:
+        leases, core = kubernetes.client.CoordinationV1Api(), kubernetes.client.CoreV1Api()
+        # It ends when this one does.
+        leases.create_namespaced_lease(ending, {"metadata": {"name": "last", "finalizers": ["qcnn.test/last"]}})
+        core.delete_namespace(ending)
+        yield namespace, other, ending
+        leases.patch_namespaced_lease("last", ending, {"metadata": {"finalizers": None}})
+
+
+@pytest.fixture(params=["memory", pytest.param("real", marks=pytest.mark.cluster)])
+def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Cluster]:
+    if request.param == "real":
+        namespaces: tuple[str, str, str] = request.getfixturevalue("real")
+        with contextlib.closing(Cluster(*namespaces, start=lambda _: None)) as cluster:
+            yield cluster
+        return
+    with contextlib.closing(ApiServer()) as server:
+        monkeypatch.setenv("KUBECONFIG", server.write_kubeconfig(tmp_path / "kubeconfig"))
+        server.ending.add("ending")
+
+        def start(job: Object) -> None:
+            operator = Operator(server)
+            for index in range(2):
+                operator.show(job, index, RUNNING)
+
+        with contextlib.closing(Cluster(own_namespace(), "default", "ending", start)) as cluster:
+            yield cluster
+
+
+@pytest.fixture
+def api(cluster: Cluster) -> Iterator[Api]:
+    with contextlib.closing(Api(cluster.namespace)) as api:
+        yield api
+
+
+def _manifest(name: str, pod: Pod = NOWHERE) -> Object:
+    job = Job(("train",), {"chief": 1, "worker": 2}, restarts=3, hang_seconds=60, pod=pod)
+    return tfjob(job, Identity(name, "train"), Policy(active_seconds=100))
+
+
+def _changed(manifest: Object, path: str, value: object) -> Object:
+    """Return a manifest with another value at a path, or without it where that is None."""
+    changed = json.loads(json.dumps(manifest))
+    *above, last = path.split(".")
+    place = changed
+    for key in above:
+        place = place[int(key) if key.isdecimal() else key]
+    if value is None:
+        del place[last]
+    else:
+        place[last] = value
+    return dict(changed)
+
+
+def _is_within(sent: Any, stored: Any) -> bool:
+    """Whether all that was sent is stored; a server adds what it has by default."""
+    if isinstance(sent, dict) and isinstance(stored, dict):
+        return all(key in stored and _is_within(value, stored[key]) for key, value in sent.items())
+    if isinstance(sent, list) and isinstance(stored, list):
+        return len(sent) == len(stored) and all(map(_is_within, sent, stored))
+    return bool(sent == stored)
+
+
+def _as_owner(lease: Object) -> Object:
+    name, uid = (lease["metadata"][key] for key in ("name", "uid"))
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "name": name, "uid": uid}
+
+
+def test_what_is_created_is_stored_and_known_by_more_than_its_name(cluster: Cluster) -> None:
+    created = cluster.create("created", labels={"a": "b"})
+    assert created["metadata"].keys() >= {"uid", "resourceVersion", "creationTimestamp"}
+    assert (created["metadata"]["namespace"], created["metadata"]["labels"]) == (cluster.namespace, {"a": "b"})
+    # What has no labels has no field for them.
+    assert "labels" not in cluster.create("plain")["metadata"]
+    status, found = cluster.ask("GET", LEASES, "created")
+    assert (status, found["metadata"]["uid"]) == (200, created["metadata"]["uid"])
+
+
+def test_a_name_is_given_once_in_a_namespace(cluster: Cluster, api: Api) -> None:
+    cluster.create("once")
+    status, refused = cluster.ask("POST", LEASES, body={"metadata": {"name": "once"}})
+    assert (status, refused["reason"]) == (409, "AlreadyExists")
+    assert refused["message"] == 'leases.coordination.k8s.io "once" already exists'
+    assert api.create(LEASES, {"metadata": {"name": "once"}}) is None
+    assert cluster.ask("POST", LEASES, body={"metadata": {"name": "once"}}, namespace=cluster.other)[0] == 201
+    uids = {cluster.ask("GET", LEASES, "once", namespace=each)[1]["metadata"]["uid"] for each in _both(cluster)}
+    assert len(uids) == 2
+    assert cluster.ask("DELETE", LEASES, "once", namespace=cluster.other)[0] == 200
+    assert cluster.ask("GET", LEASES, "once")[0] == 200
+
+
+def _both(cluster: Cluster) -> tuple[str, str]:
+    return cluster.namespace, cluster.other
+
+
+def test_a_list_is_of_one_namespace_and_what_matches(cluster: Cluster) -> None:
+    for name, labels in (("listed-1", {"list": "a"}), ("listed-2", {"list": "b"})):
+        cluster.create(name, labels=labels)
+
+    def names(namespace: str, **selectors: str) -> list[str]:
+        status, found = cluster.ask("GET", LEASES, namespace=namespace, query=selectors)
+        assert status == 200
+        return [item["metadata"]["name"] for item in found["items"]]
+
+    assert names(cluster.namespace, labelSelector="list=a") == ["listed-1"]
+    assert names(cluster.namespace, fieldSelector="metadata.name=listed-2") == ["listed-2"]
+    assert names(cluster.other, labelSelector="list=a") == []
+    # There are none, rather than no such namespace.
+    assert names("no-such-namespace") == []
+
+
+@pytest.mark.parametrize("body", [{"metadata": {"name": "Not A Name"}}, {"metadata": {}}])
+def test_an_object_needs_a_name_that_can_be_one(cluster: Cluster, body: Object) -> None:
+    status, refused = cluster.ask("POST", LEASES, body=body)
+    assert (status, refused["reason"]) == (422, "Invalid")
+    assert " is invalid: metadata.name: " in refused["message"]
+
+
+def test_an_object_of_another_kind_or_namespace_is_refused(cluster: Cluster) -> None:
+    metadata = {"name": "elsewhere"}
+    for body in (
+        {"kind": "Service", "metadata": metadata},
+        {"metadata": {**metadata, "namespace": cluster.other}},
+    ):
+        assert cluster.ask("POST", LEASES, body=body)[0] == 400
+    assert cluster.ask("GET", LEASES, "elsewhere")[0] == 404
+
+
+def test_nothing_is_created_in_a_namespace_that_is_not_there_or_is_being_deleted(cluster: Cluster) -> None:
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "late"}}
+    by_us: dict[str, Any] = {"content": APPLY, "query": BY_US}
+    for method, name, how in (("POST", "", {}), ("PATCH", "late", by_us)):
+        status, refused = cluster.ask(method, LEASES, name, lease, namespace="no-such-namespace", **how)
+        assert (status, refused["message"]) == (404, 'namespaces "no-such-namespace" not found')
+        status, refused = cluster.ask(method, LEASES, name, lease, namespace=cluster.ending, **how)
+        assert status == 403
+        assert refused["message"].startswith('leases.coordination.k8s.io "late" is forbidden: ')
+        assert refused["message"].endswith(f"namespace {cluster.ending} because it is being terminated")
+
+
+def test_a_namespace_that_is_not_there_or_is_being_deleted_can_be_found_out(cluster: Cluster) -> None:
+    found = {}
+    for namespace in (cluster.namespace, cluster.ending, "no-such-namespace"):
+        with contextlib.closing(Api(namespace)) as api:
+            found[namespace] = api.namespace_is_ending()
+    assert found == {cluster.namespace: False, cluster.ending: True, "no-such-namespace": True}
+    # What was tried for that is not there.
+    assert cluster.ask("GET", SERVICES)[1]["items"] == []
+
+
+def test_what_is_not_there_is_not_found_by_any_method(cluster: Cluster) -> None:
+    job = _changed(_manifest("none"), "metadata.resourceVersion", "5")
+    name = job["metadata"]["name"]
+    for method, body, content in (
+        ("GET", None, "application/json"),
+        ("PUT", job, "application/json"),
+        ("PATCH", {}, MERGE),
+        ("DELETE", {}, "application/json"),
+    ):
+        status, refused = cluster.ask(method, TFJOBS, name, body, content=content)
+        assert (status, refused["reason"]) == (404, "NotFound")
+        assert refused["message"] == f'tfjobs.kubeflow.org "{name}" not found'
+
+
+def test_what_was_changed_since_it_was_read_is_not_overwritten(cluster: Cluster) -> None:
+    created = cluster.create("read", labels={"a": "b"})
+    first = created["metadata"]["resourceVersion"]
+    newer = {**created, "metadata": {**created["metadata"], "labels": {"a": "c"}}}
+    status, written = cluster.ask("PUT", LEASES, "read", newer)
+    assert (status, written["metadata"]["labels"]) == (200, {"a": "c"})
+    assert written["metadata"]["uid"] == created["metadata"]["uid"]
+    assert written["metadata"]["resourceVersion"] != first
+    for method, body, content in (
+        ("PUT", created, "application/json"),
+        ("PATCH", {"metadata": {"resourceVersion": first, "labels": {"a": "d"}}}, MERGE),
+    ):
+        status, refused = cluster.ask(method, LEASES, "read", body, content=content)
+        assert (status, refused["reason"]) == (409, "Conflict")
+    assert cluster.ask("GET", LEASES, "read")[1] == written
+
+
+def test_a_merge_patch_deletes_by_null_and_replaces_lists(cluster: Cluster) -> None:
+    # Without its owners, a cluster would soon delete it.
+    owners = [_as_owner(cluster.create(f"owner-{name}")) for name in ("x", "y")]
+    cluster.create("merged", labels={"a": "b", "c": "d"}, finalizers=["qcnn.test/a", "qcnn.test/b"])
+    patch = {"metadata": {"labels": {"a": None, "e": "f"}, "finalizers": ["qcnn.test/c"], "annotations": {"g": "h"}}}
+    status, patched = cluster.ask("PATCH", LEASES, "merged", patch, content=MERGE)
+    assert (status, patched["metadata"]["labels"]) == (200, {"c": "d", "e": "f"})
+    assert (patched["metadata"]["finalizers"], patched["metadata"]["annotations"]) == (["qcnn.test/c"], {"g": "h"})
+    for given in (owners, owners[:1], None):
+        owned = {"metadata": {"ownerReferences": given, "finalizers": None}}
+        status, patched = cluster.ask("PATCH", LEASES, "merged", owned, content=MERGE)
+        assert (status, patched["metadata"].get("ownerReferences")) == (200, given)
+    # What changes nothing is no change.
+    again = cluster.ask("PATCH", LEASES, "merged", {"metadata": {"finalizers": None}}, content=MERGE)[1]
+    assert again["metadata"]["resourceVersion"] == patched["metadata"]["resourceVersion"]
+
+
+@pytest.mark.parametrize("content", ["application/json", "application/jsonlines"])
+def test_a_patch_of_no_known_kind_is_refused(cluster: Cluster, content: str) -> None:
+    name = cluster.create(f"patched-{content.partition('/')[2]}")["metadata"]["name"]
+    status, refused = cluster.ask("PATCH", LEASES, name, {"metadata": {"labels": {"a": "b"}}}, content=content)
+    assert (status, refused["reason"]) == (415, "UnsupportedMediaType")
+    assert "labels" not in cluster.ask("GET", LEASES, name)[1]["metadata"]
+
+
+def test_what_is_applied_is_created_and_then_brought_to_what_is_said(cluster: Cluster) -> None:
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "applied"}}
+
+    def apply(spec: Object, **metadata: Any) -> tuple[int, Object]:
+        body = {**lease, "metadata": {"name": "applied", **metadata}, "spec": spec}
+        return cluster.ask("PATCH", LEASES, "applied", body, content=APPLY, query=BY_US)
+
+    status, first = apply({"holderIdentity": "one", "leaseDurationSeconds": 3}, labels={"a": "b"})
+    assert (status, first["spec"]) == (201, {"holderIdentity": "one", "leaseDurationSeconds": 3})
+    beside = {"metadata": {"labels": {"c": "d"}, "annotations": {"e": "f"}}, "spec": {"leaseTransitions": 7}}
+    assert cluster.ask("PATCH", LEASES, "applied", beside, content=MERGE)[0] == 200
+    owner = _as_owner(cluster.create("owner-of-applied"))
+    status, second = apply({"holderIdentity": "two"}, ownerReferences=[owner])
+    # What is no longer applied is gone, and what another one has written stays.
+    assert (status, second["spec"]) == (200, {"holderIdentity": "two", "leaseTransitions": 7})
+    metadata = second["metadata"]
+    assert (metadata["labels"], metadata["annotations"]) == ({"c": "d"}, {"e": "f"})
+    assert (metadata["ownerReferences"], metadata["uid"]) == ([owner], first["metadata"]["uid"])
+    # By force, what another one has written too.
+    assert apply({"holderIdentity": "two", "leaseTransitions": 8})[1]["spec"]["leaseTransitions"] == 8
+
+
+def test_what_others_have_applied_to_the_same_list_stays_in_it(cluster: Cluster) -> None:
+    def apply(manager: str, *variables: str, **container: Any) -> Object:
+        container |= {"name": "main", "env": [{"name": name, "value": "1"} for name in variables]}
+        template = {"metadata": {"labels": {"app": "listed"}}, "spec": {"containers": [container]}}
+        spec = {"replicas": 0, "selector": {"matchLabels": {"app": "listed"}}, "template": template}
+        body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "listed"}, "spec": spec}
+        query = {**BY_US, "fieldManager": manager}
+        status, answer = cluster.ask("PATCH", DEPLOYMENTS, "listed", body, content=APPLY, query=query)
+        assert status in (200, 201), answer
+        (found,) = answer["spec"]["template"]["spec"]["containers"]
+        return dict(found)
+
+    apply("qcnn", "A", "B", image="one", args=["a", "b"])
+    apply("another", "C")
+    found = apply("qcnn", "A", image="two", args=["c"])
+    assert {variable["name"] for variable in found["env"]} == {"A", "C"}
+    assert (found["image"], found["args"]) == ("two", ["c"])
+
+
+def test_what_is_applied_must_say_who_applies_it_and_what_it_is(cluster: Cluster) -> None:
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "nobodys"}}
+    assert cluster.ask("PATCH", LEASES, "nobodys", lease, content=APPLY)[0] == 422
+    for body in ({"metadata": {"name": "nobodys"}}, {**lease, "metadata": {"name": "another"}}):
+        assert cluster.ask("PATCH", LEASES, "nobodys", body, content=APPLY, query=BY_US)[0] == 400
+    assert cluster.ask("GET", LEASES, "nobodys")[0] == 404
+
+
+def test_a_watch_tells_every_change_from_a_version_on(cluster: Cluster) -> None:
+    version = cluster.ask("GET", LEASES)[1]["metadata"]["resourceVersion"]
+    cluster.create("watched", labels={"watch": "a"})
+    cluster.create("unwatched")
+    for label in ("a", "b"):
+        patch = {"metadata": {"labels": {"watch": label}, "annotations": {"for": label}}}
+        assert cluster.ask("PATCH", LEASES, "watched", patch, content=MERGE)[0] == 200
+    assert cluster.ask("DELETE", LEASES, "watched", {})[0] == 200
+    by_name = cluster.events(LEASES, version, 4, fieldSelector="metadata.name=watched")
+    assert [event["type"] for event in by_name] == ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]
+    versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in by_name]
+    assert versions == sorted(set(versions))
+    # What no longer matches is gone, as it last matched, at the version of the change.
+    by_label = cluster.events(LEASES, version, 3, labelSelector="watch=a")
+    assert [event["type"] for event in by_label] == ["ADDED", "MODIFIED", "DELETED"]
+    last = by_label[-1]["object"]["metadata"]
+    assert (last["labels"], int(last["resourceVersion"])) == ({"watch": "a"}, versions[2])
+    # And it goes on where it was.
+    rest = cluster.events(LEASES, str(versions[1]), 2, fieldSelector="metadata.name=watched")
+    assert rest == by_name[2:]
+
+
+def test_a_watch_from_a_forgotten_version_says_so(cluster: Cluster) -> None:
+    # A server remembers nothing of a kind from before it knew the kind, however young it is.
+    (event,) = cluster.events(TFJOBS, "1", 1)
+    assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
+
+
+def test_a_watch_that_the_server_has_forgotten_begins_with_a_new_list(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = _manifest("forgotten")
+    name = manifest["metadata"]["name"]
+    assert api.create(TFJOBS, manifest)
+    as_it_is = api._json
+    listings = []
+
+    def outdated(*arguments: Any, **options: Any) -> Object:
+        listing = as_it_is(*arguments, **options)
+        listings.append(listing)
+        if len(listings) == 1:
+            listing["metadata"]["resourceVersion"] = "1"
+        return listing
+
+    monkeypatch.setattr(api, "_json", outdated)
+    with contextlib.closing(api.watch(TFJOBS, fieldSelector=f"metadata.name={name}")) as watch:
+        assert [list(next(watch)) for _ in range(2)] == [[name], [name]]
+    assert len(listings) == 2
+
+
+def test_a_list_in_parts_is_of_one_version_while_that_is_known(cluster: Cluster) -> None:
+    for name in ("part-1", "part-2"):
+        cluster.create(name, labels={"part": "a"})
+    _, first = cluster.ask("GET", LEASES, query={"labelSelector": "part=a", "limit": "1"})
+    cluster.create("part-3", labels={"part": "a"})
+    token = first["metadata"]["continue"]
+    _, rest = cluster.ask("GET", LEASES, query={"labelSelector": "part=a", "limit": "5", "continue": token})
+    assert [item["metadata"]["name"] for part in (first, rest) for item in part["items"]] == ["part-1", "part-2"]
+    where = json.dumps({"v": "meta.k8s.io/v1", "rv": 1, "start": "part-1\u0000"})
+    token = base64.urlsafe_b64encode(where.encode()).decode().rstrip("=")
+    status, refused = cluster.ask("GET", LEASES, query={"limit": "1", "continue": token})
+    if status == 200:
+        pytest.skip("the server is too young to have forgotten anything")
+    assert (status, refused["reason"]) == (410, "Expired")
+
+
+def test_what_is_deleted_is_seen_once_more_and_then_gone(cluster: Cluster, api: Api) -> None:
+    cluster.create("deleted")
+    with contextlib.closing(api.watch(LEASES, fieldSelector="metadata.name=deleted")) as watch:
+        assert list(next(watch)) == ["deleted"]
+        assert api.delete(LEASES, "deleted")
+        assert [list(next(watch)) for _ in range(2)] == [["deleted"], []]
+    assert not api.delete(LEASES, "deleted")
+
+
+def test_only_the_object_that_is_meant_is_deleted(cluster: Cluster, api: Api) -> None:
+    uid = cluster.create("another")["metadata"]["uid"]
+    status, refused = cluster.ask("DELETE", LEASES, "another", {"preconditions": {"uid": "of-an-earlier-one"}})
+    assert (status, refused["reason"]) == (409, "Conflict")
+    assert not api.delete(LEASES, "another", uid="of-an-earlier-one")
+    assert api.get(LEASES, "another")
+    assert api.delete(LEASES, "another", uid=uid)
+
+
+@pytest.mark.parametrize("dependents_first", [True, False], ids=["foreground", "background"])
+def test_what_an_object_owns_is_deleted_with_it(cluster: Cluster, api: Api, dependents_first: bool) -> None:
+    name = f"owner-{dependents_first}".lower()
+    version = cluster.ask("GET", LEASES)[1]["metadata"]["resourceVersion"]
+    owner = _as_owner(cluster.create(name, labels={"family": name}))
+    references = [{**owner, "blockOwnerDeletion": True}]
+    cluster.create(f"{name}-owned", labels={"family": name}, ownerReferences=references)
+    assert api.delete(LEASES, name, dependents_first=dependents_first)
+    count = 5 if dependents_first else 4
+    seen = cluster.events(LEASES, version, count, labelSelector=f"family={name}")
+    gone = [event["object"]["metadata"]["name"] for event in seen if event["type"] == "DELETED"]
+    assert gone == ([f"{name}-owned", name] if dependents_first else [name, f"{name}-owned"])
+    # Meanwhile it is seen to be going.
+    going = [event for event in seen if event["type"] == "MODIFIED"]
+    assert ["deletionTimestamp" in event["object"]["metadata"] for event in going] == [True] * dependents_first
+
+
+def test_a_tfjob_is_created_once_and_then_adopted(cluster: Cluster, api: Api) -> None:
+    manifest = _manifest("adopted")
+    created, how = create_or_adopt(api, TFJOB, manifest)
+    assert how is How.CREATED
+    # Nothing that we write is unknown to the operator's schema.
+    assert _is_within(manifest, created)
+    again, how = create_or_adopt(api, TFJOB, manifest)
+    assert (again["metadata"]["uid"], how) == (created["metadata"]["uid"], How.ADOPTED)
+    more = _manifest("adopted", NOWHERE.model_copy(update={"memory": "4Gi"}))
+    with pytest.raises(ConfigError, match=r"^TFJob: the same runs already, with other settings; "):
+        create_or_adopt(api, TFJOB, more)
+
+
+def test_a_field_that_the_schema_does_not_know_is_dropped_and_a_status_is_not_for_users(cluster: Cluster) -> None:
+    manifest = _changed(_manifest("dropped"), "spec.cleanPodPolicy", "None")
+    manifest["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
+    status, created = cluster.ask("POST", TFJOBS, body=manifest)
+    assert status == 201
+    assert "cleanPodPolicy" not in created["spec"]
+    patch = {"spec": {"runPolicy": {"suspend": True}}, "status": manifest["status"]}
+    status, patched = cluster.ask("PATCH", TFJOBS, created["metadata"]["name"], patch, content=MERGE)
+    assert (status, patched["spec"]["runPolicy"]["suspend"]) == (200, True)
+    assert [created["metadata"]["generation"], patched["metadata"]["generation"]] == [1, 2]
+    for found in (created, patched):
+        conditions = found.get("status", {}).get("conditions", ())
+        assert "Failed" not in [condition["type"] for condition in conditions]
+
+
+def test_the_pods_of_a_tfjob_are_found_by_their_labels_and_go_with_it(cluster: Cluster, api: Api) -> None:
+    job = Job(("train",), {"worker": 2}, restarts=3, hang_seconds=60, pod=NOWHERE)
+    created = api.create(TFJOBS, tfjob(job, Identity("pods", "train"), Policy()))
+    assert created
+    cluster.start(created)
+    name = created["metadata"]["name"]
+    with contextlib.closing(api.watch(PODS, labelSelector=f"{TFJOB.pod_label}={name}")) as watch:
+        pods = next(pods for pods in watch if len(pods) == 2)
+        for index in range(2):
+            metadata = pods[pod_name(created, "worker", index)]["metadata"]
+            assert metadata["labels"].items() >= {TFJOB.role_label: "worker", TFJOB.index_label: str(index)}.items()
+            (owner,) = metadata["ownerReferences"]
+            assert (owner["kind"], owner["uid"]) == ("TFJob", created["metadata"]["uid"])
+            assert (owner["controller"], owner["blockOwnerDeletion"]) == (True, True)
+        assert api.delete(TFJOBS, name, dependents_first=True)
+        assert not next(pods for pods in watch if not pods)
+
+
+CHIEF = "spec.tfReplicaSpecs.Chief"
+CONTAINERS = f"{CHIEF}.template.spec.containers"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "code", "said"),
+    [
+        ("spec.tfReplicaSpecs", None, 422, "spec.tfReplicaSpecs: Required value"),
+        (f"{CHIEF}.replicas", "one", 422, f'{CHIEF}.replicas in body must be of type integer: "string"'),
+        (f"{CHIEF}.replicas", True, 422, f"{CHIEF}.replicas: Invalid value: "),
+        ("spec.runPolicy.cleanPodPolicy", 3, 422, 'cleanPodPolicy in body must be of type string: "integer"'),
+        (f"{CONTAINERS}.0.name", None, 422, f"{CONTAINERS}[0].name: Required value"),
+        (f"{CONTAINERS}.0.env.0.value", 1, 422, f'{CONTAINERS}[0].env[0].value in body must be of type string: "'),
+        (f"{CONTAINERS}.0.resources.limits.memory", "much", 422, "limits.memory in body should match '^"),
+        (f"{CONTAINERS}.0.ports", "2222", 422, f'{CONTAINERS}[0].ports in body must be of type array: "string"'),
+        (f"{CONTAINERS}.0.name", "other", 403, "must have at least one container with name tensorflow"),
+        ("spec", None, 403, "spec.tfReplicaSpecs: Required value: must be required"),
+        ("metadata.name", "9-lives", 403, 'metadata.name: Invalid value: "9-lives": should match: a DNS-1035 label'),
+        ("kind", None, 400, "(must be of type TFJob)"),
+    ],
+)
+def test_a_tfjob_that_the_operator_could_not_run_is_refused(
+    cluster: Cluster, path: str, value: object, code: int, said: str
+) -> None:
+    status, refused = cluster.ask("POST", TFJOBS, body=_changed(_manifest("bad"), path, value))
+    assert (status, said in refused["message"]) == (code, True), refused
+
+
+def test_a_tfjob_that_runs_is_not_changed_to_one_that_could_not(cluster: Cluster) -> None:
+    manifest = _manifest("patched")
+    name = manifest["metadata"]["name"]
+    assert cluster.ask("POST", TFJOBS, body=manifest)[0] == 201
+    bad = {"spec": {"runPolicy": {"suspend": "yes"}}}
+    assert cluster.ask("PATCH", TFJOBS, name, bad, content=MERGE)[0] == 422
+    # Nor without the version that it is changed from.
+    assert cluster.ask("PUT", TFJOBS, name, manifest)[0] == 422
+
+
+def test_what_the_server_refuses_is_one_line(cluster: Cluster, api: Api) -> None:
+    with pytest.raises(ConfigError, match=r"^create leases in namespace .*: the API server refuses\. Given: .*$"):
+        api.create(LEASES, {"metadata": {"name": "Not A Name"}})
+    api.namespace = "no-such-namespace"
+    with pytest.raises(ConfigError, match=r"^namespace: does not exist. Given: no-such-namespace$"):
+        api.create(LEASES, {"metadata": {"name": "nowhere"}})
+    api.namespace = cluster.ending
+    with pytest.raises(ConfigError, match=rf"^namespace: is being deleted; .* Given: {cluster.ending}$"):
+        api.create(LEASES, {"metadata": {"name": "late"}})
+
+
+def test_a_cluster_without_the_operator_is_one_line(api: Api) -> None:
+    unknown = dataclasses.replace(TFJOBS, plural="jobs-of-no-operator")
+    question = r"is the training operator installed\? Given: "
+    with pytest.raises(ConfigError, match=f"{question}create jobs-of-no-operator in namespace "):
+        api.create(unknown, {})
+    with pytest.raises(ConfigError, match=f"{question}list jobs-of-no-operator in namespace "):
+        api.find(unknown)
+
+
+def test_a_kind_that_a_part_of_the_server_does_not_know_is_not_found(cluster: Cluster) -> None:
+    status, refused = cluster.ask("GET", dataclasses.replace(LEASES, plural="rents"))
+    assert (status, refused["message"]) == (404, "the server could not find the requested resource")
+
+
+@pytest.mark.cluster
+def test_the_schema_of_tfjobs_is_that_of_the_operator_that_runs() -> None:
+    if not os.environ.get("KUBECONFIG"):
+        pytest.skip("KUBECONFIG is not set: no cluster")
+    with kubernetes.client.ApiClient(configuration()) as client:
+        definition = kubernetes.client.ApiextensionsV1Api(client).read_custom_resource_definition(
+            "tfjobs.kubeflow.org", _preload_content=False
+        )
+    assert schema_of(json.loads(definition.data)) == tfjob_admission.SCHEMA
