@@ -1,4 +1,7 @@
-"""Small trainings that several test files look at."""
+"""Small trainings that several test files look at.
+
+TensorFlow is loaded by who asks for one: the process that only hands the tests to others has no use for it.
+"""
 
 import dataclasses
 import shutil
@@ -14,8 +17,6 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.model import checkpoints
 from qcnn.model.history import Epoch
-from qcnn.results import export
-from qcnn.trainer.loop import train
 
 ROOT = Path(__file__).parents[1]
 # A profile takes as long as several epochs of these.
@@ -76,6 +77,8 @@ def trained(
     small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """The folder of a finished small training; read only."""
+    from qcnn.trainer.loop import train
+
     workdir = tmp_path_factory.mktemp("trained")
     train(small_config, small_dataset, workdir)
     return workdir
@@ -86,6 +89,8 @@ def continued(
     small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """The folder of the same training, started again after its first epoch; read only."""
+    from qcnn.trainer.loop import train
+
     workdir = tmp_path_factory.mktemp("continued")
     for epochs in (1, 3):
         train(small_config.model_copy(update={"epochs": epochs}), small_dataset, workdir)
@@ -95,6 +100,8 @@ def continued(
 @pytest.fixture(scope="session")
 def model_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The model of the finished small training; read only."""
+    from qcnn.results import export
+
     folder = tmp_path_factory.mktemp("exported") / "model"
     export.export(trained, folder)
     return folder
