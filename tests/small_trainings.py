@@ -4,10 +4,11 @@ TensorFlow is loaded by who asks for one: the process that only hands the tests 
 """
 
 import dataclasses
+import functools
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,9 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.model import checkpoints
 from qcnn.model.history import Epoch
+
+if TYPE_CHECKING:
+    from qcnn.trainer.programs import Programs
 
 ROOT = Path(__file__).parents[1]
 # A profile takes as long as several epochs of these.
@@ -31,6 +35,25 @@ SMALL: dict[str, Any] = {
     "learning_rate": 0.02,
     "options": {"profile_batches": "", "schedule": "constant", "warmup": 0.0},
 }
+
+
+@functools.cache
+def _programs() -> "Programs":
+    from qcnn.trainer.programs import Programs
+
+    return Programs()
+
+
+def train(config: ExperimentConfig, dataset: data.Dataset, workdir: Path, **more: Any) -> tuple[Epoch, ...]:
+    """Train as `qcnn.trainer.loop.train`, on one device by programs that earlier tests have compiled.
+
+    No number depends on it, as tests/trainer/test_programs.py makes sure. What a test changes in the code is not in a
+    program that was compiled before.
+    """
+    from qcnn.trainer import loop
+
+    shared = {"programs": _programs()} if config.strategy == "none" else {}
+    return loop.train(config, dataset, workdir, **shared, **more)
 
 
 def documents() -> str:
@@ -77,8 +100,6 @@ def trained(
     small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """The folder of a finished small training; read only."""
-    from qcnn.trainer.loop import train
-
     workdir = tmp_path_factory.mktemp("trained")
     train(small_config, small_dataset, workdir)
     return workdir
@@ -89,8 +110,6 @@ def continued(
     small_config: ExperimentConfig, small_dataset: data.Dataset, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """The folder of the same training, started again after its first epoch; read only."""
-    from qcnn.trainer.loop import train
-
     workdir = tmp_path_factory.mktemp("continued")
     for epochs in (1, 3):
         train(small_config.model_copy(update={"epochs": epochs}), small_dataset, workdir)

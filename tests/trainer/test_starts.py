@@ -15,11 +15,10 @@ from qcnn.model import checkpoints
 from qcnn.model.history import Epoch, load_history
 from qcnn.model.network import build_model, initial_weights
 from qcnn.results import export
-from qcnn.trainer.loop import train
 from qcnn.trainer.profiling import batch_profile
 from qcnn.trainer.state import Training
 from tests.board import scalars
-from tests.small_trainings import SMALL, assert_same_training, outcomes
+from tests.small_trainings import SMALL, assert_same_training, outcomes, train
 
 STARTS = 3
 # Each start is tried for two epochs.
