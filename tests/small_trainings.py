@@ -38,7 +38,8 @@ SMALL: dict[str, Any] = {
 
 
 @functools.cache
-def _programs() -> "Programs":
+def shared_programs() -> "Programs":
+    """Return what trainings of this process on one device have compiled."""
     from qcnn.trainer.programs import Programs
 
     return Programs()
@@ -52,7 +53,7 @@ def train(config: ExperimentConfig, dataset: data.Dataset, workdir: Path, **more
     """
     from qcnn.trainer import loop
 
-    shared = {"programs": _programs()} if config.strategy == "none" else {}
+    shared = {"programs": shared_programs()} if config.strategy == "none" else {}
     return loop.train(config, dataset, workdir, **shared, **more)
 
 
