@@ -58,7 +58,7 @@ def forks(monkeypatch: pytest.MonkeyPatch, fork_variables: Mapping[str, str]) ->
 
 @contextlib.contextmanager
 def trainings_forked(variables: Mapping[str, str]) -> Iterator[None]:
-    """Have trainings by the Python interface in this block start no fork server, but use the one of all tests."""
+    """Have trainings in this block, by steps or the Python interface, start no fork server, but use the one of all."""
 
     def none(_: Sequence[str]) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
@@ -72,12 +72,12 @@ def trainings_forked(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def started(*words: str, environment: Mapping[str, str] | None = None) -> Iterator[tuple[Started, TextIO]]:
-    """Start python -m WORDS in the folder of this process; yield it with what it prints, and end it."""
+def started(*arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[tuple[Started, TextIO]]:
+    """Start Python with these arguments in the folder of this process; yield it with what it prints, and end it."""
     output, written = os.pipe()
     with os.fdopen(output) as printed, Path(os.devnull).open() as nothing:
         process = start_process(
-            (sys.executable, "-m", *words),
+            (sys.executable, *arguments),
             os.environ if environment is None else environment,
             stdin=nothing.fileno(),
             stdout=written,
@@ -91,15 +91,15 @@ def started(*words: str, environment: Mapping[str, str] | None = None) -> Iterat
             process.wait()
 
 
-def run(*words: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run python -m WORDS in the folder of this process to its end."""
+def run(*arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run Python with these arguments, -m and a module to be forked, in the folder of this process to its end."""
     with (
         tempfile.TemporaryFile("w+") as out,
         tempfile.TemporaryFile("w+") as err,
         Path(os.devnull).open() as nothing,
     ):
         process = start_process(
-            (sys.executable, "-m", *words),
+            (sys.executable, *arguments),
             os.environ if environment is None else environment,
             stdin=nothing.fileno(),
             stdout=out.fileno(),
@@ -108,4 +108,4 @@ def run(*words: str, environment: Mapping[str, str] | None = None) -> subprocess
         code = process.wait()
         out.seek(0)
         err.seek(0)
-        return subprocess.CompletedProcess(words, code, out.read(), err.read())
+        return subprocess.CompletedProcess(arguments, code, out.read(), err.read())

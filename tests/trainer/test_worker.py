@@ -142,7 +142,7 @@ def _waiting(folder: Path, port: int, hang_seconds: float) -> contextlib.Abstrac
     config = from_mapping({"qubits": 4, "epochs": 2, "options": {"hang_seconds": hang_seconds}})
     folders = [word for name in ("workdir", "logs") for word in (f"--{name}", str(folder / name))]
     return started(
-        *(*WORKER[1:], "--experiment", config.to_json(), "--profiler-port", "0", *folders),
+        *(*WORKER, "--experiment", config.to_json(), "--profiler-port", "0", *folders),
         environment={
             **os.environ,
             "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}),
@@ -247,7 +247,7 @@ def test_a_worker_on_vertex_writes_where_the_service_says_and_tells_a_tuner(tmp_
     }
     one = from_mapping({"qubits": 4, "epochs": 5, "workers": 1}).to_json()
     searched = ["--epochs=2.0", "--learning_rate=0.03125", "--model=hybrid"]
-    command = (*WORKER[1:], "--experiment", one, "--profiler-port", "0", *searched)
+    command = (*WORKER, "--experiment", one, "--profiler-port", "0", *searched)
     run(*command, environment={**os.environ, **environment}).check_returncode()
     history = load_history(tmp_path / "checkpoints" / "history.csv")
     reports = [json.loads(line) for line in (tmp_path / "output.metrics").read_text().splitlines()]
@@ -280,7 +280,7 @@ def test_missing_gpu_ends_a_process_before_it_reads_data(
         "qcnn.trainer.worker": ("--experiment", config.to_json(), *folders),
         "qcnn.trainer.predict": ("--model", str(tmp_path / "model")),
     }
-    done = run(program, *arguments[program], environment={**os.environ, **environment})
+    done = run("-m", program, *arguments[program], environment={**os.environ, **environment})
     # Permanent: the same job would end so again.
     assert done.returncode == 2, done.stderr
     assert re.fullmatch(said, done.stderr.strip())

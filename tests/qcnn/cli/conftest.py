@@ -66,7 +66,7 @@ def on_vertex(vertex: Vertex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, f
     monkeypatch.chdir(tmp_path)
 
     def type_command(*arguments: str) -> tuple[int, str, str]:
-        done = run("qcnn.cli", *arguments, environment=vertex.process_environment() | place)
+        done = run("-m", "qcnn.cli", *arguments, environment=vertex.process_environment() | place)
         return done.returncode, done.stdout, without_estimate(done.stderr)
 
     return type_command

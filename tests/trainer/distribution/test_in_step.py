@@ -66,7 +66,7 @@ def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forks: None) -> Tra
 
 def _trained(*trainings: list[dict[str, Any]]) -> list[Numbers]:
     most = max((words for training in trainings for words in training), key=lambda words: words["options"]["devices"])
-    done = run("program", json.dumps([most, *trainings]))
+    done = run("-m", "program", json.dumps([most, *trainings]))
     assert done.returncode == 0, done.stderr
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("found "))
     found = json.loads(line.removeprefix("found "))
