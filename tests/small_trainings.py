@@ -53,8 +53,8 @@ def train(config: ExperimentConfig, dataset: data.Dataset, workdir: Path, **more
     """
     from qcnn.trainer import loop
 
-    shared = {"programs": shared_programs()} if config.strategy == "none" else {}
-    return loop.train(config, dataset, workdir, **shared, **more)
+    programs = shared_programs() if config.strategy == "none" else None
+    return loop.train(config, dataset, workdir, programs=programs, **more)
 
 
 def documents() -> str:

@@ -124,8 +124,9 @@ def prepared_expectations(
 
 
 def _final(circuit: cirq.Circuit, qubits: int, initial: Complex | int = 0) -> Complex:
-    final: Complex = circuit.final_state_vector(initial_state=initial, qubit_order=ring(qubits), dtype=np.complex128)
-    return final
+    return np.asarray(
+        circuit.final_state_vector(initial_state=initial, qubit_order=ring(qubits), dtype=np.complex128), np.complex128
+    )
 
 
 def _expectations(states: Complex, ansatz: Ansatz, qubits: int, values: Floats) -> Floats:
