@@ -13,7 +13,7 @@ import pytest
 from tests import buckets
 from tests.qcnn.jobs.apiserver import ApiServer
 
-pytest_plugins = ["tests.small_trainings"]
+pytest_plugins = ["tests.small_trainings", "tests.forks"]
 
 if TYPE_CHECKING:
     from tests.vertex.server.vertex import Vertex

@@ -1,32 +1,45 @@
-"""The network straight from its published description, simulated by cirq: nothing here comes from trainer."""
+"""The network straight from its published description, simulated by cirq: nothing here comes from trainer.
+
+Gates on a pair of qubits are one matrix, as cirq multiplies them: all pairs of a layer have the same.
+"""
+
+import functools
 
 import cirq
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Parameters = tuple[float, ...]
 
 
-def _basis(qubit: cirq.Qid, s: Floats) -> list[cirq.Operation]:
+def _basis(qubit: cirq.Qid, s: Parameters) -> list[cirq.Operation]:
     return [cirq.X(qubit) ** s[0], cirq.Y(qubit) ** s[1], cirq.Z(qubit) ** s[2]]
 
 
-def _convolve(a: cirq.Qid, b: cirq.Qid, s: Floats) -> list[cirq.Operation]:
+@functools.lru_cache
+def _convolution(s: Parameters) -> cirq.Gate:
+    a, b = cirq.LineQubit.range(2)
     entangle = [cirq.ZZ(a, b) ** s[6], cirq.YY(a, b) ** s[7], cirq.XX(a, b) ** s[8]]
-    return [*_basis(a, s[0:3]), *_basis(b, s[3:6]), *entangle, *_basis(a, s[9:12]), *_basis(b, s[12:15])]
+    gates = [*_basis(a, s[0:3]), *_basis(b, s[3:6]), *entangle, *_basis(a, s[9:12]), *_basis(b, s[12:15])]
+    return cirq.MatrixGate(cirq.Circuit(gates).unitary(qubit_order=(a, b)))
 
 
-def _pool(source: cirq.Qid, sink: cirq.Qid, s: Floats) -> list[cirq.Operation]:
+@functools.lru_cache
+def _pooling(s: Parameters) -> cirq.Gate:
+    """From a source, the first qubit, to a sink."""
+    source, sink = cirq.LineQubit.range(2)
     inverse = [cirq.Z(sink) ** -s[2], cirq.Y(sink) ** -s[1], cirq.X(sink) ** -s[0]]
-    return [*_basis(sink, s[0:3]), *_basis(source, s[3:6]), cirq.CNOT(source, sink), *inverse]
+    gates = [*_basis(sink, s[0:3]), *_basis(source, s[3:6]), cirq.CNOT(source, sink), *inverse]
+    return cirq.MatrixGate(cirq.Circuit(gates).unitary(qubit_order=(source, sink)))
 
 
-def _layer(active: list[cirq.Qid], s: Floats) -> tuple[list[cirq.Operation], list[cirq.Qid]]:
+def _layer(active: list[cirq.Qid], s: Parameters) -> tuple[list[cirq.Operation], list[cirq.Qid]]:
     n = len(active)
     starts = [*range(0, n - 1, 2), *range(1, n - 1, 2), n - 1]
-    operations = [op for i in starts for op in _convolve(active[i], active[(i + 1) % n], s[:15])]
-    for i in range(n // 2):
-        operations += _pool(active[i], active[n // 2 + i], s[15:21])
+    convolution, pooling = _convolution(s[:15]), _pooling(s[15:21])
+    operations = [convolution(active[i], active[(i + 1) % n]) for i in starts]
+    operations += [pooling(active[i], active[n // 2 + i]) for i in range(n // 2)]
     return operations, active[n // 2 :]
 
 
@@ -35,21 +48,26 @@ def expectations(model: str, n: int, parameters: Floats, qubit: int, angle: floa
     line: list[cirq.Qid] = list(cirq.LineQubit.range(n))
     operations = [cirq.H(q) for q in line] + [cirq.CZ(line[i], line[(i + 1) % n]) for i in range(n)]
     operations.append(cirq.rx(angle)(line[qubit]))
-    active = line
+    active, left = line, tuple(parameters.tolist())
     while (model == "deep" and len(active) > 1) or active is line:
-        layer, active = _layer(active, parameters)
+        layer, active = _layer(active, left[:21])
         operations += layer
-        parameters = parameters[21:]
+        left = left[21:]
     values = cirq.Simulator(dtype=np.complex128).simulate_expectation_values(
         cirq.Circuit(operations), [cirq.Z(q) for q in active], qubit_order=line
     )
     return np.real(np.array(values))
 
 
+@functools.lru_cache(maxsize=1)
+def _first_layer(n: int, s: Parameters) -> tuple[list[cirq.Operation], list[cirq.Qid]]:
+    return _layer(list(cirq.LineQubit.range(n)), s)
+
+
 def light_cone(n: int, parameters: Floats, qubit: int, angle: float, readout: int) -> float:
     """One readout of `hybrid` on a ring too long to simulate, from the gates and qubits it depends on alone."""
     line: list[cirq.Qid] = list(cirq.LineQubit.range(n))
-    layer, active = _layer(line, parameters)
+    layer, active = _first_layer(n, tuple(parameters.tolist()))
     target = active[readout]
     preparation = [cirq.CZ(line[i], line[(i + 1) % n]) for i in range(n)]
     operations = [*preparation, cirq.rx(angle)(line[qubit]), *layer]

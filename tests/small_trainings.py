@@ -1,10 +1,14 @@
-"""Small trainings that several test files look at."""
+"""Small trainings that several test files look at.
+
+TensorFlow is loaded by who asks for one: the process that only hands the tests to others has no use for it.
+"""
 
 import dataclasses
+import functools
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -14,8 +18,9 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.model import checkpoints
 from qcnn.model.history import Epoch
-from qcnn.results import export
-from qcnn.trainer.loop import train
+
+if TYPE_CHECKING:
+    from qcnn.trainer.programs import Programs
 
 ROOT = Path(__file__).parents[1]
 # A profile takes as long as several epochs of these.
@@ -30,6 +35,26 @@ SMALL: dict[str, Any] = {
     "learning_rate": 0.02,
     "options": {"profile_batches": "", "schedule": "constant", "warmup": 0.0},
 }
+
+
+@functools.cache
+def shared_programs() -> "Programs":
+    """Return what trainings of this process on one device have compiled."""
+    from qcnn.trainer.programs import Programs
+
+    return Programs()
+
+
+def train(config: ExperimentConfig, dataset: data.Dataset, workdir: Path, **more: Any) -> tuple[Epoch, ...]:
+    """Train as `qcnn.trainer.loop.train`, on one device by programs that earlier tests have compiled.
+
+    No number depends on it, as tests/trainer/test_programs.py makes sure. What a test changes in the code is not in a
+    program that was compiled before.
+    """
+    from qcnn.trainer import loop
+
+    programs = shared_programs() if config.strategy == "none" else None
+    return loop.train(config, dataset, workdir, programs=programs, **more)
 
 
 def documents() -> str:
@@ -95,6 +120,8 @@ def continued(
 @pytest.fixture(scope="session")
 def model_folder(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The model of the finished small training; read only."""
+    from qcnn.results import export
+
     folder = tmp_path_factory.mktemp("exported") / "model"
     export.export(trained, folder)
     return folder

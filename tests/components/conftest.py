@@ -1,5 +1,6 @@
 """What tests of the steps share."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from qcnn.components.steps.dataset import generate_data
 from qcnn.components.steps.evaluate import export_weights
 from qcnn.components.steps.train_local import train
+from tests.forks import trainings_forked
 
 
 def refused_line(capfd: pytest.CaptureFixture[str]) -> str:
@@ -16,11 +18,12 @@ def refused_line(capfd: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.fixture(scope="session")
-def trained_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained_model(tmp_path_factory: pytest.TempPathFactory, fork_variables: Mapping[str, str]) -> Path:
     """A small exported model; its dataset lies beside it."""
     folder = tmp_path_factory.mktemp("steps")
     words = {"qubits": 4, "rounds": 10, "epochs": 1, "strategy": "none", "workers": 1}
     experiment, _ = generate_data(words, str(folder / "dataset"))
-    train(experiment, *(str(folder / name) for name in ("dataset", "training", "logs")))
+    with trainings_forked(fork_variables):
+        train(experiment, *(str(folder / name) for name in ("dataset", "training", "logs")))
     export_weights(str(folder / "training"), str(folder / "model"))
     return folder / "model"

@@ -13,6 +13,7 @@ from qcnn.components.local_steps import make_evaluation, make_export
 from qcnn.results.local_run import of_run
 
 
+@pytest.mark.usefixtures("forks")
 def test_a_step_that_fails_is_one_line_and_an_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         apart(make_evaluation, of_run(tmp_path / "run"))

@@ -16,9 +16,8 @@ from qcnn.model import checkpoints
 from qcnn.model.network import build_model
 from qcnn.model.variables import assign
 from qcnn.trainer.evaluator import evaluate_beside
-from qcnn.trainer.loop import train
 from tests.board import scalars
-from tests.small_trainings import copy_checkpoint
+from tests.small_trainings import copy_checkpoint, train
 
 
 def _as_it_grows(trained: Path, folder: Path) -> Callable[[], Path]:

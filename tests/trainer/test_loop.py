@@ -24,9 +24,8 @@ from qcnn.model.network import build_model
 from qcnn.model.variables import assign
 from qcnn.results import export
 from qcnn.results.evaluate import predict
-from qcnn.trainer.loop import train
 from tests.board import scalars
-from tests.small_trainings import SMALL, assert_same_training, copy_checkpoint, outcomes
+from tests.small_trainings import SMALL, assert_same_training, copy_checkpoint, outcomes, train
 
 
 def test_equals_plain_gradient_descent_on_each_true_batch(

@@ -21,7 +21,7 @@ from qcnn.results.evaluate import Evaluation, evaluate, save_predictions
 from qcnn.results.export import load_predictor
 from qcnn.results.report import report_page
 from qcnn.trainer.evaluator import evaluate_beside
-from qcnn.trainer.loop import train
+from tests.small_trainings import train
 
 
 @dataclasses.dataclass(frozen=True)

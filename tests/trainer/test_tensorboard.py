@@ -16,10 +16,10 @@ from qcnn.model import checkpoints
 from qcnn.model.history import Epoch
 from qcnn.model.network import build_model
 from qcnn.model.variables import assign
-from qcnn.trainer.loop import train
 from qcnn.trainer.programs import Program
 from qcnn.trainer.tensorboard import event_log
 from tests.board import scalars, tensors
+from tests.small_trainings import train
 
 
 def _with_options(config: ExperimentConfig, **options: Any) -> ExperimentConfig:

@@ -10,15 +10,18 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
+from qcnn.jobs.local.fork_client import Started
 from qcnn.model.checkpoints import load_latest
 from qcnn.model.history import load_history
 from qcnn.trainer import worker
 from qcnn.trainer.distribution.joining import answers
+from tests.forks import run, started
 from tests.watched import port_in, scrape, values
 
 ENDLESS = from_mapping({"qubits": 4, "epochs": 100_000})
@@ -133,53 +136,48 @@ def test_a_worker_that_is_told_to_end_does_so_at_once(pair: Pair, number: signal
     assert pair.processes[0].wait(90) == RETRYABLE
 
 
-def _waiting(folder: Path, port: int, hang_seconds: float) -> subprocess.Popen[str]:
+def _waiting(folder: Path, port: int, hang_seconds: float) -> contextlib.AbstractContextManager[tuple[Started, TextIO]]:
     """Start worker 0 of two, of which the other never comes."""
     cluster = {"worker": [f"127.0.0.1:{port}", "127.0.0.1:1"]}
     config = from_mapping({"qubits": 4, "epochs": 2, "options": {"hang_seconds": hang_seconds}})
     folders = [word for name in ("workdir", "logs") for word in (f"--{name}", str(folder / name))]
-    return subprocess.Popen(
-        [sys.executable, *WORKER, "--experiment", config.to_json(), "--profiler-port", "0", *folders],
-        env={
+    return started(
+        *(*WORKER, "--experiment", config.to_json(), "--profiler-port", "0", *folders),
+        environment={
             **os.environ,
             "TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}}),
             "QCNN_METRICS_PORT": "0",
         },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
     )
 
 
-def _ended(process: subprocess.Popen[str], number: signal.Signals) -> int | None:
+def _ended(process: Started, number: signal.Signals) -> int | None:
     """Send a signal; return the exit code. TensorFlow's server may take a SIGTERM at the moment when it starts."""
     for _ in range(3):
-        process.send_signal(number)
+        os.kill(process.pid, number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(20)
     return None
 
 
+@pytest.mark.usefixtures("forks")
 def test_worker_waiting_for_peers_serves_signals_and_metrics(tmp_path: Path, unused_ports: list[int]) -> None:
     """For as long as it waits, and it does not wait for ever."""
     with contextlib.ExitStack() as stack:
-        processes = []
-        for port, hang_seconds in zip(unused_ports, (600, 600, 0.5), strict=True):
-            process = stack.enter_context(_waiting(tmp_path / str(port), port, hang_seconds))
-            stack.callback(process.kill)
-            processes.append(process)
-        *told, limited = processes
-        for process, port, number in zip(told, unused_ports, (signal.SIGTERM, signal.SIGINT), strict=False):
-            assert process.stdout
-            metrics = next(filter(None, map(port_in, process.stdout)))
+        *told, (limited, its_lines) = (
+            stack.enter_context(_waiting(tmp_path / str(port), port, hang_seconds))
+            for port, hang_seconds in zip(unused_ports, (600, 600, 0.5), strict=True)
+        )
+        for (process, lines), port, number in zip(told, unused_ports, (signal.SIGTERM, signal.SIGINT), strict=False):
+            metrics = next(filter(None, map(port_in, lines)))
             # TensorFlow listens, and waits for the other.
             while not answers(f"127.0.0.1:{port}"):
                 assert process.poll() is None
             assert values(scrape(metrics))["qcnn_epochs"][1] == 2
             assert _ended(process, number) == 128 + number
-            assert process.stdout.read() == f"ended by {number.name}; the last checkpoint counts\n"
-        output, _ = limited.communicate()
-        assert limited.returncode == RETRYABLE
+            assert lines.read() == f"ended by {number.name}; the last checkpoint counts\n"
+        output = its_lines.read()
+        assert limited.wait() == RETRYABLE
         assert output.endswith("error: lost worker 1 (no answer at 127.0.0.1:1), after 0.5 s of waiting\n")
 
 
@@ -236,6 +234,7 @@ def test_a_worker_with_a_wrong_cluster_ends_in_one_line(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("forks")
 def test_a_worker_on_vertex_writes_where_the_service_says_and_tells_a_tuner(tmp_path: Path) -> None:
     cluster = {"cluster": {"workerpool0": ["127.0.0.1:2222"]}, "task": {"type": "workerpool0", "index": 0}}
     folders = {"CHECKPOINT_DIR": "checkpoints", "TENSORBOARD_LOG_DIR": "logs", "MODEL_DIR": "model"}
@@ -248,8 +247,8 @@ def test_a_worker_on_vertex_writes_where_the_service_says_and_tells_a_tuner(tmp_
     }
     one = from_mapping({"qubits": 4, "epochs": 5, "workers": 1}).to_json()
     searched = ["--epochs=2.0", "--learning_rate=0.03125", "--model=hybrid"]
-    command = [sys.executable, *WORKER, "--experiment", one, "--profiler-port", "0", *searched]
-    subprocess.run(command, env={**os.environ, **environment}, check=True)
+    command = (*WORKER, "--experiment", one, "--profiler-port", "0", *searched)
+    run(*command, environment={**os.environ, **environment}).check_returncode()
     history = load_history(tmp_path / "checkpoints" / "history.csv")
     reports = [json.loads(line) for line in (tmp_path / "output.metrics").read_text().splitlines()]
     assert [line["val_loss"] for line in reports] == [str(epoch.val_loss) for epoch in history]
@@ -270,6 +269,7 @@ def test_a_worker_on_vertex_writes_where_the_service_says_and_tells_a_tuner(tmp_
         ("qcnn.trainer.predict", {"QCNN_GPUS": "2"}, {}, r"error: pod\.gpus: TensorFlow sees no GPU .* Given: gpus 2"),
     ],
 )
+@pytest.mark.usefixtures("forks")
 def test_missing_gpu_ends_a_process_before_it_reads_data(
     tmp_path: Path, program: str, environment: dict[str, str], options: dict[str, str], said: str
 ) -> None:
@@ -280,13 +280,7 @@ def test_missing_gpu_ends_a_process_before_it_reads_data(
         "qcnn.trainer.worker": ("--experiment", config.to_json(), *folders),
         "qcnn.trainer.predict": ("--model", str(tmp_path / "model")),
     }
-    done = subprocess.run(
-        [sys.executable, "-m", program, *arguments[program]],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run("-m", program, *arguments[program], environment={**os.environ, **environment})
     # Permanent: the same job would end so again.
     assert done.returncode == 2, done.stderr
     assert re.fullmatch(said, done.stderr.strip())

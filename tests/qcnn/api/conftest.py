@@ -1,10 +1,12 @@
 """A small training that several tests look at."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
 import qcnn
+from tests.forks import trainings_forked
 
 SMALL: dict[str, Any] = {
     "qubits": 4,
@@ -17,7 +19,15 @@ SMALL: dict[str, Any] = {
 }
 
 
+@pytest.fixture
+def shared_server(fork_variables: Mapping[str, str]) -> Iterator[None]:
+    """Trainings of this test start no fork server of their own."""
+    with trainings_forked(fork_variables):
+        yield
+
+
 @pytest.fixture(scope="session")
-def training(tmp_path_factory: pytest.TempPathFactory) -> qcnn.Training:
+def training(tmp_path_factory: pytest.TempPathFactory, fork_variables: Mapping[str, str]) -> qcnn.Training:
     """Read only."""
-    return qcnn.train(qcnn.Experiment(**SMALL), tmp_path_factory.mktemp("qcnn") / "first")
+    with trainings_forked(fork_variables):
+        return qcnn.train(qcnn.Experiment(**SMALL), tmp_path_factory.mktemp("qcnn") / "first")

@@ -163,6 +163,7 @@ def _save_of_float32(folder: Path) -> None:
     tf.saved_model.save(module, str(folder), signatures={"serving_default": module.predict})
 
 
+@pytest.mark.usefixtures("shared_server")
 def test_features_of_a_file_are_predicted_as_they_stand_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a network that is rebuilt, and by what was exported for others."""
     draws = np.random.default_rng(0)

@@ -71,6 +71,7 @@ def test_a_folder_with_other_content_is_left_alone(training: qcnn.Training, tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
+@pytest.mark.usefixtures("shared_server")
 def test_what_a_step_has_left_is_not_made_again(
     training: qcnn.Training, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

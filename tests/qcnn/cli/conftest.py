@@ -1,8 +1,6 @@
 """What tests of the command line share."""
 
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 from qcnn.cli.main import main
 from qcnn.targets import following
 from tests.backend import FakeBackend, fake_backend
+from tests.forks import run
 from tests.vertex.server.vertex import Vertex
 
 # Code, stdout, stderr.
@@ -61,20 +60,13 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.fixture
-def on_vertex(vertex: Vertex, tmp_path: Path) -> Typed:
+def on_vertex(vertex: Vertex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forks: None) -> Typed:
     """Type a command in a process of its own, with the project and location of the local Vertex AI."""
     place = {"GOOGLE_CLOUD_PROJECT": vertex.project, "GOOGLE_CLOUD_REGION": vertex.location}
+    monkeypatch.chdir(tmp_path)
 
     def type_command(*arguments: str) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [Path(sys.executable).with_name("qcnn"), *arguments],
-            cwd=tmp_path,
-            env=vertex.process_environment() | place,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run("-m", "qcnn.cli", *arguments, environment=vertex.process_environment() | place)
         return done.returncode, done.stdout, without_estimate(done.stderr)
 
     return type_command

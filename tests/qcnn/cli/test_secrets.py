@@ -4,11 +4,11 @@ import base64
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.forks import run
 from tests.qcnn.jobs.apiserver import ApiServer
 
 ROOT = Path(__file__).parents[3]
@@ -23,11 +23,11 @@ SECRETS = {
 PRIVATE_KEY, TOKEN, PASSWORD = "planted-google-c0ffee", "planted-kubeconfig-4d5e6f", "planted-proxy-8a9b0c"
 PLANTED = [*SECRETS.values(), PRIVATE_KEY, TOKEN, PASSWORD]
 SMALL = ["--qubits", "4", "--rounds", "10", "--epochs", "2"]
-QCNN = [sys.executable, "-c", "from qcnn.cli.main import main; main()"]
+QCNN = ["-m", "qcnn.cli"]
 
 
 @pytest.fixture
-def environment(tmp_path: Path, api_server: ApiServer) -> dict[str, str]:
+def environment(tmp_path: Path, api_server: ApiServer, forks: None) -> dict[str, str]:
     """The environment of a command, with secrets in variables, in files that they name, and in addresses."""
     account, kubeconfig = tmp_path / "account.json", tmp_path / "kubeconfig"
     account.write_text(json.dumps({"type": "service_account", "private_key": PRIVATE_KEY}))
@@ -42,7 +42,6 @@ def environment(tmp_path: Path, api_server: ApiServer) -> dict[str, str]:
         # Nothing listens there.
         "AWS_ENDPOINT_URL": f"http://name:{PASSWORD}@127.0.0.1:1",
         "NO_PROXY": "127.0.0.1",
-        "PYTHONPATH": str(ROOT),
     }
 
 
@@ -52,10 +51,10 @@ def _found(content: bytes) -> list[str]:
     return [secret for secret, code in coded if secret.encode() in content or code in content]
 
 
-def _run(command: list[str], folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
-    """Run a command; nothing that it prints, and no file of its folder, has a secret in it."""
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
-    assert not _found(done.stdout + done.stderr)
+def _run(arguments: list[str], folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run Python; nothing that it prints, and no file of the folder, has a secret in it."""
+    done = run(*arguments, environment=environment)
+    assert not _found((done.stdout + done.stderr).encode())
     for path in folder.rglob("*"):
         assert not _found(os.fsencode(path.name)), path
         assert not (path.is_file() and _found(path.read_bytes())), path
@@ -63,8 +62,10 @@ def _run(command: list[str], folder: Path, environment: dict[str, str]) -> subpr
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Be in a folder of a user."""
     (folder := tmp_path / "user").mkdir()
+    monkeypatch.chdir(folder)
     return folder
 
 
@@ -76,7 +77,7 @@ def test_a_whole_run_keeps_its_secrets(folder: Path, environment: dict[str, str]
 
 
 def test_compiled_pipelines_keep_their_secrets(folder: Path, environment: dict[str, str]) -> None:
-    done = _run([sys.executable, str(ROOT / "compile.py")], folder, environment)
+    done = _run([str(ROOT / "compile.py")], folder, environment)
     assert done.returncode == 0, done.stderr
     assert len(list((folder / "build").iterdir())) > 1
 
@@ -106,7 +107,7 @@ def test_an_address_with_a_password_is_refused_without_it(
 ) -> None:
     done = _run([*QCNN, *words], folder, environment)
     assert done.returncode != 0
-    (line,) = done.stderr.decode().splitlines()
+    (line,) = done.stderr.splitlines()
     assert line.startswith("error: ")
     assert "***@" in line
     assert not list(folder.iterdir())
@@ -120,6 +121,6 @@ def test_a_server_that_does_not_answer_is_named_without_its_password(folder: Pat
         "from qcnn.startup import one_line_errors\n"
         "with one_line_errors(): is_whole('s3://bucket/folder', 'model.json')"
     )
-    done = _run([sys.executable, "-c", program], folder, environment)
+    done = _run(["-c", program], folder, environment)
     assert done.returncode != 0
-    assert b"error: bucket: does not answer" in done.stderr
+    assert "error: bucket: does not answer" in done.stderr

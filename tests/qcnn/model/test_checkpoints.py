@@ -9,8 +9,7 @@ from qcnn import data
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
-from qcnn.trainer.loop import train
-from tests.small_trainings import copy_checkpoint
+from tests.small_trainings import copy_checkpoint, train
 
 
 def test_the_newest_two_are_kept_and_the_newest_is_read(trained: Path, tmp_path: Path) -> None:

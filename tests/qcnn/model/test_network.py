@@ -25,10 +25,10 @@ from qcnn.model.network import assemble, build_model, dense_layers, sample
 from qcnn.model.steps import gradient_of
 from qcnn.model.variables import assign
 from qcnn.results import evaluate, export
-from qcnn.trainer.loop import train
+from qcnn.trainer import loop
 from qcnn.trainer.state import Training
 from tests import reference
-from tests.small_trainings import SMALL, assert_same_training, copy_checkpoint, outcomes
+from tests.small_trainings import SMALL, assert_same_training, copy_checkpoint, outcomes, train
 
 Floats = npt.NDArray[np.float64]
 
@@ -231,7 +231,8 @@ def test_exact_training_draws_nothing(
 ) -> None:
     # Not a function: any use of it fails.
     monkeypatch.setattr("qcnn.model.steps.sampled_outputs", None)
-    assert train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
+    # By a program that is traced here.
+    assert loop.train(small_config.model_copy(update={"epochs": 1}), small_dataset, tmp_path)
     assert len(shard(small_dataset.train, 8, 1).arrays) == 4
 
 

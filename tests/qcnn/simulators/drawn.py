@@ -95,32 +95,58 @@ def assert_equal_up_to_phase(actual: Complex, expected: Complex, atol: float = 1
 
 def expectations(ansatz: Ansatz, qubits: int, values: Floats, excited: int, angle: float) -> Floats:
     """Z on the readouts, (readouts,), by cirq in double precision."""
+    (found,) = all_expectations(ansatz, qubits, values, [excited], [angle])
+    return np.asarray(found)
+
+
+def all_expectations(
+    ansatz: Ansatz, qubits: int, values: Floats, excited: Sequence[int], angles: Sequence[float]
+) -> Floats:
+    """Z on the readouts, (samples, readouts), by cirq in double precision."""
     line = ring(qubits)
     data = [*(cirq.H(q) for q in line), *(cirq.CZ(line[i], line[(i + 1) % qubits]) for i in range(qubits))]
-    return _expectations(cirq.Circuit(data, cirq.rx(angle)(line[excited])), ansatz, qubits, values)
+    unexcited = _final(cirq.Circuit(data), qubits)
+    turns = [cirq.Circuit(cirq.rx(angle)(line[qubit])) for qubit, angle in zip(excited, angles, strict=True)]
+    return _expectations(np.array([_final(turn, qubits, unexcited) for turn in turns]), ansatz, qubits, values)
 
 
 def prepared_expectations(
-    ansatz: Ansatz, qubits: int, values: Floats, preparation: Preparation, sample: Floats
+    ansatz: Ansatz, qubits: int, values: Floats, preparation: Preparation, samples: Floats
 ) -> Floats:
-    """Z on the readouts, (readouts,), of a sample's features or state, by cirq in double precision."""
+    """Z on the readouts, (samples, readouts), of samples' features or states, by cirq in double precision."""
     if preparation.kind == "state":
-        return _expectations(cirq.Circuit(), ansatz, qubits, values, sample / np.linalg.norm(sample))
+        states = samples / np.linalg.norm(samples, axis=1, keepdims=True)
+        return _expectations(states.astype(np.complex128), ansatz, qubits, values)
     turn = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}[preparation.kind]
     begun = [cirq.H(q) for q in ring(qubits)] if preparation.kind == "rz" else []
-    turned = [turn(angle)(q) for angle, q in zip(sample.tolist(), ring(qubits), strict=False)]
-    return _expectations(cirq.Circuit(begun, turned), ansatz, qubits, values)
+    turned = ([turn(angle)(q) for angle, q in zip(each, ring(qubits), strict=False)] for each in samples.tolist())
+    prepared = np.array([_final(cirq.Circuit(begun, turns), qubits) for turns in turned])
+    return _expectations(prepared, ansatz, qubits, values)
 
 
-def _expectations(
-    data: cirq.Circuit, ansatz: Ansatz, qubits: int, values: Floats, initial: Floats | None = None
-) -> Floats:
-    resolver = dict(zip(ansatz.symbols, values.tolist(), strict=True))
-    final = cirq.Simulator(dtype=np.complex128).simulate_expectation_values(
-        data + ansatz.circuit,
-        [cirq.Z(q) for q in ansatz.readouts],
-        param_resolver=resolver,
-        qubit_order=ring(qubits),
-        initial_state=None if initial is None else initial.astype(np.complex128),
+def _final(circuit: cirq.Circuit, qubits: int, initial: Complex | int = 0) -> Complex:
+    return np.asarray(
+        circuit.final_state_vector(initial_state=initial, qubit_order=ring(qubits), dtype=np.complex128), np.complex128
     )
-    return np.real(np.array(final))
+
+
+def _expectations(states: Complex, ansatz: Ansatz, qubits: int, values: Floats) -> Floats:
+    """Evolve all states at once, each beside another state of more qubits, on which nothing acts."""
+    others = cirq.NamedQubit.range((len(states) - 1).bit_length(), prefix="sample")
+    beside = np.zeros((2 ** len(others), states.shape[1]), np.complex128)
+    beside[: len(states)] = states / np.sqrt(len(states))
+    final = cirq.Simulator(dtype=np.complex128).simulate(
+        ansatz.circuit,
+        param_resolver=dict(zip(ansatz.symbols, values.tolist(), strict=True)),
+        qubit_order=[*others, *ring(qubits)],
+        initial_state=beside.reshape(-1),
+    )
+    evolved = final.final_state_vector.reshape(beside.shape)[: len(states)]
+    of_readouts = {qubit: number for number, qubit in enumerate(ring(qubits))}
+    observables = [cirq.Z(qubit) for qubit in ansatz.readouts]
+    return np.array(
+        [
+            [np.real(each.expectation_from_state_vector(state, of_readouts)) for each in observables]
+            for state in evolved * np.sqrt(len(states))
+        ]
+    )

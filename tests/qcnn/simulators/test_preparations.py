@@ -52,8 +52,7 @@ class Case(NamedTuple):
 
     def by_cirq(self, values: Floats) -> Floats:
         """Z on the readouts, (samples, readouts)."""
-        every = (self.ansatz, self.qubits, values, self.preparation)
-        return np.array([prepared_expectations(*every, sample) for sample in self.samples])
+        return prepared_expectations(self.ansatz, self.qubits, values, self.preparation, self.samples)
 
 
 def case(ansatz: Ansatz, qubits: int, kind: Kind, features: int, count: int = 3) -> Case:

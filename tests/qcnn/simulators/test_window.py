@@ -28,18 +28,19 @@ def assert_equals_cirq(name: str, ansatz: Ansatz, qubits: int, *, compiled: bool
     values = random.uniform(-2, 2, len(ansatz.symbols))
     excited = [*range(qubits), 1]
     angles = random.uniform(-np.pi, np.pi, len(excited)).astype(np.float32)
-    expected = [drawn.expectations(ansatz, qubits, values, q, float(a)) for q, a in zip(excited, angles, strict=True)]
+    expected = drawn.all_expectations(ansatz, qubits, values, excited, angles.tolist())
     weights = np.zeros((len(excited), len(ansatz.readouts)))
-    weights[[0, qubits - 1]] = random.normal(size=(2, weights.shape[1]))
+    weighed = [0, qubits - 1]
+    weights[weighed] = random.normal(size=(2, weights.shape[1]))
     batch = Batch(tf.constant(excited, tf.int32), tf.constant(angles))
     readouts, gradient = step(simulator, values, batch, weights, compiled=compiled)
     np.testing.assert_allclose(readouts, expected, atol=1e-5)
 
     def loss(values: Floats) -> float:
-        return sum(
-            float(weights[s] @ drawn.expectations(ansatz, qubits, values, excited[s], float(angles[s])))
-            for s in (0, qubits - 1)
+        readouts = drawn.all_expectations(
+            ansatz, qubits, values, [excited[s] for s in weighed], angles[weighed].tolist()
         )
+        return float(np.sum(weights[weighed] * readouts))
 
     shift = 1e-4
     slopes = [(loss(values + along) - loss(values - along)) / (2 * shift) for along in shift * np.eye(len(values))]

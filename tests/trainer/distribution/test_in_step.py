@@ -1,9 +1,7 @@
 """Strategies whose replicas share every batch end with the very numbers of a training on one device."""
 
 import json
-import subprocess
-import sys
-import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +10,34 @@ import numpy.typing as npt
 import pytest
 
 from qcnn.model.optimizer import _OPTIMIZERS
-from tests.small_trainings import ROOT, SMALL
+from tests.forks import run
+from tests.small_trainings import SMALL
 
 # Devices are set up once in a process, so one process trains them all.
 _PROGRAM = """
 import json, sys
 from pathlib import Path
+import tensorflow as tf
 from qcnn import data
 from qcnn.experiment_io import from_mapping
 from qcnn.trainer.distribution.strategies import set_up
 from qcnn.model import checkpoints
 from qcnn.trainer.loop import train
+from qcnn.trainer.programs import Programs
 
-found = []
-for number, trainings in enumerate(json.loads(sys.argv[1])):
-    folder = Path(sys.argv[2], str(number))
+found, programs = [], {}
+most, *every = json.loads(sys.argv[1])
+# Devices are made once.
+set_up(from_mapping(most))
+tf.config.list_logical_devices()
+for number, trainings in enumerate(every):
+    folder = Path(str(number))
     for words in trainings:
         config = from_mapping(words)
         set_up(config)
-        train(config, data.generate(config), folder)
+        # A strategy of its own for each kind and number of devices.
+        shared = programs.setdefault((config.strategy, config.options.devices), Programs())
+        train(config, data.generate(config), folder, programs=shared)
     saved = checkpoints.load_latest(folder / checkpoints.FOLDER)
     losses = [(epoch.train_loss, epoch.train_accuracy, epoch.val_loss, epoch.val_accuracy) for epoch in saved.history]
     found.append([losses, [array.tolist() for array in saved.line.weights]])
@@ -46,21 +53,23 @@ def _words(strategy: str, devices: int, **words: Any) -> dict[str, Any]:
     return {**SMALL, "batch_size": 7, "strategy": strategy, **words, "options": options}
 
 
-def _trained(folder: Path, *trainings: list[dict[str, Any]]) -> list[Numbers]:
+Trained = Callable[..., list[Numbers]]
+
+
+@pytest.fixture
+def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forks: None) -> Trained:
     """Train in one process, each list of words one after the other in a folder; return losses and weights of each."""
-    # The most devices first: they are made once.
-    most = max(words["options"]["devices"] for training in trainings for words in training)
-    first = [_words("mirrored", most, epochs=1)]
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(_PROGRAM), json.dumps([first, *trainings]), str(folder)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    (tmp_path / "program.py").write_text(_PROGRAM)
+    monkeypatch.chdir(tmp_path)
+    return _trained
+
+
+def _trained(*trainings: list[dict[str, Any]]) -> list[Numbers]:
+    most = max((words for training in trainings for words in training), key=lambda words: words["options"]["devices"])
+    done = run("-m", "program", json.dumps([most, *trainings]))
     assert done.returncode == 0, done.stderr
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("found "))
-    found = json.loads(line.removeprefix("found "))[1:]
+    found = json.loads(line.removeprefix("found "))
     return [[np.array(losses), *map(np.array, weights)] for losses, weights in found]
 
 
@@ -71,11 +80,11 @@ def _assert_equal(found: list[Numbers], within: float = 1e-8) -> None:
             np.testing.assert_allclose(mine, its, rtol=0, atol=within)
 
 
-def test_devices_change_no_number_nor_does_a_restart(tmp_path: Path) -> None:
+def test_devices_change_no_number_nor_does_a_restart(trained: Trained) -> None:
     once = [[_words(strategy, devices)] for strategy, devices in (("none", 0), ("mirrored", 2), ("central_storage", 3))]
     # Continued on other devices.
     again = [_words("mirrored", 2, epochs=1), _words("central_storage", 2, epochs=2), _words("mirrored", 3)]
-    _assert_equal(_trained(tmp_path, *once, again))
+    _assert_equal(trained(*once, again))
 
 
 _TRAINED: dict[str, dict[str, Any]] = {
@@ -93,18 +102,18 @@ _WITHIN = {"tfq": 1e-5}
 
 
 @pytest.mark.long
-def test_whatever_is_trained(tmp_path: Path) -> None:
+def test_whatever_is_trained(trained: Trained) -> None:
     ways = (("none", 0), ("mirrored", 2), ("central_storage", 2))
     trainings = [[_words(strategy, devices, **words)] for words in _TRAINED.values() for strategy, devices in ways]
-    found = iter(_trained(tmp_path, *trainings))
+    found = iter(trained(*trainings))
     for name in _TRAINED:
         _assert_equal([next(found) for _ in ways], _WITHIN.get(name, 1e-8))
 
 
 @pytest.mark.long
-def test_whatever_the_reduction(tmp_path: Path) -> None:
+def test_whatever_the_reduction(trained: Trained) -> None:
     trainings = [
         [_words("mirrored", 4, options={"reduction": reduction})]
         for reduction in ("auto", "one_device", "hierarchical_copy")
     ]
-    _assert_equal(_trained(tmp_path, [_words("none", 0)], *trainings))
+    _assert_equal(trained([_words("none", 0)], *trainings))

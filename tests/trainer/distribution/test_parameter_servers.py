@@ -37,6 +37,8 @@ class Weights:
         self.optimizer = build_optimizer(config, UPDATES)
         self.optimizer.build(self.variables)
         self.shared = SharedWeights([HERE] * servers, 5, lambda: build_optimizer(config, UPDATES))
+        # Traced once for all updates.
+        self._update = tf.function(self._updated, autograph=False)
 
     @property
     def values(self) -> list[npt.NDArray[Any]]:
@@ -50,13 +52,11 @@ class Weights:
 
     def update_shared(self, behind: int = 0) -> int:
         """Update as a worker does that read the weights so many updates ago; return what it is told of that."""
+        return int(self._update(tf.constant(behind, tf.int64)))
 
-        @tf.function(autograph=False)
-        def step() -> tf.Tensor:
-            flat, version = self.shared.read()
-            return self.shared.update(tf.sin(flat), version - behind)
-
-        return int(step())
+    def _updated(self, behind: tf.Tensor) -> tf.Tensor:
+        flat, version = self.shared.read()
+        return self.shared.update(tf.sin(flat), version - behind)
 
 
 @pytest.mark.parametrize("servers", [1, 2, 5, 7])
