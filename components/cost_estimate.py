@@ -10,8 +10,7 @@ from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.pod_settings import Pod, amount
 from qcnn.jobs.pricing import Bill, Prices, bill_of_nodes, together
-from qcnn.jobs.vertex.machines import bill_of_machines, machine_for
-from qcnn.jobs.vertex.settings import vertex_settings
+from qcnn.jobs.vertex.machines import bill_of_machines, machine_for, vertex_settings
 from qcnn.model.history import epochs_left
 from qcnn.planning.machine import Machine
 from qcnn.planning.plan import Counts, in_step, predict, process_bytes

@@ -1,10 +1,13 @@
-"""The steps of a run of this machine, one after the other; what one has left already is not made again."""
+"""The steps of a run of this machine, one after the other or as processes of their own; what is there is kept."""
 
 import contextlib
 import dataclasses
 import json
 import logging
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,10 +21,11 @@ from qcnn.components.steps.tensorboard import tensorboard
 from qcnn.components.steps.train_local import train
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.job import Job
-from qcnn.jobs.local.processes import EventHandler
+from qcnn.jobs.local.fork_client import Started, start_process
+from qcnn.jobs.local.processes import GRACE, EventHandler
 from qcnn.jobs.local.runner import run_processes
 from qcnn.results.local_run import METADATA, Recorder, RunFolders
-from qcnn.startup import load_tensorflow
+from qcnn.startup import ending_at_once, load_tensorflow, one_line_errors, terminated_as_interrupt
 
 # The last step of a study, and the folder of what it leaves.
 SELECTED = "select-best"
@@ -206,3 +210,56 @@ def _save_metadata(
     }
     with new_file(folder / METADATA) as unfinished:
         unfinished.write_text(json.dumps(content), encoding="utf-8")
+
+
+_STEPS = {step.__name__: step for step in (make_export, make_evaluation, make_best)}
+_INTERRUPTED = 130
+
+
+def apart(step: Step, folders: RunFolders) -> None:
+    """Call a step in a process of its own, and print what that prints.
+
+    Raises:
+        SystemExit: it did not end well, and has printed why.
+    """
+    output, written = os.pipe()
+    with os.fdopen(output, encoding="utf-8", errors="replace") as lines:
+        try:
+            places = [str(getattr(folders, field.name)) for field in dataclasses.fields(folders)]
+            argv = (sys.executable, "-m", "qcnn.components.local_steps", step.__name__, *places)
+            started = start_process(argv, os.environ, stdin=0, stdout=written, stderr=written)
+        finally:
+            os.close(written)
+        try:
+            for line in lines:
+                sys.stdout.write(line)
+            code = started.wait()
+        except BaseException:
+            _end(started)
+            raise
+    if code:
+        raise SystemExit(code)
+
+
+def _end(started: Started) -> None:
+    started.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        started.wait(GRACE)
+    started.kill()
+    started.wait()
+
+
+def main() -> None:
+    """Call the step that the arguments name."""
+    name, *places = sys.argv[1:]
+    with ending_at_once():
+        try:
+            with terminated_as_interrupt(), one_line_errors():
+                _STEPS[name](RunFolders(*map(Path, places)))
+        except KeyboardInterrupt:
+            # Whoever ends this process says so.
+            sys.exit(_INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,8 @@
-"""An experiment as a training job: by processes of this machine, or on a cluster."""
+"""An experiment as a training job: by processes of this machine, or on a cluster; and the run that it belongs to."""
 
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from qcnn.experiment_io import from_mapping
 from qcnn.jobs.job import OUTPUTS, Job
 from qcnn.jobs.pod_settings import Pod
 from qcnn.monitoring.logs import JOB_VARIABLE
-from qcnn.storage.uri import SCHEMES, check_reachable, in_bucket
+from qcnn.storage.store import SCHEMES, check_reachable, in_bucket
 
 # The worker's flag for the address of each output.
 _FLAGS = {"training": "--workdir", "logs": "--logs", "model": "--export"}
@@ -126,3 +127,23 @@ def _check_reachable(config: ExperimentConfig, output: str) -> None:
     source = config.options.continue_from
     if source and not (is_bucket and in_bucket(source)):
         raise ConfigError(f"continue_from: must be in a bucket on a cluster, as must be the output. Given: {source}")
+
+
+# Filled from the label that Kubeflow gives all pods of a run. If the run's id were a parameter, no step that takes it
+# would ever be cached.
+RUN_VARIABLE = "QCNN_RUN"
+RUN_FIELD = "metadata.labels['pipeline/runid']"
+# Which try of the step this is, counted from 0, where the backend (2.17) tries it again by itself; a person's Retry of
+# the run counts anew.
+_RETRY_VARIABLE = "KFP_RETRY_INDEX"
+
+
+def run_id() -> str:
+    """Return the id of the backend's run that this step is part of, empty outside of one."""
+    return os.environ.get(RUN_VARIABLE, "")
+
+
+def is_retry() -> bool:
+    """Whether the backend has by itself started this step again after a failure; a person's Retry does not count."""
+    index = os.environ.get(_RETRY_VARIABLE, "")
+    return index.isdecimal() and int(index) > 0

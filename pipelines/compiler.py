@@ -12,11 +12,11 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import DagSpec, PipelineSpec, PipelineT
 from qcnn.components.resources import IMAGE, KEY, Resources, step_resources
 from qcnn.errors import ConfigError
 from qcnn.jobs.pod_settings import Pod, pod_settings
-from qcnn.jobs.vertex.settings import DEFAULT
+from qcnn.jobs.vertex.machines import DEFAULT
 from qcnn.pipelines.parts import TrainStep, Viewer
 from qcnn.pipelines.qcnn import qcnn
 from qcnn.pipelines.study import study
-from qcnn.studies.search import PARALLELISM
+from qcnn.studies.trials import PARALLELISM
 
 
 def critical_path(spec: PipelineSpec) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import PlatformSpec
 
 from qcnn.components.definitions.train_tfjob import train
 from qcnn.components.resources import is_pinned
-from qcnn.components.run_context import RUN_FIELD, RUN_VARIABLE
+from qcnn.components.training_job import RUN_FIELD, RUN_VARIABLE
 from qcnn.errors import ConfigError, one_line
 from qcnn.jobs.pod_settings import WORKER_ACCOUNT, Pod
 from qcnn.pipelines.compiler import PipelineTarget

@@ -8,7 +8,7 @@ from kfp.dsl.base_component import BaseComponent
 from qcnn.components.definitions.pipeline import trial_data
 from qcnn.components.definitions.study import plan_study, select_best
 from qcnn.pipelines.parts import TrainStep, train_here
-from qcnn.studies.search import PARALLELISM
+from qcnn.studies.trials import PARALLELISM
 
 
 class TrialOutputs(NamedTuple):

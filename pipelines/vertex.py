@@ -14,8 +14,7 @@ from qcnn.components.definitions.study import plan_tuning, tune
 from qcnn.components.definitions.train_vertex import train
 from qcnn.components.resources import Resources, is_pinned
 from qcnn.jobs.pod_settings import Pod, amount
-from qcnn.jobs.vertex.machines import check_machines
-from qcnn.jobs.vertex.settings import vertex_settings
+from qcnn.jobs.vertex.machines import check_machines, vertex_settings
 from qcnn.pipelines.compiler import PipelineTarget
 from qcnn.pipelines.parts import TrainStep
 

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING
 from qcnn.import_path import leave_folder_last as _leave_folder_last
 
 if TYPE_CHECKING:
-    from qcnn.api.experiments import Experiment, generate
+    from qcnn.api.experiments import Experiment, Plan, generate, plan
     from qcnn.api.jobs import Job, get_job, list_jobs, requests, submit
     from qcnn.api.models import Evaluation, Model, evaluate, load
-    from qcnn.api.plans import Plan, plan
     from qcnn.api.studies import Study, study
     from qcnn.api.trainings import Training, train
     from qcnn.data import Dataset, Samples
@@ -40,10 +39,9 @@ __version__ = importlib.metadata.version("qcnn")
 # Where each public name is; a process of a training imports this package, too, and needs none of them.
 _MODULES = {
     "qcnn.extras": ("MissingLibraryError",),
-    "qcnn.api.experiments": ("Experiment", "generate"),
+    "qcnn.api.experiments": ("Experiment", "Plan", "generate", "plan"),
     "qcnn.api.jobs": ("Job", "get_job", "list_jobs", "requests", "submit"),
     "qcnn.api.models": ("Evaluation", "Model", "evaluate", "load"),
-    "qcnn.api.plans": ("Plan", "plan"),
     "qcnn.api.studies": ("Study", "study"),
     "qcnn.data": ("Dataset", "Samples"),
     "qcnn.errors": ("ArtifactError", "ConfigError", "QcnnError", "RetryableError", "TrainingError"),

@@ -13,7 +13,7 @@ import tensorflow as tf
 from qcnn.errors import ConfigError
 from qcnn.model.batches import Shards
 from qcnn.model.steps import EpochRun, Measures
-from qcnn.trainer.distribution.socket_filter import keep_port_to_machine
+from qcnn.trainer.distribution.joining import keep_port_to_machine
 
 logger = logging.getLogger("qcnn")
 

@@ -11,9 +11,8 @@ import tf_keras
 from qcnn.experiment import Affects, ExperimentConfig, affecting
 from qcnn.model.batches import Shards
 from qcnn.model.network import build_model, initial_weights
-from qcnn.model.optimizer import build_optimizer
+from qcnn.model.optimizer import assign, build_optimizer, values_of
 from qcnn.model.steps import EpochProgram, Measures, gradient_of, measuring_epoch, training_epoch
-from qcnn.model.variables import assign, values_of
 from qcnn.requirements import PS, STRATEGIES
 from qcnn.trainer.distribution.parameter_servers import Batch, Coordinator
 

@@ -24,8 +24,8 @@ from qcnn.startup import (
     open_standard_streams,
 )
 from qcnn.storage.copies import local_copy, working_copy
+from qcnn.storage.store import in_bucket
 from qcnn.storage.sync import followed
-from qcnn.storage.uri import in_bucket
 from qcnn.trainer.distribution.roles import Cluster, check_roles, parse_cluster
 from qcnn.trainer.events import FINISHED, Listener, ignore, to_pipe
 

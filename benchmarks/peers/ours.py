@@ -16,9 +16,8 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.model.batches import Shards, shard
 from qcnn.model.network import build_model
-from qcnn.model.optimizer import build_optimizer
+from qcnn.model.optimizer import assign, build_optimizer, values_of
 from qcnn.model.steps import training_epoch
-from qcnn.model.variables import assign, values_of
 
 
 class Ours:

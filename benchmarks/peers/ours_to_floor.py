@@ -14,7 +14,7 @@ def main() -> None:
     with loading():
         from qcnn import data
         from qcnn.experiment_io import from_json
-        from qcnn.model.variables import values_of
+        from qcnn.model.optimizer import values_of
         from qcnn.trainer.distribution.strategies import create_strategy
         from qcnn.trainer.profiling import batch_profile
         from qcnn.trainer.state import Training

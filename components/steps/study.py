@@ -14,9 +14,8 @@ from qcnn.errors import ArtifactError, ConfigError
 from qcnn.model import checkpoints
 from qcnn.model.history import exported_epoch
 from qcnn.startup import one_line_errors
-from qcnn.studies.search import search_from_mapping
-from qcnn.studies.table import shown, table, table_csv, table_page
-from qcnn.studies.trials import FailedTrial, Trial, best, load_failure, plan, shared_experiment
+from qcnn.studies.record import shown, table, table_csv, table_page
+from qcnn.studies.trials import FailedTrial, Trial, best, load_failure, plan, search_from_mapping, shared_experiment
 
 
 def plan_study(

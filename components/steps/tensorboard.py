@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from qcnn.atomic_files import new_file
-from qcnn.components.run_context import run_id
+from qcnn.components.training_job import run_id
 from qcnn.startup import one_line_errors
 
 # Keys that a backend adds to the metadata of each artifact, about that artifact alone.

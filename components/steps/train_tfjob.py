@@ -8,8 +8,7 @@ import posixpath
 from pathlib import Path
 from typing import Any
 
-from qcnn.components.run_context import RUN_VARIABLE, is_retry, run_id
-from qcnn.components.training_job import cluster_job
+from qcnn.components.training_job import RUN_VARIABLE, cluster_job, is_retry, run_id
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_json
 from qcnn.jobs.job import Identity
@@ -20,7 +19,7 @@ from qcnn.jobs.tfjob.launch import launch
 from qcnn.jobs.tfjob.manifest import Policy, tfjob
 from qcnn.provenance import provenance
 from qcnn.startup import one_line_errors
-from qcnn.storage.uri import in_bucket
+from qcnn.storage.store import in_bucket
 from qcnn.studies.trials import failure_kept, load_failure
 
 logger = logging.getLogger("qcnn")

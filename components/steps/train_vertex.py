@@ -19,7 +19,7 @@ from qcnn.jobs.vertex.launch import launch
 from qcnn.jobs.vertex.location import Place, endpoint_of, tensorboard_page
 from qcnn.provenance import provenance
 from qcnn.startup import one_line_errors
-from qcnn.storage.uri import in_bucket
+from qcnn.storage.store import in_bucket
 from qcnn.studies.trials import failure_kept, load_failure
 
 logger = logging.getLogger("qcnn")

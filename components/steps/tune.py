@@ -28,8 +28,7 @@ from qcnn.model import checkpoints
 from qcnn.provenance import provenance
 from qcnn.startup import one_line_errors
 from qcnn.storage.copies import local_copy
-from qcnn.studies.search import Search, search_from_mapping
-from qcnn.studies.trials import FailedTrial, save_failure, shared_experiment, whole_bounds
+from qcnn.studies.trials import FailedTrial, Search, save_failure, search_from_mapping, shared_experiment, whole_bounds
 
 
 def parameters(search: Search) -> list[Values | Bounds]:

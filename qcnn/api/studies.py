@@ -10,7 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from qcnn.api import steps, trainings
+from qcnn.api import progress as steps
+from qcnn.api import trainings
 from qcnn.api.experiments import Experiment, checked, of, plain
 from qcnn.circuits.formats.loading import with_circuits
 from qcnn.components.local_steps import run_trial, select
@@ -24,9 +25,8 @@ from qcnn.jobs.local.runner import Crew
 from qcnn.results.local_run import RunFolders, of_trial
 from qcnn.simulators.registry import check_published
 from qcnn.startup import errors_raised
-from qcnn.studies.search import search_from_mapping
-from qcnn.studies.table import table
-from qcnn.studies.trials import plan
+from qcnn.studies.record import table
+from qcnn.studies.trials import plan, search_from_mapping
 
 
 @dataclasses.dataclass(frozen=True)

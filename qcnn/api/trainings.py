@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 
-from qcnn.api import steps
+from qcnn.api import progress as steps
 from qcnn.api.experiments import Experiment, checked
 from qcnn.api.models import Model, load
 from qcnn.components.local_steps import run_experiment

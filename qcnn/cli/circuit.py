@@ -14,8 +14,8 @@ import click
 
 from qcnn.circuits.formats.embedded import holds, is_file, shown
 from qcnn.circuits.formats.loading import embedded
+from qcnn.cli.options.base import form_option
 from qcnn.cli.options.experiment import check_model, complete_word
-from qcnn.cli.options.form import form_option
 from qcnn.cli.plan import cones_line, simulators_table
 from qcnn.errors import ConfigError
 from qcnn.experiment import EXPERIMENT_FIELDS, ExperimentConfig
@@ -23,7 +23,7 @@ from qcnn.experiment_io import from_mapping
 from qcnn.results.local_run import model_in, of_run
 from qcnn.results.model_folder import FILE
 from qcnn.storage.copies import local_copy
-from qcnn.storage.uri import in_bucket
+from qcnn.storage.store import in_bucket
 
 if TYPE_CHECKING:
     import numpy as np

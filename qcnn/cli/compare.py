@@ -1,16 +1,27 @@
-"""qcnn compare: runs of an experiment of a target, and of this machine, side by side."""
+"""qcnn compare: runs of an experiment of a target, and of this machine, side by side, as a table and a page."""
 
 from __future__ import annotations
 
+import csv
+import dataclasses
+import datetime
+import io
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+from tabulate import tabulate
 
+from qcnn.atomic_files import new_file
+from qcnn.cli.options.base import options_as
 from qcnn.cli.options.experiment import complete_run
 from qcnn.cli.options.settings import runs_option, settings_options
 from qcnn.cli.output import on_stderr
-from qcnn.cli.run_table import Table, show, table_options
+from qcnn.errors import ConfigError
+from qcnn.experiment import WORDS
+from qcnn.experiment_io import as_shown
 from qcnn.targets.base import ComparedRun, ComparesRuns
 from qcnn.targets.local.saved_runs import find_runs, read_run
 
@@ -39,3 +50,145 @@ def compare_command(target: ComparesRuns) -> click.Command:
         show(found, table, experiment or runs)
 
     return click.command("compare", help=_HELP.format(title=target.title))(compare)
+
+
+# The cells of a row; None for a value that the run does not have (yet).
+Row = dict[str, object]
+_DURATION = "duration"
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """How runs are shown: sorted by a column, in a form, and on a page of their curves."""
+
+    column: str | None
+    form: str
+    page: Path | None
+
+
+# Gives a command --sort, --format and --html, and hands it `table`.
+table_options = options_as(
+    "table",
+    Table,
+    click.option(
+        "--sort", "column", metavar="COLUMN", help="Column to sort by, blanks last.  [default: as given, or age]"
+    ),
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(["text", "csv", "json"]),
+        default="text",
+        show_default=True,
+        help="Output.",
+    ),
+    click.option(
+        "--html", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write the curves of all runs too."
+    ),
+)
+
+
+def show(runs: Sequence[ComparedRun], table: Table, place: object) -> None:
+    """Print a table of runs that were looked for in a place, and write the page of their curves if it is asked for.
+
+    Raises:
+        ConfigError: there is no such column to sort by.
+        ArtifactError: the page cannot be written.
+    """
+    header, rows = tabulated(runs)
+    if table.column:
+        order = sorted(range(len(rows)), key=_key(header, rows, table.column).__getitem__)
+        runs, rows = [runs[index] for index in order], [rows[index] for index in order]
+    if table.page:
+        with new_file(table.page) as unfinished:
+            unfinished.write_text(_page(runs, header, rows), encoding="utf-8")
+    if table.form == "json":
+        click.echo(json.dumps(rows, indent=2))
+    elif table.form == "csv":
+        click.echo(_csv(header, rows), nl=False)
+    elif not rows:
+        click.echo(f"no runs in {place}")
+    else:
+        align = ["left", "left", *["right"] * (len(header) - 2)]
+        click.echo(tabulate(_texts(header, rows), header, "simple", disable_numparse=True, colalign=align))
+
+
+def tabulated(runs: Sequence[ComparedRun]) -> tuple[list[str], list[Row]]:
+    """Return the names of the columns and a row for each run.
+
+    A metric with the name of an experiment's word gets a column of its own, `metrics.NAME`, if the two differ: epochs
+    of a training that stopped early.
+    """
+    known = [as_shown(run.parameters) for run in runs if run.parameters]
+    words = dict.fromkeys(name for parameters in known for name in parameters)
+    differing = [name for name in words if len({json.dumps(parameters.get(name)) for parameters in known}) > 1]
+    metrics = dict.fromkeys(
+        name
+        for run in runs
+        for name, value in run.metrics.items()
+        if name not in WORDS or value != run.parameters.get(name)
+    )
+    columns = {name: f"metrics.{name}" if name in WORDS else name for name in metrics}
+    rows: list[Row] = [
+        {
+            "run": run.name,
+            "state": run.state,
+            **{name: as_shown(run.parameters).get(name) for name in differing},
+            **{column: run.metrics.get(name) for name, column in columns.items()},
+            _DURATION: run.duration,
+        }
+        for run in runs
+    ]
+    return ["run", "state", *differing, *columns.values(), _DURATION], rows
+
+
+def _key(header: Sequence[str], rows: Sequence[Row], column: str) -> list[tuple[bool, float, str]]:
+    """Return what each row is sorted by: numbers by size, then text, then blanks."""
+    if column not in header:
+        raise ConfigError(f"sort: must be one of {', '.join(header)}. Given: {column}")
+    values = [row[column] for row in rows]
+    return [
+        (value is None, value if isinstance(value, int | float) else float("inf"), "" if value is None else str(value))
+        for value in values
+    ]
+
+
+def _csv(header: Sequence[str], rows: Sequence[Row]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, header, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _texts(header: Sequence[str], rows: Sequence[Row]) -> list[list[str]]:
+    return [[_text(name, row[name]) for name in header] for row in rows]
+
+
+def _text(name: str, value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case float() if name == _DURATION:
+            return str(datetime.timedelta(seconds=round(value)))
+        case float() if name not in WORDS:
+            return f"{value:.0f}" if value.is_integer() else f"{value:.4f}"
+    return str(value)
+
+
+def _page(runs: Sequence[ComparedRun], header: Sequence[str], rows: Sequence[Row]) -> str:
+    """Return the loss curves of all runs as one page, the table their legend."""
+    # The plotting library takes longer to start than everything else here.
+    from qcnn.results import html, plots
+
+    colors = plots.distinct_colors(len(runs))
+    curves = {
+        "Training loss": [[epoch.train_loss for epoch in run.history] for run in runs],
+        "Validation loss": [[epoch.val_loss for epoch in run.history] for run in runs],
+    }
+    drawn = [
+        html.Figure(title, plots.loss_curves(losses, colors, title), "Mean squared error of every epoch.")
+        for title, losses in curves.items()
+    ]
+    table = html.table(header, _texts(header, rows), colors)
+    parts = [html.heading("Loss"), html.columns(map(html.figure, drawn)), html.heading("Runs"), table]
+    return html.document("Runs compared", f"{len(runs)} runs", parts)

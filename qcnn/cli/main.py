@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 from click.shell_completion import CompletionItem
 
-from qcnn.cli.errors import FAILED, INTERRUPTED, REFUSED, UNREAD
+from qcnn.cli.output import FAILED, INTERRUPTED, REFUSED, UNREAD
 from qcnn.cli.target_choice import asked_target, target_command
 from qcnn.errors import QcnnError, one_line
 from qcnn.extras import missing

@@ -1,4 +1,4 @@
-"""What commands print and ask: tables, JSON, objects of Kubernetes, times, notes on stderr, confirmations."""
+"""What commands print, ask and end with: tables, JSON, objects of Kubernetes, times, confirmations, exit codes."""
 
 import contextlib
 import json
@@ -123,3 +123,20 @@ def warn_of_gpu_image(pod: Pod) -> None:
             f"process that sees no GPU ends before it makes data. Given: image {pod.image}",
             err=True,
         )
+
+
+# The exit codes of qcnn; where a command follows processes elsewhere it may also end with the code of one that failed.
+DONE, FAILED, REFUSED = 0, 1, 2
+# 128 + the signal: SIGINT; SIGPIPE, where nobody reads the output any more.
+INTERRUPTED, UNREAD = 130, 141
+
+
+class OutputLostError(KeyboardInterrupt):
+    """The output of a run can no longer be written, so the run has to end; `code` is the exit code of qcnn.
+
+    It is a KeyboardInterrupt because it is raised inside logging, which swallows other exceptions.
+    """
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
-from qcnn.cli.errors import UNREAD
-from qcnn.cli.options.form import Sending, form_option, sending_options
+from qcnn.cli.options.base import Sending, form_option, sending_options
 from qcnn.cli.options.settings import settings_options
-from qcnn.cli.output import alone_on_stdout, on_stderr, print_requests, show_rows
-from qcnn.cli.rows_progress import rows_progress
+from qcnn.cli.output import UNREAD, alone_on_stdout, on_stderr, print_requests, show_rows
 from qcnn.startup import RETRYABLE
 from qcnn.targets.base import Predicts, SendsPredictions
 
@@ -46,3 +47,21 @@ def _own_exit_code() -> Iterator[None]:
         yield
     except SystemExit as error:
         raise SystemExit(UNREAD if error.code == RETRYABLE else error.code) from None
+
+
+class _Speed(ProgressColumn):
+    """Rows a second, of the last seconds."""
+
+    def render(self, task: Task) -> Text:
+        """Return nothing until some are done."""
+        return Text(f"{task.speed:,.0f} rows/s" if task.speed else "")
+
+
+@contextlib.contextmanager
+def rows_progress(rows: int | None, console: Console | None = None) -> Iterator[Callable[[int], None]]:
+    """Yield what is told of more rows that are done, of so many; None where nobody knows how many there are."""
+    console = console or Console(stderr=True)
+    columns = (TextColumn("{task.completed:,.0f} rows"), BarColumn(), _Speed(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        task = progress.add_task("", total=rows)
+        yield lambda more: progress.advance(task, more)

@@ -11,13 +11,12 @@ from typing import Any
 import click
 from tabulate import tabulate
 
+from qcnn.cli.options.base import form_option
 from qcnn.cli.options.experiment import Words, complete_run, experiment_options, prepared, unwarned
-from qcnn.cli.options.form import form_option
 from qcnn.cli.options.settings import runs_option
 from qcnn.cli.output import alone_on_stdout, show
 from qcnn.cli.shown_run import loaded_once, shown_run, writable_folder
-from qcnn.components.local_process import apart
-from qcnn.components.local_steps import run_experiment
+from qcnn.components.local_steps import apart, run_experiment
 from qcnn.components.steps.tensorboard import command as tensorboard_command
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
+from qcnn.cli.options.base import Sending, form_option, sending_options, shown_only_option
 from qcnn.cli.options.cost import Cost, check_cost, cost_options
 from qcnn.cli.options.experiment import Words, experiment_options
-from qcnn.cli.options.form import Sending, form_option, sending_options, shown_only_option
 from qcnn.cli.options.settings import settings_options
 from qcnn.cli.output import on_stderr, print_requests, show_rows, show_table, warn_of_gpu_image
 from qcnn.targets.base import Schedules

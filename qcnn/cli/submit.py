@@ -1,4 +1,4 @@
-"""qcnn submit: an experiment, sent to a cluster or a cloud. What study and schedule send takes the same way."""
+"""qcnn submit, and qcnn study of a target: sent to a cluster or a cloud; schedules are sent the same way."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 import click
 
 from qcnn.cli.jobs import follow, wait
-from qcnn.cli.options.base import options_as
+from qcnn.cli.options.base import Sending, options_as, sending_options
 from qcnn.cli.options.cost import Cost, check_cost, cost_options
 from qcnn.cli.options.experiment import Words, experiment_options
-from qcnn.cli.options.form import Sending, sending_options
+from qcnn.cli.options.search import STUDY_HELP, SearchFlags, read_study, search_options
 from qcnn.cli.options.settings import flags_of, settings_options
 from qcnn.cli.output import print_requests, show_rows, warn_of_gpu_image
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
-from qcnn.targets.base import Predicts, Prepared, ReadsJobs, Submits, Submitted
+from qcnn.targets.base import Predicts, Prepared, ReadsJobs, RunsStudies, Submits, Submitted
 from qcnn.targets.library_output import shown
 from qcnn.targets.settings import connection_of, described
 
@@ -125,3 +125,19 @@ def _rows(target: Submits, done: Submitted, connection: Any) -> Mapping[str, str
             rows["predict"] = f"qcnn predict {done.job}{where}"
         rows["delete it"] = f"qcnn delete {done.job}{where}"
     return rows
+
+
+def study_command(target: RunsStudies) -> click.Command:
+    """Return the command of a target, which trains several trials at the same time."""
+
+    @search_options
+    @ending_options
+    @sending_options(target.requests_are)
+    @settings_options(target.study_settings, target.name)
+    @cost_options
+    @experiment_options
+    def study(search: SearchFlags, ending: Ending, sending: Sending, settings: Any, cost: Cost, words: Words) -> None:
+        asked = read_study(search, words)
+        send(target, target.prepare_study(asked, settings), settings, cost, asked.trials, sending, ending)
+
+    return click.command("study", help=STUDY_HELP)(study)

@@ -58,7 +58,7 @@ class Command:
 
 _HERE = "local"
 COMMANDS: Mapping[str, Command] = {
-    "study": Command(RunsStudies, "qcnn.cli.study:study_command", _HERE, "qcnn.cli.local_study:study"),
+    "study": Command(RunsStudies, "qcnn.cli.submit:study_command", _HERE, "qcnn.cli.study:study"),
     "compare": Command(ComparesRuns, "qcnn.cli.compare:compare_command", "kubeflow"),
     "tensorboard": Command(FindsLogs, "qcnn.cli.tensorboard:tensorboard_command", "kubeflow"),
     "submit": Command(Submits, "qcnn.cli.submit:submit_command"),

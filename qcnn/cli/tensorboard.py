@@ -22,8 +22,8 @@ from qcnn.cli.output import as_text, show_rows
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.extras import check_library
 from qcnn.jobs.kubernetes.tensorboard import check_name
+from qcnn.storage.store import in_bucket
 from qcnn.storage.sync import Follower, open_store
-from qcnn.storage.uri import in_bucket
 from qcnn.targets.artifacts import Logs, distinct, logs_here, runs_here
 from qcnn.targets.base import FindsLogs, HostsTensorBoard
 from qcnn.targets.errors import StepError

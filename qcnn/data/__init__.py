@@ -6,9 +6,8 @@ Excited cluster states are drawn from the seed, bit-identical on every machine; 
 from qcnn.data.dataset import check_fits, describe, described, generate, load, obtain, save
 from qcnn.data.file_data import completed, files_read, read, warn_once
 from qcnn.data.generators import FRESH_SAMPLES, draw, fresh, label_of
-from qcnn.data.layout import EXCITATIONS, Layout, Source
 from qcnn.data.random_streams import order, shot_seeds, start_seed, study_units, trajectory_units
-from qcnn.data.samples import SPLITS, Dataset, Samples, excited
+from qcnn.data.samples import EXCITATIONS, SPLITS, Dataset, Layout, Samples, Source, excited
 
 __all__ = [
     "EXCITATIONS",

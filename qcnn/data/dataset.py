@@ -15,8 +15,7 @@ from qcnn.atomic_files import new_folder, readable
 from qcnn.circuits.preparation import Input
 from qcnn.data.file_data import read
 from qcnn.data.generators import generate_excitations
-from qcnn.data.layout import EXCITATIONS, LABEL, PI, Layout, Source
-from qcnn.data.samples import SPLITS, Dataset, Samples
+from qcnn.data.samples import EXCITATIONS, LABEL, PI, SPLITS, Dataset, Layout, Samples, Source
 from qcnn.errors import ArtifactError, given
 from qcnn.experiment import CLUSTER_ISING, ExperimentConfig
 from qcnn.storage.copies import local_copy

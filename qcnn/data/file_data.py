@@ -16,12 +16,24 @@ import numpy as np
 import numpy.typing as npt
 
 from qcnn.atomic_files import sha256_of
-from qcnn.data.layout import LABEL, NOISE_ERROR, PI, PREDICTION, Column, Labels, Layout, Source
-from qcnn.data.samples import SPLITS, Dataset, Samples, parts
+from qcnn.data.samples import (
+    LABEL,
+    NOISE_ERROR,
+    PI,
+    PREDICTION,
+    SPLITS,
+    Column,
+    Dataset,
+    Labels,
+    Layout,
+    Samples,
+    Source,
+    parts,
+)
 from qcnn.errors import ArtifactError, given
 from qcnn.experiment import Affects, ExperimentConfig, SplitCounts, affecting
 from qcnn.experiment_io import from_mapping, merge
-from qcnn.storage.uri import in_bucket
+from qcnn.storage.store import in_bucket
 
 if TYPE_CHECKING:
     from qcnn.tables.chunks import Piece

@@ -6,9 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qcnn.circuits.cluster_ising import MOST_H1, MOST_H2, ground_state, is_spt
-from qcnn.data.layout import PI, Layout
 from qcnn.data.random_streams import ANGLES, FIELDS, FRESH, random_units
-from qcnn.data.samples import SPLITS, Dataset, Samples, excited, split
+from qcnn.data.samples import PI, SPLITS, Dataset, Layout, Samples, excited, split
 from qcnn.experiment import ExperimentConfig
 
 FRESH_SAMPLES = 10_000

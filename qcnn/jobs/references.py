@@ -1,5 +1,6 @@
-"""Grammar of the names that a job is given: image references, and names of namespaces."""
+"""Grammars of what a job is given or tells: image references, names of namespaces, times of Kubernetes."""
 
+import datetime
 import re
 
 from qcnn.errors import ConfigError
@@ -50,3 +51,21 @@ def check_namespace(text: str) -> None:
             "namespace: must be of at most 63 small letters, digits and hyphens, no hyphen at either end. "
             f"Given: {text}"
         )
+
+
+_MICRO_TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
+
+
+def parse_time(text: str) -> datetime.datetime:
+    """Return a time that was written with or without a fraction of a second.
+
+    Raises:
+        ValueError: it is none.
+    """
+    # Python 3.10 does not know the letter for UTC.
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def micro_time(time: datetime.datetime) -> str:
+    """Return a time of UTC as the API server takes it for a Lease, with six digits of its fraction."""
+    return time.strftime(_MICRO_TIME)

@@ -1,11 +1,14 @@
-"""The optimizer of an experiment, and its learning rate at every update."""
+"""The optimizer of an experiment, its learning rate at every update, and the values of variables."""
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
+import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
 
+from qcnn.errors import ArtifactError, given
 from qcnn.experiment import ExperimentConfig
 
 
@@ -97,3 +100,21 @@ def _numbers(config: ExperimentConfig, updates: int) -> list[float]:
     options = config.options
     rising = math.floor(options.warmup * updates)
     return [config.learning_rate, float(rising), float(updates), float(options.schedule == "cosine")]
+
+
+def assign(variables: Sequence[tf.Variable], values: Sequence[npt.NDArray[Any]]) -> None:
+    """Set variables to the values of a checkpoint, in order.
+
+    Raises:
+        ArtifactError: they are another model's.
+    """
+    shapes = [tuple(variable.shape) for variable in variables], [value.shape for value in values]
+    if shapes[0] != shapes[1]:
+        raise ArtifactError(f"checkpoint: its weights must be of shapes {given(shapes[0])}. Given: {given(shapes[1])}")
+    for variable, value in zip(variables, values, strict=True):
+        variable.assign(value)
+
+
+def values_of(variables: Sequence[tf.Variable]) -> tuple[npt.NDArray[Any], ...]:
+    """Return the values of variables, in order."""
+    return tuple(variable.numpy() for variable in variables)

@@ -13,7 +13,7 @@ import numpy as np
 
 from qcnn.data import described
 from qcnn.data.file_data import check, check_real, warn_once
-from qcnn.data.layout import LABEL, PREDICTION, Column, Layout
+from qcnn.data.samples import LABEL, PREDICTION, Column, Layout
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.results.error_accumulator import Tally

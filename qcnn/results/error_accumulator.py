@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from qcnn.data.layout import Layout
+from qcnn.data.samples import Layout
 
 # Rows that are kept to be drawn; a figure shows no more.
 _KEPT = 2000

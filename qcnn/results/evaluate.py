@@ -17,7 +17,7 @@ from tabulate import tabulate
 from qcnn import data
 from qcnn.atomic_files import new_folder
 from qcnn.data import Samples
-from qcnn.data.layout import LABEL, NOISE_ERROR, PREDICTION
+from qcnn.data.samples import LABEL, NOISE_ERROR, PREDICTION
 from qcnn.errors import ArtifactError, TrainingError
 from qcnn.experiment_io import from_saved
 from qcnn.model.batches import shard

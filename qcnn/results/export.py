@@ -14,14 +14,14 @@ from qcnn.artifact_io import save_description
 from qcnn.atomic_files import check_room, new_folder, readable, sha256_of, written_by_library
 from qcnn.circuits.formats.embedded import shown
 from qcnn.data import described
-from qcnn.data.layout import Layout
+from qcnn.data.samples import Layout
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.circuit_digest import fingerprint
 from qcnn.model.history import Epoch, epoch_seconds, exported_epoch
 from qcnn.model.network import build_model
-from qcnn.model.variables import assign
+from qcnn.model.optimizer import assign
 from qcnn.provenance import provenance
 from qcnn.results.model_folder import FILE, SAVED_MODEL, WEIGHTS, describe
 from qcnn.results.serving import ExactPredictor, exact_predictor, servable_of

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from qcnn.errors import ConfigError
-from qcnn.storage.uri import in_bucket
+from qcnn.storage.store import in_bucket
 from qcnn.tables.formats import check_ending
 
 _PAGE_ENDING = ".html"

@@ -7,7 +7,6 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from qcnn.circuits.circuits import cluster_state
-from qcnn.simulators.block_matrices import padded, product
 from qcnn.simulators.costs.density import DECLARATION
 from qcnn.simulators.evolution import runs
 from qcnn.simulators.interface import Batch, Features, Inputs, Limits, States, Table
@@ -15,7 +14,7 @@ from qcnn.simulators.structure import heisenberg
 from qcnn.simulators.structure.gate_fusion import Block, on_block
 from qcnn.simulators.structure.gates import Exponent, Network, read_gates
 from qcnn.simulators.structure.heisenberg import Floats, Pulled, Step, pulled_readouts, terms
-from qcnn.simulators.tensor_ops import as_input, permuted, rows_at
+from qcnn.simulators.tensor_ops import as_input, padded, permuted, product, rows_at
 
 
 class Superoperators:

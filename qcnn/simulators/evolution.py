@@ -13,9 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from qcnn.simulators.block_matrices import Matrices, padded, product
 from qcnn.simulators.structure.gate_fusion import MOST_QUBITS, Block, Group
-from qcnn.simulators.tensor_ops import chosen_rows, permuted
+from qcnn.simulators.tensor_ops import Matrices, chosen_rows, padded, permuted, product
 
 # Two blocks of up to so many qubits act side by side.
 _PAIR_QUBITS = 2

@@ -8,9 +8,8 @@ from pathlib import Path, PurePosixPath
 
 from qcnn.atomic_files import new_file, whole_files
 from qcnn.errors import ArtifactError, ConfigError, one_line
-from qcnn.storage.store import Store
+from qcnn.storage.store import Address, Store, in_bucket, is_below
 from qcnn.storage.sync import Mirror, open_store
-from qcnn.storage.uri import Address, in_bucket, is_below
 
 
 class WorkingCopy:

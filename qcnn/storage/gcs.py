@@ -17,8 +17,7 @@ with warnings.catch_warnings():
     from google.cloud.storage.retry import DEFAULT_RETRY
 
 from qcnn.errors import ConfigError
-from qcnn.storage.store import UnreachableError, proxy_note, reason_of
-from qcnn.storage.uri import Address
+from qcnn.storage.store import Address, UnreachableError, proxy_note, reason_of
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"
 _RETRY = DEFAULT_RETRY.with_timeout(120.0)

@@ -13,8 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
 from qcnn.errors import ConfigError
-from qcnn.storage.store import UnreachableError, proxy_note, reason_of
-from qcnn.storage.uri import Address
+from qcnn.storage.store import Address, UnreachableError, proxy_note, reason_of
 
 # Where Kubeflow Pipelines keeps artifacts in a cluster unless it is told otherwise.
 _KUBEFLOW_ENDPOINT = "http://minio-service.kubeflow:9000"

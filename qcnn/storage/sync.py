@@ -13,8 +13,7 @@ from pathlib import Path
 
 from qcnn.atomic_files import whole_files
 from qcnn.errors import QcnnError
-from qcnn.storage.store import Store, UnreachableError
-from qcnn.storage.uri import SCHEMES, Address, in_bucket, is_below
+from qcnn.storage.store import SCHEMES, Address, Store, UnreachableError, in_bucket, is_below
 
 
 def open_store(address: Address) -> Store:

@@ -1,16 +1,22 @@
-"""What a study of this machine writes down, so that it can be resumed: its trials, and which of them have ended."""
+"""What a study of this machine writes down: its trials, which of them have ended, and the table of its results."""
 
+import contextlib
+import csv
+import io
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from qcnn.artifact_io import text_of
 from qcnn.atomic_files import new_file, readable
 from qcnn.errors import ArtifactError
-from qcnn.experiment import ExperimentConfig
-from qcnn.experiment_io import from_saved
+from qcnn.experiment import WORDS, ExperimentConfig
+from qcnn.experiment_io import as_shown, from_saved
+from qcnn.results import html
 from qcnn.results.local_run import FILE as RUN_FILE
 from qcnn.results.local_run import read_record
+from qcnn.studies.trials import FailedTrial, Trial, best
 
 _FILE = "study.json"
 
@@ -48,3 +54,73 @@ def finished_trials(folder: Path) -> Mapping[ExperimentConfig, Path]:
         if record.state == "succeeded":
             finished[from_saved(record.words)] = path.parent
     return finished
+
+
+_MEASURED = ("train_loss", "val_loss", "val_accuracy", "fresh_mse", "weights_epoch", "epochs")
+
+
+def table(trials: Sequence[Trial | FailedTrial]) -> tuple[list[str], list[list[Any]]]:
+    """Return the names of the columns and a row for each trial: words that differ, losses, whether it is the best.
+
+    Where one has failed, the last column says why.
+    """
+    words = [_words(trial.experiment) for trial in trials]
+    differing = [name for name in WORDS if len({own[name] for own in words}) > 1]
+    failures = [trial.reason if isinstance(trial, FailedTrial) else "" for trial in trials]
+    chosen = None if all(failures) else best(trials)
+    rows = [
+        [
+            number,
+            *(own[name] for name in differing),
+            *(_measures(trial) if isinstance(trial, Trial) else [""] * len(_MEASURED)),
+            "best" if number == chosen else "",
+            *([failure] if any(failures) else []),
+        ]
+        for number, (trial, own, failure) in enumerate(zip(trials, words, failures, strict=True))
+    ]
+    return ["trial", *differing, *_MEASURED, "chosen", *(["failure"] if any(failures) else [])], rows
+
+
+def table_csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return the table as CSV, its numbers unrounded."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def read_table(path: Path) -> list[dict[str, Any]]:
+    """Return the rows that `table_csv` wrote into a file, None where a cell is empty."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return [{name: _cell(text) for name, text in row.items()} for row in csv.DictReader(file)]
+
+
+def table_page(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return the table as one HTML page that fetches nothing."""
+    title = f"{len(rows)} trials, best by validation loss"
+    return html.document("Study", title, [html.table(header, shown(rows), ["transparent"] * len(rows))])
+
+
+def shown(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
+    """Return the rows of a table for people."""
+    return [[f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+
+
+def _cell(text: str) -> float | str | None:
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text or None
+
+
+def _measures(trial: Trial) -> list[Any]:
+    """Return what `_MEASURED` names."""
+    chosen = trial.chosen
+    optional = ("" if value is None else value for value in (chosen.val_accuracy, trial.fresh_mse))
+    return [chosen.train_loss, chosen.val_loss, *optional, chosen.epoch, trial.epochs]
+
+
+def _words(experiment: ExperimentConfig) -> dict[str, Any]:
+    words = as_shown(experiment.model_dump())
+    return {**words, **words.pop("options")}

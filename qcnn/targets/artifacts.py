@@ -11,7 +11,7 @@ from qcnn.components.steps.tensorboard import BACKENDS_OWN
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import WORDS
 from qcnn.experiment_io import from_mapping, from_saved
-from qcnn.storage.uri import in_bucket
+from qcnn.storage.store import in_bucket
 
 _LOGS = Path("train", "logs")
 _EVENTS = "*tfevents*"

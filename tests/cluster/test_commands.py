@@ -11,9 +11,9 @@ import pytest
 from kubernetes.client import CoreV1Api
 
 from qcnn.jobs.kubernetes.api import LEASES, PODS, SERVICES
-from qcnn.jobs.kubernetes.kinds import condition
+from qcnn.jobs.kubernetes.manifest import condition
+from qcnn.jobs.references import micro_time
 from qcnn.jobs.tfjob.manifest import TFJOBS, Policy, lease, profiler_service
-from qcnn.jobs.tfjob.rfc3339 import micro_time
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Qcnn
 

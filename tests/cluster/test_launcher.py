@@ -11,8 +11,7 @@ from kubernetes.client import CoreV1Api
 
 from qcnn.errors import RetryableError
 from qcnn.jobs.kubernetes.api import LEASES, PODS
-from qcnn.jobs.kubernetes.kinds import condition
-from qcnn.jobs.kubernetes.manifest import TRAINING_ANNOTATION
+from qcnn.jobs.kubernetes.manifest import TRAINING_ANNOTATION, condition
 from qcnn.jobs.tfjob.launch import launch
 from qcnn.jobs.tfjob.manifest import TFJOBS, Policy
 from qcnn.startup import ABANDONED

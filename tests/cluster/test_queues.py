@@ -13,10 +13,9 @@ import pytest
 from kubernetes.client import SchedulingV1Api
 
 from qcnn.jobs.kubernetes.api import PODS, SERVICES
-from qcnn.jobs.kubernetes.kinds import condition
-from qcnn.jobs.kubernetes.manifest import run_of
+from qcnn.jobs.kubernetes.manifest import condition, run_of
+from qcnn.jobs.references import parse_time
 from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL, TFJOBS
-from qcnn.jobs.tfjob.rfc3339 import parse_time
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Qcnn
 

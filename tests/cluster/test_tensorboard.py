@@ -10,8 +10,8 @@ import pytest
 
 from qcnn.components.resources import IMAGE
 from qcnn.jobs.kubernetes.api import DEPLOYMENTS, PODS, SERVICES
+from qcnn.storage.store import in_bucket
 from qcnn.storage.sync import open_store
-from qcnn.storage.uri import in_bucket
 from tests.board import Board
 from tests.cluster.launchers import Launchers
 from tests.cluster.programs import Qcnn

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from qcnn.components.training_job import cluster_job, local_job
+from qcnn.components.training_job import cluster_job, is_retry, local_job, run_id
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_json, from_mapping
 from qcnn.jobs.job import Identity, Job
@@ -107,3 +107,20 @@ def test_only_trainings_on_the_same_devices_share_processes() -> None:
     kinds = [local_job(from_mapping(each), "/dataset", "/training", "/logs").kind for each in words]
     assert kinds[0] == kinds[1]
     assert len(set(kinds)) == 3
+
+
+def test_outside_of_a_backend_there_is_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("QCNN_RUN", raising=False)
+    assert run_id() == ""
+    monkeypatch.setenv("QCNN_RUN", "193e3cb6")
+    assert run_id() == "193e3cb6"
+
+
+@pytest.mark.parametrize(("index", "expected"), [(None, False), ("", False), ("0", False), ("1", True), ("x", False)])
+def test_the_backends_own_retries_are_counted_from_one(
+    monkeypatch: pytest.MonkeyPatch, index: str | None, expected: bool
+) -> None:
+    monkeypatch.delenv("KFP_RETRY_INDEX", raising=False)
+    if index is not None:
+        monkeypatch.setenv("KFP_RETRY_INDEX", index)
+    assert is_retry() is expected

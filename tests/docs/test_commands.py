@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import infra.__main__
-import qcnn.cli.local_study
 import qcnn.cli.run
+import qcnn.cli.study
 from qcnn.cli.main import main
 from qcnn.planning.machine import NOMINAL_MACHINE
 from qcnn.planning.machine_cache import keep
@@ -77,7 +77,7 @@ def test_a_command_runs_as_it_stands(
     monkeypatch.setenv("XDG_CACHE_HOME", str(checkout / "cache"))
     keep(NOMINAL_MACHINE)
     monkeypatch.setattr(qcnn.cli.run, "run_pipeline", _start)
-    monkeypatch.setattr(qcnn.cli.local_study, "run_study", _start)
+    monkeypatch.setattr(qcnn.cli.study, "run_study", _start)
     monkeypatch.syspath_prepend(checkout)
     match _words(command.line):
         case ["make", *targets]:

@@ -11,8 +11,7 @@ from qcnn.cli.options.search import SearchFlags, read_study
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping, read_file
 from qcnn.jobs.pod_settings import Pod, pod_settings
-from qcnn.jobs.vertex.machines import machine_for
-from qcnn.jobs.vertex.settings import Settings, vertex_settings
+from qcnn.jobs.vertex.machines import Settings, machine_for, vertex_settings
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.kubeflow import KUBEFLOW
 from qcnn.targets.settings import PodFields

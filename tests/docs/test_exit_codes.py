@@ -3,14 +3,14 @@
 import re
 
 from qcnn import startup
-from qcnn.cli import errors
+from qcnn.cli import output
 from tests.docs.documents import ROOT
 
 
 def test_the_page_lists_the_exit_codes_that_there_are() -> None:
     _, page = (ROOT / "docs" / "command-line.md").read_text().split("## Exit codes")
     of_commands, of_workers = page.split("Workers themselves")
-    known = (errors.DONE, errors.FAILED, errors.REFUSED, errors.INTERRUPTED, errors.UNREAD)
+    known = (output.DONE, output.FAILED, output.REFUSED, output.INTERRUPTED, output.UNREAD)
     assert _codes(of_commands) == [*known]
     assert _codes(of_workers) == [startup.OWN_FAULT, startup.ABANDONED, startup.RETRYABLE]
 

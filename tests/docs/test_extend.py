@@ -21,16 +21,15 @@ from qcnn.circuits import circuits
 from qcnn.experiment_io import as_yaml, from_mapping
 from qcnn.model.batches import shard
 from qcnn.model.network import build_model
-from qcnn.model.optimizer import build_optimizer
+from qcnn.model.optimizer import build_optimizer, values_of
 from qcnn.model.steps import training_epoch
-from qcnn.model.variables import values_of
 from qcnn.planning.machine import NOMINAL_MACHINE
 from qcnn.planning.machine_cache import keep
 from qcnn.simulators import Batch, Limits, statevector
 from qcnn.simulators.structure.gates import read_network
 from qcnn.storage.copies import download
+from qcnn.storage.store import Address
 from qcnn.storage.sync import Mirror
-from qcnn.storage.uri import Address
 from qcnn.targets import TARGETS
 from qcnn.trainer.distribution.parameter_servers import SharedWeights
 from qcnn.trainer.loop import train

@@ -14,7 +14,7 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.network import build_model
-from qcnn.model.variables import assign
+from qcnn.model.optimizer import assign
 from qcnn.trainer.evaluator import evaluate_beside
 from tests.board import scalars
 from tests.small_trainings import copy_checkpoint, train

@@ -21,7 +21,7 @@ from qcnn.experiment_io import from_mapping
 from qcnn.model import checkpoints
 from qcnn.model.history import Epoch
 from qcnn.model.network import build_model
-from qcnn.model.variables import assign
+from qcnn.model.optimizer import assign
 from qcnn.results import export
 from qcnn.results.evaluate import predict
 from tests.board import scalars

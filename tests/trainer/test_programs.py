@@ -13,8 +13,8 @@ from qcnn.experiment_io import from_mapping, merge
 from qcnn.model import checkpoints
 from qcnn.model.batches import shard
 from qcnn.model.checkpoints import Checkpoint
+from qcnn.model.optimizer import values_of
 from qcnn.model.steps import EpochProgram
-from qcnn.model.variables import values_of
 from qcnn.trainer.loop import train
 from qcnn.trainer.programs import Program, Programs, key
 

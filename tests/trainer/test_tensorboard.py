@@ -15,7 +15,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.history import Epoch
 from qcnn.model.network import build_model
-from qcnn.model.variables import assign
+from qcnn.model.optimizer import assign
 from qcnn.trainer.programs import Program
 from qcnn.trainer.tensorboard import event_log
 from tests.board import scalars, tensors

@@ -10,9 +10,8 @@ from qcnn.errors import ConfigError, one_line
 from qcnn.experiment import ExperimentConfig
 from qcnn.provenance import IMAGE_VARIABLE
 from qcnn.startup import stderr_held_back
-from qcnn.trainer.distribution.joining import joining
+from qcnn.trainer.distribution.joining import joining, keep_to_machine
 from qcnn.trainer.distribution.roles import Cluster
-from qcnn.trainer.distribution.socket_filter import keep_to_machine
 
 _MIB = 1024
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from qcnn.circuits.formats.embedded import JSON, QASM, hold, is_file
 from qcnn.errors import ConfigError, one_line
+from qcnn.storage.store import Address, in_bucket
 from qcnn.storage.sync import open_store
-from qcnn.storage.uri import Address, in_bucket
 
 # Bytes of a file; those of circuits that a text can hold are far smaller.
 _MOST_BYTES = {QASM: 2_000_000, JSON: 20_000_000}

@@ -12,8 +12,7 @@ from qcnn.cli.options.experiment import Words
 from qcnn.errors import ConfigError
 from qcnn.experiment import WORDS
 from qcnn.experiment_io import as_parameters, parse_flag
-from qcnn.studies.search import search_from_mapping
-from qcnn.studies.trials import StudyPlan, plan
+from qcnn.studies.trials import StudyPlan, plan, search_from_mapping
 
 # What each target's command says that it does.
 STUDY_HELP = """

@@ -8,8 +8,7 @@ from typing import Any
 
 from qcnn.errors import ConfigError, QcnnError
 from qcnn.jobs.kubernetes.api import Api
-from qcnn.jobs.kubernetes.kinds import Kind, condition
-from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, TRAINING_ANNOTATION, annotation
+from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, TRAINING_ANNOTATION, Kind, annotation, condition
 
 logger = logging.getLogger("qcnn")
 

@@ -18,10 +18,8 @@ from qcnn.jobs.job import last_words
 from qcnn.jobs.kubernetes import pods
 from qcnn.jobs.kubernetes.api import PODS, Api
 from qcnn.jobs.kubernetes.create_or_adopt import abandon
-from qcnn.jobs.kubernetes.kinds import Kind, condition, is_suspended
-from qcnn.jobs.kubernetes.manifest import CONTAINER
-from qcnn.jobs.kubernetes.pending import Start
-from qcnn.jobs.kubernetes.pods import Process
+from qcnn.jobs.kubernetes.manifest import CONTAINER, Kind, condition, is_suspended
+from qcnn.jobs.kubernetes.pods import Process, Start
 from qcnn.jobs.kubernetes.restart_policy import POD_SECONDS, Action, Lives, Seen, Verdict, judge
 from qcnn.monitoring import logs
 

@@ -9,8 +9,7 @@ from typing import Any
 from qcnn.errors import ArtifactError, ConfigError, one_line
 from qcnn.jobs.job import Identity
 from qcnn.jobs.kubernetes.api import DEPLOYMENTS, PODS, SERVICES, Api
-from qcnn.jobs.kubernetes.kinds import Kind, condition
-from qcnn.jobs.kubernetes.manifest import CONTAINER, OWN, TASK_LABEL, pod_template
+from qcnn.jobs.kubernetes.manifest import CONTAINER, OWN, TASK_LABEL, Kind, condition, pod_template
 from qcnn.jobs.kubernetes.pods import read
 from qcnn.jobs.pod_settings import Pod
 

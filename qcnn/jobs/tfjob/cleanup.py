@@ -8,9 +8,9 @@ from typing import Any
 
 from qcnn.jobs.kubernetes.api import JOBS, LEASES, PODS, SERVICES, Api, Resource
 from qcnn.jobs.kubernetes.manifest import JOB_LABEL, OWN, run_of
+from qcnn.jobs.references import parse_time
 from qcnn.jobs.tfjob import status
 from qcnn.jobs.tfjob.manifest import TFJOBS
-from qcnn.jobs.tfjob.rfc3339 import parse_time
 
 # Owners are listed last: an object whose owner is not among them was there before, so its owner is gone.
 _KINDS = {"Pod": PODS, "Service": SERVICES, "Lease": LEASES, "Job": JOBS, "TFJob": TFJOBS}

@@ -9,9 +9,9 @@ from typing import Any
 from qcnn.errors import ConfigError, RetryableError
 from qcnn.jobs.kubernetes.api import LEASES, REVIEWS, Api
 from qcnn.jobs.kubernetes.retry import RefusedError
+from qcnn.jobs.references import micro_time
 from qcnn.jobs.tfjob import lease_watch
 from qcnn.jobs.tfjob.manifest import lease
-from qcnn.jobs.tfjob.rfc3339 import micro_time
 
 logger = logging.getLogger("qcnn")
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from qcnn.jobs.tfjob.rfc3339 import parse_time
+from qcnn.jobs.references import parse_time
 from qcnn.monitoring import logs
 from qcnn.startup import ABANDONED, OWN_FAULT, end_now
 

@@ -8,12 +8,12 @@ from qcnn.errors import ConfigError
 from qcnn.jobs.job import Identity, Job, digest
 from qcnn.jobs.job import name as job_name
 from qcnn.jobs.kubernetes.api import Resource
-from qcnn.jobs.kubernetes.kinds import Kind
 from qcnn.jobs.kubernetes.manifest import (
     HASH_ANNOTATION,
     QUEUE_LABEL,
     RUN_ANNOTATION,
     TRAINING_ANNOTATION,
+    Kind,
     annotations,
     labels,
     pod_template,

@@ -8,10 +8,9 @@ from typing import Any
 from qcnn.jobs.job import OUTPUTS
 from qcnn.jobs.kubernetes import pods
 from qcnn.jobs.kubernetes.api import EVENTS, PODS, Api
-from qcnn.jobs.kubernetes.kinds import condition
-from qcnn.jobs.kubernetes.manifest import CONTAINER, OWN, annotation, run_of
-from qcnn.jobs.kubernetes.pending import question
-from qcnn.jobs.kubernetes.pods import Process
+from qcnn.jobs.kubernetes.manifest import CONTAINER, OWN, annotation, condition, run_of
+from qcnn.jobs.kubernetes.pods import Process, question
+from qcnn.jobs.references import parse_time
 from qcnn.jobs.tfjob.manifest import (
     JOB_NAME_LABEL,
     LEASE_ANNOTATION,
@@ -23,7 +22,6 @@ from qcnn.jobs.tfjob.manifest import (
     output_annotation,
     pod_name,
 )
-from qcnn.jobs.tfjob.rfc3339 import parse_time
 from qcnn.startup import ABANDONED
 
 # A TFJob may be in several of these; the first in this order is its state.

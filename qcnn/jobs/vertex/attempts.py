@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from qcnn.errors import ConfigError, QcnnError, RetryableError
 from qcnn.jobs.vertex.client import Api, UnansweredError, VertexJob
 from qcnn.jobs.vertex.custom_job import JOB_LABEL, POOLS, SPEC_LABEL
-from qcnn.jobs.vertex.states import ENDED, creation_time, state_of
+from qcnn.jobs.vertex.location import ENDED, creation_time, state_of
 from qcnn.startup import is_own_fault
 
 _ENDING = "CANCELLING"

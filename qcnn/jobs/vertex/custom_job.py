@@ -15,8 +15,7 @@ from qcnn.jobs.job import LABEL_LENGTH, OUTPUTS, Identity, Job, digest, name, ru
 from qcnn.jobs.pod_settings import ROLES, Pod
 from qcnn.jobs.vertex.client import aiplatform
 from qcnn.jobs.vertex.location import Place
-from qcnn.jobs.vertex.machines import Machine, accelerator_type, machine_for
-from qcnn.jobs.vertex.settings import Settings, vertex_settings
+from qcnn.jobs.vertex.machines import Machine, Settings, accelerator_type, machine_for, vertex_settings
 from qcnn.monitoring.logs import JOB_VARIABLE
 
 # By these labels qcnn finds its own jobs: all of one training, which has a job after the other where one is lost, those

@@ -1,10 +1,18 @@
-"""Where jobs of Vertex AI run: project, location and API endpoint, and the pages of the console."""
+"""Where jobs of Vertex AI run: project, location and API endpoint, the pages of the console, and states of jobs."""
+
+from __future__ import annotations
 
 import dataclasses
+import datetime
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from qcnn.errors import ConfigError
+
+if TYPE_CHECKING:
+    from google.cloud.aiplatform_v1 import CustomJob, HyperparameterTuningJob
+
 
 # By these gcloud itself is aimed at another endpoint ("gcloud topic configurations", api_endpoint_overrides).
 ENDPOINT_VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM"
@@ -98,3 +106,17 @@ def tensorboard_page(tensorboard: str, job: str) -> str:
     location = tensorboard.split("/")[3]
     name = f"{tensorboard}/experiments/{job}".replace("/", "+")
     return f"https://{location}.tensorboard.googleusercontent.com/experiment/{name}"
+
+
+ENDED = ("SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED", "PARTIALLY_SUCCEEDED")
+
+
+def state_of(job: CustomJob | HyperparameterTuningJob) -> str:
+    """Return the state of a job."""
+    return str(job.state.name).removeprefix("JOB_STATE_")
+
+
+def creation_time(resource: Any) -> datetime.datetime:
+    """Return when a resource was created; 1970 if the service does not give that time."""
+    time: datetime.datetime | None = resource.create_time
+    return time or datetime.datetime.fromtimestamp(0, datetime.timezone.utc)

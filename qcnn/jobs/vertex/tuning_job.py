@@ -10,7 +10,7 @@ from qcnn.jobs.job import LABEL_LENGTH, digest
 from qcnn.jobs.vertex.attempts import Attempt
 from qcnn.jobs.vertex.client import Api, aiplatform
 from qcnn.jobs.vertex.custom_job import SPEC_LABEL
-from qcnn.jobs.vertex.settings import DECAY_CURVE, MEDIAN
+from qcnn.jobs.vertex.machines import DECAY_CURVE, MEDIAN
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,9 +10,8 @@ from qcnn.errors import ConfigError
 from qcnn.targets.base import Say, Schedule
 from qcnn.targets.cron import cron_expression, interval_seconds
 from qcnn.targets.kubeflow.client import Backend, connect, explained
-from qcnn.targets.kubeflow.runs import ENDED, find_schedule, namespace_of, pages
+from qcnn.targets.kubeflow.runs import ENDED, end_run, find_schedule, namespace_of, pages
 from qcnn.targets.kubeflow.submission import RunSettings
-from qcnn.targets.kubeflow.termination import end_run
 from qcnn.targets.settings import setting
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
-from qcnn.studies.search import PARALLELISM
-from qcnn.studies.trials import StudyPlan
+from qcnn.studies.trials import PARALLELISM, StudyPlan
 from qcnn.targets import following
 from qcnn.targets.artifacts import Artifact, Logs, metrics_of, models_of, only_model
 from qcnn.targets.base import (
@@ -46,18 +45,20 @@ from qcnn.targets.kubeflow.experiments import compared_runs, logs_of_runs, runs_
 from qcnn.targets.kubeflow.ml_metadata import MetadataStore
 from qcnn.targets.kubeflow.runs import (
     ENDED,
+    PATIENCE,
     SUCCEEDED,
     Asking,
     check_succeeded,
+    clean,
     creation_time,
     duration_of,
+    end_run,
     find_run,
     is_id,
     namespace_of,
     states,
 )
 from qcnn.targets.kubeflow.submission import EXPERIMENT, RunSettings, create_run, create_schedule, request
-from qcnn.targets.kubeflow.termination import PATIENCE, clean, end_run
 from qcnn.targets.library_output import quiet
 from qcnn.targets.settings import PodFields, setting
 from qcnn.targets.tfjob import boards

@@ -11,7 +11,7 @@ from qcnn.errors import ConfigError
 from qcnn.jobs.kubernetes import tensorboard
 from qcnn.jobs.kubernetes.tensorboard import ACCOUNT, PORT, Board, deployment, service
 from qcnn.jobs.tfjob.manifest import PROFILER_PORT
-from qcnn.storage.uri import SCHEMES, in_bucket
+from qcnn.storage.store import SCHEMES, in_bucket
 from qcnn.targets.artifacts import distinct, logs_here
 from qcnn.targets.settings import PodFields
 from qcnn.targets.tfjob.client import Connection, cluster

@@ -16,7 +16,7 @@ from qcnn.jobs.kubernetes.manifest import OWN, RUN_LABEL, run_of
 from qcnn.jobs.references import check_namespace
 from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS
 from qcnn.jobs.tfjob.status import replicas
-from qcnn.storage.uri import in_bucket
+from qcnn.storage.store import in_bucket
 from qcnn.targets.artifacts import Logs
 from qcnn.targets.errors import StepError
 from qcnn.targets.library_output import shown

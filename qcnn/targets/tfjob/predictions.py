@@ -11,12 +11,12 @@ from qcnn.errors import ConfigError, RetryableError, TrainingError
 from qcnn.jobs.kubernetes.api import Api
 from qcnn.jobs.kubernetes.create_or_adopt import abandon, create_or_adopt
 from qcnn.jobs.kubernetes.job_watcher import Following
-from qcnn.jobs.kubernetes.kinds import JOB
+from qcnn.jobs.kubernetes.manifest import JOB
 from qcnn.jobs.pod_settings import WORKER_ACCOUNT, Pod
 from qcnn.jobs.tfjob.launch import PENDING_SECONDS, check_worker_account
 from qcnn.jobs.tfjob.predict_job import TASK, for_model, for_training
 from qcnn.startup import terminated_as_interrupt
-from qcnn.storage.uri import check_reachable, in_bucket
+from qcnn.storage.store import check_reachable, in_bucket
 from qcnn.targets.base import Say
 from qcnn.targets.errors import StepError
 from qcnn.targets.settings import PodFields, setting

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from qcnn.circuits.formats.embedded import MAX_QUBITS
 from qcnn.data.file_data import check, check_real, features_of, warn_once
-from qcnn.data.layout import EXCITATIONS, LABEL, Column
+from qcnn.data.samples import EXCITATIONS, LABEL, Column
 from qcnn.errors import one_line
-from qcnn.jobs.vertex.states import ENDED
+from qcnn.jobs.vertex.location import ENDED
 from qcnn.storage.copies import new_copy
 from qcnn.tables.chunks import Piece
 from qcnn.tables.table import open_table

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.vertex.states import creation_time
+from qcnn.jobs.vertex.location import creation_time
 from qcnn.targets.base import Deployed
 from qcnn.targets.vertex.client import AlreadyExistsError, NotFoundError, Vertex
 

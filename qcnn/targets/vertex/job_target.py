@@ -15,8 +15,7 @@ from qcnn.errors import ArtifactError, one_line
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.job import Identity, Job, check_run
 from qcnn.jobs.pod_settings import Pod
-from qcnn.jobs.vertex.location import job_page, tensorboard_page
-from qcnn.jobs.vertex.states import ENDED, state_of
+from qcnn.jobs.vertex.location import ENDED, job_page, state_of, tensorboard_page
 from qcnn.model.history import last_metrics
 from qcnn.targets import following
 from qcnn.targets.base import Found, JobStatus, Prepared, Say, Selection, Submitted
@@ -24,8 +23,7 @@ from qcnn.targets.errors import StepError
 from qcnn.targets.library_output import quiet, shown
 from qcnn.targets.settings import PodFields, setting
 from qcnn.targets.vertex import jobs, runs
-from qcnn.targets.vertex.client import NotFoundError, Vertex, age_of, as_json, id_of, seconds_of
-from qcnn.targets.vertex.connection import Connection
+from qcnn.targets.vertex.client import Connection, NotFoundError, Vertex, age_of, as_json, id_of, seconds_of
 from qcnn.targets.vertex.submission import check_bucket
 
 if TYPE_CHECKING:

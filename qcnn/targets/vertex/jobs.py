@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qcnn.jobs.job import run_label
-from qcnn.jobs.vertex.states import ENDED, creation_time, state_of
+from qcnn.jobs.vertex.location import ENDED, creation_time, state_of
 from qcnn.targets.base import Found
 from qcnn.targets.errors import BackendError, UnavailableError
 from qcnn.targets.following import INTERVAL

@@ -19,7 +19,7 @@ from qcnn.circuits.formats.embedded import shown
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.results.model_folder import FILE, SAVED_MODEL
 from qcnn.storage.copies import is_whole, local_copy, new_copy
-from qcnn.storage.uri import in_bucket
+from qcnn.storage.store import in_bucket
 from qcnn.targets.errors import UnavailableError
 from qcnn.targets.vertex.client import AlreadyExistsError, NotFoundError, Vertex
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from qcnn.errors import one_line
-from qcnn.jobs.vertex.states import creation_time
+from qcnn.jobs.vertex.location import creation_time
 from qcnn.targets import following
 from qcnn.targets.artifacts import Artifact
 from qcnn.targets.compiled_pipeline import steps_of

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from qcnn.jobs.vertex.states import creation_time
+from qcnn.jobs.vertex.location import creation_time
 from qcnn.targets.base import Say, Schedule
 from qcnn.targets.cron import unix_cron
 from qcnn.targets.errors import BackendError, UnavailableError

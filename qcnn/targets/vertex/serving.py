@@ -10,19 +10,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from qcnn.data.layout import LABEL, PREDICTION
+from qcnn.data.samples import LABEL, PREDICTION
 from qcnn.errors import ConfigError
 from qcnn.jobs.references import check_image
 from qcnn.jobs.vertex.location import endpoint_page
-from qcnn.storage.uri import in_bucket
+from qcnn.storage.store import in_bucket
 from qcnn.tables.formats import check_ending
 from qcnn.targets.artifacts import models_of, only_model
 from qcnn.targets.base import Deployed, Say
 from qcnn.targets.errors import BackendError, StepError
 from qcnn.targets.settings import setting
 from qcnn.targets.vertex import endpoints, model_registry
-from qcnn.targets.vertex.client import Vertex
-from qcnn.targets.vertex.connection import Connection
+from qcnn.targets.vertex.client import Connection, Vertex
 from qcnn.targets.vertex.endpoints import MACHINE, Machines
 from qcnn.targets.vertex.runs import artifacts_of, find_run
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from qcnn.errors import ConfigError, one_line
 from qcnn.jobs.job import slug
 from qcnn.jobs.vertex.location import Place
-from qcnn.storage.uri import in_bucket
+from qcnn.storage.store import in_bucket
 from qcnn.targets.compiled_pipeline import Source, check_arguments
 from qcnn.targets.library_output import quiet
 from qcnn.targets.settings import setting
-from qcnn.targets.vertex.connection import Connection
+from qcnn.targets.vertex.client import Connection
 from qcnn.targets.vertex.runs import EXPERIMENT_LABEL
 
 if TYPE_CHECKING:

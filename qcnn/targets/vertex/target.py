@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from qcnn.errors import ConfigError, one_line
 from qcnn.experiment import ExperimentConfig
-from qcnn.jobs.vertex import states
+from qcnn.jobs.vertex import location
 from qcnn.jobs.vertex.location import run_page, schedule_page
-from qcnn.jobs.vertex.settings import DEFAULT, RULES
-from qcnn.studies.search import PARALLELISM, search_from_mapping
-from qcnn.studies.trials import StudyPlan, shared_experiment
+from qcnn.jobs.vertex.machines import DEFAULT, RULES
+from qcnn.studies.trials import PARALLELISM, StudyPlan, search_from_mapping, shared_experiment
 from qcnn.targets.artifacts import Logs, metrics_of, models_of, only_model
 from qcnn.targets.base import (
     ComparedRun,
@@ -43,8 +42,7 @@ from qcnn.targets.compiled_pipeline import (
 from qcnn.targets.errors import BackendError, StepError
 from qcnn.targets.settings import setting
 from qcnn.targets.vertex import jobs, runs, schedules, serving
-from qcnn.targets.vertex.client import Vertex, age_of, as_json, id_of, seconds_of
-from qcnn.targets.vertex.connection import Connection
+from qcnn.targets.vertex.client import Connection, Vertex, age_of, as_json, id_of, seconds_of
 from qcnn.targets.vertex.experiments import compared_runs, logs_of_runs
 from qcnn.targets.vertex.runs import (
     ENDED,
@@ -215,7 +213,7 @@ class VertexTarget:
         trainings = [
             PartStatus(
                 each.display_name,
-                states.state_of(each).lower(),
+                location.state_of(each).lower(),
                 one_line(each.error.message),
                 each.name,
                 duration=seconds_of(each),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.components.run_context import RUN_VARIABLE
 from qcnn.components.steps.train_tfjob import train
+from qcnn.components.training_job import RUN_VARIABLE
 from qcnn.experiment_io import from_mapping
 from qcnn.jobs.pod_settings import pod_settings
 from qcnn.jobs.tfjob import status

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from qcnn import data
-from qcnn.cli.rows_progress import rows_progress
+from qcnn.cli.predict import rows_progress
 from qcnn.experiment_io import from_mapping
 from qcnn.results import evaluate, export
 from qcnn.results.model_folder import describe

@@ -17,9 +17,8 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment_io import from_mapping
 from qcnn.jobs.local.runner import run_processes
 from qcnn.model import checkpoints
-from qcnn.storage.store import Store
+from qcnn.storage.store import Address, Store
 from qcnn.storage.sync import open_store
-from qcnn.storage.uri import Address
 from qcnn.targets.artifacts import Logs, distinct, logs_here, runs_here
 from tests.board import opened
 

@@ -1,9 +1,11 @@
 """Image references and names of namespaces, as the published grammars have them."""
 
+import datetime
+
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.references import check_namespace, is_image
+from qcnn.jobs.references import check_namespace, is_image, micro_time, parse_time
 
 DIGEST = "sha256:" + 64 * "a"
 
@@ -41,3 +43,28 @@ def test_labels_of_rfc_1123_are_namespaces(text: str) -> None:
 def test_other_text_is_no_namespace(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^namespace: must be of at most 63 small letters, .* Given: "):
         check_namespace(text)
+
+
+NOON = datetime.datetime(2026, 1, 31, 12, 0, 0, 250_000, tzinfo=datetime.timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("2026-01-31T12:00:00Z", NOON.replace(microsecond=0)),
+        ("2026-01-31T12:00:00.250000Z", NOON),
+        ("2026-01-31T13:00:00.250000+01:00", NOON),
+    ],
+)
+def test_a_time_is_read_with_and_without_a_fraction(text: str, time: datetime.datetime) -> None:
+    assert parse_time(text) == time
+
+
+def test_a_lease_is_renewed_at_a_time_with_six_digits() -> None:
+    assert micro_time(NOON) == "2026-01-31T12:00:00.250000Z"
+    assert micro_time(NOON.replace(microsecond=0)) == "2026-01-31T12:00:00.000000Z"
+
+
+def test_what_is_no_time_is_refused() -> None:
+    with pytest.raises(ValueError, match="soon"):
+        parse_time("soon")

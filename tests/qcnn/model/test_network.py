@@ -22,8 +22,8 @@ from qcnn.experiment_io import from_mapping
 from qcnn.model import checkpoints
 from qcnn.model.batches import Shards, shard
 from qcnn.model.network import assemble, build_model, dense_layers, sample
+from qcnn.model.optimizer import assign
 from qcnn.model.steps import gradient_of
-from qcnn.model.variables import assign
 from qcnn.results import evaluate, export
 from qcnn.trainer import loop
 from qcnn.trainer.state import Training

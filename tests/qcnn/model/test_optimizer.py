@@ -11,8 +11,7 @@ import tf_keras
 
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
-from qcnn.model.optimizer import Schedule, build_optimizer
-from qcnn.model.variables import assign, values_of
+from qcnn.model.optimizer import Schedule, assign, build_optimizer, values_of
 
 CONSTANT = {"schedule": "constant", "warmup": 0.0}
 Values: TypeAlias = tuple[npt.NDArray[Any], ...]

@@ -13,7 +13,7 @@ import pytest
 
 from qcnn import data
 from qcnn.circuits.preparation import Preparation
-from qcnn.data.layout import EXCITATIONS, Layout
+from qcnn.data.samples import EXCITATIONS, Layout
 from qcnn.errors import QcnnError
 from qcnn.experiment import ExperimentConfig
 from qcnn.results import batch_prediction, export

@@ -21,7 +21,7 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.network import build_model
-from qcnn.model.variables import values_of
+from qcnn.model.optimizer import values_of
 from qcnn.results import export
 from qcnn.results.evaluate import predict
 from qcnn.results.export import load_predictor

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from qcnn.storage.store import Store
+from qcnn.storage.store import Store, in_bucket
 from qcnn.storage.sync import open_store
-from qcnn.storage.uri import in_bucket
 from tests.buckets import new_bucket, new_s3_bucket
 from tests.qcnn.storage.faults import FaultyProxy
 

@@ -6,8 +6,8 @@ import pytest
 
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.storage.copies import download
+from qcnn.storage.store import in_bucket, is_below
 from qcnn.storage.sync import Follower
-from qcnn.storage.uri import in_bucket, is_below
 
 HOSTILE = ["../out", "a/../../out", "/out", "//out", "a/..", "..", "a\0b", "a/../b"]
 

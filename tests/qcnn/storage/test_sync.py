@@ -11,9 +11,8 @@ import pytest
 from qcnn.errors import ConfigError
 from qcnn.storage import gcs, s3
 from qcnn.storage.copies import local_copy
-from qcnn.storage.store import Store, UnreachableError
+from qcnn.storage.store import SCHEMES, Address, Store, UnreachableError
 from qcnn.storage.sync import Follower
-from qcnn.storage.uri import SCHEMES, Address
 from tests.qcnn.storage.faults import FaultyProxy
 
 # Sent in one request, and in several.

@@ -1,6 +1,14 @@
+"""What listens in this process is closed to other machines, and stays open to this one."""
+
+import contextlib
+import logging
+import socket
+from collections.abc import Iterator
+
+import psutil
 import pytest
 
-from qcnn.trainer.distribution.joining import connect_directly
+from qcnn.trainer.distribution.joining import connect_directly, keep_port_to_machine, keep_to_machine
 from qcnn.trainer.distribution.roles import Cluster
 
 CLUSTER = Cluster({"worker": ("train-worker-0.team.svc:2222", "127.0.0.1:80"), "ps": ("[::1]:80",)}, "worker", 0)
@@ -22,3 +30,66 @@ def test_the_hosts_of_a_cluster_are_exempt_from_proxies(environment: dict[str, s
     assert environment == {**before, "no_grpc_proxy": exempt}
     connect_directly(CLUSTER, environment)
     assert environment["no_grpc_proxy"] == exempt
+
+
+@pytest.fixture
+def server() -> Iterator[socket.socket]:
+    """A server on all interfaces, as TensorFlow's are."""
+    with socket.create_server(("", 0)) as server:
+        yield server
+
+
+@pytest.fixture
+def outside() -> str:
+    """An address by which other machines would reach this one."""
+    addresses = [
+        each.address for all_of in psutil.net_if_addrs().values() for each in all_of if each.family == socket.AF_INET
+    ]
+    for address in addresses:
+        if not address.startswith("127."):
+            return str(address)
+    pytest.skip("this machine has no address but its own")
+
+
+def _answers(host: str, port: int) -> bool:
+    with contextlib.suppress(ConnectionRefusedError):
+        socket.create_connection((host, port)).close()
+        return True
+    return False
+
+
+def test_a_port_is_closed_to_others_and_another_is_left_alone(server: socket.socket, outside: str) -> None:
+    with socket.create_server(("", 0)) as other:
+        assert keep_port_to_machine(server.getsockname()[1])
+        for listening, open_to_others in ((server, False), (other, True)):
+            port = listening.getsockname()[1]
+            assert _answers("127.0.0.1", port)
+            assert _answers(outside, port) == open_to_others
+    # Nothing but a copy of the descriptor was closed.
+    assert server.fileno() != -1
+
+
+@pytest.mark.parametrize(
+    ("other", "is_closed"), [("127.0.0.1:1", True), ("localhost:1", True), ("[::1]:1", True), ("worker-1.svc:1", False)]
+)
+def test_a_server_is_closed_only_where_all_of_its_cluster_is_here(
+    server: socket.socket, outside: str, other: str, is_closed: bool
+) -> None:
+    port = server.getsockname()[1]
+    keep_to_machine(Cluster({"worker": (f"127.0.0.1:{port}", other)}, "worker", 0))
+    assert _answers(outside, port) != is_closed
+
+
+def test_an_evaluator_that_stands_in_no_cluster_has_no_server() -> None:
+    keep_to_machine(Cluster({"worker": ("127.0.0.1:1",)}, "evaluator", 0))
+    keep_to_machine(None)
+
+
+def test_what_cannot_be_closed_is_said(
+    server: socket.socket, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("qcnn.operating_system._LOOPBACK", b"nothing\0")
+    port = server.getsockname()[1]
+    with caplog.at_level(logging.WARNING, "qcnn"):
+        assert not keep_port_to_machine(port)
+    assert caplog.messages == [f"port {port} stays open to other machines ([Errno 19] No such device)"]

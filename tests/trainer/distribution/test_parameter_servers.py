@@ -10,8 +10,7 @@ import tensorflow as tf
 from qcnn.errors import RetryableError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
-from qcnn.model.optimizer import _OPTIMIZERS, build_optimizer
-from qcnn.model.variables import values_of
+from qcnn.model.optimizer import _OPTIMIZERS, build_optimizer, values_of
 from qcnn.trainer.distribution.parameter_servers import _CAUTION, SharedWeights, serve
 from qcnn.trainer.distribution.roles import Cluster
 

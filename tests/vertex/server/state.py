@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from google.protobuf import json_format
 
-from qcnn.jobs.vertex.states import creation_time
+from qcnn.jobs.vertex.location import creation_time
 from tests.vertex.server import filters
 from tests.vertex.server.refusal import RefusedError
 

@@ -9,7 +9,7 @@ from google.protobuf import json_format
 
 from qcnn.circuits import circuits
 from qcnn.experiment_io import from_json
-from qcnn.storage.uri import Address
+from qcnn.storage.store import Address
 from tests.docs.documents import ROOT
 from tests.qcnn.cli.conftest import Typed
 from tests.vertex.server.vertex import Vertex

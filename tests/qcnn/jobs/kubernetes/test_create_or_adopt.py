@@ -6,8 +6,7 @@ import pytest
 
 from qcnn.errors import ConfigError
 from qcnn.jobs.kubernetes.create_or_adopt import Step, next_step
-from qcnn.jobs.kubernetes.kinds import JOB, Kind
-from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, TRAINING_ANNOTATION
+from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, JOB, TRAINING_ANNOTATION, Kind
 from qcnn.jobs.tfjob.manifest import TFJOB
 
 

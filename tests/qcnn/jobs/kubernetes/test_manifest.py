@@ -1,11 +1,12 @@
 """To which run something belongs."""
 
 import re
+from typing import Any
 
 import pytest
 
 from qcnn.jobs.job import Identity, run_label
-from qcnn.jobs.kubernetes.manifest import annotations, labels, run_of
+from qcnn.jobs.kubernetes.manifest import annotations, condition, is_suspended, labels, run_of
 
 # apimachinery, validation.IsValidLabelValue.
 LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
@@ -33,3 +34,33 @@ def test_a_label_begins_with_what_can_be_read_of_the_name() -> None:
 
 def test_what_says_nothing_belongs_to_no_run() -> None:
     assert run_of({"name": "a"}) == run_of({"annotations": {"other": "b"}}) is None
+
+
+@pytest.mark.parametrize(
+    ("job", "expected"),
+    [
+        ({}, None),
+        ({"status": {}}, None),
+        ({"status": {"conditions": [{"type": "Failed", "status": "True", "message": "why"}]}}, "why"),
+        ({"status": {"conditions": [{"type": "Failed", "status": "True"}]}}, "Failed"),
+        ({"status": {"conditions": [{"type": "Failed", "status": "True", "message": ""}]}}, "Failed"),
+        ({"status": {"conditions": [{"type": "Failed", "status": "False", "message": "why"}]}}, None),
+        ({"status": {"conditions": [{"type": "Running", "status": "True", "message": "why"}]}}, None),
+    ],
+)
+def test_a_condition_has_a_message_only_while_the_job_is_in_it(job: dict[str, Any], expected: str | None) -> None:
+    assert condition(job, "Failed") == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "suspended"),
+    [
+        ({"runPolicy": {}}, False),
+        ({"runPolicy": {"suspend": False}}, False),
+        ({"runPolicy": {"suspend": True}}, True),
+        ({"suspend": True}, True),
+        ({"suspend": False}, False),
+    ],
+)
+def test_a_job_that_a_queue_holds_back_is_suspended(spec: dict[str, Any], suspended: bool) -> None:
+    assert is_suspended({"spec": spec}) is suspended

@@ -10,10 +10,10 @@ from qcnn.experiment_io import from_mapping
 from qcnn.jobs.job import Identity, Job
 from qcnn.jobs.kubernetes.manifest import OWN
 from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.references import micro_time
 from qcnn.jobs.tfjob.cleanup import Found, belonging_to, orphans, with_dependents
 from qcnn.jobs.tfjob.manifest import Policy, lease, profiler_service, tfjob
 from qcnn.jobs.tfjob.predict_job import for_training
-from qcnn.jobs.tfjob.rfc3339 import micro_time
 
 NOW = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.timezone.utc)
 JOB: Job = cluster_job(from_mapping({}), "gs://bucket", Pod(image="qcnn"))

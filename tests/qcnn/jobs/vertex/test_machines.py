@@ -6,7 +6,7 @@ import pytest
 
 from qcnn.errors import ConfigError
 from qcnn.jobs.pod_settings import Pod
-from qcnn.jobs.vertex.machines import MACHINES, accelerator_type, machine_for
+from qcnn.jobs.vertex.machines import MACHINES, Settings, accelerator_type, machine_for, vertex_settings
 
 
 def _pod(**given: Any) -> Pod:
@@ -72,3 +72,91 @@ def test_what_no_machine_has_is_one_line(given: dict[str, Any], machine: str, sa
 def test_no_machine_is_listed_twice() -> None:
     names = [machine.name for machine in MACHINES]
     assert len(set(names)) == len(names)
+
+
+ACCOUNT = "trainer@my-project.iam.gserviceaccount.com"
+
+
+def _read(**given: Any) -> Settings:
+    return vertex_settings(Pod.model_validate({"image": "qcnn", **given}))
+
+
+def test_what_yaml_says_becomes_what_vertex_is_told() -> None:
+    given = {
+        "machine_type": "n2-standard-8",
+        "service_account": ACCOUNT,
+        "strategy": "FLEX_START",
+        "max_wait_seconds": 0,
+        "timeout_seconds": 3600,
+        "boot_disk_type": "pd-ssd",
+        "boot_disk_gb": 200,
+        "network": "projects/12345/global/networks/training",
+        "persistent_resource": "machines",
+        "restart_job_on_worker_restart": True,
+        "encryption_key": "projects/p/locations/us-central1/keyRings/r/cryptoKeys/k",
+        "tensorboard": "projects/1/locations/us-central1/tensorboards/2",
+    }
+    assert _read(vertex=given) == Settings(**given)  # type: ignore[arg-type]  # read from YAML
+
+
+def test_a_service_account_of_kubernetes_is_none_of_google_cloud() -> None:
+    assert _read(service_account="qcnn-worker").service_account == ""
+    assert _read(service_account=ACCOUNT).service_account == ACCOUNT
+    assert _read(service_account="a@b", vertex={"service_account": ACCOUNT}).service_account == ACCOUNT
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"machine_type": "N2"}, "machine_type: must be the name of a machine type such as n2-standard-8. Given: 'N2'"),
+        ({"service_account": "a"}, "service_account: must be the email address of a service account. Given: 'a'"),
+        ({"strategy": "SPOT"}, "strategy: must be one of STANDARD, FLEX_START. Given: 'SPOT'"),
+        ({"max_wait_seconds": 1}, "max_wait_seconds: needs strategy FLEX_START. Given: 1"),
+        ({"timeout_seconds": 0}, "timeout_seconds: must be an integer, at least 1. Given: 0"),
+        ({"boot_disk_gb": 10}, "boot_disk_gb: must be an integer, 100 to 64000. Given: 10"),
+        ({"network": "training"}, "network: must be projects/NUMBER/global/networks/NAME. Given: 'training'"),
+        (
+            {"network": "projects/1/global/networks/a", "network_attachment": "b"},
+            "network_attachment: cannot be together with network. Given: b",
+        ),
+        (
+            {"tensorboard": "projects/1/locations/us-central1/tensorboards/2"},
+            "tensorboard: needs a service_account. Given: projects/1/locations/us-central1/tensorboards/2",
+        ),
+        ({"restart_job_on_worker_restart": 1}, "restart_job_on_worker_restart: must be true or false. Given: 1"),
+        (
+            {"machine": "n1"},
+            f"machine: unknown key; the keys are {', '.join(Settings.model_fields)}. Given: 'n1'",
+        ),
+    ],
+)
+def test_what_is_wrong_is_one_line(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        _read(vertex=given)
+    assert str(error.value) == f"pod.vertex.{said}"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"secrets": {"A": "b/c"}}, "pod.secrets: has no meaning on Vertex AI; let the process read Secret Manager "),
+        ({"volumes": {"/a": {}}}, "pod.volumes: has no meaning on Vertex AI; name buckets, which lie at /gcs/BUCKET. "),
+        ({"tolerations": [{"key": "a"}]}, "pod.tolerations: has no meaning on Vertex AI; use spot. Given: "),
+        ({"node_selector": {"a": "b"}}, "pod.node_selector: has no meaning on Vertex AI; "),
+        ({"pull_secrets": ["a"]}, "pod.pull_secrets: has no meaning on Vertex AI; "),
+        ({"queue": "a"}, "pod.queue: has no meaning on Vertex AI; use vertex.strategy FLEX_START, "),
+        ({"priority_class": "high"}, "pod.priority_class: has no meaning on Vertex AI; "),
+        ({"topology_spread": "zone"}, "pod.topology_spread: has no meaning on Vertex AI; "),
+        ({"metrics_port": 9095}, "pod.metrics_port: has no meaning on Vertex AI; Vertex AI lets nobody reach "),
+        ({"labels": {"Team": "a"}}, "pod.labels: on Vertex AI must be of at most 63 lower-case letters, "),
+        ({"labels": {"team": "a.b"}}, "pod.labels: on Vertex AI must be of at most 63 lower-case letters, "),
+        (
+            {"spot": True, "vertex": {"strategy": "FLEX_START"}},
+            "pod.spot: cannot be together with strategy FLEX_START. Given: True",
+        ),
+    ],
+)
+def test_words_for_kubernetes_alone_are_refused_where_they_are_set(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        _read(**given)
+    assert str(error.value).startswith(said)

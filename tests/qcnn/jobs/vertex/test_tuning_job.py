@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from google.cloud import aiplatform_v1 as v1
 
-from qcnn.jobs.vertex.settings import DECAY_CURVE, MEDIAN, NONE
+from qcnn.jobs.vertex.machines import DECAY_CURVE, MEDIAN, NONE
 from qcnn.jobs.vertex.tuning_job import Bounds, Study, Values, study_spec
 from tests.qcnn.jobs.vertex.launchers import launched
 from tests.vertex.server.job_run import CANCELLED, FAILED, RUNNING, SUCCEEDED

@@ -8,7 +8,7 @@ import pytest
 from qcnn.circuits.formats.embedded import hold
 from qcnn.errors import TrainingError
 from qcnn.experiment_io import from_mapping
-from qcnn.studies.table import table, table_csv, table_page
+from qcnn.studies.record import table, table_csv, table_page
 from qcnn.studies.trials import FailedTrial, Trial, best
 from tests.qcnn.studies.test_trials import a_trial
 

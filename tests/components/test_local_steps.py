@@ -8,8 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from qcnn.components.local_process import apart
-from qcnn.components.local_steps import make_evaluation, make_export
+from qcnn.components.local_steps import apart, make_evaluation, make_export
 from qcnn.results.local_run import of_run
 
 

@@ -3,7 +3,7 @@
 from qcnn.jobs.job import Identity, Job
 from qcnn.jobs.pod_settings import Pod
 from qcnn.jobs.tfjob.manifest import Policy, lease, profiler_service, tfjob
-from qcnn.targets.kubeflow.termination import clean
+from qcnn.targets.kubeflow.runs import clean
 from tests.qcnn.jobs.apiserver import ApiServer
 
 

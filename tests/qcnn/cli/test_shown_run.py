@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.cli.errors import OutputLostError
-from qcnn.cli.run_log import RunLog
+from qcnn.cli.output import OutputLostError
+from qcnn.cli.shown_run import RunLog
 
 
 class Broken(io.StringIO):
