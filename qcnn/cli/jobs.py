@@ -130,7 +130,7 @@ def delete_command(target: ReadsJobs) -> click.Command:
     return click.command(
         "delete",
         help="Show jobs with all that belongs to them, and delete them; wait until they are gone.\n\n"
-        "What they have written stays.",
+        f"{target.delete_notes}",
     )(delete)
 
 

@@ -188,12 +188,13 @@ class ReadsJobs(Target, Protocol):
     """A target whose jobs can be listed, read, followed and deleted.
 
     `selections` are the fields of `Selection` that it knows beside names, `kinds` the values of `kind`; a list is that
-    of an `experiment` where `has_experiments`.
+    of an `experiment` where `has_experiments`. `delete_notes` is what becomes of what a deleted job has written.
     """
 
     selections: ClassVar[Sequence[str]]
     kinds: ClassVar[Sequence[str]]
     has_experiments: ClassVar[bool]
+    delete_notes: ClassVar[str]
 
     def list_jobs(self, connection: Any, experiment: str | None = None) -> Sequence[JobStatus]:
         """Return the jobs that this package has submitted there, the newest last."""

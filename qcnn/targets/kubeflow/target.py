@@ -130,6 +130,7 @@ class KubeflowTarget:
     selections: ClassVar[Sequence[str]] = ("experiment",)
     kinds: ClassVar[Sequence[str]] = ()
     has_experiments: ClassVar[bool] = True
+    delete_notes: ClassVar[str] = "What they have written stays."
     patience: ClassVar[float] = PATIENCE
 
     def place(self, connection: Backend) -> str:

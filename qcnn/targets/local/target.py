@@ -65,6 +65,7 @@ class LocalTarget:
     selections: ClassVar[Sequence[str]] = ("everything",)
     kinds: ClassVar[Sequence[str]] = ()
     has_experiments: ClassVar[bool] = False
+    delete_notes: ClassVar[str] = "A run is its folder, which is deleted with all that it holds."
 
     def place(self, connection: Connection) -> str:
         """Return the folder of runs."""

@@ -85,6 +85,7 @@ class TFJobTarget:
     selections: ClassVar[Sequence[str]] = ("run", "kind", "orphans", "everything")
     kinds: ClassVar[Sequence[str]] = ("TFJob", "Job")
     has_experiments: ClassVar[bool] = False
+    delete_notes: ClassVar[str] = "What they have written stays."
     logs_settings: ClassVar[type[boards.BoardSettings]] = boards.BoardSettings
     predict_settings: ClassVar[type[predictions.PredictSettings]] = predictions.PredictSettings
     predict_help: ClassVar[str] = predictions.HELP

@@ -67,6 +67,7 @@ class VertexJobTarget:
     selections: ClassVar[Sequence[str]] = ("run", "orphans", "everything")
     kinds: ClassVar[Sequence[str]] = ()
     has_experiments: ClassVar[bool] = False
+    delete_notes: ClassVar[str] = "What they have written stays."
 
     def place(self, connection: Connection) -> str:
         """Return the project and location in which its jobs are."""

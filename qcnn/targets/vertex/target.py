@@ -112,6 +112,7 @@ class VertexTarget:
     selections: ClassVar[Sequence[str]] = ("experiment", "everything")
     kinds: ClassVar[Sequence[str]] = ()
     has_experiments: ClassVar[bool] = True
+    delete_notes: ClassVar[str] = "What they have written stays."
     patience: ClassVar[float] = PATIENCE
 
     def place(self, connection: Connection) -> str:
