@@ -34,6 +34,7 @@ from tests.qcnn.jobs import tfjob_admission
 from tests.qcnn.jobs.apiserver import ApiServer
 from tests.qcnn.jobs.training_operator import RUNNING, Operator
 
+_SECONDS = 60
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
 BY_US = {"fieldManager": "qcnn", "force": "true"}
 # Where no pod of a real cluster starts.
@@ -114,6 +115,8 @@ class Cluster:
             auth_settings=["BearerToken"],
             _preload_content=False,
             _return_http_data_only=True,
+            # A watch that is told nothing fails, rather than waiting for ever.
+            _request_timeout=_SECONDS,
         )
         return response
 
