@@ -16,7 +16,7 @@ from qcnn.cli.options.settings import flags_of, settings_options
 from qcnn.cli.output import alone_on_stdout, confirm, in_two_units, show_table
 from qcnn.errors import ConfigError
 from qcnn.startup import terminated_as_interrupt
-from qcnn.targets.base import Found, JobStatus, PartStatus, ReadsJobs, Selection, Terminates
+from qcnn.targets.base import Deletable, JobStatus, PartStatus, ReadsJobs, Selection, Terminates
 
 _JOBS = ("job", "name", "state", "processes", "restarts", "age", "duration")
 _PARTS = ("part", "runs as", "state", "exit code", "duration", "reason")
@@ -185,7 +185,7 @@ def _part(part: PartStatus) -> tuple[str, ...]:
     return (part.name, part.resource, part.state, code, in_two_units(part.duration), part.reason)
 
 
-def _found_rows(found: Sequence[Found]) -> list[tuple[str, ...]]:
+def _found_rows(found: Sequence[Deletable]) -> list[tuple[str, ...]]:
     return [(each.kind, each.job, each.name, each.run, each.state) for each in found]
 
 

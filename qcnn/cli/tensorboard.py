@@ -35,7 +35,7 @@ _ADDRESS = re.compile(r"TensorBoard \S+ at (http\S+)")
 
 
 @dataclasses.dataclass(frozen=True)
-class Board:
+class TensorBoardDeployment:
     """Whether a TensorBoard of this name is to be brought to the cluster, or taken away, and who reaches it.
 
     Raises:
@@ -64,7 +64,9 @@ class Board:
 # Gives a command --deploy, --undeploy and what belongs to them, and hands it `board`.
 _board_options = options_as(
     "board",
-    lambda deploy, undeploy, board_name, public, dry_run: Board(deploy, undeploy, board_name, public, dry_run),
+    lambda deploy, undeploy, board_name, public, dry_run: TensorBoardDeployment(
+        deploy, undeploy, board_name, public, dry_run
+    ),
     click.option(
         "--deploy", is_flag=True, help="Let it run on the cluster instead, with --image: a Deployment and a Service."
     ),
@@ -102,7 +104,7 @@ def tensorboard_command(target: FindsLogs) -> click.Command:
         listen: str,
         wait: bool,
         settings: Any,
-        board: Board,
+        board: TensorBoardDeployment,
     ) -> None:
         def find() -> list[Logs]:
             here, ids = ([], []) if experiment else _sorted(chosen, runs, target.is_job_id)
@@ -131,12 +133,14 @@ def _without_board(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def called(**values: Any) -> Any:
-        return command(board=Board(), **values)
+        return command(board=TensorBoardDeployment(), **values)
 
     return called
 
 
-def _on_the_cluster(target: HostsTensorBoard, find: Callable[[], list[Logs]], settings: Any, board: Board) -> bool:
+def _on_the_cluster(
+    target: HostsTensorBoard, find: Callable[[], list[Logs]], settings: Any, board: TensorBoardDeployment
+) -> bool:
     """Deploy a TensorBoard or take it away, where that is asked for; return whether it was."""
     name = board.name or _NAME
     if settings.has_pod_settings and not board.deploy:

@@ -172,7 +172,7 @@ class Selection:
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class Deletable:
     """An object of a target that can be deleted, as people see it, and as the target has it."""
 
     kind: str
@@ -236,7 +236,7 @@ class ReadsJobs(Target, Protocol):
         """Delete a job and what belongs to it, after ending what still runs; what it has written stays."""
         ...
 
-    def find(self, selection: Selection, connection: Any) -> Sequence[Found]:
+    def find(self, selection: Selection, connection: Any) -> Sequence[Deletable]:
         """Return what a selection comes to, with all that belongs to it.
 
         Raises:
@@ -244,7 +244,7 @@ class ReadsJobs(Target, Protocol):
         """
         ...
 
-    def delete_found(self, found: Sequence[Found], connection: Any) -> None:
+    def delete_found(self, found: Sequence[Deletable], connection: Any) -> None:
         """Delete what `find` returned, and wait until it is gone."""
         ...
 
@@ -269,7 +269,7 @@ class Terminates(Target, Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class Schedule:
+class ScheduleStatus:
     """A schedule: its name, its id on the target, when it runs, whether it does, and what of missed or late runs.
 
     `catch_up`: missed runs are made up for; `queue`: late ones wait for others. None where a target has none.
@@ -294,7 +294,7 @@ class Schedules(Submits, Protocol):
         """Return the schedule of an experiment; all else as `Submits.prepare`."""
         ...
 
-    def list_schedules(self, connection: Any) -> Sequence[Schedule]:
+    def list_schedules(self, connection: Any) -> Sequence[ScheduleStatus]:
         """Return all schedules."""
         ...
 

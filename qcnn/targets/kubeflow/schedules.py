@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qcnn.errors import ConfigError
-from qcnn.targets.base import Say, Schedule
+from qcnn.targets.base import Say, ScheduleStatus
 from qcnn.targets.cron import cron_expression, interval_seconds
 from qcnn.targets.kubeflow.client import Backend, connect, explained
 from qcnn.targets.kubeflow.runs import ENDED, end_run, find_schedule, namespace_of, pages
@@ -57,7 +57,7 @@ class ScheduleSettings(RunSettings):
         }
 
 
-def list_schedules(backend: Backend) -> Sequence[Schedule]:
+def list_schedules(backend: Backend) -> Sequence[ScheduleStatus]:
     """Return all schedules of a backend.
 
     Raises:
@@ -67,7 +67,7 @@ def list_schedules(backend: Backend) -> Sequence[Schedule]:
     with explained(backend.address):
         found = list(pages(client.list_recurring_runs, "recurring_runs", namespace=backend.namespace))
     return [
-        Schedule(
+        ScheduleStatus(
             each.display_name,
             each.recurring_run_id,
             _when(each.trigger),

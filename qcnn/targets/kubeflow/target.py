@@ -16,12 +16,12 @@ from qcnn.targets import following
 from qcnn.targets.artifacts import Artifact, Logs, metrics_of, models_of, only_model
 from qcnn.targets.base import (
     ComparedRun,
-    Found,
+    Deletable,
     JobStatus,
     PartStatus,
     Prepared,
     Say,
-    Schedule,
+    ScheduleStatus,
     Selection,
     Submitted,
 )
@@ -285,7 +285,7 @@ class KubeflowTarget:
             raise BackendError(reason)
         _delete(client, connection, run)
 
-    def find(self, selection: Selection, connection: Backend) -> Sequence[Found]:
+    def find(self, selection: Selection, connection: Backend) -> Sequence[Deletable]:
         """Return runs that have ended.
 
         Raises:
@@ -299,9 +299,9 @@ class KubeflowTarget:
             found = [find_run(client, connection, name) for name in selection.names]
         if alive := [run.run_id for run in found if run.state not in ENDED]:
             raise ConfigError(f"delete: the run has not ended; qcnn terminate ends it. Given: {', '.join(alive)}")
-        return [Found("run", run.run_id, run.display_name, run.run_id, run.state.lower(), run) for run in found]
+        return [Deletable("run", run.run_id, run.display_name, run.run_id, run.state.lower(), run) for run in found]
 
-    def delete_found(self, found: Sequence[Found], connection: Backend) -> None:
+    def delete_found(self, found: Sequence[Deletable], connection: Backend) -> None:
         """Delete runs; their TFJobs are deleted by their own commands.
 
         Raises:
@@ -338,7 +338,7 @@ class KubeflowTarget:
         namespace = namespace_of(client, connection, found.experiment_id)
         return f"run {found.run_id}, {str(found.state).lower()}: it and its TFJobs in {namespace} would be ended"
 
-    def list_schedules(self, connection: Backend) -> Sequence[Schedule]:
+    def list_schedules(self, connection: Backend) -> Sequence[ScheduleStatus]:
         """Return all schedules."""
         return schedules.list_schedules(connection)
 

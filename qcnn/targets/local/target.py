@@ -15,7 +15,7 @@ from qcnn.results.local_run import RunRecord, model_in, of_run, read_metrics, re
 from qcnn.startup import one_line_errors, terminated_as_interrupt
 from qcnn.storage.copies import local_copy
 from qcnn.targets import following
-from qcnn.targets.base import Found, JobStatus, PartStatus, Say, Selection
+from qcnn.targets.base import Deletable, JobStatus, PartStatus, Say, Selection
 from qcnn.targets.errors import StepError
 from qcnn.targets.local.saved_runs import find_runs
 from qcnn.targets.settings import setting
@@ -151,7 +151,7 @@ class LocalTarget:
         """
         self.delete_found(self.find(Selection(names=(job,)), connection), connection)
 
-    def find(self, selection: Selection, connection: Connection) -> Sequence[Found]:
+    def find(self, selection: Selection, connection: Connection) -> Sequence[Deletable]:
         """Return runs that have ended.
 
         Raises:
@@ -162,9 +162,11 @@ class LocalTarget:
         found = [(folder, _status(folder)) for folder in folders]
         if alive := [status.job for _, status in found if not status.has_ended]:
             raise ConfigError(f"delete: the run has not ended; its own process ends it. Given: {', '.join(alive)}")
-        return [Found("run", status.job, status.name, status.name, status.state, folder) for folder, status in found]
+        return [
+            Deletable("run", status.job, status.name, status.name, status.state, folder) for folder, status in found
+        ]
 
-    def delete_found(self, found: Sequence[Found], connection: Connection) -> None:
+    def delete_found(self, found: Sequence[Deletable], connection: Connection) -> None:
         """Delete the folders of runs.
 
         Raises:

@@ -26,7 +26,7 @@ from qcnn.model.history import last_metrics
 from qcnn.monitoring import logs
 from qcnn.targets import following
 from qcnn.targets.artifacts import Logs
-from qcnn.targets.base import Found, JobStatus, PartStatus, Prepared, Say, Selection, Submitted
+from qcnn.targets.base import Deletable, JobStatus, PartStatus, Prepared, Say, Selection, Submitted
 from qcnn.targets.settings import PodFields, setting
 from qcnn.targets.tfjob import boards, predictions
 from qcnn.targets.tfjob.client import Connection, can_be_name, cluster, find_job, follow, logs_of_jobs, place_of
@@ -184,7 +184,7 @@ class TFJobTarget:
             chosen = [found for found in cleanup.jobs(everything) if found.name == name]
             cleanup.delete(api, cleanup.with_dependents(chosen, everything))
 
-    def find(self, selection: Selection, connection: Connection) -> Sequence[Found]:
+    def find(self, selection: Selection, connection: Connection) -> Sequence[Deletable]:
         """Return TFJobs, or Jobs that predict, with all that belongs to them.
 
         Raises:
@@ -203,7 +203,7 @@ class TFJobTarget:
                 chosen = _chosen(cleanup.jobs(everything), selection, api.namespace)
             return [_found(each) for each in cleanup.with_dependents(chosen, everything)]
 
-    def delete_found(self, found: Sequence[Found], connection: Connection) -> None:
+    def delete_found(self, found: Sequence[Deletable], connection: Connection) -> None:
         """Delete objects, and wait until they are gone."""
         with cluster(connection.namespace) as api:
             cleanup.delete(api, [each.object for each in found])
@@ -339,9 +339,9 @@ def _chosen(own: Sequence[cleanup.Found], selection: Selection, namespace: str) 
     return [found for found in own if not names or found.name in names]
 
 
-def _found(found: cleanup.Found) -> Found:
+def _found(found: cleanup.Found) -> Deletable:
     state = status.state(found.object).lower() if found.kind == "TFJob" else ""
-    return Found(found.kind, found.name, found.name, found.run or "", state, found)
+    return Deletable(found.kind, found.name, found.name, found.run or "", state, found)
 
 
 def new_lines(api: Api, job: Mapping[str, Any], cursors: dict[str, LogCursor]) -> Iterator[str]:

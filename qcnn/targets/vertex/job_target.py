@@ -18,7 +18,7 @@ from qcnn.jobs.pod_settings import Pod
 from qcnn.jobs.vertex.location import ENDED, job_page, state_of, tensorboard_page
 from qcnn.model.history import last_metrics
 from qcnn.targets import following
-from qcnn.targets.base import Found, JobStatus, Prepared, Say, Selection, Submitted
+from qcnn.targets.base import Deletable, JobStatus, Prepared, Say, Selection, Submitted
 from qcnn.targets.errors import StepError
 from qcnn.targets.library_output import quiet, shown
 from qcnn.targets.settings import PodFields, setting
@@ -175,7 +175,7 @@ class VertexJobTarget:
         vertex = Vertex(connection.place)
         jobs.delete(vertex, [jobs.find_job(vertex, job)])
 
-    def find(self, selection: Selection, connection: Connection) -> Sequence[Found]:
+    def find(self, selection: Selection, connection: Connection) -> Sequence[Deletable]:
         """Return custom jobs, those of searches among them.
 
         Raises:
@@ -189,7 +189,7 @@ class VertexJobTarget:
         known = jobs.with_searches(vertex, run)
         return jobs.found(_orphans(vertex, known) if selection.orphans else known)
 
-    def delete_found(self, found: Sequence[Found], connection: Connection) -> None:
+    def delete_found(self, found: Sequence[Deletable], connection: Connection) -> None:
         """Delete jobs; those that run are cancelled first.
 
         Raises:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from qcnn.jobs.job import run_label
 from qcnn.jobs.vertex.location import ENDED, creation_time, state_of
-from qcnn.targets.base import Found
+from qcnn.targets.base import Deletable
 from qcnn.targets.errors import BackendError, UnavailableError
 from qcnn.targets.following import INTERVAL
 from qcnn.targets.vertex.client import NotFoundError, Vertex, id_of
@@ -116,9 +116,11 @@ def run_of(job: TrainingJob) -> str:
     return next((str(each.value) for each in variables if each.name == RUN_VARIABLE), "")
 
 
-def found(jobs: Sequence[TrainingJob]) -> list[Found]:
+def found(jobs: Sequence[TrainingJob]) -> list[Deletable]:
     """Return jobs as they are shown before they are deleted."""
-    return [Found(word_of(job), id_of(job), job.display_name, run_of(job), state_of(job).lower(), job) for job in jobs]
+    return [
+        Deletable(word_of(job), id_of(job), job.display_name, run_of(job), state_of(job).lower(), job) for job in jobs
+    ]
 
 
 def cancel(vertex: Vertex, jobs: Sequence[TrainingJob]) -> list[str]:

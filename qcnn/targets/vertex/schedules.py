@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qcnn.jobs.vertex.location import creation_time
-from qcnn.targets.base import Say, Schedule
+from qcnn.targets.base import Say, ScheduleStatus
 from qcnn.targets.cron import unix_cron
 from qcnn.targets.errors import BackendError, UnavailableError
 from qcnn.targets.settings import setting
@@ -17,8 +17,7 @@ from qcnn.targets.vertex.runs import ENDED, EXPERIMENT_LABEL, end_run, list_runs
 from qcnn.targets.vertex.submission import RunSettings, run_request
 
 if TYPE_CHECKING:
-    from google.cloud.aiplatform_v1 import CreateScheduleRequest, PipelineJob
-    from google.cloud.aiplatform_v1 import Schedule as MadeSchedule
+    from google.cloud.aiplatform_v1 import CreateScheduleRequest, PipelineJob, Schedule
 
 # Tells one submission of a schedule from all others: Vertex AI gives schedules ids of its own.
 _SUBMISSION_LABEL = "qcnn_submission"
@@ -79,7 +78,7 @@ def create_schedule(vertex: Vertex, request: CreateScheduleRequest, *, disabled:
     """
     mark = _mark(request.schedule)
     try:
-        made: MadeSchedule = vertex.ask("ScheduleService.create_schedule", request, again=False)
+        made: Schedule = vertex.ask("ScheduleService.create_schedule", request, again=False)
     except UnavailableError:
         found = next((each for each in _all(vertex) if _mark(each) == mark), None)
         if found is None:
@@ -90,14 +89,14 @@ def create_schedule(vertex: Vertex, request: CreateScheduleRequest, *, disabled:
     return id_of(made)
 
 
-def list_schedules(vertex: Vertex) -> Sequence[Schedule]:
+def list_schedules(vertex: Vertex) -> Sequence[ScheduleStatus]:
     """Return all schedules of ours, oldest first.
 
     Raises:
         BackendError: Vertex AI refuses, or does not answer.
     """
     return [
-        Schedule(
+        ScheduleStatus(
             each.display_name,
             id_of(each),
             each.cron,
@@ -148,17 +147,17 @@ def delete_schedule(vertex: Vertex, name: str, say: Say, warn: Say) -> str:
     return str(found.display_name)
 
 
-def _mark(schedule: MadeSchedule) -> str:
+def _mark(schedule: Schedule) -> str:
     return str(schedule.create_pipeline_job_request.pipeline_job.labels.get(_SUBMISSION_LABEL, ""))
 
 
-def _all(vertex: Vertex) -> list[MadeSchedule]:
+def _all(vertex: Vertex) -> list[Schedule]:
     found = vertex.pages("ScheduleService.list_schedules")
     ours = [each for each in found if EXPERIMENT_LABEL in each.create_pipeline_job_request.pipeline_job.labels]
     return sorted(ours, key=creation_time)
 
 
-def _find(vertex: Vertex, name: str) -> MadeSchedule:
+def _find(vertex: Vertex, name: str) -> Schedule:
     known = _all(vertex)
     found = [each for each in known if name in (id_of(each), each.display_name)]
     if len(found) == 1:
@@ -167,6 +166,6 @@ def _find(vertex: Vertex, name: str) -> MadeSchedule:
     raise BackendError(f"schedule: must be one of {ids}. Given: {name}")
 
 
-def _alive(vertex: Vertex, schedule: MadeSchedule) -> list[PipelineJob]:
+def _alive(vertex: Vertex, schedule: Schedule) -> list[PipelineJob]:
     """Return the runs of a schedule that have not ended."""
     return [run for run in list_runs(vertex) if run.schedule_name == schedule.name and state_of(run) not in ENDED]

@@ -17,13 +17,13 @@ from qcnn.studies.trials import PARALLELISM, StudyPlan, search_from_mapping, sha
 from qcnn.targets.artifacts import Logs, metrics_of, models_of, only_model
 from qcnn.targets.base import (
     ComparedRun,
+    Deletable,
     Deployed,
-    Found,
     JobStatus,
     PartStatus,
     Prepared,
     Say,
-    Schedule,
+    ScheduleStatus,
     Selection,
     Submitted,
 )
@@ -290,7 +290,7 @@ class VertexTarget:
         """
         return only_model(models_of(artifacts_of(find_run(Vertex(connection.place), job))), job)
 
-    def find(self, selection: Selection, connection: Connection) -> Sequence[Found]:
+    def find(self, selection: Selection, connection: Connection) -> Sequence[Deletable]:
         """Return runs that have ended, with the jobs of their trainings.
 
         Raises:
@@ -304,12 +304,14 @@ class VertexTarget:
             chosen = list(list_runs(vertex, selection.experiment))
         if alive := [id_of(run) for run in chosen if state_of(run) not in ENDED]:
             raise ConfigError(f"delete: the run has not ended; qcnn terminate ends it. Given: {', '.join(alive)}")
-        found = [Found("run", id_of(run), run.display_name, id_of(run), state_of(run).lower(), run) for run in chosen]
+        found = [
+            Deletable("run", id_of(run), run.display_name, id_of(run), state_of(run).lower(), run) for run in chosen
+        ]
         for run in chosen:
             found += jobs.found(jobs.with_searches(vertex, id_of(run)))
         return found
 
-    def delete_found(self, found: Sequence[Found], connection: Connection) -> None:
+    def delete_found(self, found: Sequence[Deletable], connection: Connection) -> None:
         """Delete runs and jobs.
 
         Raises:
@@ -343,7 +345,7 @@ class VertexTarget:
         trainings = "".join(f", and {job.display_name}" for job in jobs.with_searches(vertex, id_of(found)))
         return f"run {id_of(found)}, {state_of(found).lower()}{trainings} would be ended"
 
-    def list_schedules(self, connection: Connection) -> Sequence[Schedule]:
+    def list_schedules(self, connection: Connection) -> Sequence[ScheduleStatus]:
         """Return all schedules of this package, oldest first."""
         return schedules.list_schedules(Vertex(connection.place))
 

@@ -37,7 +37,7 @@ def test_runs_are_listed_and_read_by_name_or_folder(runs: Connection) -> None:
     assert (by_name.state, by_name.has_succeeded) == ("succeeded", True)
     assert by_name.name == by_folder.name == "done"
     assert TARGET.metrics("done", runs)["mse"] == 0.25
-    with pytest.raises(ArtifactError, match="Given: other$"):
+    with pytest.raises(ArtifactError, match=r"Given: other$"):
         TARGET.get_job("other", runs)
 
 
