@@ -39,11 +39,11 @@ def _sections() -> Iterator[str]:
 
 def _row(field: Described) -> str:
     said = field.setting
-    default = "required" if field.is_required else said.default or field.default
+    default = "required" if field.is_required else field.shown_default
     variables = ", or ".join(f"`{name}`" for name in said.variables)
     taken = f" Taken from {variables} where it is not given." if variables else ""
     flag = f"`{flag_of(field)}`"
-    return f"| `{field.name}` | {flag} | {'' if default in (None, '', (), False) else default} | {said.help}{taken} |\n"
+    return f"| `{field.name}` | {flag} | {default} | {said.help}{taken} |\n"
 
 
 def with_tables(page: str) -> str:

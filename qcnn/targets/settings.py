@@ -65,6 +65,11 @@ class Described:
     is_secret: bool
     setting: Setting
 
+    @property
+    def shown_default(self) -> str:
+        """What stands in where it is not given, in words; empty where nothing does."""
+        return self.setting.default or ("" if self.default in (None, "", (), False) else str(self.default))
+
 
 def described(kind: type[Any]) -> list[Described]:
     """Return the fields of a class of settings, in their order."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,7 +47,7 @@ def flags_of(settings: Any) -> str:
     for field in described(type(settings)):
         value = getattr(settings, field.name)
         if value != field.default and not field.is_secret and isinstance(value, str | Path):
-            found += f" {flag_of(field)} {value}"
+            found += f" {flag_of(field)} {shlex.quote(str(value))}"
     return found
 
 
@@ -75,10 +76,7 @@ def _help(field: Described) -> str:
     text = field.setting.help
     if _plain(field.kind) in (Sequence[str], Mapping[str, str]):
         text = f"{text.removesuffix('.')}; may come often."
-    default = field.setting.default or (
-        "" if field.default in (None, "", (), False) or field.default is None else str(field.default)
-    )
-    return f"{text}  [default: {default}]" if default else text
+    return f"{text}  [default: {field.shown_default}]" if field.shown_default else text
 
 
 def _read(field: Described, typed: Any) -> Any:
