@@ -45,12 +45,12 @@ def _status(qcnn: Qcnn, *words: str) -> Any:
 def test_status_tells_what_runs(launchers: Launchers, qcnn: Qcnn) -> None:
     name = _name(launchers.create(job(WAITER, restarts=3)))
     _until_they_run(launchers)
-    described = next(found for found in _status(qcnn) if found["name"] == name)
-    assert (described["state"], described["running"], described["processes"]) == ("Running", 2, 2)
+    described = next(found for found in _status(qcnn) if found["job"] == name)
+    assert (described["state"], described["running"], described["processes"]) == ("running", 2, 2)
     assert (described["restarts"], described["age"] >= described["duration"] > 0) == (0, True)
-    assert re.search(rf"^{name} +Running +2/2 +0 +\w+ +\w+$", qcnn("status"), re.MULTILINE)
+    assert re.search(rf"^{name} +\S+ +running +2/2 +0 +\w+ +\w+$", qcnn("status"), re.MULTILINE)
     described = _status(qcnn, name)
-    assert [(worker["name"], worker["state"]) for worker in described["workers"]] == [
+    assert [(worker["name"], worker["state"]) for worker in described["parts"]] == [
         ("worker 0", "running"),
         ("worker 1", "running"),
     ]
@@ -62,16 +62,11 @@ def test_status_tells_how_processes_ended_and_how_often_they_were_lost(launchers
     failed = _name(launchers.create(job(f"{INDEX}\ntime.sleep(60 * (1 - index))\nraise SystemExit(4)", restarts=3)))
     while _status(qcnn, lost)["restarts"] < 2:
         pass
-    while _status(qcnn, failed)["state"] != "Failed":
+    while _status(qcnn, failed)["state"] != "failed":
         pass
     described = _status(qcnn, failed)
-    assert described["workers"][1] | {"pod": ""} == {
-        "name": "worker 1",
-        "pod": "",
-        "state": "failed",
-        "exit_code": 4,
-        "trouble": None,
-    }
+    part = described["parts"][1]
+    assert (part["name"], part["state"], part["exit_code"], part["reason"]) == ("worker 1", "failed", 4, "")
     assert re.search(r"fail\w+ because .*Worker.* replica\(s\) failed\.", described["message"])
 
 
@@ -87,7 +82,7 @@ def test_status_tells_why_a_process_does_not_start(
     launchers: Launchers, qcnn: Qcnn, given: dict[str, Any], said: str
 ) -> None:
     name = _name(launchers.create(job("", replicas={"worker": 1}, **given)))
-    while (trouble := _status(qcnn, name)["workers"][0]["trouble"]) is None:
+    while (trouble := _status(qcnn, name)["parts"][0]["reason"]) == "":
         pass
     assert re.search(said, trouble)
 
@@ -97,12 +92,12 @@ def test_status_shows_a_quota_at_the_process_that_it_keeps_from_starting(launche
     core.create_namespaced_resource_quota(launchers.namespace, quota)
     try:
         name = _name(launchers.create(job("")))
-        while not any(troubles := [each["trouble"] for each in _status(qcnn, name)["workers"]]):
+        while not any(troubles := [each["reason"] for each in _status(qcnn, name)["parts"]]):
             pass
     finally:
         core.delete_namespaced_resource_quota("few", launchers.namespace)
     for index, trouble in enumerate(troubles):
-        assert trouble is None or re.search(rf'pods "{name}-worker-{index}" is forbidden: .*quota', trouble), troubles
+        assert not trouble or re.search(rf'pods "{name}-worker-{index}" is forbidden: .*quota', trouble), troubles
 
 
 def test_logs_stand_in_the_order_of_time(launchers: Launchers, qcnn: Qcnn) -> None:
@@ -145,7 +140,7 @@ def test_who_stops_to_follow_ends_nothing(launchers: Launchers, qcnn: Qcnn) -> N
     following.process.send_signal(signal.SIGINT)
     following.says("not followed any more; the training goes on")
     assert following.ends() == INTERRUPTED
-    while _status(qcnn, name)["state"] != "Running":
+    while _status(qcnn, name)["state"] != "running":
         pass
 
 
@@ -164,7 +159,7 @@ def test_delete_leaves_nothing_of_a_job_and_all_of_another(launchers: Launchers,
     for resource in (PODS, SERVICES, LEASES, TFJOBS):
         assert not [found for found in launchers.api.find(resource) if _name(found).startswith(name)]
     described = _status(qcnn, _name(other))
-    assert (described["state"], described["running"]) == ("Running", 2)
+    assert (described["state"], described["running"]) == ("running", 2)
 
 
 def test_a_run_is_deleted_by_its_name(launchers: Launchers, qcnn: Qcnn) -> None:
@@ -188,14 +183,14 @@ def test_of_runs_whose_names_look_alike_one_is_deleted(launchers: Launchers, qcn
         shown = qcnn("submit", "--target", "tfjob", "--name", each, *NOWHERE)
         names += re.findall(r"^TFJob (\S+) is created", shown, re.MULTILINE)
     first, second = names
-    assert {described["name"]: described["run"] for described in _status(qcnn)}.items() >= {
+    assert {described["job"]: described["name"] for described in _status(qcnn)}.items() >= {
         first: run,
         second: other,
     }.items()
     shown = qcnn("delete", "--run", run, "--yes")
-    assert re.search(rf"^TFJob +{first} +{run} ", shown, re.MULTILINE), shown
+    assert re.search(rf"^TFJob +{first} +{first} +{run} ", shown, re.MULTILINE), shown
     assert second not in shown
-    assert [described["name"] for described in _status(qcnn) if described["name"] in names] == [second]
+    assert [described["job"] for described in _status(qcnn) if described["job"] in names] == [second]
     qcnn("delete", "--run", other, "--yes")
 
 

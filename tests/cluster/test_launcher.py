@@ -240,8 +240,8 @@ def test_without_a_launcher_a_job_ends_for_good(launchers: Launchers, qcnn: Qcnn
     name = launchers.name(job(WAITER, restarts=3), policy)
     said = f"error: the launcher has not renewed its lease for 10 s; the last checkpoint counts. Given: lease {name}"
     assert any(lines[-1] == said for lines in logs), logs
-    workers = json.loads(qcnn("status", name, "--format", "json"))["workers"]
-    reasons = [each["trouble"] for each in workers if each["exit_code"] == ABANDONED]
+    workers = json.loads(qcnn("status", name, "--format", "json"))["parts"]
+    reasons = [each["reason"] for each in workers if each["exit_code"] == ABANDONED]
     assert reasons
     assert all(reason.startswith("its launcher did not renew the Lease") for reason in reasons)
     assert "waiting" not in {each["state"] for each in workers}

@@ -54,7 +54,7 @@ def test_pods_have_the_priority_of_their_class(launchers: Launchers, priority_cl
 
 def test_a_priority_class_that_is_not_there_is_said(launchers: Launchers, qcnn: Qcnn) -> None:
     name = launchers.create(job("", replicas={"worker": 1}, priority_class="none"))["metadata"]["name"]
-    while (trouble := json.loads(qcnn("status", "--format", "json", name))["workers"][0]["trouble"]) is None:
+    while (trouble := json.loads(qcnn("status", "--format", "json", name))["parts"][0]["reason"]) == "":
         pass
     assert "no PriorityClass with name none was found" in trouble
 
@@ -72,7 +72,7 @@ def test_a_job_in_a_queue_has_no_pods_and_is_waited_for_until_it_may_go_on(launc
     (found,) = launchers.until(TFJOBS, lambda jobs: any(condition(each, "Suspended") for each in jobs))
     name = found["metadata"]["name"]
     assert found["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
-    assert json.loads(qcnn("status", "--format", "json", name))["state"] == "Suspended"
+    assert json.loads(qcnn("status", "--format", "json", name))["state"] == "suspended"
     # For longer than processes may take to start.
     until = parse_time(created["metadata"]["creationTimestamp"]) + datetime.timedelta(seconds=_PENDING_SECONDS + 5)
     while launchers.api.now() < until:
