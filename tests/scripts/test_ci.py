@@ -10,8 +10,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 _OF_A_CLUSTER = ("KUBECONFIG", "STORAGE_EMULATOR_HOST")
 WITHOUT_A_CLUSTER = ["lint", "types", "test", "test-long", "docs"]
-
-
 # A name in FAILS is one that always does, or only on its first call.
 _CALLED = """name=$(basename "$0") && echo "$name $*" >>called
 case "${FAILS:-}" in
