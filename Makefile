@@ -56,8 +56,8 @@ lint: .venv/.complete ## check style and format
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 
 types: .venv/.complete ## check types, of the package on macOS too: what only Linux has is an error there
-	@$(BIN)/mypy && $(BIN)/mypy compile.py scripts/*.py
-	@$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin --package qcnn
+	@$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin --package qcnn & darwin=$$!; \
+	  $(BIN)/mypy && $(BIN)/mypy compile.py scripts/*.py; here=$$?; wait $$darwin && exit $$here
 
 docs: .venv/.complete ## build docs/ as a site into build/site; a link that leads nowhere is an error
 	@$(BIN)/python scripts/reference_tables.py

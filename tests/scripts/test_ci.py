@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+_OF_A_CLUSTER = ("KUBECONFIG", "STORAGE_EMULATOR_HOST")
 WITHOUT_A_CLUSTER = ["lint", "types", "test", "test-long", "docs"]
+# A name in FAILS is one that always does, or only on its first call.
+_CALLED = """name=$(basename "$0") && echo "$name $*" >>called
+case "${FAILS:-}" in
+"$name") echo "$name: why" >&2; exit 1 ;;
+"$name once") test "$(grep -c "^$name" called)" -gt 1 || exit 1 ;;
+esac"""
 
 
 @pytest.fixture
@@ -28,10 +35,35 @@ def _program(path: Path, line: str) -> None:
     path.chmod(0o755)
 
 
-def _run(checkout: Path, **environment: str) -> int:
+@pytest.fixture
+def cluster(checkout: Path) -> Path:
+    """The folder beside the checkout of programs that make a cluster; each says that it was called."""
+    folder = checkout.parent / "shared" / "cluster"
+    folder.parent.mkdir()
+    folder.mkdir()
+    for name in ("install", "down", "build-image"):
+        _program(folder / name, _CALLED)
+    _program(folder / "up", f"{_CALLED}; echo export KUBECONFIG=its-config")
+    _program(folder / "gcs", f'{_CALLED}; test "$1" = down || echo export STORAGE_EMULATOR_HOST=its-buckets')
+    _program(checkout.parent / "bin" / "make", 'echo "$@ ${KUBECONFIG:-} ${STORAGE_EMULATOR_HOST:-}" >>made')
+    return folder
+
+
+def _ended(checkout: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     path = f"{checkout.parent / 'bin'}:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, **environment}
-    return subprocess.run([checkout / ".ci" / "run"], env=environment, capture_output=True, check=False).returncode
+    inherited = {
+        name: value for name, value in os.environ.items() if name not in ("KUBECONFIG", "STORAGE_EMULATOR_HOST")
+    }
+    environment = {**inherited, "PATH": path, **environment}
+    return subprocess.run([checkout / ".ci" / "run"], env=environment, capture_output=True, text=True, check=False)
+
+
+def _run(checkout: Path, **environment: str) -> int:
+    return _ended(checkout, **environment).returncode
+
+
+def _called(checkout: Path) -> list[str]:
+    return [line.split()[0] for line in (checkout / "called").read_text().splitlines()]
 
 
 def test_without_a_cluster_or_a_browser_it_succeeds_when_the_tests_do(checkout: Path) -> None:
@@ -43,3 +75,28 @@ def test_without_a_cluster_or_a_browser_it_succeeds_when_the_tests_do(checkout: 
 def test_it_ends_where_something_fails(checkout: Path, target: str) -> None:
     assert _run(checkout, FAILS=target) != 0
     assert (checkout / "made").read_text().split()[-1] == target
+
+
+def test_with_a_cluster_the_tests_on_it_run_too_and_it_is_stopped(checkout: Path, cluster: Path) -> None:
+    assert _run(checkout) == 0
+    *before, storage, whole, on_cluster = (checkout / "made").read_text().splitlines()
+    assert [line.strip() for line in before] == WITHOUT_A_CLUSTER
+    for line, words in ((storage, "test ARGS"), (whole, "test-long ARGS"), (on_cluster, "test-cluster")):
+        assert line.startswith(words)
+        assert line.endswith(" its-config its-buckets")
+    assert _called(checkout) == ["install", "up", "gcs", "build-image", "gcs", "down"]
+
+
+def test_a_cluster_that_does_not_start_is_made_from_nothing(checkout: Path, cluster: Path) -> None:
+    assert _run(checkout, FAILS="up once") == 0
+    assert _called(checkout)[1:4] == ["up", "down", "up"]
+    assert "down --wipe" in (checkout / "called").read_text()
+
+
+@pytest.mark.parametrize("program", ["install", "up", "build-image"])
+def test_a_cluster_that_cannot_be_had_says_why_and_is_stopped(checkout: Path, cluster: Path, program: str) -> None:
+    done = _ended(checkout, FAILS=program)
+    assert done.returncode != 0
+    assert f"{program}: why" in done.stdout
+    assert "test-cluster" not in (checkout / "made").read_text()
+    assert _called(checkout)[-2:] == ["gcs", "down"]

@@ -16,7 +16,7 @@ import pytest
 
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
-from qcnn.jobs.local.fork_client import Started
+from qcnn.jobs.local.fork_client import Started, start_process
 from qcnn.model.checkpoints import load_latest
 from qcnn.model.history import load_history
 from qcnn.trainer import worker
@@ -52,16 +52,17 @@ class Pair:
             server.close()
         self.processes = [self.start(0, chief), self.start(1)]
 
-    def start(self, index: int, program: Sequence[str] = WORKER) -> subprocess.Popen[bytes]:
-        """Start a worker."""
+    def start(self, index: int, program: Sequence[str] = WORKER) -> Started:
+        """Start a worker, which is forked where this process has a fork server."""
         cluster = {"cluster": {"worker": self._addresses}, "task": {"type": "worker", "index": index}}
         folders = [word for name in ("workdir", "logs", "export") for word in (f"--{name}", str(self._folder / name))]
-        with self._logs[index].open("w") as file:
-            return subprocess.Popen(
+        with self._logs[index].open("w") as file, Path(os.devnull).open() as nothing:
+            return start_process(
                 [sys.executable, *program, "--experiment", self._config.to_json(), *folders],
-                env={**os.environ, "TF_CONFIG": json.dumps(cluster)},
-                stdout=file,
-                stderr=subprocess.STDOUT,
+                {**os.environ, "TF_CONFIG": json.dumps(cluster)},
+                stdin=nothing.fileno(),
+                stdout=file.fileno(),
+                stderr=file.fileno(),
             )
 
     def wait_until_training(self) -> None:
@@ -95,11 +96,12 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         pair.close()
 
 
+@pytest.mark.usefixtures("forks")
 @pytest.mark.long
 @pytest.mark.parametrize("lost", [0, 1])
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["dead", "hanging"])
 def test_the_survivor_of_a_lost_peer_names_it_and_ends_to_be_retried(pair: Pair, lost: int, how: int) -> None:
-    pair.processes[lost].send_signal(how)
+    os.kill(pair.processes[lost].pid, how)
     survivor = 1 - lost
     # 30 s are what is promised; the machine may be busy.
     exit_code = pair.processes[survivor].wait(90)
@@ -110,6 +112,7 @@ def test_the_survivor_of_a_lost_peer_names_it_and_ends_to_be_retried(pair: Pair,
     assert "Traceback" not in pair.said(survivor)
 
 
+@pytest.mark.usefixtures("forks")
 @pytest.mark.long
 def test_every_worker_serves_metrics_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QCNN_METRICS_PORT", "0")
@@ -130,7 +133,7 @@ def test_every_worker_serves_metrics_of_its_own(tmp_path: Path, monkeypatch: pyt
 def test_a_worker_that_is_told_to_end_does_so_at_once(pair: Pair, number: signal.Signals) -> None:
     for index in (0, 1):
         assert not _OF_LIBRARIES.findall(pair.said(index))
-    pair.processes[1].send_signal(number)
+    os.kill(pair.processes[1].pid, number)
     assert pair.processes[1].wait(60) == 128 + number
     assert f"ended by {number.name}; the last checkpoint counts" in pair.said(1)
     assert pair.processes[0].wait(90) == RETRYABLE
@@ -181,6 +184,7 @@ def test_worker_waiting_for_peers_serves_signals_and_metrics(tmp_path: Path, unu
         assert output.endswith("error: lost worker 1 (no answer at 127.0.0.1:1), after 0.5 s of waiting\n")
 
 
+@pytest.mark.usefixtures("forks")
 @pytest.mark.long
 def test_workers_join_whatever_proxy_is_set(
     tmp_path: Path, unused_ports: list[int], monkeypatch: pytest.MonkeyPatch
@@ -193,6 +197,7 @@ def test_workers_join_whatever_proxy_is_set(
         assert [process.wait(300) for process in pair.processes] == [0, 0], pair.said(0)
 
 
+@pytest.mark.usefixtures("forks")
 @pytest.mark.long
 def test_no_worker_ends_before_the_chief_has_published_and_a_chief_alone_finishes_what_is_trained(
     tmp_path: Path,

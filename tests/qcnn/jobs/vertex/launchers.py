@@ -3,56 +3,25 @@
 import contextlib
 import json
 import queue
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
+import pytest
+
+from qcnn.jobs.local.fork_client import Started
+from tests.forks import started
 from tests.vertex.server.vertex import Vertex
 
 _ROOT = Path(__file__).parents[4]
-_PROGRAM = """
-import json, os, sys
-from qcnn.jobs.job import Job
-from qcnn.jobs.job import Identity
-from qcnn.jobs.pod_settings import Pod
-from qcnn.jobs.vertex import attempts
-from qcnn.jobs.vertex.custom_job import custom_job
-from qcnn.jobs.vertex.launch import launch
-from qcnn.jobs.vertex.location import Place, endpoint_of
-from qcnn.jobs.vertex.tuning_job import tuning_job
-from qcnn.jobs.vertex.tuning_job import Bounds, Study
-from qcnn.jobs.vertex.tuning_job import TrialNews
-from qcnn.startup import one_line_errors
-
-given = json.loads(sys.argv[1])
-with one_line_errors():
-    place = Place(given["project"], given["location"], endpoint_of(os.environ))
-    job = Job(
-        argv=("python", "-c", given["program"]), replicas={"worker": given["workers"]}, restarts=given["restarts"],
-        hang_seconds=60, pod=Pod.model_validate({"image": "image", **given["pod"]}),
-        outputs={"training": f"gs://{given['bucket']}/run/$(QCNN_JOB)/training"},
-    )
-    attempts._SECONDS = given["patience"]
-    made = custom_job(job, Identity(given["run"], "train"), place)
-    how = {"restarts": job.restarts, "pending_seconds": given["pending_seconds"]}
-    if given["trials"]:
-        rates = Bounds("learning_rate", 0.001, 0.1, whole=False, by_logarithm=True)
-        study = Study([rates], "val_loss", given["trials"], parallel=2, stopping="none", best_report=False)
-        launch(tuning_job(made, study), place, news=TrialNews, **how)
-    else:
-        launch(made, place, **how)
-"""
 
 
 class Launcher:
     """A launcher that runs; `lines` are those that it has printed so far, on stdout or stderr."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        self._process = process
+    def __init__(self, process: Started, output: TextIO) -> None:
+        self._process, self._output = process, output
         self.lines: list[str] = []
         self._news: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
@@ -79,7 +48,7 @@ class Launcher:
 
     def terminate(self) -> None:
         """Tell it to end, as a pipeline does that is cancelled."""
-        self._process.send_signal(signal.SIGTERM)
+        self._process.terminate()
 
     def _next(self) -> str | None:
         line = self._news.get()
@@ -90,11 +59,16 @@ class Launcher:
         return line
 
     def _read(self) -> None:
-        assert self._process.stdout
-        with self._process.stdout:
-            for line in self._process.stdout:
-                self._news.put(line.rstrip("\n"))
+        for line in self._output:
+            self._news.put(line.rstrip("\n"))
         self._news.put(None)
+
+
+@contextlib.contextmanager
+def _at_root() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(_ROOT)
+        yield
 
 
 @contextlib.contextmanager
@@ -109,17 +83,14 @@ def launched(
     defaults |= {"pending_seconds": 60, "patience": 60}
     place = {"project": server.project, "location": server.location, "bucket": server.bucket}
     argument = json.dumps({**defaults, **place, "program": program, **given})
-    process = subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, argument],
-        cwd=_ROOT,
-        env={**server.process_environment(), **(environment or {})},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    launcher = Launcher(process)
-    try:
-        yield launcher
-    finally:
-        process.kill()
-        process.wait()
+    command = ("-m", "tests.qcnn.jobs.vertex.launcher", argument)
+    with (
+        _at_root(),
+        started(*command, environment={**server.process_environment(), **(environment or {})}) as (process, output),
+    ):
+        launcher = Launcher(process, output)
+        try:
+            yield launcher
+        finally:
+            process.kill()
+            launcher.end()

@@ -11,6 +11,8 @@ from tests.vertex.clients import jobs
 from tests.vertex.server.job_run import CANCELLED, CANCELLING, FAILED, RUNNING, SUCCEEDED
 from tests.vertex.server.vertex import Vertex
 
+pytestmark = pytest.mark.usefixtures("forks")
+
 _FOREVER = "import time\nprint('started', flush=True)\nwhile True: time.sleep(60)"
 _HELLO = "print('hello')"
 _FAILS = "import sys\nprint('before')\nsys.exit('bad: it is wrong')"

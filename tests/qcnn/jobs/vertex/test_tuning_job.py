@@ -66,6 +66,7 @@ def _jobs(server: Vertex) -> list[v1.HyperparameterTuningJob]:
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("forks")
 def test_a_search_is_gone_through_once_and_each_trial_is_said(vertex: Vertex) -> None:
     for said in ("is created", "has already succeeded"):
         with launched(vertex, _TRIAL, trials=3) as launcher:
@@ -82,6 +83,7 @@ def test_a_search_is_gone_through_once_and_each_trial_is_said(vertex: Vertex) ->
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("forks")
 def test_a_launcher_that_is_killed_is_followed_by_one_that_adopts_and_one_told_to_end_cancels(vertex: Vertex) -> None:
     with launched(vertex, _FOREVER, trials=2) as first:
         first.until_line("trial 1 ")
@@ -97,6 +99,7 @@ def test_a_launcher_that_is_killed_is_followed_by_one_that_adopts_and_one_told_t
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("forks")
 def test_a_creation_whose_answer_is_lost_makes_no_second_search(vertex: Vertex) -> None:
     vertex.fail("JobService/CreateHyperparameterTuningJob", 503, answered=False)
     with launched(vertex, _TRIAL, trials=1) as launcher:
@@ -105,6 +108,7 @@ def test_a_creation_whose_answer_is_lost_makes_no_second_search(vertex: Vertex) 
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("forks")
 def test_a_trial_that_is_stopped_early_has_its_last_loss(vertex: Vertex) -> None:
     with launched(vertex, f"{_TRIAL}\nprint('reported', flush=True)\n{_FOREVER}", trials=1) as launcher:
         (trial,) = vertex.state.until(lambda: next((job.trials for job in _jobs(vertex) if job.trials), None))
@@ -115,6 +119,7 @@ def test_a_trial_that_is_stopped_early_has_its_last_loss(vertex: Vertex) -> None
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("forks")
 def test_where_every_trial_fails_there_is_one_line_and_no_second_search(vertex: Vertex) -> None:
     with launched(vertex, "raise SystemExit(2)", trials=2) as launcher:
         assert launcher.end() == 2
