@@ -699,6 +699,7 @@ class ExperimentConfig(_Frozen):
             batch=self.batch_size,
             real_bytes={"complex64": 4, "complex128": 8}[self.options.precision],
             replicas=self.shares,
+            own_operations=STRATEGIES[self.strategy].own_operations,
         )
         # Sampled readouts are shared by sample: a worker's share is then a step of its own.
         return dataclasses.replace(found, batch=found.share, replicas=1) if self.options.shots else found

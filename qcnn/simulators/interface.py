@@ -36,12 +36,16 @@ class Declaration:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Bytes that states may take at a time and of a real number of a state; a step's samples and who share them."""
+    """Bytes that states may take at a time and of a real number of a state; a step's samples and who share them.
+
+    `own_operations`: whoever runs the simulator runs TensorFlow's own operations only.
+    """
 
     memory: float
     batch: int
     real_bytes: int = 4
     replicas: int = 1
+    own_operations: bool = False
 
     @property
     def share(self) -> int:

@@ -124,7 +124,7 @@ def check_published(simulator: str) -> None:
 
 def estimate(simulator: str, network: Network, limits: Limits) -> Cost:
     """Return what a training step would cost a simulator; infinite memory where it is impossible."""
-    if _reason(simulator, network):
+    if _reason(simulator, network, limits):
         return Cost(memory=math.inf)
     cost = SIMULATORS[simulator].estimate(network, limits)
     return cost * (_FORWARD * network.evaluations) if network.evaluations else cost
@@ -136,7 +136,7 @@ def check(simulator: str, network: Network, limits: Limits) -> None:
     Raises:
         ConfigError: it cannot run the circuit, or not in that memory.
     """
-    if reason := _reason(simulator, network):
+    if reason := _reason(simulator, network, limits):
         raise ConfigError(reason)
     SIMULATORS[simulator].check(network, limits)
 
@@ -160,8 +160,11 @@ def _knowing_noise() -> list[str]:
     return [name for name, each in SIMULATORS.items() if each.DECLARATION.noise]
 
 
-def _reason(simulator: str, network: Network) -> str:
+def _reason(simulator: str, network: Network, limits: Limits) -> str:
     """Say why a simulator runs no such networks here; empty if it does."""
+    if limits.own_operations and not SIMULATORS[simulator].DECLARATION.own_operations:
+        able = " or ".join(of_own_operations())
+        return f"simulator: must be {able} where TensorFlow's own operations alone are run. Given: {simulator}"
     return unpublished(simulator) or refusal(
         simulator,
         network.qubits,

@@ -10,6 +10,7 @@ import pytest
 from qcnn import simulators
 from qcnn.circuits import circuits
 from qcnn.errors import ConfigError
+from qcnn.experiment_io import from_mapping
 from qcnn.simulators import Limits, costs, registry, statevector, window
 from qcnn.simulators import registry as choice
 from qcnn.simulators.costs.cost import Cost
@@ -32,6 +33,16 @@ def test_a_registered_simulator_is_estimated_chosen_and_created(monkeypatch: pyt
     assert choice.cheapest(estimates, NETWORK, LIMITS).simulator == "mine"
     for name in ("mine", "auto"):
         assert simulators.create(name, ANSATZ, circuits.ring(4), LIMITS).network.ansatz is ANSATZ
+
+
+def test_auto_leaves_out_what_a_strategy_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    foreign = types.SimpleNamespace(
+        DECLARATION=Declaration(own_operations=False), estimate=lambda network, limits: Cost(flops=1.0), check=None
+    )
+    monkeypatch.setitem(registry.SIMULATORS, "tfq", foreign)
+    for strategy, is_chosen in (("multi_worker", True), ("parameter_server", False), ("tpu", False)):
+        limits = from_mapping({"qubits": 4, "workers": 1, "strategy": strategy}).limits
+        assert (registry.cheapest(registry.estimates(NETWORK, limits), NETWORK, limits).simulator == "tfq") is is_chosen
 
 
 @pytest.mark.parametrize("name", registry.SIMULATORS)
