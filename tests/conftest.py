@@ -1,6 +1,7 @@
 """What tests of every room share."""
 
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -18,6 +19,17 @@ pytest_plugins = ["tests.small_trainings", "tests.forks"]
 if TYPE_CHECKING:
     from tests.vertex.server.vertex import Vertex
     from tests.watched import Watched
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Look through what is loaded for the tests for no garbage, now and later: it stays, and is a lot."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -95,8 +95,8 @@ def assert_equal_up_to_phase(actual: Complex, expected: Complex, atol: float = 1
 
 def expectations(ansatz: Ansatz, qubits: int, values: Floats, excited: int, angle: float) -> Floats:
     """Z on the readouts, (readouts,), by cirq in double precision."""
-    found: Floats = all_expectations(ansatz, qubits, values, [excited], [angle])[0]
-    return found
+    (found,) = all_expectations(ansatz, qubits, values, [excited], [angle])
+    return np.asarray(found)
 
 
 def all_expectations(
@@ -125,7 +125,9 @@ def prepared_expectations(
 
 
 def _final(circuit: cirq.Circuit, qubits: int, initial: Complex | int = 0) -> Complex:
-    return circuit.final_state_vector(initial_state=initial, qubit_order=ring(qubits), dtype=np.complex128)
+    return np.asarray(
+        circuit.final_state_vector(initial_state=initial, qubit_order=ring(qubits), dtype=np.complex128), np.complex128
+    )
 
 
 def _expectations(states: Complex, ansatz: Ansatz, qubits: int, values: Floats) -> Floats:
