@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from qcnn.errors import ArtifactError
 from qcnn.targets.artifacts import Artifact, Logs, logs_of, metrics_of, words_of
@@ -12,7 +12,16 @@ from qcnn.targets.base import ComparedRun, Say
 from qcnn.targets.errors import BackendError
 from qcnn.targets.kubeflow.client import Backend, connect, explained
 from qcnn.targets.kubeflow.ml_metadata import MetadataStore
-from qcnn.targets.kubeflow.runs import ENDED, creation_time, duration_of, find_experiment, find_run, pages
+from qcnn.targets.kubeflow.runs import (
+    ENDED,
+    creation_time,
+    duration_of,
+    find_experiment,
+    find_run,
+    pages,
+    specification_of,
+)
+from qcnn.targets.kubeflow.submission import EXPERIMENT
 
 if TYPE_CHECKING:
     import kfp
@@ -28,7 +37,27 @@ def runs_of(client: kfp.Client, backend: Backend, experiment: str) -> list[kfp_s
     owner = find_experiment(client, backend, experiment)
     with explained(backend.address):
         found = list(pages(client.list_runs, "runs", experiment_id=owner.experiment_id))
-    return sorted((run for run in found if run.storage_state != "ARCHIVED"), key=creation_time)
+    return _shown(found)
+
+
+def own_runs(client: kfp.Client, backend: Backend) -> list[kfp_server_api.V2beta1Run]:
+    """Return the runs of all experiments whose pipeline is one of this package, but for archived ones, the newest last.
+
+    Raises:
+        BackendError: the backend refuses, or does not answer.
+    """
+    with explained(backend.address):
+        found = list(pages(client.list_runs, "runs", namespace=backend.namespace))
+    return _shown([run for run in found if _is_own(specification_of(run))])
+
+
+def _shown(runs: Sequence[kfp_server_api.V2beta1Run]) -> list[kfp_server_api.V2beta1Run]:
+    return sorted((run for run in runs if run.storage_state != "ARCHIVED"), key=creation_time)
+
+
+def _is_own(specification: Mapping[str, Any]) -> bool:
+    name = str(specification.get("pipelineInfo", {}).get("name", ""))
+    return name == EXPERIMENT or name.startswith(f"{EXPERIMENT}-")
 
 
 def compared_runs(experiment: str, backend: Backend, warn: Say) -> list[ComparedRun]:

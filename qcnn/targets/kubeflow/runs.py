@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from qcnn.targets import following
@@ -101,6 +101,13 @@ def duration_of(run: kfp_server_api.V2beta1Run) -> float | None:
     if run.state not in ENDED or run.finished_at is None or run.created_at is None:
         return None
     return round(float((run.finished_at - run.created_at).total_seconds()), 3)
+
+
+def specification_of(run: kfp_server_api.V2beta1Run) -> Mapping[str, Any]:
+    """Return the compiled pipeline of a run, which stands beside a platform's own where it has one."""
+    found: Mapping[str, Any] = run.pipeline_spec or {"root": {}, "components": {}}
+    inner: Mapping[str, Any] = found.get("pipeline_spec", found)
+    return inner
 
 
 def pages(ask: Callable[..., Any], collection: str, **arguments: Any) -> Iterator[Any]:

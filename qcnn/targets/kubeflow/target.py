@@ -41,7 +41,7 @@ from qcnn.targets.compiled_pipeline import (
 from qcnn.targets.errors import BackendError, StepError
 from qcnn.targets.kubeflow import runs, schedules
 from qcnn.targets.kubeflow.client import Backend, connect, explained
-from qcnn.targets.kubeflow.experiments import compared_runs, logs_of_runs, runs_of
+from qcnn.targets.kubeflow.experiments import compared_runs, logs_of_runs, own_runs, runs_of
 from qcnn.targets.kubeflow.ml_metadata import MetadataStore
 from qcnn.targets.kubeflow.runs import (
     ENDED,
@@ -56,9 +56,10 @@ from qcnn.targets.kubeflow.runs import (
     find_run,
     is_id,
     namespace_of,
+    specification_of,
     states,
 )
-from qcnn.targets.kubeflow.submission import EXPERIMENT, RunSettings, create_run, create_schedule, request
+from qcnn.targets.kubeflow.submission import RunSettings, create_run, create_schedule, request
 from qcnn.targets.library_output import quiet
 from qcnn.targets.settings import PodFields, setting
 from qcnn.targets.tfjob import boards
@@ -205,9 +206,10 @@ class KubeflowTarget:
         return on_kubernetes(pod, prices, machine_type)
 
     def list_jobs(self, connection: Backend, experiment: str | None = None) -> Sequence[JobStatus]:
-        """Return the runs of an experiment, qcnn's own where none is named, but for archived ones, the newest last."""
-        name = experiment or EXPERIMENT
-        return [_status(run, experiment=name) for run in runs_of(connect(connection), connection, name)]
+        """Return the runs of an experiment, all of this package where none is named, but for archived ones."""
+        client = connect(connection)
+        found = runs_of(client, connection, experiment) if experiment else own_runs(client, connection)
+        return [_status(run, experiment=experiment or "") for run in found]
 
     def get_job(self, job: str, connection: Backend) -> JobStatus:
         """Return a run, by its id or name, with the states of its steps.
@@ -258,7 +260,7 @@ class KubeflowTarget:
         for line in self.logs(job, connection, follow=True):
             say(line)
         run = find_run(connect(connection), connection, job)
-        check_succeeded(run, steps_of(_specification(run)))
+        check_succeeded(run, steps_of(specification_of(run)))
 
     def wait(self, job: str, connection: Backend, say: Say) -> None:
         """Say how the states of a run and its steps change until it has ended.
@@ -269,7 +271,7 @@ class KubeflowTarget:
         """
         client = connect(connection)
         run = find_run(client, connection, job)
-        steps = steps_of(_specification(run))
+        steps = steps_of(specification_of(run))
         check_succeeded(runs.follow(Asking(client, connection, run.run_id), steps, say), steps)
 
     def delete(self, job: str, connection: Backend) -> None:
@@ -429,7 +431,7 @@ def _delete(client: kfp.Client, backend: Backend, run: kfp_server_api.V2beta1Run
 def _status(run: kfp_server_api.V2beta1Run, *, with_steps: bool = False, experiment: str = "") -> JobStatus:
     now = datetime.datetime.now(datetime.timezone.utc)
     # The backend has steps of its own, whose names are no task's of the pipeline.
-    steps = steps_of(_specification(run)) if with_steps else ()
+    steps = steps_of(specification_of(run)) if with_steps else ()
     error = run.error.message if run.error else ""
     return JobStatus(
         job=run.run_id,
@@ -443,13 +445,6 @@ def _status(run: kfp_server_api.V2beta1Run, *, with_steps: bool = False, experim
         experiment=experiment,
         parts=[PartStatus(name, state.lower()) for name, state in states(run, steps).items()] if with_steps else (),
     )
-
-
-def _specification(run: kfp_server_api.V2beta1Run) -> Mapping[str, Any]:
-    """Return the compiled pipeline of a run, which stands beside a platform's own where it has one."""
-    found: Mapping[str, Any] = run.pipeline_spec or {"root": {}, "components": {}}
-    inner: Mapping[str, Any] = found.get("pipeline_spec", found)
-    return inner
 
 
 def _started(pod: Mapping[str, Any]) -> tuple[str, str]:
