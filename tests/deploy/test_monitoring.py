@@ -10,7 +10,7 @@ import yaml
 
 from qcnn.jobs.job import Identity, Job
 from qcnn.jobs.kubernetes.manifest import OWN
-from qcnn.jobs.launcher import LauncherMetrics
+from qcnn.jobs.launcher_metrics import LauncherMetrics
 from qcnn.jobs.pod_settings import Pod
 from qcnn.jobs.tfjob import status
 from qcnn.jobs.tfjob.manifest import CLUSTER_PORT, PROFILER_PORT, Policy, tfjob

@@ -152,7 +152,7 @@ def _observer(stack: contextlib.ExitStack, manifest: Manifest) -> Observer:
     if port is None:
         return ignore
     # Only where it is asked for: the library takes a tenth of a second to load.
-    from qcnn.jobs.launcher import LauncherMetrics
+    from qcnn.jobs.launcher_metrics import LauncherMetrics
 
     metrics = LauncherMetrics(manifest["metadata"]["name"], status.STATES)
     stack.enter_context(metrics.served(port))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from qcnn.jobs.kubernetes.api import PODS, Api
-from qcnn.jobs.launcher import Creation
+from qcnn.jobs.pending_creation import Creation
 from qcnn.jobs.tfjob.manifest import TFJOBS
 from qcnn.startup import end_now
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from qcnn.errors import ConfigError, RetryableError, TrainingError, one_line
 from qcnn.jobs.job import last_words
-from qcnn.jobs.launcher import Creation
+from qcnn.jobs.pending_creation import Creation
 from qcnn.jobs.vertex.attempts import (
     Attempt,
     Fault,

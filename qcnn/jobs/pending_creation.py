@@ -1,11 +1,10 @@
-"""What a launcher knows of its jobs: whether one may be being created at that moment, and what it counts."""
+"""What a launcher that is told to end has to know of a job: whether one may be being created at that moment."""
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from qcnn.errors import QcnnError
-from qcnn.monitoring.metrics import Metrics
 
 
 class Creation:
@@ -34,22 +33,3 @@ class Creation:
             while self._is_going_on and not found and time.monotonic() < until:
                 found = end()
         return found
-
-
-_RESTARTS, _PHASE = "qcnn_restarts", "qcnn_job_phase"
-_GAUGES = {
-    _RESTARTS: ("How often the job was started again; what is lost together counts once.", ()),
-    _PHASE: ("1 for the phase that the job is in, 0 for all others.", ("phase",)),
-}
-
-
-class LauncherMetrics(Metrics):
-    """The metrics of the launcher of a job, which is always in one of these phases."""
-
-    def __init__(self, job: str, phases: Sequence[str]) -> None:
-        super().__init__("launcher", 0, job, _GAUGES)
-        self._phases = phases
-
-    def see(self, phase: str, restarts: int) -> None:
-        """Take note of the phase of the job, and of how often it was started again."""
-        self.set({(_RESTARTS,): restarts, **{(_PHASE, each): each == phase for each in self._phases}})
