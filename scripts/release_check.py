@@ -31,17 +31,15 @@ _UV = str(ROOT / ".uv" / "uv")
 _PYTHON_CLASSIFIER = "Programming Language :: Python :: "
 _IMAGE = ("--image", "registry.example/qcnn:1")
 _GOOGLE = ("--project", "my-project", "--location", "us-central1", "--pipeline-root", "gs://bucket/runs")
-_MODEL = ROOT / "tests" / "golden" / "0.1.0" / "excitations"
-# One command of qcnn for each extra: it loads the libraries of the extra, and needs no network.
+_MODEL = ROOT / "tests" / "golden" / "0.1.0" / "excitations" / "export-weights" / "model"
+_PREDICT = "import qcnn, sys; qcnn.load(sys.argv[1]).predict(qubit=[0, 3], angle=[0.1, -2.0])"
+# One command for each extra, by a program of the environment. It loads the libraries of the extra without a network.
 COMMANDS: Mapping[str, Sequence[str]] = {
-    NO_EXTRA: ("submit", "--target", "tfjob", "--dry-run", "--output", "gs://bucket/run", *_IMAGE),
-    "kubeflow": ("submit", "--target", "kubeflow", "--dry-run", "--host", "http://localhost:1", *_IMAGE),
-    "vertex": ("submit", "--target", "vertex", "--dry-run", *_GOOGLE, *_IMAGE),
-    "serve": (
-        *("predict", str(_MODEL / "export-weights" / "model")),
-        *("--data", str(_MODEL / "inputs.csv"), "--output", "predictions.csv"),
-    ),
-    "run": ("run", "--qubits", "4", "--rounds", "10", "--epochs", "1", "--batch-size", "8", "--workers", "1"),
+    NO_EXTRA: ("qcnn", "submit", "--target", "tfjob", "--dry-run", "--output", "gs://bucket/run", *_IMAGE),
+    "kubeflow": ("qcnn", "submit", "--target", "kubeflow", "--dry-run", "--host", "http://localhost:1", *_IMAGE),
+    "vertex": ("qcnn", "submit", "--target", "vertex", "--dry-run", *_GOOGLE, *_IMAGE),
+    "serve": ("python", "-c", _PREDICT, str(_MODEL)),
+    "run": ("qcnn", "run", "--qubits", "4", "--rounds", "10", "--epochs", "1", "--batch-size", "8", "--workers", "1"),
 }
 
 
@@ -124,7 +122,7 @@ def build() -> Path:
 
 
 def try_wheel(wheel: Path, version: str, python: str, extra: str) -> dict[str, str]:
-    """Install a wheel with an extra into a fresh environment, run the commands of the extra and return the licenses.
+    """Install a wheel with an extra into a fresh environment, use it there and return the licenses by package.
 
     Args:
         wheel: Path of the wheel.
@@ -137,35 +135,41 @@ def try_wheel(wheel: Path, version: str, python: str, extra: str) -> dict[str, s
     """
     # Next to the build, where uv can link most files from its cache.
     with tempfile.TemporaryDirectory(prefix="release-", dir=BUILT.parent) as name:
-        # An empty folder, as a module in the working directory may be imported.
+        # An empty folder, as Python may import modules from the working directory.
         folder, environment = Path(name) / "empty", Path(name) / "environment"
         folder.mkdir()
-        wanted = str(wheel) if extra == NO_EXTRA else f"{wheel}[{extra}]"
-        programs = environment / "bin"
         _run([_UV, "venv", "--quiet", "--python", python, str(environment)], folder)
-        install = [_UV, "pip", "install", "--quiet", "--python", str(programs / "python")]
-        _run([*install, wanted], folder)
-        _run([_UV, "pip", "check", "--quiet", "--python", str(programs / "python")], folder)
-        statement = "import qcnn" if extra == NO_EXTRA else f"import qcnn.extras; qcnn.extras.check({extra!r})"
-        _run([str(programs / "python"), "-c", statement], folder)
-        printed = _run([str(programs / "qcnn"), "--version"], folder)
-        if version not in printed.split():
-            raise CheckError(f"qcnn --version: must print {version}. Given: {printed.strip()}")
-        _run([str(programs / "qcnn"), *COMMANDS[extra]], folder)
+        wanted = str(wheel) if extra == NO_EXTRA else f"{wheel}[{extra}]"
+        of_environment = ("--quiet", "--python", str(environment / "bin" / "python"))
+        _run([_UV, "pip", "install", *of_environment, wanted], folder)
+        _run([_UV, "pip", "check", *of_environment], folder)
+        use(environment / "bin", version, extra, folder)
         (packages,) = environment.glob("lib/python*/site-packages")
         found = importlib.metadata.distributions(path=[str(packages)])
         return {f"{each.name} {each.version}": license_of(each.metadata) for each in found}
 
 
+def use(programs: Path, version: str, extra: str, folder: Path) -> None:
+    """Import the installed package and run its program in a folder.
+
+    Raises:
+        CheckError: If a command fails, a library of the extra is missing or another version is printed.
+    """
+    statement = "import qcnn" if extra == NO_EXTRA else f"import qcnn.extras; qcnn.extras.check({extra!r})"
+    _run([str(programs / "python"), "-c", statement], folder)
+    printed = _run([str(programs / "qcnn"), "--version"], folder).strip()
+    if version not in printed.split():
+        raise CheckError(f"qcnn --version: must print {version}. Given: {printed}")
+    program, *arguments = COMMANDS[extra]
+    _run([str(programs / program), *arguments], folder)
+
+
 def license_of(metadata: importlib.metadata.PackageMetadata) -> str:
     """Return the license that the metadata of a package names, or `unknown`."""
-    expression, text = (
-        next(iter((metadata.get_all(field) or [""])[0].strip().splitlines()), "")
-        for field in ("License-Expression", "License")
-    )
+    expression, text = ((metadata.get_all(field) or [""])[0].strip() for field in ("License-Expression", "License"))
     classifiers = [each.rpartition(" :: ")[2] for each in metadata.get_all("Classifier") or () if "License ::" in each]
     # Older packages keep the whole text of their license in the field License.
-    return expression or ", ".join(classifiers) or text or "unknown"
+    return expression or ", ".join(classifiers) or text.partition("\n")[0] or "unknown"
 
 
 def untried(pythons: Iterable[str], tried: Iterable[tuple[str, str]]) -> list[str]:
@@ -180,14 +184,14 @@ def untried(pythons: Iterable[str], tried: Iterable[tuple[str, str]]) -> list[st
     return lines
 
 
-def missing(version: str, tag: str, changelog: str, untried: Sequence[str]) -> list[str]:
+def missing(version: str, tag: str, changelog: str, environments: Sequence[str]) -> list[str]:
     """Return a line for each thing that a release lacks.
 
     Args:
         version: Version in pyproject.toml.
         tag: Tag of the release, empty if no version is being released.
         changelog: Text of CHANGELOG.md.
-        untried: Lines about environments that were not tried.
+        environments: Lines about the environments that were not tried.
     """
     lines = []
     if tag and tag != f"v{version}":
@@ -196,7 +200,7 @@ def missing(version: str, tag: str, changelog: str, untried: Sequence[str]) -> l
     if not heading or not heading[1].strip():
         given = "an empty section" if heading else "no such section"
         lines.append(f"CHANGELOG.md: must have a section [{version}] - YYYY-MM-DD. Given: {given}")
-    return [*lines, *untried]
+    return [*lines, *environments]
 
 
 def _arguments(pythons: Sequence[str]) -> argparse.Namespace:
@@ -222,9 +226,11 @@ def _run(command: Sequence[str], folder: Path) -> str:
     """
     done = subprocess.run(command, cwd=folder, env=_environment(), capture_output=True, text=True, check=False)
     if done.returncode:
-        print(done.stdout + done.stderr, file=sys.stderr, flush=True)
+        output = (done.stdout + done.stderr).rstrip()
+        print(output, file=sys.stderr, flush=True)
         shown = " ".join([Path(command[0]).name, *command[1:]])
-        raise CheckError(f"{shown}: must succeed. Given: exit code {done.returncode}")
+        last = output.rpartition("\n")[2].strip()
+        raise CheckError(f"{shown}: must succeed. Given: exit code {done.returncode}, {last}")
     return done.stdout
 
 
