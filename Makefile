@@ -21,7 +21,7 @@ tests = $(if $(filter tests/%,$(ARGS)),,$(1)) $(ARGS)
 .DEFAULT_GOAL := help
 .PHONY: help setup run demo-vertex push training inference tensorboard delete-training delete-inference \
   delete-tensorboard k8s-demo test test-long test-faults test-cluster test-kfp lint types docs compile image figures \
-  peers simulators audit sbom clean
+  peers simulators audit sbom release-check clean
 
 help: ## print the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r target text; do printf '  make %-18s %s\n' "$$target" "$$text"; done
@@ -128,5 +128,12 @@ sbom: ## copy the list of what the image qcnn:latest holds (CycloneDX) to build/
 	@docker run --rm --network none --entrypoint cat qcnn:latest /usr/share/qcnn/sbom.json >build/sbom.json.unfinished
 	@mv build/sbom.json.unfinished build/sbom.json
 
+.venv-release/.complete: .venv/.complete
+	@UV_PROJECT_ENVIRONMENT=.venv-release UV_PYTHON_DOWNLOADS=never .uv/uv sync --quiet --frozen --only-group release \
+	  --python $(BIN)/python && touch $@
+
+release-check: docs .venv-release/.complete ## build the sdist and the wheel, and try the wheel with each Python and each extra; ARGS="--tag v0.1.0" fails if the release is not complete
+	@$(BIN)/python scripts/release_check.py $(ARGS)
+
 clean: ## remove the environments and what was compiled; runs/ stays
-	rm -rf .venv .venv-peers .venv-audit .uv build
+	rm -rf .venv .venv-peers .venv-audit .venv-release .uv build

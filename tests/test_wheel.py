@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
@@ -33,11 +34,7 @@ TARGETS = {
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
-    subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
-    (built,) = folder.glob("*.whl")
-    return built
+    return _built("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +64,13 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def _built(target: str, source: Path, folder: Path) -> Path:
+    command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(folder)]
+    subprocess.run(command, cwd=source, capture_output=True, check=True)
+    (built,) = folder.iterdir()
+    return built
+
+
 def _ran(installed: Path, users: Path, *words: str) -> str:
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     command = [str(installed / "python"), *words]
@@ -88,6 +92,14 @@ def test_the_wheel_is_one_package(wheel: Path) -> None:
         for path in folder.rglob("*.py")
     }
     assert of_clone | linked <= names
+
+
+def test_a_wheel_built_from_the_sdist_has_the_same_files(wheel: Path, tmp_path: Path) -> None:
+    with tarfile.open(_built("sdist", ROOT, tmp_path / "sdist")) as content:
+        content.extractall(tmp_path / "unpacked", filter="data")
+    (source,) = (tmp_path / "unpacked").iterdir()
+    with zipfile.ZipFile(wheel) as wanted, zipfile.ZipFile(_built("wheel", source, tmp_path / "wheel")) as rebuilt:
+        assert sorted(rebuilt.namelist()) == sorted(wanted.namelist())
 
 
 def test_what_is_installed_is_what_is_imported(installed: Path, users: Path) -> None:

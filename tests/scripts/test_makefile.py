@@ -38,6 +38,14 @@ def test_arguments_with_a_path_narrow_what_a_target_runs(target: str, arguments:
     assert " ".join(done.stdout.splitlines()[-1].split()) == f".venv/bin/pytest {run}"
 
 
+def test_a_release_is_checked_after_the_documents_are_built() -> None:
+    command = ["make", "--dry-run", "--no-print-directory", "release-check", "ARGS=--tag v1.2.0"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    lines = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
+    assert lines.splitlines()[-1] == ".venv/bin/python scripts/release_check.py --tag v1.2.0"
+    assert "mkdocs build --strict" in lines
+
+
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., list[str]]:
     """Run make with a docker and a qcnn that only say what they are told; return what is said, line by line."""

@@ -1,0 +1,243 @@
+"""Check what a release publishes: `make release-check`.
+
+Build the sdist and the wheel, install the wheel into a fresh environment of each Python with each extra, run there what
+the extra exists for, and write the licenses of the installed packages to build/licenses.txt.
+"""
+
+import argparse
+import importlib.metadata
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILT = ROOT / "build" / "release"
+LICENSES = ROOT / "build" / "licenses.txt"
+# The name of an installation without extras.
+NO_EXTRA = "none"
+_UV = str(ROOT / ".uv" / "uv")
+_PYTHON_CLASSIFIER = "Programming Language :: Python :: "
+_IMAGE = ("--image", "registry.example/qcnn:1")
+_GOOGLE = ("--project", "my-project", "--location", "us-central1", "--pipeline-root", "gs://bucket/runs")
+_MODEL = ROOT / "tests" / "golden" / "0.1.0" / "excitations" / "export-weights" / "model"
+_PREDICT = "import qcnn, sys; qcnn.load(sys.argv[1]).predict(qubit=[0, 3], angle=[0.1, -2.0])"
+# One command for each extra, by a program of the environment. It loads the libraries of the extra without a network.
+COMMANDS: Mapping[str, Sequence[str]] = {
+    NO_EXTRA: ("qcnn", "submit", "--target", "tfjob", "--dry-run", "--output", "gs://bucket/run", *_IMAGE),
+    "kubeflow": ("qcnn", "submit", "--target", "kubeflow", "--dry-run", "--host", "http://localhost:1", *_IMAGE),
+    "vertex": ("qcnn", "submit", "--target", "vertex", "--dry-run", *_GOOGLE, *_IMAGE),
+    "serve": ("python", "-c", _PREDICT, str(_MODEL)),
+    "run": ("qcnn", "run", "--qubits", "4", "--rounds", "10", "--epochs", "1", "--batch-size", "8", "--workers", "1"),
+}
+
+
+class CheckError(Exception):
+    """A command failed; the message is one line."""
+
+
+def main() -> int:
+    """Check the files of a release and return the exit code.
+
+    What a release lacks is an error only if --tag names the tag of a release. Before that it is printed.
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    version, pythons = project["version"], supported_pythons(project)
+    asked = _arguments(pythons)
+    tried, failures = try_release(version, asked.python or pythons, asked.extra or list(COMMANDS))
+    lacking = missing(version, asked.tag, (ROOT / "CHANGELOG.md").read_text(), untried(pythons, tried))
+    for failure in failures:
+        print(f"release-check: {failure}", file=sys.stderr)
+    for each in lacking:
+        print(f"release-check: {each}", file=sys.stderr if asked.tag else sys.stdout)
+    if failures or (asked.tag and lacking):
+        return 1
+    print(f"release-check: no check failed; {version} {'is not complete yet' if lacking else 'is complete'}")
+    return 0
+
+
+def try_release(version: str, pythons: Sequence[str], extras: Sequence[str]) -> tuple[set[tuple[str, str]], list[str]]:
+    """Build the files, try the wheel with each Python of this machine and each extra, and write the licenses.
+
+    Returns:
+        The pairs of Python and extra that work, and one line for each failure.
+    """
+    try:
+        wheel = build()
+    except CheckError as error:
+        return set(), [str(error)]
+    tried: set[tuple[str, str]] = set()
+    failures: list[str] = []
+    licenses: dict[str, str] = {}
+    found = {each: path for each in pythons if (path := find_python(each))}
+    for python, extra in itertools.product(found, extras):
+        try:
+            installed = try_wheel(wheel, version, found[python], extra)
+        except CheckError as error:
+            failures.append(f"Python {python}, extra {extra}: {error}")
+            continue
+        print(f"Python {python}, extra {extra}: works, {len(installed)} packages", flush=True)
+        tried.add((python, extra))
+        licenses |= installed
+    _write_licenses(licenses)
+    return tried, failures
+
+
+def supported_pythons(project: Mapping[str, Any]) -> list[str]:
+    """Return the Python versions that the classifiers of a project name, such as 3.11."""
+    names = [name.removeprefix(_PYTHON_CLASSIFIER) for name in project["classifiers"] if _PYTHON_CLASSIFIER in name]
+    return [name for name in names if re.fullmatch(r"3\.\d+", name)]
+
+
+def find_python(version: str) -> str:
+    """Return the path of a Python of this machine, or an empty string if there is none."""
+    command = [_UV, "python", "find", "--no-project", "--no-python-downloads", version]
+    done = subprocess.run(command, cwd=ROOT, env=_environment(), capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def build() -> Path:
+    """Build the sdist, the wheel from the sdist, check their metadata and return the path of the wheel.
+
+    Raises:
+        CheckError: If a file cannot be built, or a package index would reject its metadata.
+    """
+    shutil.rmtree(BUILT, ignore_errors=True)
+    _run([_UV, "build", "--quiet", "--no-build-isolation", "--python", sys.executable, "--out-dir", str(BUILT)], ROOT)
+    files = sorted(path for path in BUILT.iterdir() if path.name.endswith((".whl", ".tar.gz")))
+    _run([str(ROOT / ".venv-release" / "bin" / "twine"), "check", "--strict", *map(str, files)], ROOT)
+    print(f"built {', '.join(path.name for path in files)}", flush=True)
+    return next(path for path in files if path.suffix == ".whl")
+
+
+def try_wheel(wheel: Path, version: str, python: str, extra: str) -> dict[str, str]:
+    """Install a wheel with an extra into a fresh environment, use it there and return the licenses by package.
+
+    Args:
+        wheel: Path of the wheel.
+        version: Version that the installed program must print.
+        python: Path of the Python of the environment.
+        extra: A key of `COMMANDS`.
+
+    Raises:
+        CheckError: If the installation or a command fails.
+    """
+    # Next to the build, where uv can link most files from its cache.
+    with tempfile.TemporaryDirectory(prefix="release-", dir=BUILT.parent) as name:
+        # An empty folder, as Python may import modules from the working directory.
+        folder, environment = Path(name) / "empty", Path(name) / "environment"
+        folder.mkdir()
+        _run([_UV, "venv", "--quiet", "--python", python, str(environment)], folder)
+        wanted = str(wheel) if extra == NO_EXTRA else f"{wheel}[{extra}]"
+        of_environment = ("--quiet", "--python", str(environment / "bin" / "python"))
+        _run([_UV, "pip", "install", *of_environment, wanted], folder)
+        _run([_UV, "pip", "check", *of_environment], folder)
+        use(environment / "bin", version, extra, folder)
+        (packages,) = environment.glob("lib/python*/site-packages")
+        found = importlib.metadata.distributions(path=[str(packages)])
+        return {f"{each.name} {each.version}": license_of(each.metadata) for each in found}
+
+
+def use(programs: Path, version: str, extra: str, folder: Path) -> None:
+    """Import the installed package and run its program in a folder.
+
+    Raises:
+        CheckError: If a command fails, a library of the extra is missing or another version is printed.
+    """
+    statement = "import qcnn" if extra == NO_EXTRA else f"import qcnn.extras; qcnn.extras.check({extra!r})"
+    _run([str(programs / "python"), "-c", statement], folder)
+    printed = _run([str(programs / "qcnn"), "--version"], folder).strip()
+    if version not in printed.split():
+        raise CheckError(f"qcnn --version: must print {version}. Given: {printed}")
+    program, *arguments = COMMANDS[extra]
+    _run([str(programs / program), *arguments], folder)
+
+
+def license_of(metadata: importlib.metadata.PackageMetadata) -> str:
+    """Return the license that the metadata of a package names, or `unknown`."""
+    expression, text = ((metadata.get_all(field) or [""])[0].strip() for field in ("License-Expression", "License"))
+    classifiers = [each.rpartition(" :: ")[2] for each in metadata.get_all("Classifier") or () if "License ::" in each]
+    # Older packages keep the whole text of their license in the field License.
+    return expression or ", ".join(classifiers) or text.partition("\n")[0] or "unknown"
+
+
+def untried(pythons: Iterable[str], tried: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a line for each Python that was not tried with every extra."""
+    done = set(tried)
+    lines = []
+    for version in pythons:
+        left = [extra for extra in COMMANDS if (version, extra) not in done]
+        if left:
+            given = "not tried" if len(left) == len(COMMANDS) else f"not tried with {', '.join(left)}"
+            lines.append(f"Python {version}: must work with every extra. Given: {given}")
+    return lines
+
+
+def missing(version: str, tag: str, changelog: str, environments: Sequence[str]) -> list[str]:
+    """Return a line for each thing that a release lacks.
+
+    Args:
+        version: Version in pyproject.toml.
+        tag: Tag of the release, empty if no version is being released.
+        changelog: Text of CHANGELOG.md.
+        environments: Lines about the environments that were not tried.
+    """
+    lines = []
+    if tag and tag != f"v{version}":
+        lines.append(f"tag: must be v{version}, as pyproject.toml says. Given: {tag}")
+    heading = re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d\n(.*?)(?=^## |\Z)", changelog, re.M | re.S)
+    if not heading or not heading[1].strip():
+        given = "an empty section" if heading else "no such section"
+        lines.append(f"CHANGELOG.md: must have a section [{version}] - YYYY-MM-DD. Given: {given}")
+    return [*lines, *environments]
+
+
+def _arguments(pythons: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Check the files of a release.")
+    parser.add_argument("--tag", default="", help="tag of the release; an incomplete release is then an error")
+    parser.add_argument("--python", action="append", choices=pythons, help="try this Python alone; repeatable")
+    parser.add_argument("--extra", action="append", choices=COMMANDS, help="try this extra alone; repeatable")
+    return parser.parse_args()
+
+
+def _write_licenses(licenses: Mapping[str, str]) -> None:
+    lines = [f"{package}: {name}\n" for package, name in sorted(licenses.items(), key=lambda item: item[0].lower())]
+    LICENSES.write_text("".join(lines))
+    unknown = ", ".join(package for package, name in licenses.items() if name == "unknown")
+    print(f"licenses of {len(licenses)} packages: {LICENSES.relative_to(ROOT)}; unknown: {unknown or 'none'}")
+
+
+def _run(command: Sequence[str], folder: Path) -> str:
+    """Run a command in a folder and return its output.
+
+    Raises:
+        CheckError: If it fails; its output goes to standard error.
+    """
+    done = subprocess.run(command, cwd=folder, env=_environment(), capture_output=True, text=True, check=False)
+    if done.returncode:
+        output = (done.stdout + done.stderr).rstrip()
+        print(output, file=sys.stderr, flush=True)
+        shown = " ".join([Path(command[0]).name, *command[1:]])
+        last = output.rpartition("\n")[2].strip()
+        raise CheckError(f"{shown}: must succeed. Given: exit code {done.returncode}, {last}")
+    return done.stdout
+
+
+def _environment() -> dict[str, str]:
+    hidden = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT")
+    return {name: value for name, value in os.environ.items() if name not in hidden}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""What release-check calls complete, and when an incomplete release is an error."""
+
+import importlib.metadata
+import importlib.util
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+RELEASED = (
+    "# Changelog\n\n## [Unreleased]\n\n## [1.2.0] - 2026-01-31\n\n### Added\n\n- A target.\n\n## [1.1.0] - 2026-01-01\n"
+)
+NO_SECTION = "CHANGELOG.md: must have a section [1.2.0] - YYYY-MM-DD. Given: no such section"
+EMPTY_SECTION = "CHANGELOG.md: must have a section [1.2.0] - YYYY-MM-DD. Given: an empty section"
+OTHER_TAG = "tag: must be v1.2.0, as pyproject.toml says. Given: v1.3.0"
+
+
+@pytest.fixture
+def script() -> types.ModuleType:
+    """The script as a module."""
+    spec = importlib.util.spec_from_file_location("release_check", ROOT / "scripts" / "release_check.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_each_extra_has_a_command(script: types.ModuleType) -> None:
+    assert script.COMMANDS.keys() == {script.NO_EXTRA, *PROJECT["optional-dependencies"]}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("extra", ["none", *PROJECT["optional-dependencies"]])
+def test_the_command_of_an_extra_succeeds_where_the_extra_is_installed(
+    script: types.ModuleType, tmp_path: Path, extra: str
+) -> None:
+    script.use(Path(sys.executable).parent, PROJECT["version"], extra, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("tag", "changelog", "lines"),
+    [
+        ("v1.2.0", RELEASED, []),
+        ("", RELEASED, []),
+        ("v1.3.0", RELEASED, [OTHER_TAG]),
+        ("", "## [Unreleased]\n\n- A target.\n", [NO_SECTION]),
+        # A date is missing.
+        ("", RELEASED.replace("[1.2.0] - 2026-01-31", "[1.2.0]"), [NO_SECTION]),
+        ("", RELEASED.replace("1.2.0", "1x2.0"), [NO_SECTION]),
+        ("", RELEASED.replace("\n### Added\n\n- A target.\n", ""), [EMPTY_SECTION]),
+        ("", "## [1.2.0] - 2026-01-31\n", [EMPTY_SECTION]),
+    ],
+)
+def test_a_release_lacks_its_tag_or_its_section(
+    script: types.ModuleType, tag: str, changelog: str, lines: list[str]
+) -> None:
+    assert script.missing("1.2.0", tag, changelog, []) == lines
+
+
+def test_each_python_must_be_tried_with_every_extra(script: types.ModuleType) -> None:
+    done = {("3.11", extra) for extra in script.COMMANDS} | {("3.12", "none"), ("3.12", "run")}
+    assert script.untried(["3.10", "3.11", "3.12"], done) == [
+        "Python 3.10: must work with every extra. Given: not tried",
+        "Python 3.12: must work with every extra. Given: not tried with kubeflow, vertex, serve",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "license_name"),
+    [
+        ("License-Expression: MIT\nLicense: Custom\n", "MIT"),
+        ("Classifier: License :: OSI Approved :: MIT License\nLicense: The whole text\n", "MIT License"),
+        ("Classifier: Programming Language :: Python\nLicense: BSD\n        The whole text\n", "BSD"),
+        ("License:\n", "unknown"),
+        ("", "unknown"),
+    ],
+)
+def test_the_license_of_a_package(script: types.ModuleType, tmp_path: Path, fields: str, license_name: str) -> None:
+    (tmp_path / "METADATA").write_text(f"Metadata-Version: 2.4\nName: package\nVersion: 1\n{fields}")
+    assert script.license_of(importlib.metadata.PathDistribution(tmp_path).metadata) == license_name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "failures", "code"),
+    [
+        ([], [], 0),
+        (["--tag", "v1.2.0"], [], 1),
+        ([], ["Python 3.11, extra none: failed"], 1),
+    ],
+)
+def test_what_is_missing_is_an_error_for_a_tag_alone(
+    script: types.ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    arguments: list[str],
+    failures: list[str],
+    code: int,
+) -> None:
+    classifier = '"Programming Language :: Python :: 3.11"'
+    (tmp_path / "pyproject.toml").write_text(f'[project]\nversion = "1.2.0"\nclassifiers = [{classifier}]\n')
+    (tmp_path / "CHANGELOG.md").write_text("## [Unreleased]\n")
+    tried = {("3.11", extra) for extra in script.COMMANDS}
+    monkeypatch.setattr(script, "ROOT", tmp_path)
+    # It installs gigabytes from a package index.
+    monkeypatch.setattr(script, "try_release", lambda version, pythons, extras: (tried, failures))
+    monkeypatch.setattr(sys, "argv", ["release_check.py", *arguments])
+    assert script.main() == code
+    printed = capsys.readouterr()
+    assert f"release-check: {NO_SECTION}" in (printed.err if arguments else printed.out).splitlines()
+    assert [f"release-check: {failure}" for failure in failures] == (printed.err.splitlines() if failures else [])
+
+
+def test_a_failing_command_is_one_line_after_its_output(
+    script: types.ModuleType, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    program = "import sys; print('first'); sys.exit('error: no libraries')"
+    with pytest.raises(script.CheckError, match=r"must succeed\. Given: exit code 1, error: no libraries$"):
+        script._run([sys.executable, "-c", program], tmp_path)
+    assert capsys.readouterr().err == "first\nerror: no libraries\n"
