@@ -42,11 +42,11 @@ def test_a_step_ends_with_whoever_can_print_no_more(tmp_path: Path, monkeypatch:
 def test_a_step_that_is_ended_says_nothing(tmp_path: Path, number: signal.Signals) -> None:
     program = (
         "import os, signal, sys\n"
-        "from qcnn.components import local_process\n"
+        "from qcnn.components import local_steps\n"
         f"def step(folders): os.kill(os.getpid(), {int(number)}); signal.pause()\n"
-        "local_process._STEPS['step'] = step\n"
+        "local_steps._STEPS['step'] = step\n"
         "sys.argv[1:] = ['step', *'abcd']\n"
-        "local_process.main()\n"
+        "local_steps.main()\n"
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
