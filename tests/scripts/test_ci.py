@@ -79,12 +79,30 @@ def test_it_ends_where_something_fails(checkout: Path, target: str) -> None:
 
 def test_with_a_cluster_the_tests_on_it_run_too_and_it_is_stopped(checkout: Path, cluster: Path) -> None:
     assert _run(checkout) == 0
-    *before, storage, whole, on_cluster = (checkout / "made").read_text().splitlines()
-    assert [line.strip() for line in before] == WITHOUT_A_CLUSTER
-    for line, words in ((storage, "test ARGS"), (whole, "test-long ARGS"), (on_cluster, "test-cluster")):
-        assert line.startswith(words)
-        assert line.endswith(" its-config its-buckets")
+    made = (checkout / "made").read_text().splitlines()
+    # Whole runs go on beside the tests on the cluster, and know nothing of it.
+    assert sorted(line.strip() for line in made if "its-config" not in line) == sorted(WITHOUT_A_CLUSTER[:-1])
+    assert [made[0].strip(), made[1].strip(), made[2].strip(), made[-1].split()[0]] == ["lint", "types", "test", "docs"]
+    storage, whole, on_cluster = (
+        line for line in made if line.endswith(" its-config its-buckets") and not line.startswith("docs")
+    )
+    assert [storage.split("=")[0], whole.split("=")[0], on_cluster.split()[0]] == [
+        "test ARGS",
+        "test-long ARGS",
+        "test-cluster",
+    ]
     assert _called(checkout) == ["install", "up", "gcs", "build-image", "gcs", "down"]
+
+
+@pytest.mark.parametrize("target", ["test-long", "test-cluster"])
+def test_what_fails_beside_the_rest_fails_the_whole(checkout: Path, cluster: Path, target: str) -> None:
+    make = f'echo "$@ ${{KUBECONFIG:-}}" >>made; test "$*" != "{target}" || {{ echo {target} says why; exit 1; }}'
+    _program(checkout.parent / "bin" / "make", make)
+    done = _ended(checkout)
+    assert done.returncode != 0
+    assert f"{target} says why" in done.stdout
+    assert "docs" not in (checkout / "made").read_text()
+    assert _called(checkout)[-2:] == ["gcs", "down"]
 
 
 def test_a_cluster_that_does_not_start_is_made_from_nothing(checkout: Path, cluster: Path) -> None:
