@@ -6,6 +6,7 @@ import dataclasses
 import os
 import typing
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from qcnn.components.resources import KEY, step_resources
@@ -66,6 +67,12 @@ class Described:
     setting: Setting
 
     @property
+    def plain_kind(self) -> Any:
+        """Its type without None."""
+        kinds = typing.get_args(self.kind)
+        return next(each for each in kinds if each is not type(None)) if type(None) in kinds else self.kind
+
+    @property
     def shown_default(self) -> str:
         """What stands in where it is not given, in words; empty where nothing does."""
         return self.setting.default or ("" if self.default in (None, "", (), False) else str(self.default))
@@ -106,7 +113,7 @@ def settings_from(kind: type[T], values: Mapping[str, Any], target: str) -> T:
         if name not in found and (value := next(filter(None, map(os.environ.get, variables)), None)):
             found[name] = value
         if name in found:
-            _check(each, found[name])
+            found[name] = _checked(each, found[name])
         elif each.is_required:
             variable = f", or environment variable {variables[0]}" if variables else ""
             raise ConfigError(f"{name}: must be given to target {target}{variable}. Given: none")
@@ -118,16 +125,41 @@ def connection_of(kind: type[T], settings: Any) -> T:
     return kind(**{each.name: getattr(settings, each.name) for each in described(kind)})
 
 
-def _check(field: Described, value: Any) -> None:
-    said = field.setting
-    if said.choices and value is not None and value not in said.choices:
-        raise ConfigError(f"{field.name}: must be one of {', '.join(said.choices)}. Given: {given(value)}")
+# What a setting of a type may be given as, and how messages call it.
+_ALLOWED: Mapping[Any, tuple[tuple[type, ...], str]] = {
+    str: ((str, int, float), "text"),
+    int: ((int,), "an integer"),
+    bool: ((bool,), "True or False"),
+    Path: ((str, Path), "a path"),
+    Mapping[str, Any]: ((Mapping,), "a mapping"),
+    Mapping[str, str]: ((Mapping,), "a mapping of names to text"),
+    Sequence[str]: ((list, tuple), "a list of texts"),
+}
+
+
+def _checked(field: Described, value: Any) -> Any:
+    """Return the value of a setting in its type; a number is its text where that is asked for.
+
+    Raises:
+        ConfigError: it has another type, or is out of its bounds.
+    """
+    if value is None and field.kind is not field.plain_kind:
+        return None
+    said, kind = field.setting, field.plain_kind
+    kinds, allowed = _ALLOWED[kind]
+    if said.choices:
+        allowed = f"one of {', '.join(said.choices)}"
     bounds = [f"at least {said.least}"] * (said.least is not None) + [f"at most {said.most}"] * (said.most is not None)
-    if not bounds or value is None:
-        return
-    is_number = isinstance(value, int) and not isinstance(value, bool)
-    if not is_number or not (said.least or 0) <= value <= (value if said.most is None else said.most):
-        raise ConfigError(f"{field.name}: must be an integer, {' and '.join(bounds)}. Given: {given(value)}")
+    if bounds:
+        allowed = f"{allowed}, {' and '.join(bounds)}"
+    if not isinstance(value, kinds) or (isinstance(value, bool) and kind is not bool):
+        raise ConfigError(f"{field.name}: must be {allowed}. Given: {given(value)}")
+    if kind is str or kind is Path:
+        value = kind(str(value))
+    is_below = said.least is not None and value < said.least
+    if is_below or (said.most is not None and value > said.most) or (said.choices and value not in said.choices):
+        raise ConfigError(f"{field.name}: must be {allowed}. Given: {given(value)}")
+    return value
 
 
 # Settings of pods that often differ between jobs; the rest belongs in `pod`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,7 +51,7 @@ def flags_of(settings: Any) -> str:
 
 
 def _option(field: Described) -> Decorator:
-    said, kind = field.setting, _plain(field.kind)
+    said, kind = field.setting, field.plain_kind
     if said.is_argument:
         metavar = said.metavar or field.name.upper()
         return click.argument(
@@ -64,7 +63,7 @@ def _option(field: Described) -> Decorator:
     if said.variables:
         common |= {"envvar": list(said.variables), "show_envvar": True}
     if kind is bool:
-        if type(None) in typing.get_args(field.kind):
+        if field.kind is not kind:
             names[0] = f"{flag}/--no-{flag[2:]}"
         return click.option(*names, is_flag=True, **common)
     metavar = said.metavar or ("[" + "|".join(said.choices) + "]" if said.choices else "VALUE")
@@ -74,19 +73,19 @@ def _option(field: Described) -> Decorator:
 
 def _help(field: Described) -> str:
     text = field.setting.help
-    if _plain(field.kind) in (Sequence[str], Mapping[str, str]):
+    if field.plain_kind in (Sequence[str], Mapping[str, str]):
         text = f"{text.removesuffix('.')}; may come often."
     return f"{text}  [default: {field.shown_default}]" if field.shown_default else text
 
 
 def _read(field: Described, typed: Any) -> Any:
     """Return the value of a setting, of what was typed."""
-    kind = _plain(field.kind)
+    kind = field.plain_kind
     if kind == Mapping[str, Any]:
         return read_file(Path(typed), field.name)
     if kind == Mapping[str, str]:
         return dict(_pair(flag_of(field).removeprefix("--"), text) for text in typed)
-    return Path(typed) if kind is Path else typed
+    return typed
 
 
 def _pair(flag: str, text: str) -> tuple[str, str]:
@@ -94,9 +93,3 @@ def _pair(flag: str, text: str) -> tuple[str, str]:
     if not (name and found):
         raise ConfigError(f"{flag}: must be NAME=VALUE. Given: {text}")
     return name, value
-
-
-def _plain(kind: Any) -> Any:
-    """Return a type without None."""
-    kinds = [each for each in typing.get_args(kind) if each is not type(None)]
-    return kinds[0] if type(None) in typing.get_args(kind) else kind

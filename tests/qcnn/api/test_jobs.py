@@ -16,6 +16,7 @@ from qcnn.targets.base import ReadsJobs, Submits, Target
 from qcnn.targets.settings import described
 from tests.backend import fake_backend
 from tests.buckets import ROWS
+from tests.qcnn.cli.run_folders import run_folder
 from tests.qcnn.jobs.apiserver import ApiServer
 from tests.vertex.server.vertex import Vertex
 
@@ -88,6 +89,10 @@ def test_a_job_that_fails_or_takes_too_long_is_an_error(experiment: qcnn.Experim
         ("tfjob", {"output": "/data", "image": "qcnn:1"}, "output: must be"),
         ("tfjob", {**OUTPUT, "pod": {"cpu": "many"}}, "pod.cpu: must be a quantity such as 2 or 500m. Given: "),
         ("kubeflow", {"namespace": "A_B"}, "namespace: must be"),
+        ("kubeflow", {"pod": "pod.yaml"}, "pod: must be a mapping. Given: 'pod.yaml'"),
+        ("kubeflow", {"caching": 1}, "caching: must be True or False. Given: 1"),
+        ("tfjob", {**OUTPUT, "keep_seconds": "1"}, "keep_seconds: must be an integer, at least 0. Given: '1'"),
+        ("tfjob", {**OUTPUT, "image": ["a"]}, "image: must be text. Given: ['a']"),
         (
             "vertex",
             {},
@@ -137,6 +142,15 @@ def test_a_file_of_samples_is_submitted_with_its_contents(rows: str) -> None:
         assert request["runtime_config"]["parameters"]["data_sha256"] == sha256
     (request,) = qcnn.requests(own, "vertex", image="europe/qcnn:1", **place)
     assert request["pipelineJob"]["runtimeConfig"]["parameterValues"]["data_sha256"] == sha256
+
+
+def test_runs_of_this_machine_are_jobs_too(tmp_path: Path) -> None:
+    run_folder(tmp_path, "first", {}, mse=0.25)
+    (status,) = qcnn.list_jobs("local", runs=str(tmp_path))
+    job = qcnn.get_job("first", "local", runs=tmp_path)
+    assert (status.name, job.status().state, job.metrics()["mse"]) == ("first", "succeeded", 0.25)
+    with pytest.raises(qcnn.ArtifactError, match=r"Given: other$"):
+        qcnn.get_job("other", "local", runs=str(tmp_path))
 
 
 _PROGRAM = """
