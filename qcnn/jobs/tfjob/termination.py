@@ -15,6 +15,11 @@ from qcnn.startup import end_now
 logger = logging.getLogger("qcnn")
 
 
+# A pod is marked for deletion just before its processes are told to end: so long the mark may take to be seen here on a
+# busy machine, in seconds.
+_SEEN_SECONDS = 0.1
+
+
 class OwnPod:
     """Watches a pod in a thread until this process ends, so that `is_going` is known without a request."""
 
@@ -26,8 +31,8 @@ class OwnPod:
 
     @property
     def is_going(self) -> bool:
-        """Whether the pod is being taken away."""
-        return self._is_going.is_set()
+        """Whether the pod is being taken away; a mark that comes within a moment counts too."""
+        return self._is_going.wait(_SEEN_SECONDS)
 
     def _run(self) -> None:
         try:
