@@ -229,7 +229,7 @@ def test_the_pipeline_trains_and_its_runs_are_compared_and_shown(
     assert code == 0
     assert {re.match(r"\[([\w-]+)", line)[1] for line in out.splitlines() if line[:1] == "["} >= {"train", "chief"}  # type: ignore[index]
     code, out, _ = on_vertex("status", *_TARGET)
-    assert out.splitlines()[-1].split()[:3] == [identity, "papers", "succeeded"]
+    assert out.splitlines()[-1].split()[:3] == [identity, "first", "succeeded"]
     (link,) = (task for task in run.job_detail.task_details if task.task_name == "tensorboard")
     (logs,) = (artifact.uri for artifact in link.inputs["logs"].artifacts)
     # The run as it is named there, and the address that the link step's command has.
