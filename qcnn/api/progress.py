@@ -17,7 +17,7 @@ from qcnn.components.steps.train_progress import ProgressTable, TrainingProgress
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.local.processes import EventHandler
-from qcnn.results.local_run import FILE, Recorder, read_record
+from qcnn.results.local_run import FILE, LOG, Recorder, read_record
 
 # Seconds between two changes of a notebook's cell: each is a message to the browser.
 _INTERVAL = 0.1
@@ -84,7 +84,6 @@ class _InNotebook:
         self._shown_at = time.monotonic()
 
 
-_LOG = "log.txt"
 _TRAIN = "train"
 
 
@@ -117,7 +116,7 @@ def surrounded(config: ExperimentConfig, run: Path, *, progress: bool) -> Iterat
             with recorded(recorder, name, run), contextlib.ExitStack() as stack:
                 if name == _TRAIN:
                     stack.callback(shown.close)
-                    log = stack.enter_context((run / _LOG).open("a", encoding="utf-8"))
+                    log = stack.enter_context((run / LOG).open("a", encoding="utf-8"))
                     stack.enter_context(contextlib.redirect_stdout(log))
                 yield
 

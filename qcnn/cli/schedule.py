@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from qcnn.cli.options.base import Sending, form_option, sending_options, shown_only_option
-from qcnn.cli.options.cost import Cost, check_cost, cost_options
+from qcnn.cli.options.cost import Cost, cost_options
 from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.settings import settings_options
-from qcnn.cli.output import on_stderr, print_requests, show_rows, show_table, warn_of_gpu_image
+from qcnn.cli.output import on_stderr, show_rows, show_table
+from qcnn.cli.submit import submitted
 from qcnn.targets.base import Schedules
-from qcnn.targets.library_output import shown
 
 _HEADER = ("schedule", "id", "when", "state", "max concurrency", "catch-up", "queue")
 _SHOWN = {True: "yes", False: "no", None: ""}
@@ -33,16 +33,10 @@ def schedule_command(target: Schedules) -> click.Group:
         """Create a schedule, which is enabled at once; --run-name is its name, with which those of its runs begin."""
         experiment = words.experiment()
         prepared = target.prepare_schedule(experiment, settings)
-        if prepared.pod:
-            warn_of_gpu_image(prepared.pod)
-        if sending.dry_run:
-            print_requests(prepared.requests(), target.requests_are, sending.form)
-            return
-        # Of each run.
-        check_cost(cost, target.platform, prepared.pod, [experiment])
-        with shown():
-            made = prepared.submit()
-        show_rows(sending.form, {"schedule": made.job, "look at it": made.page})
+        # The cost is that of each run.
+        made = submitted(target, prepared, cost, [experiment], sending)
+        if made is not None:
+            show_rows(sending.form, {"schedule": made.job, "look at it": made.page})
 
     @group.command("list")
     @form_option

@@ -22,7 +22,7 @@ from qcnn.extras import check
 from qcnn.jobs.local.fork_client import ForkServer, fork_server
 from qcnn.jobs.local.processes import EventHandler
 from qcnn.monitoring import logs
-from qcnn.results.local_run import Recorder
+from qcnn.results.local_run import LOG, Recorder
 from qcnn.startup import one_line_errors, terminated_as_interrupt
 from qcnn.targets.errors import StepError
 
@@ -119,7 +119,7 @@ class RunLog(io.TextIOBase):
         """
         with self._writing("the log"):
             if self._file is None:
-                self._file = (run / "log.txt").open("w", encoding="utf-8")
+                self._file = (run / LOG).open("w", encoding="utf-8")
             self._log(f"== {name}")
         with self._writing("the output"):
             self._progress.close()

@@ -16,7 +16,7 @@ from qcnn.cli.options.settings import flags_of, settings_options
 from qcnn.cli.output import print_requests, show_rows, warn_of_gpu_image
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
-from qcnn.targets.base import Predicts, Prepared, ReadsJobs, RunsStudies, Submits, Submitted
+from qcnn.targets.base import Predicts, Prepared, ReadsJobs, RunsStudies, Schedules, Submits, Submitted
 from qcnn.targets.library_output import shown
 from qcnn.targets.settings import connection_of, described
 
@@ -91,14 +91,9 @@ def send(
     if sending.dry_run and (ending.is_waited or ending.is_followed):
         flag = "--follow" if ending.is_followed else "--wait"
         raise ConfigError(f"dry_run: creates nothing that could be followed. Given: --dry-run {flag}")
-    if prepared.pod:
-        warn_of_gpu_image(prepared.pod)
-    if sending.dry_run:
-        print_requests(prepared.requests(), target.requests_are, sending.form)
+    done = submitted(target, prepared, cost, trials, sending)
+    if done is None:
         return
-    check_cost(cost, target.platform, prepared.pod, trials)
-    with shown():
-        done = prepared.submit()
     connection = connection_of(target.connection, settings)
     if sending.form == "text":
         click.echo(f"{target.job_kind} {done.job} {_OUTCOMES[done.outcome]} in {target.place(connection)}")
@@ -111,6 +106,28 @@ def send(
         follow(target, done.job, connection, sending.form, restarts)
     elif ending.is_waited:
         wait(target, done.job, connection, sending.form)
+
+
+def submitted(
+    target: Submits | Schedules,
+    prepared: Prepared,
+    cost: Cost,
+    trials: Sequence[ExperimentConfig],
+    sending: Sending,
+) -> Submitted | None:
+    """Return what submitting creates; None where the requests that would do it are printed instead.
+
+    Raises:
+        ConfigError: the target refuses it, or it costs more than it may.
+    """
+    if prepared.pod:
+        warn_of_gpu_image(prepared.pod)
+    if sending.dry_run:
+        print_requests(prepared.requests(), target.requests_are, sending.form)
+        return None
+    check_cost(cost, target.platform, prepared.pod, trials)
+    with shown():
+        return prepared.submit()
 
 
 def _rows(target: Submits, done: Submitted, connection: Any) -> Mapping[str, str]:

@@ -20,6 +20,8 @@ from qcnn.errors import ArtifactError
 from qcnn.results import model_folder
 
 FILE = "run.json"
+# What the steps print.
+LOG = "log.txt"
 # In the folder of a step: what it has left, as Kubeflow's executor writes it.
 METADATA = "executor_output.json"
 

@@ -93,9 +93,18 @@ def wait(look: Callable[[], JobStatus], say: Callable[[str], None], kind: str) -
         return Seen(status, status.state, status.has_ended, {part.name: part.state for part in status.parts})
 
     ended = follow(seen, say).run
+    check_succeeded(ended, kind)
+    return ended
+
+
+def check_succeeded(ended: JobStatus, kind: str) -> None:
+    """Check that a job that has ended has succeeded.
+
+    Raises:
+        StepError: it has ended in any other way.
+    """
     if not ended.has_succeeded:
         raise StepError(f"{kind}: it ended {ended.state}{because(ended)}. Given: {ended.job}")
-    return ended
 
 
 def wait_quietly(look: Callable[[], JobStatus], timeout: float | None) -> JobStatus:

@@ -11,16 +11,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from qcnn.errors import ArtifactError, ConfigError
-from qcnn.results.local_run import RunRecord, model_in, of_run, read_metrics, read_record
+from qcnn.results.local_run import LOG, RunRecord, model_in, of_run, read_metrics, read_record
 from qcnn.startup import one_line_errors, terminated_as_interrupt
 from qcnn.storage.copies import local_copy
 from qcnn.targets import following
 from qcnn.targets.base import Deletable, JobStatus, PartStatus, Say, Selection
-from qcnn.targets.errors import StepError
 from qcnn.targets.local.saved_runs import find_runs
 from qcnn.targets.settings import setting
 
-LOG = "log.txt"
 _ENDED = ("succeeded", "failed", "interrupted")
 
 PREDICT_HELP = """
@@ -112,9 +110,7 @@ class LocalTarget:
         """
         for line in self.logs(job, connection, follow=True):
             say(line)
-        ended = self.get_job(job, connection)
-        if not ended.has_succeeded:
-            raise StepError(f"run: it ended {ended.state}{following.because(ended)}. Given: {ended.job}")
+        following.check_succeeded(self.get_job(job, connection), self.job_kind)
 
     def wait(self, job: str, connection: Connection, say: Say) -> None:
         """Say how the states of a run and its steps change until it has ended.

@@ -19,7 +19,6 @@ from qcnn.jobs.vertex.location import ENDED, job_page, state_of, tensorboard_pag
 from qcnn.model.history import last_metrics
 from qcnn.targets import following
 from qcnn.targets.base import Deletable, JobStatus, Prepared, Say, Selection, Submitted
-from qcnn.targets.errors import StepError
 from qcnn.targets.library_output import quiet, shown
 from qcnn.targets.settings import PodFields, setting
 from qcnn.targets.vertex import jobs, runs
@@ -152,10 +151,7 @@ class VertexJobTarget:
         """
         for line in self.logs(job, connection, follow=True):
             say(line)
-        ended = jobs.find_job(Vertex(connection.place), job)
-        if state_of(ended) != "SUCCEEDED":
-            reason = f" ({one_line(ended.error.message)})" if ended.error.message else ""
-            raise StepError(f"custom job: it ended {state_of(ended).lower()}{reason}. Given: {id_of(ended)}")
+        following.check_succeeded(self.get_job(job, connection), self.job_kind)
 
     def wait(self, job: str, connection: Connection, say: Say) -> None:
         """Say how its state changes until it has ended.
