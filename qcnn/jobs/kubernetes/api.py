@@ -226,12 +226,21 @@ class Api:
             raise
 
     def log(self, pod: str, container: str, since: str, *, follow: bool) -> Iterator[tuple[str, str]]:
-        """Yield time (RFC 3339) and text of every line of a container's log, from a time on, if one is given."""
+        """Yield time (RFC 3339) and text of every line of a container's log, from a time on, if one is given.
+
+        Nothing is yielded if the pod no longer exists: its job may delete it at any moment, as when the job has ended.
+        """
         query = {"container": container, "timestamps": "true", "follow": "true" if follow else "false"}
         if since:
             query["sinceTime"] = since
         read_seconds = _LOG_SECONDS if follow else _READ_SECONDS
-        for line in self._lines(self._request("GET", "get", PODS, pod, "log", query, read_seconds=read_seconds)):
+        try:
+            response = self._request("GET", "get", PODS, pod, "log", query, read_seconds=read_seconds)
+        except RefusedError as error:
+            if error.status == NOT_FOUND:
+                return
+            raise
+        for line in self._lines(response):
             time, _, text = line.partition(" ")
             # A line without a time is the kubelet's own message, as that it has removed the container.
             if _TIME.match(time):

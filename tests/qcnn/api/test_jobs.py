@@ -195,17 +195,44 @@ def test_a_custom_job_trains_and_its_model_predicts(vertex: Vertex, tmp_path: Pa
     assert len(found["prediction"]) == 1
 
 
+def _running_worker(server: ApiServer, job: str, index: int) -> None:
+    """Create the pod of a worker of a TFJob, which runs."""
+    found = server.get("tfjobs", job)
+    assert found
+    labels = {
+        JOB_NAME_LABEL: job,
+        "training.kubeflow.org/replica-type": "worker",
+        "training.kubeflow.org/replica-index": str(index),
+    }
+    owner = {"uid": found["metadata"]["uid"], "kind": "TFJob", "name": job, "controller": True}
+    running = {"containerStatuses": [{"name": "tensorflow", "state": {"running": {}}}], "phase": "Running"}
+    metadata = {"name": f"{job}-worker-{index}", "labels": labels, "ownerReferences": [owner]}
+    server.put("pods", {"metadata": metadata, "status": running})
+
+
 def test_lines_of_a_tfjob_come_once_and_in_order(experiment: qcnn.Experiment, api_server: ApiServer) -> None:
     job = qcnn.submit(experiment, "tfjob", **OUTPUT)
-    labels = {JOB_NAME_LABEL: job.name, "training.kubeflow.org/replica-type": "worker"}
-    labels["training.kubeflow.org/replica-index"] = "0"
-    running = {"containerStatuses": [{"name": "tensorflow", "state": {"running": {}}}], "phase": "Running"}
-    found = api_server.get("tfjobs", job.name)
-    assert found
-    owner = {"uid": found["metadata"]["uid"], "kind": "TFJob", "name": job.name}
-    metadata = {"name": f"{job.name}-worker-0", "labels": labels, "ownerReferences": [{**owner, "controller": True}]}
-    api_server.put("pods", {"metadata": metadata, "status": running})
+    _running_worker(api_server, job.name, 0)
     api_server.logs[f"{job.name}-worker-0"] = ["epoch 1/2", "epoch 2/2"]
     assert list(job.logs()) == ["[worker 0] epoch 1/2", "[worker 0] epoch 2/2"]
     _end(api_server, job.name, "Succeeded")
     assert list(job.logs(follow=True)) == ["[worker 0] epoch 1/2", "[worker 0] epoch 2/2"]
+
+
+def test_logs_of_a_tfjob_continue_without_a_pod_deleted_meanwhile(
+    experiment: qcnn.Experiment, api_server: ApiServer
+) -> None:
+    job = qcnn.submit(experiment, "tfjob", **OUTPUT)
+    _running_worker(api_server, job.name, 0)
+    _running_worker(api_server, job.name, 1)
+
+    class Logs(dict[str, list[str]]):
+        """The pods' logs; the operator deletes worker 1 while that of worker 0 is read."""
+
+        def get(self, name: str, default: Any = None) -> Any:
+            if name.endswith("worker-0"):
+                api_server.remove("pods", f"{job.name}-worker-1")
+            return super().get(name, default)
+
+    api_server.logs = Logs({f"{job.name}-worker-0": ["epoch 1/2", "epoch 2/2"]})
+    assert list(job.logs()) == ["[worker 0] epoch 1/2", "[worker 0] epoch 2/2"]
