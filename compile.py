@@ -11,8 +11,8 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 from qcnn.cli.main import run
 from qcnn.components.training_job import check_data
 from qcnn.errors import ConfigError
-from qcnn.experiment import EXCITATIONS
 from qcnn.experiment_io import as_parameters, read_file
+from qcnn.fields import EXCITATIONS
 from qcnn.pipelines.compiler import compile_qcnn, compile_study, compile_tuning, critical_path
 from qcnn.pipelines.parts import Viewer
 from qcnn.targets import targets_that

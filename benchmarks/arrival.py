@@ -55,7 +55,7 @@ def row(model: str, qubits: int) -> list[object]:
     arrived = sum(found <= _NEAR[model] for found in distances)
     samples = config.split_counts.train
     updates = config.epochs * -(-samples // config.batch_size)
-    words: list[object] = [samples, config.batch_size, config.epochs, updates, config.options.starts]
+    words: list[object] = [samples, config.batch_size, config.epochs, updates, config.options.num_initializations]
     seconds = statistics.median(seconds for _, seconds in results)
     ends = " ".join(f"{found:+.4f}" for found in distances)
     return [f"{model}, n = {qubits}", *words, ends, f"{arrived} of {len(SEEDS)}", f"{seconds:.3g}"]

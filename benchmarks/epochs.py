@@ -67,7 +67,7 @@ def train_once(words: dict[str, Any]) -> None:
 
     options = {"checkpoint_seconds": 5.0, "profile_batches": "", **words.pop("options", {})}
     fixed = {"workers": 1, "strategy": "none", "batch_size": 32, "epochs": EPOCHS}
-    config = from_mapping({**fixed, **words, "options": {"starts": 1, **options}})
+    config = from_mapping({**fixed, **words, "options": {"num_initializations": 1, **options}})
     with tempfile.TemporaryDirectory() as folder:
         history = train(config, data.generate(config), Path(folder))
     peak = _peak_megabytes()
@@ -129,10 +129,10 @@ def main() -> None:
     )
     budgets = []
     for gib in BUDGETS:
-        found = measure({**AT_20, "options": {"memory_gib": gib}})
+        found = measure({**AT_20, "options": {"simulator_memory_gib": gib}})
         budgets.append((gib, f"{found['megabytes']:.0f}", f"{found['peak']:.0f}", f"{found['epoch']:.1f}"))
     print()
-    columns = ("memory_gib, 20 qubits", "MB above TensorFlow", "MB in all", "epoch of 1 + 1 steps, s")
+    columns = ("simulator_memory_gib, 20 qubits", "MB above TensorFlow", "MB in all", "epoch of 1 + 1 steps, s")
     print(tabulate(budgets, columns, tablefmt="github"))
     starts = [(module, *(f"{value:.3g}" for value in started(module))) for module in _IMPORTS]
     print()

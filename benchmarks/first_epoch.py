@@ -43,7 +43,7 @@ class Row:
 
 
 ROWS = (
-    *(Row("hybrid", qubits, "window") for qubits in (8, 16, 23, 24, 64, 256, 1024)),
+    *(Row("hybrid", qubits, "lightcone") for qubits in (8, 16, 23, 24, 64, 256, 1024)),
     Row("hybrid", 8, "statevector"),
     *(Row("deep", qubits, "statevector") for qubits in (8, 12, 16)),
 )

@@ -15,7 +15,7 @@ from benchmarks.simulators import Measured, measure
 BATCH = 32
 LONG_RING = 23
 LINES: dict[str, tuple[str, str, tuple[int, ...]]] = {
-    "hybrid, window": ("hybrid", "window", (8, 12, 16, 23, 32, 64, 128, 256, 512, 1024)),
+    "hybrid, lightcone": ("hybrid", "lightcone", (8, 12, 16, 23, 32, 64, 128, 256, 512, 1024)),
     "hybrid, statevector": ("hybrid", "statevector", (8, 10, 12, 14, 16, 18)),
     "deep, statevector": ("deep", "statevector", (8, 10, 12, 14, 16, 18)),
 }
@@ -53,8 +53,8 @@ def main() -> None:
         name: [(n, milliseconds(model, n, simulator)) for n in qubits]
         for name, (model, simulator, qubits) in LINES.items()
     }
-    by_batch = [(batch, milliseconds("hybrid", LONG_RING, "window", batch)) for batch in BATCHES]
-    for name, points in (*by_qubits.items(), (f"hybrid, window, {LONG_RING} qubits, by batch", by_batch)):
+    by_batch = [(batch, milliseconds("hybrid", LONG_RING, "lightcone", batch)) for batch in BATCHES]
+    for name, points in (*by_qubits.items(), (f"hybrid, lightcone, {LONG_RING} qubits, by batch", by_batch)):
         cells = [[f"{value:.3g}" for _, value in points]]
         print(f"{name}, ms a step:\n\n{tabulate(cells, [str(n) for n, _ in points], tablefmt='github')}\n")
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "qcnn"}):

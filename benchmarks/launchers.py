@@ -82,8 +82,10 @@ def main() -> None:
 def follow(run: str, number: int, program: str, cpu: str) -> None:
     """Launch a job whose workers run a Python program."""
     pod = Pod(image=IMAGE, service_account="qcnn-worker", cpu=cpu, memory="64Mi")
-    job = Job(argv=("python", "-c", program), replicas={"worker": _WORKERS}, restarts=0, hang_seconds=60, pod=pod)
-    launch(tfjob(job, Identity(run, "train", number), Policy(keep_seconds=0)), own_namespace())
+    job = Job(
+        argv=("python", "-c", program), replicas={"worker": _WORKERS}, restarts=0, heartbeat_timeout_seconds=60, pod=pod
+    )
+    launch(tfjob(job, Identity(run, "train", number), Policy(ttl_seconds_after_finished=0)), own_namespace())
 
 
 def _cost() -> Cost:

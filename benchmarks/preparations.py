@@ -18,7 +18,7 @@ from qcnn.simulators import Features, Limits
 
 BATCH = 32
 ROWS = [(model, qubits) for model in ("hybrid", "deep") for qubits in (8, 12, 16)]
-SIMULATORS = ("statevector", "window", "tfq")
+SIMULATORS = ("statevector", "lightcone", "tfq")
 # The least of so many steps, the first of which, that compiles, does not count.
 STEPS = 10
 

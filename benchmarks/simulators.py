@@ -49,11 +49,11 @@ class Row:
 
 _FORCED = ("TFQ", "tensorcircuit", "tensorcircuit, blocks", "lightning")
 ROWS = {
-    "hybrid-8": Row("hybrid", 8, "window", tfq_floor=20, tensorcircuit_floor=1),
-    "hybrid-12": Row("hybrid", 12, "window", tfq_floor=60, tensorcircuit_floor=6),
-    "hybrid-16": Row("hybrid", 16, "window", tfq_floor=400, tensorcircuit_floor=8),
+    "hybrid-8": Row("hybrid", 8, "lightcone", tfq_floor=20, tensorcircuit_floor=1),
+    "hybrid-12": Row("hybrid", 12, "lightcone", tfq_floor=60, tensorcircuit_floor=6),
+    "hybrid-16": Row("hybrid", 16, "lightcone", tfq_floor=400, tensorcircuit_floor=8),
     # With whole states of 24 qubits one step takes minutes, or more memory than there is.
-    "hybrid-24": Row("hybrid", 24, "window", ("tensorcircuit, light cone",), tensorcircuit_floor=10),
+    "hybrid-24": Row("hybrid", 24, "lightcone", ("tensorcircuit, light cone",), tensorcircuit_floor=10),
     "statevector-12": Row("hybrid", 12, "statevector", _FORCED, 6, 1),
     "statevector-16": Row("hybrid", 16, "statevector", _FORCED, 2.5, 1),
     "deep-8": Row("deep", 8, "statevector", tfq_floor=10, tensorcircuit_floor=1),

@@ -62,7 +62,7 @@ def train(words: Mapping[str, Any], seed: int) -> tuple[float, float, float, flo
     if saved is None or saved.fresh_mse is None:
         raise SystemExit(f"a training has not ended. Given: {dict(words)}")
     # The epochs of the start that goes on are reported at once.
-    first = trial_epochs(config) if config.options.starts > 1 else 1
+    first = trial_epochs(config) if config.options.num_initializations > 1 else 1
     updates = steps_of(config)[0] * (len(traffic.seen) - first)
     moved = (traffic.seen[-1] - traffic.seen[first - 1]) / updates
     staleness = statistics.fmean(epoch.staleness for epoch in saved.history)

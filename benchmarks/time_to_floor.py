@@ -93,7 +93,7 @@ def exercise_of(config: ExperimentConfig, model: "tf_keras.Model") -> Exercise:
     dataset = data.generate(config)
     samples = len(dataset.train)
     updates = config.epochs * -(-samples // config.batch_size)
-    weights = [initial_weights(model, config, start) for start in range(config.options.starts)]
+    weights = [initial_weights(model, config, start) for start in range(config.options.num_initializations)]
     train, validation = (
         (split.qubit, split.angle, split.label.astype(np.float32)) for split in (dataset.train, dataset.validation)
     )

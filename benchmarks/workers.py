@@ -27,7 +27,7 @@ WORKERS = (1, 2, 4)
 RUNS = 2
 # 992 samples.
 WORDS: dict[str, Any] = {"qubits": QUBITS, "rounds": 62, "model": "deep", "simulator": "statevector", "epochs": 4}
-OPTIONS = {"starts": 1, "profile_batches": "", "checkpoint_seconds": 3600.0}
+OPTIONS = {"num_initializations": 1, "profile_batches": "", "checkpoint_seconds": 3600.0}
 
 
 def measure(batch: int, workers: int) -> tuple[float, float]:

@@ -44,7 +44,7 @@ class _Given(pydantic.BaseModel):
 
 
 # Measured at the experiment's defaults: the launcher takes 83 MiB, other steps less than 60, and steps that load
-# TensorFlow 740 MiB plus the simulator's states (word memory_gib, 2 GiB).
+# TensorFlow 740 MiB plus the simulator's states (word simulator_memory_gib, 2 GiB).
 _LIGHT = Resources("100m", "256Mi", "2Gi")
 _TENSORFLOW = Resources("250m", "1Gi", "4Gi")
 DEFAULTS = {

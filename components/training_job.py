@@ -9,8 +9,9 @@ from typing import Any
 
 from qcnn import requirements
 from qcnn.errors import ConfigError
-from qcnn.experiment import GENERATED, Affects, ExperimentConfig, affecting
+from qcnn.experiment import ExperimentConfig, affecting
 from qcnn.experiment_io import from_mapping
+from qcnn.fields import GENERATED, Affects
 from qcnn.jobs.job import OUTPUTS, Job
 from qcnn.jobs.pod_settings import Pod
 from qcnn.monitoring.logs import JOB_VARIABLE
@@ -90,8 +91,8 @@ def _describe(
     return Job(
         argv=(python, "-m", "qcnn.trainer.worker", *(word for pair in arguments.items() for word in pair)),
         replicas=config.replicas,
-        restarts=config.options.restarts,
-        hang_seconds=config.options.hang_seconds,
+        restarts=config.options.max_restarts,
+        heartbeat_timeout_seconds=config.options.heartbeat_timeout_seconds,
         port_flags=("--profiler-port",),
         kind=_kind(config),
         ends_with_others=requirements.ends_with_others(config.strategy),

@@ -14,7 +14,8 @@ from qcnn.components.definitions.pipeline import tensorboard
 from qcnn.components.definitions.tensorboard_button import tensorboard as tensorboard_with_button
 from qcnn.components.definitions.train_local import train
 from qcnn.errors import ConfigError
-from qcnn.experiment import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig, describe
+from qcnn.experiment import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig
+from qcnn.fields import describe
 
 # What rules choose is left open: other words of a run may differ.
 DEFAULTS = ExperimentConfig.model_construct()

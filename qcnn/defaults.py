@@ -49,7 +49,7 @@ def epochs(model: str, samples: int, batch: int) -> int:
     return math.ceil(_UPDATES[_kind(model)] / math.ceil(samples / batch))
 
 
-def starts(model: str) -> int:
+def num_initializations(model: str) -> int:
     """Return from how many initial weights to train."""
     return _STARTS[_kind(model)]
 

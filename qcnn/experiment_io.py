@@ -3,30 +3,102 @@
 import contextlib
 import io
 import json
+import logging
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import (
-    ValidationError,
-)
+from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from ruamel.yaml import YAML
 from ruamel.yaml.nodes import CollectionNode, MappingNode, Node
 
 from qcnn.circuits.formats.embedded import is_file, shown
 from qcnn.errors import ConfigError, given, one_line
-from qcnn.experiment import EXPERIMENT_FIELDS, OPTION_FIELDS, RULES, WORDS, ExperimentConfig, allowed, field_type
+from qcnn.experiment import ALL_FIELDS, AUTO_FIELDS, EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig
+from qcnn.fields import describe_allowed, field_type
 
-# Bytes and values of a file that a person writes.
-_MOST_BYTES = 1_000_000
+# Maximum bytes and values of an experiment file.
+_MAX_BYTES = 1_000_000
+_MAX_VALUES = 10_000
+# Behavior of training runs that were saved before these fields existed.
+_EARLIER = {
+    "learning_rate_schedule": "constant",
+    "warmup_fraction": 0.0,
+    "readout_normalization": "none",
+    "initialization": "uniform",
+    "num_initializations": 1,
+}
+# Earlier names of fields and values. Files, flags and Python accept them with a warning until 0.2; saved artifacts
+# forever.
+RENAMED_FIELDS: Mapping[str, str] = {
+    "hang_seconds": "heartbeat_timeout_seconds",
+    "starts": "num_initializations",
+    "restarts": "max_restarts",
+    "samples": "max_samples",
+    "scaling": "feature_scaling",
+    "weights": "export_checkpoint",
+    "stop_at": "target_val_loss",
+    "schedule": "learning_rate_schedule",
+    "warmup": "warmup_fraction",
+    "readouts": "readout_normalization",
+    "memory_gib": "simulator_memory_gib",
+}
+_RENAMED_VALUES: Mapping[str, Mapping[str, str]] = {
+    "feature_scaling": {"range": "minmax"},
+    "readout_normalization": {"centred": "centered", "plain": "none"},
+    "simulator": {"window": "lightcone"},
+}
 
-_MOST_VALUES = 10_000
+logger = logging.getLogger("qcnn")
 
-# What training was before these were words.
-_EARLIER = {"schedule": "constant", "warmup": 0.0, "readouts": "plain", "initialization": "uniform", "starts": 1}
+
+def _ignore(line: str) -> None:
+    """Report nothing."""
+
+
+def current_name(name: str, report: Callable[[str], None] = logger.warning) -> str:
+    """Return the name of a field that may be given by an earlier name, and report it if it is."""
+    if name not in RENAMED_FIELDS:
+        return name
+    report(f"{name}: renamed to {RENAMED_FIELDS[name]}; the earlier name is accepted until version 0.2")
+    return RENAMED_FIELDS[name]
+
+
+def current_value(name: str, value: Any, report: Callable[[str], None] = logger.warning) -> Any:
+    """Return the value of a field that may be given by an earlier name, and report it if it is."""
+    renamed = _RENAMED_VALUES.get(name, {})
+    if not isinstance(value, str) or value not in renamed:
+        return value
+    report(f"{name}: value {value} is renamed to {renamed[value]}; the earlier name is accepted until version 0.2")
+    return renamed[value]
+
+
+def with_current_names(values: Mapping[str, Any], report: Callable[[str], None] = _ignore) -> dict[str, Any]:
+    """Return the values of an experiment with earlier names of fields and values replaced.
+
+    Args:
+        values: Values by field, with or without a mapping `options`.
+        report: Called with one line for each earlier name.
+
+    Raises:
+        ConfigError: If a field is given by both names with different values.
+    """
+    found: dict[str, Any] = {}
+    for given_name, value in values.items():
+        if given_name == "options" and isinstance(value, Mapping):
+            name, current = given_name, with_current_names(value, report)
+        else:
+            name = current_name(given_name, report)
+            current = current_value(name, value, report)
+        if name in found and found[name] != current:
+            raise ConfigError(
+                f"{name}: must not be given by an earlier name too. Given: {given(found[name])} and {given(value)}"
+            )
+        found[name] = current
+    return found
 
 
 def from_mapping(values: Mapping[str, Any]) -> ExperimentConfig:
@@ -56,9 +128,10 @@ def with_options(values: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: a field stands in both places with different values.
 
-    >>> with_options({"qubits": 4, "shots": 100, "options": {"warmup": 0.1}})
-    {'qubits': 4, 'options': {'warmup': 0.1, 'shots': 100}}
+    >>> with_options({"qubits": 4, "shots": 100, "options": {"warmup_fraction": 0.1}})
+    {'qubits': 4, 'options': {'warmup_fraction': 0.1, 'shots': 100}}
     """
+    values = with_current_names(values, logger.warning)
     others = {name: value for name, value in values.items() if name not in OPTION_FIELDS}
     beside = {name: value for name, value in values.items() if name in OPTION_FIELDS}
     options = others.get("options", {})
@@ -83,8 +156,8 @@ def as_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
     values = with_options(values)
     words = from_mapping(values).model_dump()
     given = values.get("options") or {}
-    options = {**words["options"], "starts": given.get("starts", 0)}
-    return {**words, **{name: values.get(name, 0) for name in RULES}, "options": options}
+    options = {**words["options"], "num_initializations": given.get("num_initializations", 0)}
+    return {**words, **{name: values.get(name, 0) for name in AUTO_FIELDS}, "options": options}
 
 
 def from_saved(values: Mapping[str, Any]) -> ExperimentConfig:
@@ -93,7 +166,7 @@ def from_saved(values: Mapping[str, Any]) -> ExperimentConfig:
     Raises:
         ConfigError: as `from_mapping`.
     """
-    values = with_options(values)
+    values = with_options(with_current_names(values))
     options = values.get("options", {})
     return from_mapping({**values, "options": {**_EARLIER, **options}} if isinstance(options, Mapping) else values)
 
@@ -110,7 +183,8 @@ def from_json(text: str, typed: Mapping[str, str] | None = None) -> ExperimentCo
         values = None
     if not isinstance(values, dict):
         raise ConfigError(f"experiment: must be a JSON object of the experiment's words. Given: {given(text)}")
-    return from_mapping(merge(values, {name: parse_flag(WORDS[name], text) for name, text in (typed or {}).items()}))
+    flags = {name: parse_flag(ALL_FIELDS[name], text) for name, text in (typed or {}).items()}
+    return from_mapping(merge(values, flags))
 
 
 def _explain(error: ValidationError) -> str:
@@ -124,7 +198,7 @@ def _explain(error: ValidationError) -> str:
         return f"{one_line(name)}: unknown key; the keys are {', '.join(known)}. Given: {name}={value}"
     if name == "options":
         return f"options: must be a mapping with any of {', '.join(OPTION_FIELDS)}. Given: {value}"
-    return f"{name}: must be {allowed(known[name])}. Given: {value}"
+    return f"{name}: must be {describe_allowed(known[name])}. Given: {value}"
 
 
 def with_circuit_read(config: ExperimentConfig) -> ExperimentConfig:
@@ -167,9 +241,9 @@ def read_file(path: Path, name: str = "config") -> dict[str, Any]:
     """
     try:
         with path.open("rb") as file:
-            read = file.read(_MOST_BYTES + 1)
-        if len(read) > _MOST_BYTES:
-            raise ConfigError(f"{name}: the file must have at most {_MOST_BYTES} bytes. Given: {path}")
+            read = file.read(_MAX_BYTES + 1)
+        if len(read) > _MAX_BYTES:
+            raise ConfigError(f"{name}: the file must have at most {_MAX_BYTES} bytes. Given: {path}")
         text = read.decode()
     except FileNotFoundError:
         raise ConfigError(f"{name}: no such file. Given: {path}") from None
@@ -180,8 +254,8 @@ def read_file(path: Path, name: str = "config") -> dict[str, Any]:
             # The parser warns of names that are given twice.
             warnings.simplefilter("ignore")
             # Counted before it is built: a value with a name may stand in many places, and those in many more.
-            if _values(YAML(typ="safe", pure=True).compose(text), {}) > _MOST_VALUES:
-                raise ConfigError(f"{name}: the file must hold at most {_MOST_VALUES} values. Given: {path}")
+            if _values(YAML(typ="safe", pure=True).compose(text), {}) > _MAX_VALUES:
+                raise ConfigError(f"{name}: the file must hold at most {_MAX_VALUES} values. Given: {path}")
             content = YAML(typ="safe", pure=True).load(text)
     except ConfigError:
         raise

@@ -83,13 +83,13 @@ def started_alone(strategy: str) -> tuple[str, ...]:
     return (WORKER, EVALUATOR) if STRATEGIES[strategy].chief is Chief.COORDINATES else (EVALUATOR,)
 
 
-def gpu_words(words: Mapping[str, Any]) -> dict[str, str]:
+def gpu_fields(words: Mapping[str, Any]) -> dict[str, str]:
     """Return the words of an experiment that a process without a GPU cannot follow, with their values."""
     given = {word: str(words[word]) for word in ("visible_gpus", "gpu_memory") if words[word]}
     return given | {word: words[word] for word in ("communication", "reduction") if words[word] == "nccl"}
 
 
-def shares(words: Mapping[str, Any]) -> int:
+def num_replicas_in_sync(words: Mapping[str, Any]) -> int:
     """Return how many replicas share a batch, of an experiment's words."""
     needs = STRATEGIES[words["strategy"]]
     if needs.devices:

@@ -24,7 +24,7 @@ from qcnn.jobs.kubernetes.tensorboard import PORT  # noqa: E402
 from qcnn.startup import terminated_as_interrupt  # noqa: E402
 
 _QCNN = Path(sys.executable).with_name("qcnn")
-_SMALL = ("--qubits", "4", "--rounds", "30", "--batch-size", "16", "--epochs", "5", "--starts", "1")
+_SMALL = ("--qubits", "4", "--rounds", "30", "--batch-size", "16", "--epochs", "5", "--num-initializations", "1")
 # Where there is no bucket, a volume of the cluster's default class.
 _CLAIM, _MOUNT = "qcnn-demo", "/outputs"
 _RUN = "demo"

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from qcnn.cli.options.settings import flag_of
-from qcnn.experiment import WORDS, describe, written_default
+from qcnn.experiment import ALL_FIELDS
+from qcnn.fields import describe, written_default
 from qcnn.targets import targets_that
 from qcnn.targets.base import Submits
 from qcnn.targets.settings import Described, described
@@ -16,7 +17,7 @@ _TABLE = re.compile(r"(<!-- (\w+): begin .*?-->\n).*?(<!-- \2: end -->)", re.DOT
 
 def words() -> str:
     """Return the table of the experiment, one row a field."""
-    rows = [f"| `{name}` | {written_default(field)} | {describe(field)} |\n" for name, field in WORDS.items()]
+    rows = [f"| `{name}` | {written_default(field)} | {describe(field)} |\n" for name, field in ALL_FIELDS.items()]
     return "".join(["| word | default | |\n", "|---|---|---|\n", *rows])
 
 

@@ -17,7 +17,7 @@ from tests.vertex.server.vertex import Vertex  # noqa: E402
 
 _QCNN = Path(sys.executable).with_name("qcnn")
 _EXPERIMENT = ("--experiment", "demo")
-_SMALL = ("--qubits", "4", "--rounds", "30", "--batch-size", "16", "--epochs", "5", "--starts", "1")
+_SMALL = ("--qubits", "4", "--rounds", "30", "--batch-size", "16", "--epochs", "5", "--num-initializations", "1")
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ SMALL: dict[str, Any] = {
     "workers": 1,
     # As published, so that a training can be continued to more epochs as if it had had them from the beginning.
     "learning_rate": 0.02,
-    "options": {"profile_batches": "", "schedule": "constant", "warmup": 0.0},
+    "options": {"profile_batches": "", "learning_rate_schedule": "constant", "warmup_fraction": 0.0},
 }
 
 

@@ -16,8 +16,9 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import ParameterType, PipelineSpec, Pip
 
 import compile as compile_command
 from qcnn.errors import ConfigError
-from qcnn.experiment import EXPERIMENT_FIELDS, Options, allowed, field_type
+from qcnn.experiment import EXPERIMENT_FIELDS, Options
 from qcnn.experiment_io import as_parameters
+from qcnn.fields import describe_allowed, field_type
 from tests.buckets import ROWS
 
 ROOT = Path(__file__).parents[1]
@@ -147,7 +148,7 @@ def test_the_experiments_words_are_the_typed_parameters(spec: PipelineSpec) -> N
         assert json_format.MessageToDict(parameter.default_value) == field.default
         description = " ".join(parameter.description.split())
         assert str(field.description) in description
-        assert allowed(field)[1:] in description
+        assert describe_allowed(field)[1:] in description
     options = json_format.MessageToDict(parameters["options"].default_value)
     assert options == Options().model_dump()
     assert all(name in parameters["options"].description for name in Options.model_fields)

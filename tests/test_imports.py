@@ -18,7 +18,7 @@ LAYERS = (
     ),
     ("storage", "tables", "circuits"),
     ("simulators",),
-    ("requirements", "experiment", "experiment_io", "provenance"),
+    ("requirements", "fields", "experiment", "experiment_io", "provenance"),
     ("data",),
     ("model",),
     ("studies", "results", "planning"),

@@ -201,7 +201,7 @@ def _train_epochs(
 
 def _state(training: Training) -> str:
     if training.is_undecided:
-        return f"start {training.tried + 1} of {training.config.options.starts}"
+        return f"start {training.tried + 1} of {training.config.options.num_initializations}"
     return "training"
 
 

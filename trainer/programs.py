@@ -8,7 +8,8 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from qcnn.experiment import Affects, ExperimentConfig, affecting
+from qcnn.experiment import ExperimentConfig, affecting
+from qcnn.fields import Affects
 from qcnn.model.batches import Shards
 from qcnn.model.network import build_model, initial_weights
 from qcnn.model.optimizer import assign, build_optimizer, values_of
@@ -41,8 +42,8 @@ class AsynchronousEpoch:
     """An `EpochRun` whose workers each take a batch, and update the weights on the parameter servers in their own time.
 
     Its measures have one column more: how many updates others applied between a worker's reading of the weights and
-    its own. While the learning rate rises (`warmup`) a worker waits for the one before: at first, gradients are large
-    and soon out of date.
+    its own. During learning-rate warmup (`warmup_fraction`) a worker waits for the one before: at first, gradients are
+    large and soon out of date.
     """
 
     def __init__(

@@ -98,7 +98,7 @@ class Training:
         losses = train_loss, train_accuracy, val_loss, val_accuracy
         self.history.append(Epoch(number, *losses, seconds, *_staleness(measures)))
         self._passed += 1
-        if self.config.options.weights != "last" and best_epoch(self.history).epoch == number:
+        if self.config.options.export_checkpoint != "last" and best_epoch(self.history).epoch == number:
             self.best_weights = values_of(self.model.trainable_variables)
         return self.history[-1], measures
 
@@ -110,7 +110,12 @@ class Training:
             self._leader = self._line()
         logger.info(
             "start %d of %d: val_loss %.4f after %d epochs",
-            *(self.tried + 1, self.config.options.starts, best_epoch(self.history).val_loss, len(self.history)),
+            *(
+                self.tried + 1,
+                self.config.options.num_initializations,
+                best_epoch(self.history).val_loss,
+                len(self.history),
+            ),
         )
         self.tried += 1
         if self.is_undecided:
@@ -145,7 +150,7 @@ class Training:
 
     def save(self) -> None:
         """Write a checkpoint; of a complete training with the error of the weights to be exported on fresh samples."""
-        exported = self.best_weights if self.config.options.weights != "last" else None
+        exported = self.best_weights if self.config.options.export_checkpoint != "last" else None
         checkpoint = Checkpoint(
             config=self.config,
             dataset_digest=self.dataset.digest,

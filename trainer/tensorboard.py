@@ -22,8 +22,9 @@ from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 from qcnn.atomic_files import written_by_library
 from qcnn.circuits.drawing import draw
 from qcnn.data import Samples
-from qcnn.experiment import EXPERIMENT_FIELDS, WORDS, ExperimentConfig, field_type
+from qcnn.experiment import ALL_FIELDS, EXPERIMENT_FIELDS, ExperimentConfig
 from qcnn.experiment_io import as_shown
+from qcnn.fields import field_type
 from qcnn.model.history import Epoch
 from qcnn.model.steps import Measures
 
@@ -178,7 +179,8 @@ def _table_of_runs() -> Summary:
         for tag, name in tags.items()
     ]
     return experiment_pb(
-        [api_pb2.HParamInfo(name=name, type=_DATA_TYPES[field_type(field)]) for name, field in WORDS.items()], metrics
+        [api_pb2.HParamInfo(name=name, type=_DATA_TYPES[field_type(field)]) for name, field in ALL_FIELDS.items()],
+        metrics,
     )
 
 

@@ -42,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="One training process. An ADDRESS is a local folder or in a bucket.")
     parser.add_argument("--experiment", required=True, help="the experiment as JSON")
     words = parser.add_argument_group("words laid over the experiment, as a tuner gives those that it searches")
-    for word in config.WORDS:
+    for word in config.ALL_FIELDS:
         words.add_argument(f"--{word}", dest=_WORD.format(word), metavar="VALUE")
     at = functools.partial(address, environment=os.environ)
     parser.add_argument("--dataset", metavar="ADDRESS", type=at, help="of the dataset; made here if not given")
@@ -89,16 +89,16 @@ def _train(arguments: argparse.Namespace, send: Listener, programs: "Programs | 
         cluster = parse_cluster(os.environ)
         experiment = experiment_io.with_circuit_read(experiment_io.from_json(arguments.experiment, _typed(arguments)))
         check_roles(experiment, cluster)
-        if (requested := requested_gpus(os.environ)) or experiment.gpu_words:
+        if (requested := requested_gpus(os.environ)) or experiment.gpu_fields:
             # Before data are made: what is paid for is not used for that either.
             send("state", state="loading TensorFlow")
             load_tensorflow()
             from qcnn.trainer.distribution.strategies import check_gpus
 
-            check_gpus(requested, experiment.gpu_words)
+            check_gpus(requested, experiment.gpu_fields)
         observer = _observer(experiment, cluster, stack)
         serves = cluster is not None and cluster.role in requirements.serving(experiment.strategy)
-        if not serves or experiment.is_open:
+        if not serves or experiment.needs_row_count:
             dataset = data.obtain(arguments.dataset, experiment)
             experiment = data.completed(experiment, dataset)
         if cluster and serves:
@@ -108,7 +108,7 @@ def _train(arguments: argparse.Namespace, send: Listener, programs: "Programs | 
             _evaluate(arguments, experiment, dataset, send, observer)
             return None
         is_chief = cluster is None or cluster.is_chief
-        patience = experiment.options.hang_seconds
+        patience = experiment.options.heartbeat_timeout_seconds
         workdir = stack.enter_context(working_copy(arguments.workdir, filled=True, written=is_chief, patience=patience))
         logs = stack.enter_context(working_copy(arguments.logs, written=is_chief, patience=patience))
         start_from(experiment, arguments.workdir, workdir.folder)
@@ -192,7 +192,7 @@ def _serve(
         return saved is not None and is_complete(saved.history, experiment, saved.tried)
 
     send("state", state="serving")
-    serve(cluster, is_over, experiment.options.hang_seconds)
+    serve(cluster, is_over, experiment.options.heartbeat_timeout_seconds)
 
 
 def _evaluate(
@@ -216,7 +216,7 @@ def _evaluate(
                     f"{at.rstrip('/')}/{FOLDER}",
                     filled=filled,
                     written=True,
-                    patience=experiment.options.hang_seconds,
+                    patience=experiment.options.heartbeat_timeout_seconds,
                 )
             )
             for at, filled in ((arguments.workdir, True), (arguments.logs, False))
@@ -232,7 +232,7 @@ def _evaluate(
 
 def _typed(arguments: argparse.Namespace) -> dict[str, str]:
     """Return the words that were given one by one, as text."""
-    found = {word: getattr(arguments, _WORD.format(word)) for word in config.WORDS}
+    found = {word: getattr(arguments, _WORD.format(word)) for word in config.ALL_FIELDS}
     return {word: text for word, text in found.items() if text is not None}
 
 

@@ -73,7 +73,7 @@ def main() -> None:
     """Print the differences of every process at 4 and 8 qubits."""
     parser = argparse.ArgumentParser(description="Compare what the peers compute with cirq.")
     parser.add_argument("processes", nargs="*", help=f"those to check, all where none is named: {list(PROCESSES)}")
-    parser.add_argument("--simulator", default="window", help="the simulator of ours")
+    parser.add_argument("--simulator", default="lightcone", help="the simulator of ours")
     arguments = parser.parse_args()
     rows = []
     for model in ("hybrid", "deep"):

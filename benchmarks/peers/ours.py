@@ -94,7 +94,7 @@ def _config(arguments: argparse.Namespace) -> ExperimentConfig:
 def main() -> None:
     """Measure or check."""
     parser = process.parser()
-    parser.add_argument("--simulator", default="window")
+    parser.add_argument("--simulator", default="lightcone")
     arguments = parser.parse_args()
     name, config = f"qcnn, {arguments.simulator}", _config(arguments)
     if arguments.check:

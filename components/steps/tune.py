@@ -15,8 +15,9 @@ from qcnn.components.steps.train_vertex import run_of
 from qcnn.components.training_job import vertex_trial
 from qcnn.environment import METRIC
 from qcnn.errors import ArtifactError, RetryableError
-from qcnn.experiment import WORDS, field_type
+from qcnn.experiment import ALL_FIELDS
 from qcnn.experiment_io import from_json
+from qcnn.fields import field_type
 from qcnn.jobs.job import Identity
 from qcnn.jobs.pod_settings import pod_settings
 from qcnn.jobs.vertex.client import TUNING, Api
@@ -38,7 +39,7 @@ def parameters(search: Search) -> list[Values | Bounds]:
         Bounds(
             name,
             *whole_bounds(name, bounds),
-            whole=field_type(WORDS[name]) is int,
+            whole=field_type(ALL_FIELDS[name]) is int,
             by_logarithm=bounds.scale == "log",
         )
         for name, bounds in search.ranges.items()
@@ -82,7 +83,7 @@ def tune(
             searched.random,
             parallel=how[0],
             stopping=how[1],
-            best_report=shared.options.weights != "last",
+            best_report=shared.options.export_checkpoint != "last",
         )
         folder = posixpath.dirname(outputs(job, trial)["training"])
         logger.info("the trials write to %s", folder)

@@ -39,7 +39,7 @@ def described(python: str, output: str, updates: int, pod: Pod | None) -> Job:
         argv=(python, "-m", "examples.linear_regression.train", *words),
         replicas=_REPLICAS,
         restarts=3,
-        hang_seconds=HANG_SECONDS,
+        heartbeat_timeout_seconds=HANG_SECONDS,
         ends_with_others=requirements.ends_with_others(STRATEGY),
         started_alone=requirements.started_alone(STRATEGY),
         pod=pod,

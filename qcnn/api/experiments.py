@@ -15,7 +15,7 @@ from qcnn import data
 from qcnn.circuits.formats.loading import with_circuit
 from qcnn.data import Dataset
 from qcnn.errors import ConfigError, given
-from qcnn.experiment import WORDS, ExperimentConfig
+from qcnn.experiment import ALL_FIELDS, ExperimentConfig
 from qcnn.experiment_io import as_shown, from_mapping, read_file, with_options
 from qcnn.extras import explained
 from qcnn.frozen import Frozen, FrozenDict, frozen
@@ -34,7 +34,7 @@ class Experiment(Frozen):
         MissingLibraryError: what reads such a file is not installed.
 
     >>> import qcnn
-    >>> experiment = qcnn.Experiment(qubits=4, rounds=10, epochs=2, schedule="constant")
+    >>> experiment = qcnn.Experiment(qubits=4, rounds=10, epochs=2, learning_rate_schedule="constant")
     >>> experiment.qubits, experiment.epochs, experiment.batch_size
     (4, 2, 32)
     >>> qcnn.Experiment(qubits=3)
@@ -51,7 +51,7 @@ class Experiment(Frozen):
         with explained("qcnn.Experiment", "run"):
             given = with_circuit(with_options(values))
             config = from_mapping(given)
-            config = data.files_read([config])[0] if config.is_open else config
+            config = data.files_read([config])[0] if config.needs_row_count else config
         vars(self).update(_given=frozen(given), _config=config)
 
     @classmethod
@@ -90,12 +90,12 @@ class Experiment(Frozen):
         return FrozenDict({**dict(words.pop("options")), **words})
 
     def __getattr__(self, word: str) -> Any:
-        if word in WORDS:
+        if word in ALL_FIELDS:
             return self.words[word]
         raise AttributeError(f"an experiment has no word {word}")
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *WORDS]
+        return [*super().__dir__(), *ALL_FIELDS]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Experiment) and self._config == other._config
@@ -105,7 +105,7 @@ class Experiment(Frozen):
 
     def __repr__(self) -> str:
         words = as_shown(self.words)
-        known = {name: value for name, value in words.items() if value != WORDS[name].default}
+        known = {name: value for name, value in words.items() if value != ALL_FIELDS[name].default}
         return f"Experiment({', '.join(f'{name}={value!r}' for name, value in known.items())})"
 
 
@@ -196,7 +196,7 @@ def plan(experiment: Experiment) -> Plan:
     from qcnn.planning.plan import count, predict, process_bytes
 
     config = checked(experiment).config
-    if config.is_open:
+    if config.needs_row_count:
         config = data.completed(config, data.generate(config))
     counts = count(config)
     kept = machine_cache.load_or_measure()

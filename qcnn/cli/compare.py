@@ -20,7 +20,7 @@ from qcnn.cli.options.experiment import complete_run
 from qcnn.cli.options.settings import runs_option, settings_options
 from qcnn.cli.output import on_stderr
 from qcnn.errors import ConfigError
-from qcnn.experiment import WORDS
+from qcnn.experiment import ALL_FIELDS
 from qcnn.experiment_io import as_shown
 from qcnn.targets.base import ComparedRun, ComparesRuns
 from qcnn.targets.local.saved_runs import find_runs, read_run
@@ -125,9 +125,9 @@ def tabulated(runs: Sequence[ComparedRun]) -> tuple[list[str], list[Row]]:
         name
         for run in runs
         for name, value in run.metrics.items()
-        if name not in WORDS or value != run.parameters.get(name)
+        if name not in ALL_FIELDS or value != run.parameters.get(name)
     )
-    columns = {name: f"metrics.{name}" if name in WORDS else name for name in metrics}
+    columns = {name: f"metrics.{name}" if name in ALL_FIELDS else name for name in metrics}
     rows: list[Row] = [
         {
             "run": run.name,
@@ -170,7 +170,7 @@ def _text(name: str, value: object) -> str:
             return ""
         case float() if name == _DURATION:
             return str(datetime.timedelta(seconds=round(value)))
-        case float() if name not in WORDS:
+        case float() if name not in ALL_FIELDS:
             return f"{value:.0f}" if value.is_integer() else f"{value:.4f}"
     return str(value)
 

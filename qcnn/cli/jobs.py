@@ -139,19 +139,19 @@ def terminate_command(target: Terminates) -> click.Command:
 
     @click.argument("run")
     @click.option(
-        "--seconds",
+        "--timeout",
         type=click.FloatRange(0),
         default=target.patience,
         show_default=True,
-        help="How long to wait for its end.",
+        help="Seconds to wait for the run to stop.",
     )
     @shown_only_option
     @settings_options(target.connection, target.name, "connection")
-    def terminate(run: str, seconds: float, dry_run: bool, connection: Any) -> None:
+    def terminate(run: str, timeout: float, dry_run: bool, connection: Any) -> None:
         if dry_run:
             click.echo(target.would_terminate(run, connection))
         else:
-            target.terminate(run, connection, click.echo, seconds)
+            target.terminate(run, connection, click.echo, timeout)
 
     return click.command(
         "terminate",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 from click.shell_completion import CompletionItem
 
+from qcnn.cli.options.renamed import with_current_flags
 from qcnn.cli.output import FAILED, INTERRUPTED, REFUSED, UNREAD
 from qcnn.cli.target_choice import asked_target, target_command
 from qcnn.errors import QcnnError, one_line
@@ -90,7 +91,7 @@ def run(command: click.Command) -> None:
     """Run a command with what was typed; whatever can be expected to go wrong ends it in one line."""
     open_standard_streams()
     try:
-        command.main(standalone_mode=False)
+        command.main(with_current_flags(sys.argv[1:]), standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         _stop(error.format_message(), REFUSED)
     except click.ClickException as error:

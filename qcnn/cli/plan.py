@@ -175,7 +175,7 @@ def simulators_table(
         if math.isfinite(cost.memory):
             time = f"{seconds[estimate.simulator]:.3g}" if seconds else ""
             numbers = [f"{cost.operations:.2g}", in_words(cost.traffic), in_words(cost.memory), time]
-            why_not = "does not fit in memory_gib"
+            why_not = "does not fit in simulator_memory_gib"
         fits = "" if estimate.fits else why_not
         row = [estimate.simulator, *numbers, "chosen" if estimate is chosen else fits]
         rows.append([cell for cell, name in zip(row, _SIMULATORS, strict=True) if seconds or name != _SECONDS])
@@ -199,7 +199,7 @@ def _whole(predicted: Prediction, experiment: ExperimentConfig) -> str:
     from qcnn.model.history import epochs_left
     from qcnn.planning.training_estimate import in_time, where_planned
 
-    starts = experiment.options.starts
+    starts = experiment.options.num_initializations
     tried = f", {starts} starts tried for a tenth of them each included" if starts > 1 else ""
     seconds = in_time(predicted.chosen * epochs_left(experiment))
     return (

@@ -102,7 +102,7 @@ def send(
     if done.outcome == "succeeded" or not isinstance(target, ReadsJobs):
         return
     if ending.is_followed:
-        restarts = trials[0].options.restarts if len(trials) == 1 else None
+        restarts = trials[0].options.max_restarts if len(trials) == 1 else None
         follow(target, done.job, connection, sending.form, restarts)
     elif ending.is_waited:
         wait(target, done.job, connection, sending.form)

@@ -91,7 +91,7 @@ def tensorboard_command(target: FindsLogs) -> click.Command:
         help="Port to listen on; 0 takes any. [default: the first free from 6006]",
     )
     @click.option(
-        "--listen", default="localhost", show_default=True, metavar="HOST", help="Name or address to listen on."
+        "--bind-address", default="localhost", show_default=True, metavar="HOST", help="Host name or IP to listen on."
     )
     @click.option("--wait", is_flag=True, help="Open it even if nothing is logged yet in a bucket.")
     @settings_options(target.logs_settings, target.name)
@@ -101,7 +101,7 @@ def tensorboard_command(target: FindsLogs) -> click.Command:
         runs: Path,
         experiment: str | None,
         port: int | None,
-        listen: str,
+        bind_address: str,
         wait: bool,
         settings: Any,
         board: TensorBoardDeployment,
@@ -117,13 +117,15 @@ def tensorboard_command(target: FindsLogs) -> click.Command:
         check_library("tensorboard")
         found = find()
         if port:
-            _check_free(listen, port)
+            _check_free(bind_address, port)
         with contextlib.ExitStack() as stack:
             # One folder, named as the runs are: hparams compares only what lies under one --logdir.
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="qcnn-tensorboard-")))
             for logs in found:
                 stack.enter_context(_shown(logs, folder, wait=wait))
-            _serve(["--logdir", str(folder), "--host", listen, *(["--port", str(port)] if port is not None else [])])
+            _serve(
+                ["--logdir", str(folder), "--host", bind_address, *(["--port", str(port)] if port is not None else [])]
+            )
 
     return click.command("tensorboard", help=_HELP.format(title=target.title))(tensorboard)
 

@@ -17,7 +17,8 @@ from qcnn.data.file_data import read
 from qcnn.data.generators import generate_excitations
 from qcnn.data.samples import EXCITATIONS, LABEL, PI, SPLITS, Dataset, Layout, Samples, Source
 from qcnn.errors import ArtifactError, given
-from qcnn.experiment import CLUSTER_ISING, ExperimentConfig
+from qcnn.experiment import ExperimentConfig
+from qcnn.fields import CLUSTER_ISING
 from qcnn.storage.copies import local_copy
 
 _ARRAYS = "dataset.npz"

@@ -31,8 +31,9 @@ from qcnn.data.samples import (
     parts,
 )
 from qcnn.errors import ArtifactError, given
-from qcnn.experiment import Affects, ExperimentConfig, SplitCounts, affecting
+from qcnn.experiment import ExperimentConfig, SplitCounts, affecting
 from qcnn.experiment_io import from_mapping, merge
+from qcnn.fields import Affects
 from qcnn.storage.store import in_bucket
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ def completed(config: ExperimentConfig, dataset: Dataset) -> ExperimentConfig:
         return config
     counts = SplitCounts(*(len(samples) for _, samples in dataset.splits()))
     total = sum(dataclasses.astuple(counts))
-    words: dict[str, Any] = {"samples": total}
+    words: dict[str, Any] = {"max_samples": total}
     if _counted(config, total).split_counts != counts:
         words |= {"train_fraction": counts.train / total, "validation_fraction": counts.validation / total}
     return from_mapping(merge(config.model_dump(), words))
@@ -193,7 +194,7 @@ def files_read(configs: Sequence[ExperimentConfig], warn: Callable[[str], None] 
 
 
 def _counted(config: ExperimentConfig, samples: int) -> ExperimentConfig:
-    return config.model_copy(update={"options": config.options.model_copy(update={"samples": samples})})
+    return config.model_copy(update={"options": config.options.model_copy(update={"max_samples": samples})})
 
 
 def _features(table: Table, config: ExperimentConfig) -> tuple[str, ...]:
@@ -242,7 +243,7 @@ def _rows(table: Table, features: Sequence[str], config: ExperimentConfig) -> Pi
     from qcnn.tables.chunks import Piece
 
     text = tuple(name for name in (SPLIT,) if name in table.names)
-    wanted, most = config.options.samples, config.most_samples
+    wanted, most = config.options.max_samples, config.sample_limit
     pieces: list[Piece] = []
     count = 0
     for piece in table.pieces((*features, LABEL, *text), text):
@@ -256,7 +257,7 @@ def _rows(table: Table, features: Sequence[str], config: ExperimentConfig) -> Pi
                 f"samples says how many of them count. Given: {config.data}"
             )
     if count < wanted:
-        raise ArtifactError(f"samples: the file must have as many rows, {wanted}. Given: {count} in {config.data}")
+        raise ArtifactError(f"max_samples: the file must have as many rows, {wanted}. Given: {count} in {config.data}")
     columns = {
         name: np.concatenate([piece.columns[name] for piece in pieces])[: wanted or None] for name in pieces[0].columns
     }
@@ -277,7 +278,7 @@ def _given_split(rows: Piece) -> list[npt.NDArray[np.int64]]:
 
 
 def _made_split(count: int, config: ExperimentConfig) -> list[npt.NDArray[np.int64]]:
-    complete = from_mapping(merge(config.model_dump(), {"samples": count}))
+    complete = from_mapping(merge(config.model_dump(), {"max_samples": count}))
     return parts(complete.split_counts, config.seed)
 
 
@@ -297,7 +298,7 @@ def _layout(
     if config.encoding == "excitation":
         return Layout(labels=labels)
     scales = [(0.0, 1.0)] * len(features)
-    if config.options.scaling == "range":
+    if config.options.feature_scaling == "minmax":
         for name in features:
             _check_varies(name, rows.columns[name][train], config.data, warn)
         scales = [_scale(name, rows.columns[name][train]) for name in features]

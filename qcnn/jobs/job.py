@@ -80,14 +80,14 @@ class Job:
     """What every process runs, and how many processes each role (chief, worker, ps, evaluator) has.
 
     When one is lost, up to `restarts` times, all are started again, or it alone where its role is `started_alone`; one
-    that gives no sign of life for `hang_seconds` counts as lost. The job has ended when all have whose role is not
-    among those that `ends_with_others`. `outputs` has the address of each of `OUTPUTS` that the job writes.
+    without a heartbeat for `heartbeat_timeout_seconds` counts as lost. The job has ended when all have whose role is
+    not among those that `ends_with_others`. `outputs` has the address of each of `OUTPUTS` that the job writes.
     """
 
     argv: tuple[str, ...]
     replicas: Mapping[str, int]
     restarts: int
-    hang_seconds: float
+    heartbeat_timeout_seconds: float
     # Flags that take the port of another server of each process; needed where processes share a host.
     port_flags: tuple[str, ...] = ()
     ends_with_others: tuple[str, ...] = ()

@@ -17,8 +17,9 @@ from qcnn.artifact_io import open_arrays
 from qcnn.atomic_files import new_file, readable
 from qcnn.circuits.formats.embedded import shown
 from qcnn.errors import ArtifactError
-from qcnn.experiment import Affects, ExperimentConfig, affecting
+from qcnn.experiment import ExperimentConfig, affecting
 from qcnn.experiment_io import as_shown, from_saved
+from qcnn.fields import Affects
 from qcnn.model.history import Epoch, epochs_of, is_complete
 
 logger = logging.getLogger("qcnn")

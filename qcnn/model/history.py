@@ -84,13 +84,13 @@ def trial_epochs(config: ExperimentConfig) -> int:
 
 def epochs_left(config: ExperimentConfig, done: int = 0, tried: int = 0) -> int:
     """Return the epochs of all starts that are left of a training, after those of a start and so many starts tried."""
-    others = config.options.starts - tried - 1 if is_undecided(config, tried) else 0
+    others = config.options.num_initializations - tried - 1 if is_undecided(config, tried) else 0
     return config.epochs - done + others * trial_epochs(config)
 
 
 def is_undecided(config: ExperimentConfig, tried: int) -> bool:
     """Whether, after so many starts have been tried, others are still to be."""
-    return 1 < config.options.starts > tried
+    return 1 < config.options.num_initializations > tried
 
 
 def plateau(history: Sequence[Epoch], labels: npt.NDArray[Any], config: ExperimentConfig) -> str | None:
@@ -103,7 +103,7 @@ def plateau(history: Sequence[Epoch], labels: npt.NDArray[Any], config: Experime
     return (
         f"nothing is learnt yet: after {len(history)} epochs the lowest training loss is {least:.2f}, and the labels' "
         f"variance is {variance:.2f}; another learning_rate (here {config.learning_rate:g}), initialization or seed, "
-        f"or more starts (here {config.options.starts}) may help"
+        f"or more starts (here {config.options.num_initializations}) may help"
     )
 
 

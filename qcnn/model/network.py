@@ -132,7 +132,7 @@ def assemble(config: ExperimentConfig, ansatz: circuits.Ansatz, simulator: simul
     }
     several = len(ansatz.readouts) > 1
     # There is no state that nothing turns where samples are states.
-    centred = several and config.options.readouts == "centred" and preparation.kind != "state"
+    centred = several and config.options.readout_normalization == "centered" and preparation.kind != "state"
     outputs = QuantumLayer(ansatz, simulator, _quantum_initializer(config, config.seed), centred=centred)(inputs)
     if several:
         outputs = _dense("hidden", config.hidden_units, config.hidden_activation, config.seed)(outputs)

@@ -60,9 +60,9 @@ _OPTIMIZERS: dict[str, type[tf_keras.optimizers.Optimizer]] = {
 class Schedule(tf_keras.optimizers.schedules.LearningRateSchedule):
     """The learning rate of an experiment at every one of its updates.
 
-    Over the share `warmup` of the updates it rises linearly to `learning_rate`, where it stays (`constant`), or from
-    where it falls by half a period of the cosine to zero (`cosine`; Loshchilov and Hutter, arXiv:1608.03983,
-    equation 5, with one period). Its numbers are variables, so that a compiled program serves them all.
+    The rate rises linearly to `learning_rate` over the fraction `warmup_fraction` of the updates. Then it stays
+    (`constant`) or falls to zero by half a period of the cosine (`cosine`; Loshchilov and Hutter, arXiv:1608.03983,
+    equation 5, with one period). Its numbers are variables, so that one compiled program serves all of them.
     """
 
     def __init__(self, config: ExperimentConfig, updates: int) -> None:
@@ -98,8 +98,8 @@ def build_optimizer(config: ExperimentConfig, updates: int) -> tf_keras.optimize
 
 def _numbers(config: ExperimentConfig, updates: int) -> list[float]:
     options = config.options
-    rising = math.floor(options.warmup * updates)
-    return [config.learning_rate, float(rising), float(updates), float(options.schedule == "cosine")]
+    rising = math.floor(options.warmup_fraction * updates)
+    return [config.learning_rate, float(rising), float(updates), float(options.learning_rate_schedule == "cosine")]
 
 
 def assign(variables: Sequence[tf.Variable], values: Sequence[npt.NDArray[Any]]) -> None:

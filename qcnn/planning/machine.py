@@ -105,8 +105,8 @@ def expected_seconds(config: ExperimentConfig, readouts: int, estimate: Estimate
         return before + train * max(_HANDING_SECONDS, step / config.workers) + _FORWARD * validation * step
     if needs.devices:
         # The devices share the cores of one machine.
-        together = config.shares * step + (_DEVICES_SECONDS if config.shares > 1 else 0.0)
-        return before + train * together + _FORWARD * validation * config.shares * step
+        together = config.num_replicas_in_sync * step + (_DEVICES_SECONDS if config.num_replicas_in_sync > 1 else 0.0)
+        return before + train * together + _FORWARD * validation * config.num_replicas_in_sync * step
     # One reduction an update, one for validation.
     reductions = (train + 1) * _REDUCTION_SECONDS if config.workers > 1 else 0.0
     return before + (train + _FORWARD * validation) * step + reductions
@@ -115,4 +115,4 @@ def expected_seconds(config: ExperimentConfig, readouts: int, estimate: Estimate
 def _hidden_layer(config: ExperimentConfig, readouts: int) -> Cost:
     """Return the cost of the hidden layer for a worker's samples of a step; a single readout needs none."""
     weights = config.hidden_units * (readouts + _ACTIVATION) if readouts > 1 else 0
-    return Cost(few_flops=float(_WEIGHT_FLOPS * math.ceil(config.batch_size / config.shares) * weights))
+    return Cost(few_flops=float(_WEIGHT_FLOPS * math.ceil(config.batch_size / config.num_replicas_in_sync) * weights))

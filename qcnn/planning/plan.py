@@ -66,7 +66,7 @@ def count(config: ExperimentConfig) -> Counts:
     >>> list(counts.by_workers)
     [1, 2, 4, 8, 16, 32]
     """
-    if config.is_open:
+    if config.needs_row_count:
         raise ConfigError(f"data: the number of its rows is known once it has been read. Given: {config.data}")
     _, network = read_model(config.model, config.qubits, config.preparation, config.noise_in_training)
     network = simulated(network, config.options.gradient)

@@ -143,7 +143,7 @@ def _same(config: ExperimentConfig) -> Iterator[tuple[str, object]]:
         yield "strategy", ALONE
     if config.options.precision != "complex64":
         yield "precision", "complex64"
-    yield "memory_gib", 8 * config.options.memory_gib
+    yield "simulator_memory_gib", 8 * config.options.simulator_memory_gib
 
 
 def _fewer_updates(config: ExperimentConfig) -> Iterator[tuple[str, object]]:

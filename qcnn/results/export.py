@@ -58,12 +58,12 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
             f"training: must be complete, {config.epochs} epochs. Given: {checkpoint.epochs} epochs in {workdir}"
         )
     history = checkpoint.history
-    which = "last" if config.options.weights == "last" else "best"
-    epoch = exported_epoch(history, config.options.weights)
+    which = "last" if config.options.export_checkpoint == "last" else "best"
+    epoch = exported_epoch(history, config.options.export_checkpoint)
     model = build_model(config)
     with new_folder(folder) as unfinished, written_by_library("output", unfinished, tf.errors.OpError):
         check_room(unfinished, _ROOM + sum(array.nbytes for array in checkpoint.line.weights))
-        if config.options.weights == "both":
+        if config.options.export_checkpoint == "both":
             assign(model.trainable_variables, checkpoint.line.weights)
             model.save_weights(unfinished / _LAST_WEIGHTS)
         assign(model.trainable_variables, checkpoint.line.best_weights if which == "best" else checkpoint.line.weights)

@@ -99,7 +99,7 @@ def _estimate(
     count, readouts = len(samples), len(network.readouts)
     found = _Readouts(np.empty((count, readouts)), np.empty((count, readouts, readouts)))
     # So many at a time fit in memory; fewer, in the processor's cache, are faster. Measured at 11 to 16 qubits.
-    fitting = int(config.options.memory_gib * 2**30 // (TRAJECTORY_BYTES * 2**network.qubits))
+    fitting = int(config.options.simulator_memory_gib * 2**30 // (TRAJECTORY_BYTES * 2**network.qubits))
     most = max(1, min(fitting, _AMPLITUDES >> network.qubits))
     done, started, said = 0, time.monotonic(), time.monotonic()
     for excited, places in _alike(samples):

@@ -9,8 +9,9 @@ import numpy.typing as npt
 from qcnn import data
 from qcnn.circuits.error_bound import Floor, floor_of
 from qcnn.data import Samples
-from qcnn.experiment import EXCITATIONS, ExperimentConfig
+from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import as_shown
+from qcnn.fields import EXCITATIONS
 from qcnn.model.history import Epoch
 from qcnn.results import html, plots
 from qcnn.results.error_accumulator import Tally

@@ -13,7 +13,8 @@ import tensorflow as tf
 import tf_keras
 
 from qcnn import data
-from qcnn.experiment import EXCITATIONS, ExperimentConfig
+from qcnn.experiment import ExperimentConfig
+from qcnn.fields import EXCITATIONS
 from qcnn.model.network import PRECISION, build_model, dense_layers, outputs_of
 
 # Samples of which states are evolved at a time.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from qcnn import extras, operating_system
 from qcnn.circuits.formats.embedded import MAX_QUBITS
 from qcnn.errors import ConfigError
-from qcnn.simulators.costs import density, statevector, tfq, window
+from qcnn.simulators.costs import density, lightcone, statevector, tfq
 from qcnn.simulators.costs.cost import NOMINAL, Cost, in_words
 from qcnn.simulators.interface import Declaration, Limits, Simulator
 
@@ -47,7 +47,7 @@ class SimulatorModule(Protocol):
 # In the order in which their estimates are shown; of equally fast ones the first is taken. A new one is a module in
 # `costs`, a module of its name beside this one, and a line here.
 SIMULATORS: dict[str, Costs] = {
-    "window": window,
+    "lightcone": lightcone,
     "statevector": statevector,
     "tfq": tfq,
     "density": density,
@@ -199,7 +199,7 @@ def cheapest(every: tuple[Estimate, ...], network: Network, limits: Limits) -> E
     if not fitting:
         least = min(every, key=lambda estimate: estimate.cost.memory)
         raise ConfigError(
-            f"qubits: no simulator can run this circuit in {in_words(limits.memory)} (memory_gib); {least.simulator} "
-            f"needs the least, {in_words(least.cost.memory)}. Given: {network.qubits}"
+            f"qubits: no simulator can run this circuit in {in_words(limits.memory)} (simulator_memory_gib); "
+            f"{least.simulator} needs the least, {in_words(least.cost.memory)}. Given: {network.qubits}"
         )
     return min(fitting, key=lambda estimate: NOMINAL.seconds(estimate.cost))

@@ -11,7 +11,7 @@ from typing import Any
 from qcnn.artifact_io import text_of
 from qcnn.atomic_files import new_file, readable
 from qcnn.errors import ArtifactError
-from qcnn.experiment import WORDS, ExperimentConfig
+from qcnn.experiment import ALL_FIELDS, ExperimentConfig
 from qcnn.experiment_io import as_shown, from_saved
 from qcnn.results import html
 from qcnn.results.local_run import FILE as RUN_FILE
@@ -65,7 +65,7 @@ def table(trials: Sequence[Trial | FailedTrial]) -> tuple[list[str], list[list[A
     Where one has failed, the last column says why.
     """
     words = [_words(trial.experiment) for trial in trials]
-    differing = [name for name in WORDS if len({own[name] for own in words}) > 1]
+    differing = [name for name in ALL_FIELDS if len({own[name] for own in words}) > 1]
     failures = [trial.reason if isinstance(trial, FailedTrial) else "" for trial in trials]
     chosen = None if all(failures) else best(trials)
     rows = [

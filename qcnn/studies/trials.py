@@ -14,8 +14,9 @@ from qcnn import data
 from qcnn.artifact_io import text_of
 from qcnn.atomic_files import new_file, readable
 from qcnn.errors import ConfigError, QcnnError, TrainingError, given, one_line
-from qcnn.experiment import WORDS, ExperimentConfig, field_type
-from qcnn.experiment_io import from_mapping, from_saved, merge
+from qcnn.experiment import ALL_FIELDS, ExperimentConfig
+from qcnn.experiment_io import current_name, current_value, from_mapping, from_saved, merge
+from qcnn.fields import field_type
 from qcnn.model.history import Epoch
 
 MAX_TRIALS = 1000
@@ -58,7 +59,12 @@ def search_from_mapping(values: Mapping[str, Any]) -> Search:
         raise ConfigError(f"range: {what}. Given: {given(ranges)}")
     if not isinstance(random, int | float) or (isinstance(random, float) and not random.is_integer()):
         raise ConfigError(f"random: must be an integer. Given: {given(random)}")
-    return Search(grid, {str(name): _range(str(name), bounds) for name, bounds in ranges.items()}, int(random))
+    values_of = {
+        (field := current_name(name)): [current_value(field, choice) for choice in choices]
+        for name, choices in grid.items()
+    }
+    ranges_of = {(field := current_name(str(name))): _range(field, bounds) for name, bounds in ranges.items()}
+    return Search(values_of, ranges_of, int(random))
 
 
 def draw(search: Search, seed: int) -> Iterator[dict[str, Any]]:
@@ -89,7 +95,7 @@ def _check(search: Search) -> None:
             f"random: must say how many trials are drawn from the ranges. Given: {', '.join(search.ranges)}"
         )
     for name in (*search.grid, *search.ranges):
-        if name not in WORDS:
+        if name not in ALL_FIELDS:
             raise ConfigError(f"study: only the experiment's words can be searched. Given: {name}")
         if name in search.grid and name in search.ranges:
             raise ConfigError(f"{name}: must have either values or a range. Given: both")
@@ -98,7 +104,7 @@ def _check(search: Search) -> None:
             raise ConfigError(f"{name}: must have at least one value. Given: none")
     for name, bounds in search.ranges.items():
         lowest = 0 if bounds.scale == "log" else -math.inf
-        if field_type(WORDS[name]) is str or bounds.scale not in _SCALES or not lowest < bounds.low < bounds.high:
+        if field_type(ALL_FIELDS[name]) is str or bounds.scale not in _SCALES or not lowest < bounds.low < bounds.high:
             raise ConfigError(
                 f"{name}: a range must be of numbers, the lower first, above 0 on a log scale. Given: "
                 f"{bounds.low:g} to {bounds.high:g}, {bounds.scale}"
@@ -125,7 +131,7 @@ def _drawn(name: str, search: Search, unit: float) -> Any:
     if name in search.grid:
         return search.grid[name][int(unit * len(search.grid[name]))]
     bounds = search.ranges[name]
-    whole = field_type(WORDS[name]) is int
+    whole = field_type(ALL_FIELDS[name]) is int
     low, high = (bounds.low, bounds.high + whole) if whole else (bounds.low, bounds.high)
     value = low * (high / low) ** unit if bounds.scale == "log" else low + (high - low) * unit
     return min(math.floor(value), int(bounds.high)) if whole else value
@@ -239,7 +245,17 @@ def load_failure(training: Path) -> FailedTrial | None:
 
 # The data of all trials are made once, and all have the same processes.
 SHARED = (
-    *("qubits", "rounds", "data", "encoding", "scaling", "samples", "seed", "train_fraction", "validation_fraction"),
+    *(
+        "qubits",
+        "rounds",
+        "data",
+        "encoding",
+        "feature_scaling",
+        "max_samples",
+        "seed",
+        "train_fraction",
+        "validation_fraction",
+    ),
     *("workers", "strategy"),
 )
 
@@ -270,7 +286,7 @@ def shared_experiment(base: Mapping[str, Any], search: Search) -> ExperimentConf
 
 def whole_bounds(name: str, bounds: Range) -> tuple[float, float]:
     """Return the ends of a range, for a word that is a whole number those numbers within it."""
-    if field_type(WORDS[name]) is not int:
+    if field_type(ALL_FIELDS[name]) is not int:
         return bounds.low, bounds.high
     return math.ceil(bounds.low), math.floor(bounds.high)
 

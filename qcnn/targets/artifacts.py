@@ -9,8 +9,8 @@ from typing import Any
 
 from qcnn.components.steps.tensorboard import BACKENDS_OWN
 from qcnn.errors import ArtifactError, ConfigError
-from qcnn.experiment import WORDS
-from qcnn.experiment_io import from_mapping, from_saved
+from qcnn.experiment import ALL_FIELDS
+from qcnn.experiment_io import current_name, from_mapping, from_saved, with_current_names
 from qcnn.storage.store import in_bucket
 
 _LOGS = Path("train", "logs")
@@ -143,7 +143,7 @@ def words_of(artifacts: Sequence[Artifact], submitted: Mapping[str, Any]) -> dic
     # It stands beside the words of every run.
     words.pop("data_sha256", None)
     try:
-        words = (from_saved if recorded else from_mapping)(words).model_dump()
+        words = (from_saved(words) if recorded else from_mapping(with_current_names(words))).model_dump()
     except ConfigError:
         # The run's first step refuses it too; what was submitted is still worth a row.
         words = dict(words)
@@ -151,8 +151,8 @@ def words_of(artifacts: Sequence[Artifact], submitted: Mapping[str, Any]) -> dic
     words = {**words, **(options if isinstance(options, dict) else {})}
     if recorded:
         return words
-    searched = {name for kind in _SEARCHED for name in submitted.get(kind) or ()}
-    return {name: value for name, value in words.items() if name in WORDS and name not in searched}
+    searched = {current_name(name, lambda line: None) for kind in _SEARCHED for name in submitted.get(kind) or ()}
+    return {name: value for name, value in words.items() if name in ALL_FIELDS and name not in searched}
 
 
 def logs_of(name: str, run: str, artifacts: Sequence[Artifact], *, ended: bool) -> list[Logs]:

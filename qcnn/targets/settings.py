@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import typing
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,8 @@ from qcnn.errors import ConfigError, given
 from qcnn.jobs.pod_settings import Pod, pod_settings
 
 T = TypeVar("T")
+
+logger = logging.getLogger("qcnn")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +97,15 @@ def described(kind: type[Any]) -> list[Described]:
     ]
 
 
+# Earlier names, which are accepted with a warning until 0.2.
+RENAMED_SETTINGS: Mapping[str, str] = {
+    "active_seconds": "active_deadline_seconds",
+    "keep_seconds": "ttl_seconds_after_finished",
+    "least": "min_replicas",
+    "most": "max_replicas",
+}
+
+
 def settings_from(kind: type[T], values: Mapping[str, Any], target: str) -> T:
     """Return settings of a target, from arguments and from the environment variables of those that are not given.
 
@@ -101,6 +113,7 @@ def settings_from(kind: type[T], values: Mapping[str, Any], target: str) -> T:
         ConfigError: a setting is unknown, missing or wrong; one line.
     """
     fields = {each.name: each for each in described(kind)}
+    values = {_current_name(name): value for name, value in values.items()}
     for name, value in values.items():
         if name not in fields:
             raise ConfigError(
@@ -118,6 +131,13 @@ def settings_from(kind: type[T], values: Mapping[str, Any], target: str) -> T:
             variable = f", or environment variable {variables[0]}" if variables else ""
             raise ConfigError(f"{name}: must be given to target {target}{variable}. Given: none")
     return kind(**found)
+
+
+def _current_name(name: str) -> str:
+    if name not in RENAMED_SETTINGS:
+        return name
+    logger.warning("%s: renamed to %s; the earlier name is accepted until version 0.2", name, RENAMED_SETTINGS[name])
+    return RENAMED_SETTINGS[name]
 
 
 def connection_of(kind: type[T], settings: Any) -> T:

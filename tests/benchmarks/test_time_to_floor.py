@@ -64,7 +64,7 @@ def test_others_train_on_what_ours_trains_on(config: ExperimentConfig, tmp_path:
     save_exercise(exercise_of(config, model), path)
     exercise, dataset = load_exercise(path), data.generate(config)
     assert (exercise.model, exercise.qubits, exercise.batch_size) == ("deep", 4, config.batch_size)
-    assert exercise.starts == config.options.starts
+    assert exercise.starts == config.options.num_initializations
     assert not exercise.centred
     np.testing.assert_array_equal(exercise.train[0], dataset.train.qubit)
     np.testing.assert_array_equal(exercise.train[1], dataset.train.angle)

@@ -36,7 +36,7 @@ def job(program: str, *, restarts: int = 0, replicas: dict[str, int] | None = No
         argv=("python", "-c", program),
         replicas=replicas or {"worker": 2},
         restarts=restarts,
-        hang_seconds=60,
+        heartbeat_timeout_seconds=60,
         pod=Pod(**described),
     )
 

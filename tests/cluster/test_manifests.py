@@ -30,9 +30,15 @@ POD = Pod(
 @pytest.mark.parametrize("replicas", [*SHAPES, {"worker": 2, "evaluator": 1}], ids=str)
 @pytest.mark.parametrize("gpus", [0, 1])
 def test_every_shape_of_job_is_accepted(namespace: str, replicas: dict[str, int], gpus: int) -> None:
-    job = Job(argv=("true",), replicas=replicas, restarts=3, hang_seconds=60, pod=POD.model_copy(update={"gpus": gpus}))
+    job = Job(
+        argv=("true",),
+        replicas=replicas,
+        restarts=3,
+        heartbeat_timeout_seconds=60,
+        pod=POD.model_copy(update={"gpus": gpus}),
+    )
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "run", "uid": "3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7b1ce"}
-    manifest = tfjob(job, Identity("Run_1", "train"), Policy(active_seconds=100), owner)
+    manifest = tfjob(job, Identity("Run_1", "train"), Policy(active_deadline_seconds=100), owner)
     accepted = CustomObjectsApi().create_namespaced_custom_object(
         "kubeflow.org", "v1", namespace, "tfjobs", manifest, dry_run="All", field_validation="Strict"
     )
@@ -41,7 +47,7 @@ def test_every_shape_of_job_is_accepted(namespace: str, replicas: dict[str, int]
 
 def test_predictions_are_accepted(namespace: str) -> None:
     outputs = {"model": "gs://bucket/$(QCNN_JOB)/model"}
-    described = Job(("train",), {"worker": 2}, restarts=3, hang_seconds=60, pod=POD, outputs=outputs)
+    described = Job(("train",), {"worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=POD, outputs=outputs)
     trained = CustomObjectsApi().create_namespaced_custom_object(
         "kubeflow.org", "v1", namespace, "tfjobs", tfjob(described, Identity("run", "train"), Policy()), dry_run="All"
     )

@@ -57,7 +57,7 @@ def test_own_rows_train_an_own_circuit_and_new_rows_are_predicted(
         here = load_predictor(folder)
         predicted = pd.read_parquet(path)
     assert experiment.model.startswith("mine.qasm#")
-    assert experiment.options.samples == 60
+    assert experiment.options.max_samples == 60
     rows = table(30, 2)
     expected = here.predict(here.layout.inputs({name: rows[name].to_numpy() for name in ("a", "b", "c")}))
     assert predicted["prediction"].to_numpy() == pytest.approx(expected, abs=1e-6)

@@ -35,7 +35,7 @@ def test_two_workers_train_as_on_one_machine(launchers: Launchers, tmp_path: Pat
         argv=("python", "-c", _PROGRAM, *arguments),
         replicas=local.replicas,
         restarts=local.restarts,
-        hang_seconds=local.hang_seconds,
+        heartbeat_timeout_seconds=local.heartbeat_timeout_seconds,
         pod=Pod(image=IMAGE, service_account="qcnn-worker", cpu="500m", memory="3Gi"),
     )
     launcher = launchers.start(job)

@@ -77,7 +77,7 @@ def test_workers_compute_on_what_workers_are_given() -> None:
 
 def test_a_process_without_the_memory_is_never_the_cheapest() -> None:
     """The states of one worker take 1.6 GiB, those of each of two take 0.9 GiB."""
-    found = estimated({"cpu": "1", "memory": "2Gi"}, qubits=20, options={"memory_gib": 64})
+    found = estimated({"cpu": "1", "memory": "2Gi"}, qubits=20, options={"simulator_memory_gib": 64})
     fits = {way.workers: way.fits for way in found.compared}
     assert not fits[1]
     assert fits[2]

@@ -14,7 +14,9 @@ from qcnn.jobs.tfjob import status
 from qcnn.jobs.tfjob.manifest import Policy, tfjob
 
 POD = Pod(image="qcnn", volumes={"/data": {"persistentVolumeClaim": {"claimName": "outputs"}}})
-EXPERIMENT = from_mapping({"qubits": 4, "workers": 3, "options": {"restarts": 7, "hang_seconds": 90.0}})
+EXPERIMENT = from_mapping(
+    {"qubits": 4, "workers": 3, "options": {"max_restarts": 7, "heartbeat_timeout_seconds": 90.0}}
+)
 
 
 def _given(job: Job) -> dict[str, str]:
@@ -29,7 +31,7 @@ def test_a_training_is_the_same_wherever_it_runs() -> None:
     assert here.argv[0] == sys.executable
     assert here.argv[1:] == there.argv[1:]
     for job in (here, there):
-        assert (job.processes(), job.restarts, job.hang_seconds) == (
+        assert (job.processes(), job.restarts, job.heartbeat_timeout_seconds) == (
             [("worker", 0), ("worker", 1), ("worker", 2)],
             7,
             90,

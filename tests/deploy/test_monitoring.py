@@ -30,7 +30,7 @@ def objects() -> dict[tuple[str, str], Object]:
 @pytest.fixture(scope="module")
 def template() -> Object:
     pod = Pod(image="qcnn", metrics_port=9095)
-    job = Job(("train",), {"worker": 2}, restarts=1, hang_seconds=60, pod=pod)
+    job = Job(("train",), {"worker": 2}, restarts=1, heartbeat_timeout_seconds=60, pod=pod)
     return status.leading_template(tfjob(job, Identity("run", "train"), Policy()))
 
 

@@ -66,6 +66,6 @@ def _joined(text: str) -> str:
     """Return lines with those that a quote or a backslash continues as one."""
     joined = ""
     for line in text.replace("\\\n", " ").splitlines():
-        is_open = joined.rpartition("\n")[2].count("'") % 2
-        joined += f" {line.strip()}" if is_open else f"\n{line}"
+        needs_row_count = joined.rpartition("\n")[2].count("'") % 2
+        joined += f" {line.strip()}" if needs_row_count else f"\n{line}"
     return joined

@@ -11,7 +11,8 @@ from typing import cast
 
 import pytest
 
-from qcnn.experiment import WORDS, describe, written_default
+from qcnn.experiment import ALL_FIELDS
+from qcnn.fields import describe, written_default
 from qcnn.results.evaluate import Evaluation, report
 from qcnn.targets import targets_that
 from qcnn.targets.base import Submits
@@ -24,9 +25,9 @@ _PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|yaml|md))`")
 _MADE = ("build/", "evaluate/", "runs/")
 
 
-@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize("name", ALL_FIELDS)
 def test_every_word_is_described_as_the_config_does(name: str) -> None:
-    field = WORDS[name]
+    field = ALL_FIELDS[name]
     page = (ROOT / "docs" / "experiment.md").read_text()
     assert page.count(f"| `{name}` | {written_default(field)} | {describe(field)} |\n") == 1
 
@@ -36,7 +37,7 @@ def test_the_tables_of_reference_pages_are_what_the_script_writes() -> None:
     for name in set(script["PAGES"].values()):
         page = (ROOT / "docs" / name).read_text()
         assert script["with_tables"](page) == page
-    assert len(re.findall(r"^\| `\w+` \|", script["words"](), re.MULTILINE)) == len(WORDS)
+    assert len(re.findall(r"^\| `\w+` \|", script["words"](), re.MULTILINE)) == len(ALL_FIELDS)
     assert re.findall(r"^## (\S+)$", script["settings"](), re.MULTILINE) == list(targets_that(Submits))
 
 

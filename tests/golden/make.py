@@ -33,7 +33,7 @@ _KEPT_OF_STUDY = (
 _SMALL: dict[str, Any] = {"qubits": 4, "epochs": 3, "batch_size": 8, "workers": 1, "strategy": "none", "seed": 7}
 _OPTIONS: dict[str, Any] = {"profile_batches": ""}
 _RUNS: dict[str, dict[str, Any]] = {
-    "excitations": {**_SMALL, "rounds": 10, "options": {**_OPTIONS, "weights": "both"}},
+    "excitations": {**_SMALL, "rounds": 10, "options": {**_OPTIONS, "export_checkpoint": "both"}},
     "rows": {
         **{**_SMALL, "data": "rows.csv", "encoding": "ry", "model": "circuit.qasm"},
         "options": {**_OPTIONS, "noise": {"depolarizing": {"one": 0.001, "two": 0.01}, "readout": 0.02}},

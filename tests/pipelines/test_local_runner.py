@@ -53,7 +53,7 @@ def test_kubeflows_local_runner_makes_data_of_a_file(tmp_path: Path, monkeypatch
     with _local_runner(tmp_path, monkeypatch):
         outputs = generate_data(**{**words, **own}).outputs
     assert outputs["dataset"].metadata["data_sha256"] == sha256
-    assert from_json(outputs["experiment"]).options.samples == 40
+    assert from_json(outputs["experiment"]).options.max_samples == 40
 
 
 @contextlib.contextmanager

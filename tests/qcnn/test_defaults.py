@@ -31,8 +31,8 @@ def test_what_is_given_counts_and_the_rest_follows_from_it() -> None:
     assert from_mapping({"rounds": 20}).batch_size == 32
     assert from_mapping({"workers": 300}).batch_size == 300
     assert from_mapping({"qubits": 32768, "options": {"train_fraction": 1e-5}}).rounds == 305
-    assert from_mapping({"model": "deep"}).options.starts == defaults.starts("deep") == 12
-    assert from_mapping({"model": "deep", "options": {"starts": 2}}).options.starts == 2
+    assert from_mapping({"model": "deep"}).options.num_initializations == defaults.num_initializations("deep") == 12
+    assert from_mapping({"model": "deep", "options": {"num_initializations": 2}}).options.num_initializations == 2
 
 
 @pytest.mark.parametrize("qubits", [8, 64])

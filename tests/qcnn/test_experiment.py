@@ -12,8 +12,9 @@ from pydantic.fields import FieldInfo
 from qcnn.circuits import circuits
 from qcnn.circuits.formats.embedded import MODELS
 from qcnn.errors import ConfigError
-from qcnn.experiment import OPTION_FIELDS, Affects, ExperimentConfig, _affects, affecting
+from qcnn.experiment import OPTION_FIELDS, ExperimentConfig, affecting
 from qcnn.experiment_io import as_parameters, from_json, from_mapping, from_saved, merge, parse_flag, read_file
+from qcnn.fields import Affects, metadata_of
 
 
 def test_defaults_are_what_a_network_of_eight_qubits_trains_with() -> None:
@@ -21,14 +22,14 @@ def test_defaults_are_what_a_network_of_eight_qubits_trains_with() -> None:
     assert (config.qubits, config.rounds, config.model, config.workers) == (8, 279, "hybrid", 2)
     assert (config.batch_size, config.epochs, config.optimizer, config.learning_rate) == (128, 50, "adam", 0.05)
     assert (config.split_counts.train, config.split_counts.validation, config.split_counts.test) == (1562, 335, 335)
-    assert config.options.starts == 1
+    assert config.options.num_initializations == 1
 
 
 def test_what_rules_choose_stays_open_where_other_words_may_still_change() -> None:
     words = as_parameters({"qubits": 64, "rounds": 50})
     assert (words["qubits"], words["rounds"], words["batch_size"], words["epochs"]) == (64, 50, 0, 0)
-    assert words["options"]["starts"] == 0
-    assert as_parameters({"options": {"starts": 3}})["options"]["starts"] == 3
+    assert words["options"]["num_initializations"] == 0
+    assert as_parameters({"options": {"num_initializations": 3}})["options"]["num_initializations"] == 3
     # What was chosen by itself is an experiment of the same words.
     config = from_mapping({"qubits": 64, "rounds": 50})
     assert from_mapping(config.model_dump()) == config
@@ -36,35 +37,50 @@ def test_what_rules_choose_stays_open_where_other_words_may_still_change() -> No
 
 def test_a_result_from_before_a_word_keeps_what_it_was_made_with() -> None:
     words = from_mapping({"rounds": 20}).model_dump()
-    for name in ("schedule", "warmup", "readouts", "initialization", "initialization_scale", "starts", "stop_at"):
+    for name in (
+        "learning_rate_schedule",
+        "warmup_fraction",
+        "readout_normalization",
+        "initialization",
+        "initialization_scale",
+        "num_initializations",
+        "target_val_loss",
+    ):
         del words["options"][name]
     options = from_saved(words).options
-    assert (options.schedule, options.warmup, options.readouts, options.starts) == ("constant", 0, "plain", 1)
+    assert (
+        options.learning_rate_schedule,
+        options.warmup_fraction,
+        options.readout_normalization,
+        options.num_initializations,
+    ) == ("constant", 0, "none", 1)
     assert options.initialization == "uniform"
     assert from_saved(from_mapping({}).model_dump()) == from_mapping({})
 
 
 def test_a_floor_to_stop_at_must_be_known() -> None:
-    assert from_mapping({"options": {"stop_at": "floor+0.01"}}).options.target == (True, 0.01)
-    assert from_mapping({"options": {"stop_at": "2e-1"}}).options.target == (False, 0.2)
+    assert from_mapping({"options": {"target_val_loss": "floor+0.01"}}).options.target == (True, 0.01)
+    assert from_mapping({"options": {"target_val_loss": "2e-1"}}).options.target == (False, 0.2)
     assert from_mapping({}).options.target is None
-    with pytest.raises(ConfigError, match=r"^stop_at: no floor is known of model hybrid .*relu.* Given: floor\+0.01$"):
-        from_mapping({"hidden_activation": "relu", "options": {"stop_at": "floor+0.01"}})
+    with pytest.raises(
+        ConfigError, match=r"^target_val_loss: the MSE lower bound of model hybrid .*relu.* Given: floor\+0.01$"
+    ):
+        from_mapping({"hidden_activation": "relu", "options": {"target_val_loss": "floor+0.01"}})
 
 
 @pytest.mark.parametrize(
     ("word", "value", "text"),
     [
-        ("stop_at", 0.2, "0.2"),
-        ("stop_at", 1, "1"),
-        ("stop_at", 2.5e-7, "2.5e-07"),
+        ("target_val_loss", 0.2, "0.2"),
+        ("target_val_loss", 1, "1"),
+        ("target_val_loss", 2.5e-7, "2.5e-07"),
         ("visible_gpus", 1, "1"),
         # Pipeline structs carry every number as a double.
         ("visible_gpus", 3.0, "3"),
         ("gpu_memory", 1.5, "1.5"),
         ("continue_from", 2031, "2031"),
         # What a file has for a key without a value.
-        ("stop_at", None, ""),
+        ("target_val_loss", None, ""),
         ("profile_batches", None, ""),
         ("noise", None, ""),
         ("continue_from", None, ""),
@@ -102,18 +118,18 @@ def test_what_describes_an_experiment_is_read_without_libraries() -> None:
 
 @pytest.mark.parametrize("value", [True, -0.5, math.nan, math.inf, pytest.param(10**5000, id="large")])
 def test_what_is_no_loss_is_no_text_either(value: object) -> None:
-    with pytest.raises(ConfigError, match=r"^stop_at: must be a loss such as 0.2, .* Given: "):
-        from_mapping({"options": {"stop_at": value}})
+    with pytest.raises(ConfigError, match=r"^target_val_loss: must be a loss such as 0.2, .* Given: "):
+        from_mapping({"options": {"target_val_loss": value}})
 
 
 def test_options_may_stand_beside_the_other_words() -> None:
-    expected = from_mapping({"qubits": 5, "options": {"shots": 64, "warmup": 0.2, "starts": 3}})
-    beside = {"qubits": 5, "shots": 64, "options": {"warmup": 0.2}, "starts": 3}
+    expected = from_mapping({"qubits": 5, "options": {"shots": 64, "warmup_fraction": 0.2, "num_initializations": 3}})
+    beside = {"qubits": 5, "shots": 64, "options": {"warmup_fraction": 0.2}, "num_initializations": 3}
     assert from_mapping(beside) == from_json(json.dumps(beside)) == expected
     assert from_mapping({"shots": 64, **expected.model_dump()}) == expected
-    assert as_parameters(beside)["options"]["starts"] == 3
+    assert as_parameters(beside)["options"]["num_initializations"] == 3
     assert from_mapping(merge(beside, {"shots": 7})).options.shots == 7
-    assert from_saved({"schedule": "cosine"}).options.schedule == "cosine"
+    assert from_saved({"learning_rate_schedule": "cosine"}).options.learning_rate_schedule == "cosine"
 
 
 @pytest.mark.parametrize("read", [from_mapping, as_parameters, from_saved, lambda words: merge(words, {"seed": 1})])
@@ -153,21 +169,39 @@ def test_models_of_the_config_are_those_that_can_be_built() -> None:
         ({"batch_size": -1}, "batch_size: must be an integer, at least 0 and at most 10000000. Given: -1"),
         ({"batch_size": 3, "workers": 4}, r"batch_size: must be at least workers \(4\).* Given: 3"),
         ({"epochs": -1}, "epochs: must be an integer, at least 0 and at most 1000000. Given: -1"),
-        ({"options": {"stop_at": "soon"}}, "stop_at: must be a loss such as 0.2, .* Given: 'soon'"),
-        ({"options": {"stop_at": "floor-0.1"}}, "stop_at: must be a loss such as 0.2, .* Given: 'floor-0.1'"),
-        ({"options": {"schedule": "linear"}}, "schedule: must be one of cosine, constant. Given: 'linear'"),
-        ({"options": {"warmup": 1.0}}, "warmup: must be a finite number, at least 0 and less than 1. Given: 1.0"),
-        ({"options": {"readouts": "raw"}}, "readouts: must be one of centred, plain. Given: 'raw'"),
+        ({"options": {"target_val_loss": "soon"}}, "target_val_loss: must be a loss such as 0.2, .* Given: 'soon'"),
+        (
+            {"options": {"target_val_loss": "floor-0.1"}},
+            "target_val_loss: must be a loss such as 0.2, .* Given: 'floor-0.1'",
+        ),
+        (
+            {"options": {"learning_rate_schedule": "linear"}},
+            "learning_rate_schedule: must be one of cosine, constant. Given: 'linear'",
+        ),
+        (
+            {"options": {"warmup_fraction": 1.0}},
+            "warmup_fraction: must be a finite number, at least 0 and less than 1. Given: 1.0",
+        ),
+        (
+            {"options": {"readout_normalization": "raw"}},
+            "readout_normalization: must be one of centered, none. Given: 'raw'",
+        ),
         ({"options": {"initialization": "zero"}}, "initialization: must be one of normal, uniform. Given: 'zero'"),
         ({"options": {"initialization_scale": -1}}, "initialization_scale: must be a finite number, .* Given: -1"),
-        ({"options": {"starts": 1001}}, "starts: must be an integer, at least 0 and at most 1000. Given: 1001"),
+        (
+            {"options": {"num_initializations": 1001}},
+            "num_initializations: must be an integer, at least 0 and at most 1000. Given: 1001",
+        ),
         ({"learning_rate": 0}, "learning_rate: must be a finite number, greater than 0. Given: 0"),
         ({"learning_rate": -1}, "learning_rate: must be a finite number, greater than 0. Given: -1"),
         ({"learning_rate": float("nan")}, "learning_rate: must be a finite number, greater than 0. Given: nan"),
         ({"learning_rate": float("inf")}, "learning_rate: must be a finite number, greater than 0. Given: inf"),
         ({"seed": -1}, "seed: must be an integer, at least 0 and at most 4294967295. Given: -1"),
-        ({"model": "shallow"}, "model: must be one of hybrid, deep, or your own .* Given: 'shallow'"),
-        ({"simulator": "abacus"}, "simulator: must be one of auto, window, statevector, tfq, density. Given: 'abacus'"),
+        ({"model": "shallow"}, "model: must be one of hybrid, deep, or a custom circuit.* Given: 'shallow'"),
+        (
+            {"simulator": "abacus"},
+            "simulator: must be one of auto, lightcone, statevector, tfq, density. Given: 'abacus'",
+        ),
         ({"strategy": "horovod"}, "strategy: must be one of multi_worker, .* Given: 'horovod'"),
         ({"qbits": 8}, "qbits: unknown key; the keys are qubits, .* Given: qbits=8"),
         ({"options": {"checkpoints": 1}}, "checkpoints: unknown key; the keys are train_fraction, .*"),
@@ -192,14 +226,17 @@ def test_models_of_the_config_are_those_that_can_be_built() -> None:
         ({"batch_size": 10**7}, "batch_size: batch_size x qubits must be at most 67108864. Given: 10000000 with 8"),
         ({"workers": 513}, "workers: must be an integer, at least 1 and at most 512. Given: 513"),
         ({"epochs": 10**7}, "epochs: must be an integer, at least 0 and at most 1000000. Given: 10000000"),
-        ({"options": {"restarts": 1001}}, "restarts: must be an integer, at least 0 and at most 1000. Given: 1001"),
+        (
+            {"options": {"max_restarts": 1001}},
+            "max_restarts: must be an integer, at least 0 and at most 1000. Given: 1001",
+        ),
         (
             {"options": {"patience": 10**7}},
             "patience: must be an integer, at least 0 and at most 1000000. Given: 10000",
         ),
         (
-            {"options": {"memory_gib": 1e308}},
-            "memory_gib: must be a finite number, .* at most 1048576. Given: 1e[+]308",
+            {"options": {"simulator_memory_gib": 1e308}},
+            "simulator_memory_gib: must be a finite number, .* at most 1048576. Given: 1e[+]308",
         ),
         (
             {"learning_rate": 10**400},
@@ -217,27 +254,33 @@ def test_models_of_the_config_are_those_that_can_be_built() -> None:
             {"data": "cluster_ising", "simulator": "tfq"},
             "simulator: must be statevector, density or auto with data cluster_ising, .* Given: tfq",
         ),
-        ({"data": "rows.txt"}, "data: must be excitations or cluster_ising, or a file's path .* Given: 'rows.txt'"),
-        ({"data": "s3://name:key@bucket/a.csv"}, r"data: must be .* without a name or password .*Given: 's3://\*\*\*@"),
+        ({"data": "rows.txt"}, "data: must be excitations or cluster_ising, or the path .* Given: 'rows.txt'"),
+        ({"data": "s3://name:key@bucket/a.csv"}, r"data: must be .* without credentials.*Given: 's3://\*\*\*@"),
         *(
-            ({"data": address}, f"data: must be .* in a bucket .gs://, s3://, minio://. .* Given: '{address}'")
+            ({"data": address}, f"data: must be .* bucket URI .gs://, s3://, minio://. .* Given: '{address}'")
             for address in ("https://host/a.csv", "gs:///a.csv", "gs://bucket.csv", "gs://bucket/../a.csv")
         ),
         ({"encoding": "ry"}, "encoding: must be excitation unless data is a file. Given: ry with data excitations"),
-        ({"data": "a.csv", "rounds": 3}, "rounds: must be 0 where data is a file. Given: 3 with data a.csv"),
-        ({"options": {"samples": 3}}, "samples: must be 0 unless data is a file; .* Given: 3 with data excitations"),
-        ({"options": {"scaling": "none"}}, "scaling: must be range unless encoding is rx, ry or rz. Given: none"),
+        ({"data": "a.csv", "rounds": 3}, "rounds: must be 0 if data is a file. Given: 3 with data a.csv"),
         (
-            {"data": "a.csv", "options": {"samples": 2}},
+            {"options": {"max_samples": 3}},
+            "max_samples: must be 0 unless data is a file; .* Given: 3 with data excitations",
+        ),
+        (
+            {"options": {"feature_scaling": "none"}},
+            "feature_scaling: must be minmax unless encoding is rx, ry or rz. Given: none",
+        ),
+        (
+            {"data": "a.csv", "options": {"max_samples": 2}},
             "data: the file's rows must leave at least one each .* Given: 2 rows, split 1 / 0 / 1",
         ),
         (
-            {"data": "a.csv", "encoding": "ry", "qubits": 1000, "options": {"samples": 10**6}},
-            "samples: must be at most 67108 with encoding ry on 1000 qubits. Given: 1000000",
+            {"data": "a.csv", "encoding": "ry", "qubits": 1000, "options": {"max_samples": 10**6}},
+            "max_samples: must be at most 67108 with encoding ry on 1000 qubits. Given: 1000000",
         ),
         (
-            {"data": "a.csv", "options": {"stop_at": "floor+0.1"}},
-            r"stop_at: a floor is known of data excitations alone; .* Given: floor\+0.1 with data a.csv",
+            {"data": "a.csv", "options": {"target_val_loss": "floor+0.1"}},
+            r"target_val_loss: the MSE lower bound is known for data excitations only; .* Given: floor",
         ),
     ],
 )
@@ -350,12 +393,63 @@ def test_a_value_without_end_is_refused_as_quickly() -> None:
 def test_every_word_says_what_depends_on_it() -> None:
     assert set(affecting(Affects.MACHINE)) < set(affecting(Affects.DISTRIBUTION))
     # A training goes on with other processes and machines, and for longer, but not with other numbers.
-    assert not {"workers", "strategy", "epochs", "simulator", "restarts"} & set(affecting(Affects.NUMBERS))
+    assert not {"workers", "strategy", "epochs", "simulator", "max_restarts"} & set(affecting(Affects.NUMBERS))
     assert {"qubits", "seed", "learning_rate", "batch_size", "shots"} <= set(affecting(Affects.NUMBERS))
     # Trials that differ in these share a compiled program.
-    assert not {"seed", "learning_rate", "warmup"} & set(affecting(Affects.PROGRAM))
+    assert not {"seed", "learning_rate", "warmup_fraction"} & set(affecting(Affects.PROGRAM))
 
 
 def test_a_field_that_does_not_say_what_it_affects_is_refused() -> None:
-    with pytest.raises(TypeError, match="colour: a field must say what it affects"):
-        _affects("colour", FieldInfo(annotation=int, default=1))
+    with pytest.raises(TypeError, match="colour: a field must have exactly one Affects"):
+        metadata_of("colour", FieldInfo(annotation=int, default=1), Affects)
+
+
+_EARLIER_NAMES = {
+    "hang_seconds": 90.0,
+    "starts": 3,
+    "restarts": 1,
+    "scaling": "range",
+    "weights": "both",
+    "stop_at": "floor+0.01",
+    "schedule": "constant",
+    "warmup": 0.1,
+    "readouts": "plain",
+    "memory_gib": 1.5,
+}
+_CURRENT_NAMES = {
+    "heartbeat_timeout_seconds": 90.0,
+    "num_initializations": 3,
+    "max_restarts": 1,
+    "feature_scaling": "minmax",
+    "export_checkpoint": "both",
+    "target_val_loss": "floor+0.01",
+    "learning_rate_schedule": "constant",
+    "warmup_fraction": 0.1,
+    "readout_normalization": "none",
+    "simulator_memory_gib": 1.5,
+}
+
+
+@pytest.mark.parametrize("values", [{"options": _EARLIER_NAMES}, _EARLIER_NAMES])
+def test_from_mapping_earlier_names_are_read_with_a_warning(
+    values: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = from_mapping({"simulator": "lightcone", "options": _CURRENT_NAMES})
+    assert not caplog.messages
+    assert from_mapping({"simulator": "window", **values}) == expected
+    assert "hang_seconds: renamed to heartbeat_timeout_seconds; the earlier name is accepted until version 0.2" in (
+        caplog.messages
+    )
+    assert len(caplog.messages) == len(_EARLIER_NAMES) + 3
+    assert expected.to_json() == from_mapping({"simulator": "window", **values}).to_json()
+
+
+def test_from_saved_earlier_names_are_read_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    found = from_saved({"data": "a.csv", "options": {**_EARLIER_NAMES, "stop_at": "0.2", "samples": 20}})
+    assert (found.options.max_samples, found.options.target_val_loss) == (20, "0.2")
+    assert not caplog.messages
+
+
+def test_from_mapping_both_names_of_a_field_with_different_values_are_rejected() -> None:
+    with pytest.raises(ConfigError, match=r"^max_restarts: must not be given by an earlier name too. Given: 1 and 2$"):
+        from_mapping({"options": {"max_restarts": 1, "restarts": 2}})

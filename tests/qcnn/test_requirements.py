@@ -35,7 +35,7 @@ def test_the_processes_of_each_role_and_how_many_share_a_batch(
     words: dict[str, Any], replicas: dict[str, int], shares: int
 ) -> None:
     config = from_mapping(words)
-    assert (config.replicas, config.shares) == (replicas, shares)
+    assert (config.replicas, config.num_replicas_in_sync) == (replicas, shares)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_processes_of_each_role_and_how_many_share_a_batch(
         ),
         ({**_words("mirrored", 1, devices=8), "batch_size": 4}, r"batch_size: must be at least devices \(8\)"),
         ({**_words(MULTI, 8), "batch_size": 4}, r"batch_size: must be at least workers \(8\)"),
-        (_words(MULTI, 2, visible_gpus="0,"), "visible_gpus: must be numbers such as 0 or 0,1"),
+        (_words(MULTI, 2, visible_gpus="0,"), "visible_gpus: must be indices such as 0 or 0,1"),
         (_words(MULTI, 2, gpu_memory="0"), "gpu_memory: must be growth, a number of GiB greater than 0"),
     ],
 )

@@ -67,11 +67,11 @@ def test_the_checkpoint_of_a_complete_training_says_what_ran_and_how_it_does_on_
     assert checkpoint.fresh_mse == pytest.approx(np.mean((predict(model, fresh) - fresh.label) ** 2), rel=1e-5)
     (before,) = (path for path in (trained / "checkpoints").iterdir() if path.name == "epoch-000002.npz")
     assert checkpoints._load(before).fresh_mse is None
-    asked = small_config.model_copy(update={"simulator": "window", "epochs": 1})
+    asked = small_config.model_copy(update={"simulator": "lightcone", "epochs": 1})
     train(asked, small_dataset, tmp_path)
     other = checkpoints.load_latest(tmp_path / "checkpoints")
     assert other
-    assert other.simulator == "window"
+    assert other.simulator == "lightcone"
 
 
 class Again(NamedTuple):
@@ -191,7 +191,7 @@ def _no_graphs_left() -> Iterator[None]:
 
 
 def test_early_stopping_and_best_weights(tmp_path: Path) -> None:
-    options = {**SMALL["options"], "patience": 3, "weights": "both"}
+    options = {**SMALL["options"], "patience": 3, "export_checkpoint": "both"}
     config = from_mapping({**SMALL, "epochs": 60, "learning_rate": 0.3, "options": options})
     history = train(config, data.generate(config), tmp_path)
     # It is complete: started again it changes nothing.

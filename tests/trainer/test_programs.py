@@ -38,7 +38,7 @@ def test_a_training_after_others_ends_with_the_same_weights_to_the_bit(tmp_path:
     built: list[Program] = []
     config = from_mapping({**WORDS, "model": model, "seed": 3, "learning_rate": 0.05})
     others: tuple[dict[str, object], ...] = (
-        {"seed": 1, "schedule": "constant", "initialization": "uniform", "warmup": 0.0},
+        {"seed": 1, "learning_rate_schedule": "constant", "initialization": "uniform", "warmup_fraction": 0.0},
         {"seed": 2, "learning_rate": 0.5, "epochs": 3},
     )
     for number, words in enumerate(others):
@@ -73,7 +73,7 @@ def test_to_compile_changes_no_variable_and_leaves_nothing_to_trace() -> None:
     "words",
     [
         *({"qubits": 5}, {"model": "deep"}, {"optimizer": "sgd"}, {"hidden_units": 4}, {"batch_size": 4}),
-        *({"hidden_activation": "relu"}, {"shots": 10}, {"precision": "complex128"}, {"simulator": "window"}),
+        *({"hidden_activation": "relu"}, {"shots": 10}, {"precision": "complex128"}, {"simulator": "lightcone"}),
     ],
 )
 def test_experiments_of_other_programs_share_none(words: dict[str, object]) -> None:
@@ -84,5 +84,5 @@ def test_experiments_of_other_programs_share_none(words: dict[str, object]) -> N
 def test_parameter_servers_serve_one_experiment_only() -> None:
     words = merge(from_mapping(WORDS).model_dump(), {"strategy": "parameter_server"})
     assert key(from_mapping(words)) == key(from_mapping(words))
-    for other in ({"seed": 7}, {"learning_rate": 0.3}, {"warmup": 0.5}):
+    for other in ({"seed": 7}, {"learning_rate": 0.3}, {"warmup_fraction": 0.5}):
         assert key(from_mapping(merge(words, other))) != key(from_mapping(words))

@@ -22,7 +22,13 @@ from tests.small_trainings import SMALL, assert_same_training, outcomes, shared_
 
 STARTS = 3
 # Each start is tried for two epochs.
-WORDS = {**SMALL, "seed": 1, "model": "deep", "epochs": 11, "options": {**SMALL["options"], "starts": STARTS}}
+WORDS = {
+    **SMALL,
+    "seed": 1,
+    "model": "deep",
+    "epochs": 11,
+    "options": {**SMALL["options"], "num_initializations": STARTS},
+}
 
 
 @pytest.fixture(scope="module")

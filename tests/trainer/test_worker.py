@@ -139,10 +139,14 @@ def test_a_worker_that_is_told_to_end_does_so_at_once(pair: Pair, number: signal
     assert pair.processes[0].wait(90) == RETRYABLE
 
 
-def _waiting(folder: Path, port: int, hang_seconds: float) -> contextlib.AbstractContextManager[tuple[Started, TextIO]]:
+def _waiting(
+    folder: Path, port: int, heartbeat_timeout_seconds: float
+) -> contextlib.AbstractContextManager[tuple[Started, TextIO]]:
     """Start worker 0 of two, of which the other never comes."""
     cluster = {"worker": [f"127.0.0.1:{port}", "127.0.0.1:1"]}
-    config = from_mapping({"qubits": 4, "epochs": 2, "options": {"hang_seconds": hang_seconds}})
+    config = from_mapping(
+        {"qubits": 4, "epochs": 2, "options": {"heartbeat_timeout_seconds": heartbeat_timeout_seconds}}
+    )
     folders = [word for name in ("workdir", "logs") for word in (f"--{name}", str(folder / name))]
     return started(
         *(*WORKER, "--experiment", config.to_json(), "--profiler-port", "0", *folders),
@@ -168,8 +172,8 @@ def test_worker_waiting_for_peers_serves_signals_and_metrics(tmp_path: Path, unu
     """For as long as it waits, and it does not wait for ever."""
     with contextlib.ExitStack() as stack:
         *told, (limited, its_lines) = (
-            stack.enter_context(_waiting(tmp_path / str(port), port, hang_seconds))
-            for port, hang_seconds in zip(unused_ports, (600, 600, 0.5), strict=True)
+            stack.enter_context(_waiting(tmp_path / str(port), port, heartbeat_timeout_seconds))
+            for port, heartbeat_timeout_seconds in zip(unused_ports, (600, 600, 0.5), strict=True)
         )
         for (process, lines), port, number in zip(told, unused_ports, (signal.SIGTERM, signal.SIGINT), strict=False):
             metrics = next(filter(None, map(port_in, lines)))

@@ -29,13 +29,13 @@ _NOTE_SECONDS = 30.0
 _CONNECT_SECONDS = 1.0
 
 
-def limit(cluster: Cluster, hang_seconds: float) -> float:
+def limit(cluster: Cluster, heartbeat_timeout_seconds: float) -> float:
     """Return how long to wait for the other processes of a training, in seconds."""
-    return hang_seconds if cluster.is_here else _ELSEWHERE_SECONDS
+    return heartbeat_timeout_seconds if cluster.is_here else _ELSEWHERE_SECONDS
 
 
 @contextlib.contextmanager
-def joining(cluster: Cluster | None, hang_seconds: float) -> Iterator[None]:
+def joining(cluster: Cluster | None, heartbeat_timeout_seconds: float) -> Iterator[None]:
     """Context manager for a block in which TensorFlow waits for the other processes of the training.
 
     All threads of this process go on meanwhile: signals, signs of life and metrics are served. If the block takes
@@ -46,7 +46,7 @@ def joining(cluster: Cluster | None, hang_seconds: float) -> Iterator[None]:
         return
     connect_directly(cluster, os.environ)
     joined = threading.Event()
-    arguments = (cluster, limit(cluster, hang_seconds), joined)
+    arguments = (cluster, limit(cluster, heartbeat_timeout_seconds), joined)
     threading.Thread(target=_end_after, args=arguments, name="joining", daemon=True).start()
     try:
         with _unlocked():

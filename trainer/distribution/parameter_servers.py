@@ -36,7 +36,7 @@ _UNANSWERED = 3
 _CAUTION, _FORGOTTEN = 4.0, 0.05
 
 
-def serve(cluster: Cluster, is_over: Callable[[], bool], hang_seconds: float) -> None:
+def serve(cluster: Cluster, is_over: Callable[[], bool], heartbeat_timeout_seconds: float) -> None:
     """Serve as a worker or parameter server until the chief has come and gone.
 
     One that comes when the training `is_over` has nothing to do.
@@ -49,7 +49,7 @@ def serve(cluster: Cluster, is_over: Callable[[], bool], hang_seconds: float) ->
     connect_directly(cluster, os.environ)
     addresses = {role: list(hosts) for role, hosts in cluster.training_addresses.items()}
     chief = addresses[CHIEF][0]
-    most = limit(cluster, hang_seconds)
+    most = limit(cluster, heartbeat_timeout_seconds)
     # Server and chief greet each other, whatever the level of TensorFlow's log.
     with taken_address(cluster), stderr_held_back():
         server = tf.distribute.Server(

@@ -44,7 +44,7 @@ def set_up(config: ExperimentConfig) -> None:
         ConfigError: there is no such device.
     """
     options = config.options
-    check_gpus(0, config.gpu_words)
+    check_gpus(0, config.gpu_fields)
     gpus = _visible_gpus(options.visible_gpus)
     if gpus and options.devices > len(gpus):
         raise ConfigError(f"devices: this process sees {len(gpus)} GPUs. Given: {options.devices}")
@@ -109,7 +109,7 @@ def create_strategy(config: ExperimentConfig, cluster: Cluster | None) -> tf.dis
     Raises:
         ConfigError: the machine has not what the strategy needs.
     """
-    check_gpus(0, config.gpu_words)
+    check_gpus(0, config.gpu_fields)
     return STRATEGIES[config.strategy](config, cluster)
 
 
@@ -120,7 +120,7 @@ def _multi_worker(config: ExperimentConfig, cluster: Cluster | None) -> tf.distr
         timeout_seconds=options.communication_timeout or None,
     )
     # TensorFlow's server prints a greeting whatever the level of its log.
-    with stderr_held_back(), joining(cluster, options.hang_seconds):
+    with stderr_held_back(), joining(cluster, options.heartbeat_timeout_seconds):
         strategy = tf.distribute.MultiWorkerMirroredStrategy(_resolver(cluster), how)
     keep_to_machine(cluster)
     return strategy
@@ -142,9 +142,11 @@ def _central_storage(config: ExperimentConfig, _: Cluster | None) -> tf.distribu
     return tf.distribute.experimental.CentralStorageStrategy(device_names(config), parameter_device="/cpu:0")
 
 
-def parameter_servers(cluster: Cluster | None, hang_seconds: float) -> tf.distribute.ParameterServerStrategy:
+def parameter_servers(
+    cluster: Cluster | None, heartbeat_timeout_seconds: float
+) -> tf.distribute.ParameterServerStrategy:
     """Return the strategy of a chief that has workers and parameter servers, once they are there; see `joining`."""
-    with stderr_held_back(), joining(cluster, hang_seconds):
+    with stderr_held_back(), joining(cluster, heartbeat_timeout_seconds):
         strategy = tf.distribute.ParameterServerStrategy(_resolver(cluster))
     keep_to_machine(cluster)
     return strategy
@@ -173,7 +175,7 @@ STRATEGIES: dict[str, Callable[[ExperimentConfig, Cluster | None], tf.distribute
     "multi_worker": _multi_worker,
     "mirrored": _mirrored,
     "central_storage": _central_storage,
-    "parameter_server": lambda config, cluster: parameter_servers(cluster, config.options.hang_seconds),
+    "parameter_server": lambda config, cluster: parameter_servers(cluster, config.options.heartbeat_timeout_seconds),
     "tpu": _tpu,
     "none": _none,
 }

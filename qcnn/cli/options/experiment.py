@@ -13,8 +13,9 @@ from qcnn import data
 from qcnn.circuits.formats.embedded import MODELS
 from qcnn.circuits.formats.loading import with_circuit
 from qcnn.cli.options.base import options_as
-from qcnn.experiment import GENERATED, WORDS, ExperimentConfig, describe, is_switch, written_default
+from qcnn.experiment import ALL_FIELDS, ExperimentConfig
 from qcnn.experiment_io import as_yaml, from_mapping, merge, parse_flag, read_file
+from qcnn.fields import GENERATED, describe, is_switch, written_default
 from qcnn.results.local_run import FILE
 from qcnn.simulators.registry import check_published
 
@@ -79,7 +80,7 @@ class Words:
         Raises:
             ConfigError: a file cannot be read.
         """
-        given = {name: parse_flag(WORDS[name], text) for name, text in self.flags.items() if text is not None}
+        given = {name: parse_flag(ALL_FIELDS[name], text) for name, text in self.flags.items() if text is not None}
         return with_circuit(merge(read_file(Path(self.config)) if self.config is not None else {}, given))
 
     def experiment(self) -> ExperimentConfig:
@@ -127,7 +128,7 @@ experiment_options = options_as(
     *(
         # As text, so that file, flag and pipeline parameter are refused with the same message.
         _option(name, field)
-        for name, field in WORDS.items()
+        for name, field in ALL_FIELDS.items()
     ),
 )
 

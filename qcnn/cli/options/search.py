@@ -10,7 +10,7 @@ from qcnn.circuits.formats.loading import with_circuits
 from qcnn.cli.options.base import options_as
 from qcnn.cli.options.experiment import Words
 from qcnn.errors import ConfigError
-from qcnn.experiment import WORDS
+from qcnn.experiment import ALL_FIELDS
 from qcnn.experiment_io import as_parameters, parse_flag
 from qcnn.studies.trials import StudyPlan, plan, search_from_mapping
 
@@ -102,4 +102,4 @@ def _split(text: str, option: str, form: str) -> tuple[str, str]:
 
 
 def _value(name: str, text: str) -> Any:
-    return parse_flag(WORDS[name], text) if name in WORDS else text
+    return parse_flag(ALL_FIELDS[name], text) if name in ALL_FIELDS else text

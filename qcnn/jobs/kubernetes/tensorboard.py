@@ -73,7 +73,7 @@ def selector(name: str) -> dict[str, str]:
 
 def deployment(board: Board) -> dict[str, Any]:
     """Return the Deployment: one pod, which mirrors its addresses and opens TensorBoard on the copies."""
-    shown = ("--listen", "0.0.0.0", "--port", str(_LISTENS), "--wait")
+    shown = ("--bind-address", "0.0.0.0", "--port", str(_LISTENS), "--wait")
     command = ["python", "-m", "qcnn.cli", "tensorboard", *board.addresses, *shown]
     template = pod_template(board.pod, board.name, Identity(board.name, _TASK), command, speaks_to_api=False)
     labels = selector(board.name)

@@ -52,8 +52,8 @@ class Verdict:
     process: Seen | None = None
 
 
-def judge(processes: Sequence[Seen], hang_seconds: float) -> Verdict:
-    """Return what is done about processes, of which one that is silent for longer than `hang_seconds` is lost."""
+def judge(processes: Sequence[Seen], heartbeat_timeout_seconds: float) -> Verdict:
+    """Return what is done about processes; one without a heartbeat for `heartbeat_timeout_seconds` is lost."""
     if all(process.exit_code == 0 for process in processes if not process.ends_with_others):
         return Verdict(Action.SUCCEEDED)
     failed = [process for process in processes if process.exit_code]
@@ -61,14 +61,14 @@ def judge(processes: Sequence[Seen], hang_seconds: float) -> Verdict:
         blamed = min(failed, key=_blame)
         return Verdict(Action.FAILED if is_own_fault(blamed.exit_code or 0) else _lost(blamed), blamed)
     running = [process for process in processes if process.exit_code is None]
-    hanging = [process for process in running if process.silent_for > hang_seconds]
+    hanging = [process for process in running if process.silent_for > heartbeat_timeout_seconds]
     return Verdict(_lost(hanging[0]), hanging[0]) if hanging else Verdict(Action.GO_ON)
 
 
-def explain(process: Seen, last_line: str, hang_seconds: float) -> str:
+def explain(process: Seen, last_line: str, heartbeat_timeout_seconds: float) -> str:
     """Return how the process to blame ended, with the last line that it printed."""
     if process.exit_code is None:
-        return f"{process.name} gave no sign of life for {hang_seconds:g} s"
+        return f"{process.name} gave no sign of life for {heartbeat_timeout_seconds:g} s"
     if process.exit_code < 0:
         number = signal.Signals(-process.exit_code)
         # What is printed before any other signal has nothing to do with it.
@@ -106,9 +106,9 @@ _PROGRAM = 3
 def run_processes(job: Job, on_event: EventHandler) -> None:
     """Run every process of a job to its end; start them again, `job.restarts` times at most, when one was lost.
 
-    A process is lost that was ended by a signal, ended with an exit code above 127, or gave no sign of life for
-    `job.hang_seconds`. All processes of an attempt have ended before the next attempt begins, but where the one that
-    was lost is started alone.
+    A process is lost that was ended by a signal, ended with an exit code above 127, or sent no heartbeat for
+    `job.heartbeat_timeout_seconds`. All processes of an attempt have ended before the next attempt begins, except where
+    the lost one is started alone.
 
     Raises:
         TrainingError: a process failed by its own fault; its last line says why.
@@ -154,7 +154,7 @@ class Crew:
                 blamed = next(process for process in self._processes if process.name == verdict.process.name)
                 if verdict.process.exit_code is not None:
                     blamed.drain()
-                reason = explain(verdict.process, blamed.last_line, job.hang_seconds)
+                reason = explain(verdict.process, blamed.last_line, job.heartbeat_timeout_seconds)
                 if verdict.action is Action.FAILED:
                     raise TrainingError(reason)
                 if verdict.action is Action.LOST:
@@ -259,7 +259,7 @@ def _judge(processes: Sequence[Process], job: Job) -> Verdict:
         )
         for process, (role, _) in zip(processes, job.processes(), strict=True)
     ]
-    return judge(seen, job.hang_seconds)
+    return judge(seen, job.heartbeat_timeout_seconds)
 
 
 def _check_reader() -> None:

@@ -58,8 +58,8 @@ class Policy:
     Without `lease_seconds` it does not need a launcher.
     """
 
-    active_seconds: int | None = None
-    keep_seconds: int = 3600
+    active_deadline_seconds: int | None = None
+    ttl_seconds_after_finished: int = 3600
     lease_seconds: int | None = 600
 
 
@@ -185,10 +185,10 @@ def _manifest(job: Job, pod: Pod, counts: Mapping[str, int], identity: Identity,
         "backoffLimit": job.restarts,
         # Pods that have ended stay, to be looked at.
         "cleanPodPolicy": "Running",
-        "ttlSecondsAfterFinished": policy.keep_seconds,
+        "ttlSecondsAfterFinished": policy.ttl_seconds_after_finished,
     }
-    if policy.active_seconds is not None:
-        run_policy["activeDeadlineSeconds"] = policy.active_seconds
+    if policy.active_deadline_seconds is not None:
+        run_policy["activeDeadlineSeconds"] = policy.active_deadline_seconds
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",

@@ -48,8 +48,8 @@ def check(network: Network, limits: Limits) -> None:
     need = estimate(network, limits).memory
     if need > limits.memory:
         raise ConfigError(
-            f"qubits: simulator density needs {in_words(need)} for the observables of this circuit; memory_gib gives "
-            f"it {in_words(limits.memory)}. Given: {network.qubits}"
+            f"qubits: simulator density needs {in_words(need)} for the observables of this circuit; "
+            f"simulator_memory_gib gives it {in_words(limits.memory)}. Given: {network.qubits}"
         )
 
 

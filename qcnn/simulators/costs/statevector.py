@@ -64,7 +64,7 @@ def check(network: Network, limits: Limits) -> None:
         need = least * _column_bytes(network, limits) + _given_bytes(network, limits)
         raise ConfigError(
             f"qubits: simulator statevector needs {in_words(need)} for the least it can work "
-            f"with; memory_gib gives it {in_words(limits.memory)}. Given: {network.qubits}"
+            f"with; simulator_memory_gib gives it {in_words(limits.memory)}. Given: {network.qubits}"
         )
 
 

@@ -54,11 +54,11 @@ class Settings(PodFields, Connection):
 
     output: str = setting("Where checkpoints, logs and model go, as gs://BUCKET/FOLDER.", metavar="ADDRESS")
     name: str = setting("Name of the run, which trains the same experiment only once.", "qcnn")
-    active_seconds: int | None = setting(
-        "Time after which the training is ended.", None, shown="never", metavar="SECONDS", least=1
+    active_deadline_seconds: int | None = setting(
+        "Time after which the training job is terminated.", None, shown="never", metavar="SECONDS", least=1
     )
-    keep_seconds: int = setting(
-        "Time that TFJob and pods stay after their end, to be looked at.", DAY, metavar="SECONDS", least=0
+    ttl_seconds_after_finished: int = setting(
+        "Time for which the finished TFJob and its pods are retained.", DAY, metavar="SECONDS", least=0
     )
 
     @functools.cached_property
@@ -290,7 +290,11 @@ def described(experiment: ExperimentConfig, settings: Settings) -> Manifest:
     check_data(experiment.data)
     (experiment,) = data.files_read([experiment])
     job = cluster_job(experiment, settings.output, settings.pods)
-    policy = Policy(active_seconds=settings.active_seconds, keep_seconds=settings.keep_seconds, lease_seconds=None)
+    policy = Policy(
+        active_deadline_seconds=settings.active_deadline_seconds,
+        ttl_seconds_after_finished=settings.ttl_seconds_after_finished,
+        lease_seconds=None,
+    )
     return tfjob(job, Identity(check_run(settings.name), _TASK), policy)
 
 

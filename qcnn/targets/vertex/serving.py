@@ -54,8 +54,8 @@ class DeploySettings(Connection):
     staging: str | None = setting("gs://BUCKET/FOLDER to which a MODEL of this machine is copied.", None, metavar="URL")
     serving_image: str | None = setting("Image that serves it.", None, shown="Google's newest", metavar="IMAGE")
     machine_type: str = setting("Machine type that answers.", MACHINE)
-    least: int = setting("Machines that always run.", 1, least=1)
-    most: int = setting("Machines under load.", 1, least=1)
+    min_replicas: int = setting("Minimum number of replicas.", 1, least=1)
+    max_replicas: int = setting("Maximum number of replicas.", 1, least=1)
     service_account: str | None = setting("Google service account that the version runs as.", None, metavar="ADDRESS")
 
     def __post_init__(self) -> None:
@@ -68,15 +68,17 @@ class DeploySettings(Connection):
         given = {"MODEL": self.model, "--run": self.run, "--rollback": self.rollback}
         if len(words := [word for word, value in given.items() if value]) != 1:
             raise ConfigError(f"deploy: takes one of {', '.join(given)}. Given: {' '.join(words) or 'none'}")
-        if self.least > self.most:
-            raise ConfigError(f"least: must not be above --most, {self.most}. Given: {self.least}")
+        if self.min_replicas > self.max_replicas:
+            raise ConfigError(
+                f"min_replicas: must be at most max_replicas, {self.max_replicas}. Given: {self.min_replicas}"
+            )
         if self.serving_image is not None:
             check_image("serving_image", self.serving_image)
 
     @property
     def machines(self) -> Machines:
         """What the version answers on."""
-        return Machines(self.machine_type, self.least, self.most)
+        return Machines(self.machine_type, self.min_replicas, self.max_replicas)
 
     @property
     def image(self) -> str:
@@ -214,7 +216,7 @@ class PredictSettings(Connection):
         metavar="FILE",
     )
     machine_type: str = setting("Machine type of a batch.", MACHINE)
-    most: int = setting("Machines of a batch.", 1, least=1)
+    max_replicas: int = setting("Maximum number of replicas of a batch.", 1, least=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -229,7 +231,7 @@ class PredictSettings(Connection):
     @property
     def machines(self) -> Machines:
         """What a batch is predicted on."""
-        return Machines(self.machine_type, 1, self.most)
+        return Machines(self.machine_type, 1, self.max_replicas)
 
 
 def predict_requests(vertex: Vertex, settings: PredictSettings) -> Sequence[Mapping[str, Any]]:

@@ -8,8 +8,9 @@ from google.protobuf import json_format
 from kfp import dsl
 
 from qcnn.components.definitions.pipeline import generate_data
-from qcnn.experiment import EXPERIMENT_FIELDS, Options, field_type
+from qcnn.experiment import EXPERIMENT_FIELDS, Options
 from qcnn.experiment_io import from_json
+from qcnn.fields import field_type
 from tests.buckets import ROWS
 
 _TYPES = {int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", str: "STRING"}
@@ -28,7 +29,7 @@ _DRAWN: dict[str, Any] = {
     "epochs": 10,
     "batch_size": 11,
     "learning_rate": 0.25,
-    "options": {**Options().model_dump(), "shots": 12, "starts": 1},
+    "options": {**Options().model_dump(), "shots": 12, "num_initializations": 1},
 }
 
 

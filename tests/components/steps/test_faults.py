@@ -26,7 +26,7 @@ from tests.components.steps.launched import (
     with_dataset,
 )
 
-CONFIG = from_mapping({"qubits": 4, "rounds": 10, "epochs": EPOCHS, "batch_size": 8, "options": {"restarts": 1}})
+CONFIG = from_mapping({"qubits": 4, "rounds": 10, "epochs": EPOCHS, "batch_size": 8, "options": {"max_restarts": 1}})
 VICTIMS = ("worker 0", "worker 1", "launcher", "everything")
 
 
@@ -88,7 +88,7 @@ def test_killed_at_any_moment_it_ends_with_the_same_weights(
 
 @pytest.mark.long
 def test_a_worker_that_hangs_is_noticed_and_replaced(tmp_path: Path, undisturbed: Checkpoint) -> None:
-    options = CONFIG.options.model_copy(update={"hang_seconds": 20.0})
+    options = CONFIG.options.model_copy(update={"heartbeat_timeout_seconds": 20.0})
     command = train_step(_folder(tmp_path), CONFIG.model_copy(update={"options": options}))
     with launched(command) as launcher:
         launcher.read_until("epoch 3/")

@@ -28,7 +28,7 @@ from tests.components.steps.launched import (
 
 
 def _config(rounds: int = 10, restarts: int = 1, **words: Any) -> ExperimentConfig:
-    options = {"restarts": restarts, **words.pop("options", {})}
+    options = {"max_restarts": restarts, **words.pop("options", {})}
     return from_mapping({"qubits": 4, "rounds": rounds, "epochs": EPOCHS, "batch_size": 8, **words, "options": options})
 
 

@@ -20,7 +20,7 @@ from tests.components.conftest import refused_line
 # drift of rounding noise.
 _SOURCES_LAST_Z = 20
 # With it a training that is continued to more epochs is the one that had them from the beginning.
-STAYING = {"schedule": "constant", "warmup": 0.0}
+STAYING = {"learning_rate_schedule": "constant", "warmup_fraction": 0.0}
 
 
 def _experiment(samples: int, workers: int) -> ExperimentConfig:

@@ -14,7 +14,7 @@ from qcnn.studies.trials import load_failure
 from tests.qcnn.jobs.apiserver import ApiServer
 from tests.qcnn.jobs.training_operator import DONE, RUNNING, Operator, ended
 
-EXPERIMENT = from_mapping({"qubits": 4, "options": {"restarts": 0}}).to_json()
+EXPERIMENT = from_mapping({"qubits": 4, "options": {"max_restarts": 0}}).to_json()
 POD = json.dumps({"image": "qcnn"})
 TASK_FOLDER = "gs://bucket/root/qcnn/run-1/train"
 ATTEMPT = f"{TASK_FOLDER}/attempt-1/training"

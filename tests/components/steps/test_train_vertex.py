@@ -22,7 +22,7 @@ from tests.vertex.server.vertex import Vertex
 _ROOT = Path(__file__).parents[3]
 _EPOCHS = 300
 _CONFIG = from_mapping(
-    {"qubits": 4, "rounds": 10, "epochs": _EPOCHS, "batch_size": 8, "workers": 2, "options": {"restarts": 1}}
+    {"qubits": 4, "rounds": 10, "epochs": _EPOCHS, "batch_size": 8, "workers": 2, "options": {"max_restarts": 1}}
 )
 _PROGRAM = """
 import json, sys

@@ -10,16 +10,18 @@ import numpy as np
 import pytest
 
 import qcnn
-from qcnn.experiment import WORDS
+from qcnn.experiment import ALL_FIELDS
 from qcnn.experiment_io import from_mapping
 from tests.docs.documents import ROOT
 
 
 def test_words_are_arguments_and_options_stand_among_them() -> None:
-    experiment = qcnn.Experiment(qubits=4, schedule="constant", options={"shots": 10})
-    assert experiment.config == from_mapping({"qubits": 4, "options": {"schedule": "constant", "shots": 10}})
-    assert (experiment.qubits, experiment.schedule, experiment.shots) == (4, "constant", 10)
-    assert set(experiment.words) == set(WORDS) <= set(dir(experiment))
+    experiment = qcnn.Experiment(qubits=4, learning_rate_schedule="constant", options={"shots": 10})
+    assert experiment.config == from_mapping(
+        {"qubits": 4, "options": {"learning_rate_schedule": "constant", "shots": 10}}
+    )
+    assert (experiment.qubits, experiment.learning_rate_schedule, experiment.shots) == (4, "constant", 10)
+    assert set(experiment.words) == set(ALL_FIELDS) <= set(dir(experiment))
 
 
 def test_all_words_make_an_equal_experiment() -> None:
@@ -40,7 +42,7 @@ def test_a_switch_is_a_boolean() -> None:
 
 def test_it_is_shown_by_the_words_that_are_not_the_defaults() -> None:
     shown = repr(qcnn.Experiment(qubits=4, rounds=10, epochs=2, shots=5))
-    assert shown == "Experiment(starts=1, shots=5, qubits=4, rounds=10, epochs=2, batch_size=32)"
+    assert shown == "Experiment(num_initializations=1, shots=5, qubits=4, rounds=10, epochs=2, batch_size=32)"
 
 
 def test_a_circuits_file_becomes_the_circuit_and_is_shown_by_its_name() -> None:
@@ -51,15 +53,15 @@ def test_a_circuits_file_becomes_the_circuit_and_is_shown_by_its_name() -> None:
 
 
 def test_a_file_has_words_laid_over_it(tmp_path: Path) -> None:
-    (tmp_path / "file.yaml").write_text("qubits: 4\noptions: {shots: 5, warmup: 0.1}\n")
+    (tmp_path / "file.yaml").write_text("qubits: 4\noptions: {shots: 5, warmup_fraction: 0.1}\n")
     experiment = qcnn.Experiment.from_file(tmp_path / "file.yaml", shots=7, seed=2)
-    assert experiment == qcnn.Experiment(qubits=4, shots=7, warmup=0.1, seed=2)
+    assert experiment == qcnn.Experiment(qubits=4, shots=7, warmup_fraction=0.1, seed=2)
 
 
 def test_options_of_a_file_and_of_python_are_laid_over_each_other(tmp_path: Path) -> None:
     path = tmp_path / "file.yaml"
-    path.write_text("qubits: 4\nshots: 5\nstop_at: 0.25\noptions: {warmup: 0.1}\n")
-    expected = qcnn.Experiment(qubits=4, shots=7, stop_at="0.25", warmup=0.1, patience=2)
+    path.write_text("qubits: 4\nshots: 5\nstop_at: 0.25\noptions: {warmup_fraction: 0.1}\n")
+    expected = qcnn.Experiment(qubits=4, shots=7, target_val_loss="0.25", warmup_fraction=0.1, patience=2)
     assert qcnn.Experiment.from_file(path, shots=7, options={"patience": 2}) == expected
     with pytest.raises(qcnn.ConfigError, match=r"^shots: must have the same value under options .* Given: 1 and 2$"):
         qcnn.Experiment(shots=2, options={"shots": 1})

@@ -91,7 +91,11 @@ def test_a_job_that_fails_or_takes_too_long_is_an_error(experiment: qcnn.Experim
         ("kubeflow", {"namespace": "A_B"}, "namespace: must be"),
         ("kubeflow", {"pod": "pod.yaml"}, "pod: must be a mapping. Given: 'pod.yaml'"),
         ("kubeflow", {"caching": 1}, "caching: must be True or False. Given: 1"),
-        ("tfjob", {**OUTPUT, "keep_seconds": "1"}, "keep_seconds: must be an integer, at least 0. Given: '1'"),
+        (
+            "tfjob",
+            {**OUTPUT, "ttl_seconds_after_finished": "1"},
+            "ttl_seconds_after_finished: must be an integer, at least 0. Given: '1'",
+        ),
         ("tfjob", {**OUTPUT, "image": ["a"]}, "image: must be text. Given: ['a']"),
         (
             "vertex",

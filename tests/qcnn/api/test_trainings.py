@@ -112,7 +112,7 @@ def test_the_numbers_are_those_of_the_command(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_all_processes_and_the_folder_is_continued(tmp_path: Path) -> None:
-    words = {**SMALL, "epochs": 400, "schedule": "constant"}
+    words = {**SMALL, "epochs": 400, "learning_rate_schedule": "constant"}
     program = f"import qcnn; qcnn.train(qcnn.Experiment(**{words!r}), 'run')"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     started = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env=environment, stderr=subprocess.PIPE)

@@ -64,18 +64,21 @@ def test_a_gate_is_followed_by_the_noise_of_its_class() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"simulator": "window"}, "simulator: must be auto or density with noise, .* Given: window"),
+        ({"simulator": "lightcone"}, "simulator: must be auto or density with noise, .* Given: lightcone"),
         ({"simulator": "statevector"}, "simulator: must be auto or density with noise, .* Given: statevector"),
         ({"simulator": "tfq"}, "simulator: must be auto or density with noise, .* Given: tfq"),
         ({"qubits": 11, "simulator": "density"}, "qubits: must be at most 10 with simulator density, .* Given: 11"),
         ({"qubits": 12, "options": {"shots": 5}}, "shots: must be 0 with noise above 10 qubits, .* Given: 5"),
-        ({"qubits": 25}, "noise: a trajectory of 25 qubits needs 2 GiB; memory_gib gives it 1.5. Given: readout=0.1"),
+        (
+            {"qubits": 25},
+            "noise: a trajectory of 25 qubits needs 2 GiB; simulator_memory_gib is 1.5. Given: readout=0.1",
+        ),
         ({"options": {"trajectories": 0}}, "trajectories: must be an integer, at least 2 .* Given: 0"),
         ({"options": {"gradient": "shift"}}, "gradient: must be one of adjoint, parameter_shift. Given: 'shift'"),
     ],
 )
 def test_noise_with_words_that_cannot_run_is_refused(words: dict[str, object], message: str) -> None:
-    options = {"noise": "readout=0.1", "memory_gib": 1.5, **dict(words.get("options", {}))}  # type: ignore[call-overload]
+    options = {"noise": "readout=0.1", "simulator_memory_gib": 1.5, **dict(words.get("options", {}))}  # type: ignore[call-overload]
     with pytest.raises(ConfigError, match=f"^{message}$"):
         experiment({"rounds": 10, **words, "options": options})
 
@@ -88,4 +91,4 @@ def test_training_is_noisy_where_that_is_exact_and_evaluation_alone_beyond(qubit
     assert config.noise_in_training == (noise if exact else NOISELESS)
     assert config.noise_by_trajectories == (NOISELESS if exact else noise)
     if not exact:
-        assert experiment({**config.model_dump(), "simulator": "window"}).simulator == "window"
+        assert experiment({**config.model_dump(), "simulator": "lightcone"}).simulator == "lightcone"

@@ -54,17 +54,17 @@ def test_draws_counts_and_names_the_simulator(typed: Typed) -> None:
     assert "parameters: strength, phase_shift, turn\n" in text
     assert "readouts: qubits 0, 1, 2, 3, 4, 5, 6, 7\n" in text
     assert re.search(r"^8 readouts of \d kinds; independent parts of their light cones, .*: \d qubits", text, re.M)
-    assert re.search(r"^window +[\d.e+]+ .*chosen$", text, re.M)
-    assert text.endswith("\nsimulator window, the cheapest that is exact and fits in memory\n")
+    assert re.search(r"^lightcone +[\d.e+]+ .*chosen$", text, re.M)
+    assert text.endswith("\nsimulator lightcone, the cheapest that is exact and fits in memory\n")
 
 
 @pytest.mark.parametrize(
     ("words", "qubits", "simulator"),
     [
-        (("hybrid", "--qubits", "64"), 64, "window"),
+        (("hybrid", "--qubits", "64"), 64, "lightcone"),
         (("deep", "--qubits", "5"), 5, "statevector"),
-        ((FILE, "--qubits", "12"), 12, "window"),
-        (("tests.qcnn.circuits.test_circuits:reread",), 8, "window"),
+        ((FILE, "--qubits", "12"), 12, "lightcone"),
+        (("tests.qcnn.circuits.test_circuits:reread",), 8, "lightcone"),
     ],
 )
 def test_all_numbers_as_json(typed: Typed, words: tuple[str, ...], qubits: int, simulator: str) -> None:
@@ -79,7 +79,7 @@ def test_what_no_simulator_takes_is_looked_at_all_the_same(typed: Typed) -> None
     code, text, _ = typed("circuit", "deep", "--qubits", "512")
     assert code == 0
     assert "light cones: wider than any memory holds" in text
-    assert "qubits: no simulator can run this circuit in 2 GiB (memory_gib); " in text
+    assert "qubits: no simulator can run this circuit in 2 GiB (simulator_memory_gib); " in text
 
 
 def test_a_trained_model_is_exported_with_its_numbers(typed: Typed, trained: str, tmp_path: Path) -> None:
@@ -139,13 +139,13 @@ def test_an_image_is_drawn(typed: Typed, tmp_path: Path) -> None:
     ("words", "line"),
     [
         (("nothing.qasm",), "model: no such file. Given: nothing.qasm"),
-        (("nothing",), "model: must be one of hybrid, deep, or your own .* Given: 'nothing'"),
+        (("nothing",), "model: must be one of hybrid, deep, or a custom circuit.* Given: 'nothing'"),
         ((FILE, "--qubits", "4"), "qubits: must be at least 8, the qubits of stabilizers.qasm@[0-9a-f]{8}. Given: 4"),
         (("hybrid", "--image", "a.gif"), "image: the file's name must end in one of .png, .svg. Given: a.gif"),
         (("hybrid", "--export", "a.qasm", "--image", "a.gif"), "image: the file's name must end in .* Given: a.gif"),
         (("hybrid", "--export", "a.gif", "--image", "a.png"), "export: the file's name must end in .* Given: a.gif"),
-        (("x.json#" + "A" * 300,), "model: must be one of hybrid, deep, or your own .* Given: 'x.json#A.*"),
-        ((".qasm",), "model: must be one of hybrid, deep, or your own .* Given: '.qasm'"),
+        (("x.json#" + "A" * 300,), "model: must be one of hybrid, deep, or a custom circuit.* Given: 'x.json#A.*"),
+        ((".qasm",), "model: must be one of hybrid, deep, or a custom circuit.* Given: '.qasm'"),
         (("hybrid", "--export", "a.gif"), "export: the file's name must end in one of .* Given: a.gif"),
         (("hybrid", "--sample", "1,2"), "circuit: takes --sample with --export alone. Given: --sample 1,2"),
         (("hybrid", "--export", "a.qasm", "--sample", "x"), "sample: must be finite numbers .* Given: x"),

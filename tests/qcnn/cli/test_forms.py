@@ -71,8 +71,8 @@ def test_the_version_is_that_of_the_package(typed: Typed, option: str) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("--qubits", "12", "--model", "deep", "--learning-rate", "1e-3", "--warmup", "0.1"),
-        ("--stop-at", "floor+0.01", "--visible-gpus", "0", "--profile-batches", "", "--rounds", "44"),
+        ("--qubits", "12", "--model", "deep", "--learning-rate", "1e-3", "--warmup-fraction", "0.1"),
+        ("--target-val-loss", "floor+0.01", "--visible-gpus", "0", "--profile-batches", "", "--rounds", "44"),
     ],
 )
 def test_a_printed_experiment_is_read_back_as_it_was(typed: Typed, tmp_path: Path, words: tuple[str, ...]) -> None:

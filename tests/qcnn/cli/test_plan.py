@@ -21,7 +21,7 @@ WORDS = ["--qubits", "12", "--rounds", "10", "--batch-size", "16", "--workers", 
 def _table(text: str) -> dict[str, list[str]]:
     """Return the cells behind every simulator's name."""
     rows = [re.split(r" {2,}", line.strip()) for line in text.splitlines()]
-    return {row[0]: row[1:] for row in rows if row[0] in ("window", "statevector", "tfq")}
+    return {row[0]: row[1:] for row in rows if row[0] in ("lightcone", "statevector", "tfq")}
 
 
 @pytest.fixture
@@ -53,19 +53,19 @@ def test_counts_what_an_epoch_runs_and_names_the_cheapest(plan: Callable[..., st
     assert "120 samples; an epoch runs 102 circuits in 6 training and 2 validation steps" in text
     assert re.search(r"6 readouts of \d kinds; independent parts .* traced out: 6 qubits \+ 6 qubits", text)
     assert re.search(
-        r"simulator window, the cheapest .*: about [\d.e-]+ seconds an epoch in 1 process on this machine", text
+        r"simulator lightcone, the cheapest .*: about [\d.e-]+ seconds an epoch in 1 process on this machine", text
     )
     table = _table(text)
-    assert [name for name, cells in table.items() if cells[-1] == "chosen"] == ["window"]
+    assert [name for name, cells in table.items() if cells[-1] == "chosen"] == ["lightcone"]
     seconds = {name: float(cells[3]) for name, cells in table.items()}
-    assert seconds["window"] < seconds["statevector"] < seconds["tfq"]
+    assert seconds["lightcone"] < seconds["statevector"] < seconds["tfq"]
     assert "more than one worker does not pay" in text
 
 
 def test_tells_what_does_not_fit(plan: Callable[..., str]) -> None:
-    text = plan(*WORDS, "--memory-gib", "0.0005", "--simulator", "window")
-    assert "simulator window, as asked: about" in text
-    assert _table(text)["statevector"][-1] == "does not fit in memory_gib"
+    text = plan(*WORDS, "--simulator-memory-gib", "0.0005", "--simulator", "lightcone")
+    assert "simulator lightcone, as asked: about" in text
+    assert _table(text)["statevector"][-1] == "does not fit in simulator_memory_gib"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_tells_what_does_not_fit(plan: Callable[..., str]) -> None:
         ),
         # Light cones that cannot even be counted.
         (("--model", "deep", "--qubits", "2000"), "qubits: no simulator .* more than any machine has. Given: 2000"),
-        (("--simulator", "window", "--model", "deep", "--qubits", "300"), "qubits: the light cones .* Given: 300"),
+        (("--simulator", "lightcone", "--model", "deep", "--qubits", "300"), "qubits: the light cones .* Given: 300"),
         (("--simulator", "statevector", "--qubits", "64"), "qubits: must be at most 30 with simulator .* Given: 64"),
         (("--model", "tests.nothing:here"), "model: cannot be imported or fails .* Given: tests.nothing:here"),
     ],
@@ -135,9 +135,9 @@ def test_a_measurement_says_its_spread(plan: Callable[..., str]) -> None:
 def test_plans_at_any_size(plan: Callable[..., str], qubits: int) -> None:
     """What does not fit anywhere has no numbers."""
     text = plan("--qubits", str(qubits), "--rounds", "2")
-    assert "simulator window, the cheapest that is exact and fits in memory: about " in text
+    assert "simulator lightcone, the cheapest that is exact and fits in memory: about " in text
     table = _table(text)
-    assert table["window"][-1] == "chosen"
+    assert table["lightcone"][-1] == "chosen"
     assert table["tfq"] == ["cannot run this"]
     # Counted up to 30 qubits, though they do not fit.
     assert (len(table["statevector"]) == 5) == (qubits <= 30)
@@ -235,8 +235,8 @@ def test_all_numbers_as_json(plan: Callable[..., str]) -> None:
     found = json.loads(
         plan("--qubits", "12", "--target", "vertex", "--format", "json", "--machine-type", "n2-standard-8")
     )
-    assert found["simulator"] == "window"
-    assert found["simulators"]["window"]["epoch_seconds"] == found["epoch_seconds"]
+    assert found["simulator"] == "lightcone"
+    assert found["simulators"]["lightcone"]["epoch_seconds"] == found["epoch_seconds"]
     assert {way["bill"]["machine"] for way in found["ways"]} == {"n2-standard-8"}
     assert found["cheapest"] in [way["workers"] for way in found["ways"]]
     # Here there are no bills.

@@ -79,7 +79,7 @@ def test_state_words_and_steps_of_a_run_are_written_down(
     record = read_record(run)
     assert (record.state, {step.state for step in record.steps}) == ("succeeded", {"succeeded"})
     assert [step.name for step in record.steps] == re.findall(r"^== (\S+)$", finished.stdout, re.MULTILINE)
-    assert (record.words["qubits"], record.words["epochs"], record.words["options"]["restarts"]) == (5, 3, 3)
+    assert (record.words["qubits"], record.words["epochs"], record.words["options"]["max_restarts"]) == (5, 3, 3)
     assert record.seconds
     # What the steps took, but for what is done between them.
     assert 0 < sum(step.seconds or 0 for step in record.steps) < record.seconds
@@ -169,10 +169,10 @@ def test_a_second_run_has_a_folder_of_its_own_and_a_failing_step_is_one_line(
         (["--epochs", "-1"], "error: epochs: must be an integer, at least 0 and at most 1000000. Given: -1"),
         (["--learning-rate", "nan"], "error: learning_rate: must be a finite number, greater than 0. Given: nan"),
         (["--learning-rate", "-1"], "error: learning_rate: must be a finite number, greater than 0. Given: -1.0"),
-        (["--model", "shallow"], "error: model: must be one of hybrid, deep, or your own"),
+        (["--model", "shallow"], "error: model: must be one of hybrid, deep, or a custom circuit"),
         (
             ["--simulator", "abacus"],
-            "error: simulator: must be one of auto, window, statevector, tfq, density. Given: 'abacus'",
+            "error: simulator: must be one of auto, lightcone, statevector, tfq, density. Given: 'abacus'",
         ),
         (
             ["--strategy", "alone"],

@@ -128,7 +128,10 @@ def test_nothing_is_left_when_it_is_ended(runs: Path, tmp_path: Path, monkeypatc
         (["--experiment", "papers", "--host", "http://127.0.0.1:9"], "error: host: does not answer"),
         (["--job", "none"], "error: cluster: no access to any; set KUBECONFIG"),
         (["good", "--port", "-1"], "error: Invalid value for '--port': -1 is not in the range 0<=x<=65535."),
-        (["good", "--listen", "no.such.invalid", "--port", "1"], "error: port: cannot be used on no.such.invalid ("),
+        (
+            ["good", "--bind-address", "no.such.invalid", "--port", "1"],
+            "error: port: cannot be used on no.such.invalid (",
+        ),
     ],
 )
 def test_bad_input_is_one_line(

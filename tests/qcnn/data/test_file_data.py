@@ -95,7 +95,7 @@ def test_shown_are_the_values_of_the_file(tmp_path: Path, offset: float, size: f
 
 def test_radians_are_taken_as_they_are_and_other_labels_are_a_regression(tmp_path: Path) -> None:
     path = _csv(tmp_path / "a.csv", "a,label", [(0.1 * number, 0.3 * number) for number in range(20)])
-    dataset = data.read(_config(path, encoding="rz", options={"scaling": "none"}))
+    dataset = data.read(_config(path, encoding="rz", options={"feature_scaling": "none"}))
     values = np.concatenate([samples.inputs["features"][:, 0] for _, samples in dataset.splits()])
     np.testing.assert_array_equal(np.sort(values), np.float32(0.1 * np.arange(20)))
     assert dataset.layout.is_regression
@@ -115,16 +115,16 @@ def test_every_format_holds_the_same_samples(name: str, excited: Path, tmp_path:
 
 
 def test_the_first_rows_may_count_alone(excited: Path) -> None:
-    dataset = data.read(_config(excited, options={"samples": 10}))
+    dataset = data.read(_config(excited, options={"max_samples": 10}))
     angles = np.concatenate([samples.angle for _, samples in dataset.splits()])
     assert sorted(np.round(angles.astype(float), 4)) == sorted(angle for _, angle, _ in EXCITED[:10])
 
 
 def test_an_experiment_is_completed_by_what_its_file_says(excited: Path, tmp_path: Path) -> None:
     config = _config(excited)
-    assert (config.is_open, config.batch_size, config.epochs) == (True, 0, 0)
+    assert (config.needs_row_count, config.batch_size, config.epochs) == (True, 0, 0)
     done = data.completed(config, data.read(config))
-    assert (done.is_open, done.options.samples, done.options.train_fraction) == (False, 20, 0.7)
+    assert (done.needs_row_count, done.options.max_samples, done.options.train_fraction) == (False, 20, 0.7)
     assert (done.batch_size, done.epochs) == (32, 640)
     assert from_mapping(done.model_dump()) == done
     # With a split of the file's own, the shares are those of the file.
@@ -240,7 +240,7 @@ def _split(names: list[str]) -> list[Any]:
         (
             "x,label",
             [(number * 1e306, number % 2) for number in range(20)],
-            {"encoding": "rx", "options": {"scaling": "none"}},
+            {"encoding": "rx", "options": {"feature_scaling": "none"}},
             "data: line 3, column x: must be from -10000 to 10000, or its angle is not exact. Given: 1",
         ),
         (
@@ -269,8 +269,8 @@ def _split(names: list[str]) -> list[Any]:
         (
             "qubit,angle,label",
             EXCITED,
-            {"options": {"samples": 21}},
-            "samples: the file must have as many .*: 20",
+            {"options": {"max_samples": 21}},
+            "max_samples: the file must have as many .*: 20",
         ),
     ],
 )
@@ -319,11 +319,13 @@ def test_files_are_found_from_everywhere_and_read_once_for_experiments_that_read
 
     monkeypatch.setattr(file_data, "read", counted)
     asked = [
-        _config(Path(excited.name), seed=seed, options={"samples": samples}) for seed in (0, 1) for samples in (0, 10)
+        _config(Path(excited.name), seed=seed, options={"max_samples": samples})
+        for seed in (0, 1)
+        for samples in (0, 10)
     ]
     found = data.files_read([*asked, from_mapping({"rounds": 20})])
     assert [config.data for config in found] == [str(excited)] * 4 + ["excitations"]
-    assert [config.options.samples for config in found] == [20, 10, 20, 10, 0]
+    assert [config.options.max_samples for config in found] == [20, 10, 20, 10, 0]
     assert [config.seed for config in found] == [0, 0, 1, 1, 0]
     assert seen == [0, 0]
 

@@ -80,7 +80,7 @@ def test_more_than_can_be_diagonalized_or_held_is_refused(words: dict[str, objec
 
 
 def test_a_model_is_trained_exported_and_evaluated_with_its_phase_diagram(tmp_path: Path) -> None:
-    config = _config(model="deep", epochs=2, options={"starts": 1})
+    config = _config(model="deep", epochs=2, options={"num_initializations": 1})
     dataset = data.generate(config)
     history = train(config, dataset, tmp_path / "training")
     export.export(tmp_path / "training", tmp_path / "model")

@@ -163,8 +163,8 @@ def api(cluster: Cluster) -> Iterator[Api]:
 
 
 def _manifest(name: str, pod: Pod = NOWHERE) -> Object:
-    job = Job(("train",), {"chief": 1, "worker": 2}, restarts=3, hang_seconds=60, pod=pod)
-    return tfjob(job, Identity(name, "train"), Policy(active_seconds=100))
+    job = Job(("train",), {"chief": 1, "worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=pod)
+    return tfjob(job, Identity(name, "train"), Policy(active_deadline_seconds=100))
 
 
 def _changed(manifest: Object, path: str, value: object) -> Object:
@@ -512,7 +512,7 @@ def test_a_field_that_the_schema_does_not_know_is_dropped_and_a_status_is_not_fo
 
 
 def test_the_pods_of_a_tfjob_are_found_by_their_labels_and_go_with_it(cluster: Cluster, api: Api) -> None:
-    job = Job(("train",), {"worker": 2}, restarts=3, hang_seconds=60, pod=NOWHERE)
+    job = Job(("train",), {"worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=NOWHERE)
     created = api.create(TFJOBS, tfjob(job, Identity("pods", "train"), Policy()))
     assert created
     cluster.start(created)

@@ -71,18 +71,18 @@ def _epochs(*losses: tuple[float, float]) -> list[Epoch]:
 @pytest.mark.parametrize(
     ("words", "losses", "over"),
     [
-        ({"stop_at": "0.3"}, (0.5, 0.31), False),
-        ({"stop_at": "0.3"}, (0.5, 0.3), True),
+        ({"target_val_loss": "0.3"}, (0.5, 0.31), False),
+        ({"target_val_loss": "0.3"}, (0.5, 0.3), True),
         # The floor of `hybrid` is 0.1894.
-        ({"stop_at": "floor+0.02"}, (0.5, 0.2095), False),
-        ({"stop_at": "floor+0.02"}, (0.5, 0.2093), True),
-        ({"stop_at": "floor+0.02"}, (0.2, 0.5), True),
+        ({"target_val_loss": "floor+0.02"}, (0.5, 0.2095), False),
+        ({"target_val_loss": "floor+0.02"}, (0.5, 0.2093), True),
+        ({"target_val_loss": "floor+0.02"}, (0.2, 0.5), True),
         ({"patience": 2}, (0.5, 0.6), False),
         ({"patience": 2}, (0.5, 0.6, 0.7), True),
-        ({"patience": 2, "stop_at": "0.1"}, (0.5, 0.6, 0.4, 0.5), False),
+        ({"patience": 2, "target_val_loss": "0.1"}, (0.5, 0.6, 0.4, 0.5), False),
         ({}, (0.0, 0.0), False),
         ({}, (0.9,) * 10, True),
-        ({"stop_at": "0.3", "patience": 2}, (), False),
+        ({"target_val_loss": "0.3", "patience": 2}, (), False),
     ],
 )
 def test_training_is_over_at_the_last_epoch_the_loss_asked_for_or_without_progress(
@@ -93,7 +93,7 @@ def test_training_is_over_at_the_last_epoch_the_loss_asked_for_or_without_progre
 
 
 def test_a_plateau_is_named_once_with_what_may_help() -> None:
-    config = from_mapping({"epochs": 20, "options": {"starts": 2}})
+    config = from_mapping({"epochs": 20, "options": {"num_initializations": 2}})
     labels = np.array([1, -1] * 8, np.int8)
     stuck, learns = _epochs(*[(1.1, 1.0), (0.95, 1.0)] * 2), _epochs((1.1, 1.0), (0.89, 1.0), (1.0, 1.0), (1.0, 1.0))
     said = plateau(stuck, labels, config)
@@ -108,7 +108,7 @@ def test_a_plateau_is_named_once_with_what_may_help() -> None:
 
 @pytest.mark.parametrize(("starts", "tried", "undecided"), [(1, 0, False), (3, 0, True), (3, 2, True), (3, 3, False)])
 def test_several_starts_are_undecided_until_all_have_been_tried(starts: int, tried: int, undecided: bool) -> None:
-    assert is_undecided(from_mapping({"options": {"starts": starts}}), tried) is undecided
+    assert is_undecided(from_mapping({"options": {"num_initializations": starts}}), tried) is undecided
 
 
 @pytest.mark.parametrize(
@@ -116,4 +116,4 @@ def test_several_starts_are_undecided_until_all_have_been_tried(starts: int, tri
 )
 def test_epochs_of_starts_that_are_only_tried_count_too(starts: int, done: int, tried: int, left: int) -> None:
     """A start is tried for 10 of 95 epochs."""
-    assert epochs_left(from_mapping({"epochs": 95, "options": {"starts": starts}}), done, tried) == left
+    assert epochs_left(from_mapping({"epochs": 95, "options": {"num_initializations": starts}}), done, tried) == left

@@ -63,7 +63,7 @@ def _predictions(model: tf_keras.Model, samples: data.Samples, shots: int, seed:
 
 @pytest.fixture(scope="module")
 def quantum() -> tf_keras.layers.Layer:
-    words = {**SMALL, "qubits": QUBITS, "options": {"readouts": "plain"}}
+    words = {**SMALL, "qubits": QUBITS, "options": {"readout_normalization": "none"}}
     layer = build_model(from_mapping(words)).get_layer("quantum")
     layer.parameters.assign(PARAMETERS)
     return layer

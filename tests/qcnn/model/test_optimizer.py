@@ -13,7 +13,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.model.optimizer import Schedule, assign, build_optimizer, values_of
 
-CONSTANT = {"schedule": "constant", "warmup": 0.0}
+CONSTANT = {"learning_rate_schedule": "constant", "warmup_fraction": 0.0}
 Values: TypeAlias = tuple[npt.NDArray[Any], ...]
 VALUES: Values = (np.array([1.0, 2.0]), np.array([[3.0]]))
 
@@ -27,12 +27,18 @@ def _config(**options: Any) -> ExperimentConfig:
     [
         # 1,000 updates, of which 100 rise; then half a period of the cosine over 900.
         (
-            {"schedule": "cosine", "warmup": 0.1},
+            {"learning_rate_schedule": "cosine", "warmup_fraction": 0.1},
             {0: 0.0008, 49: 0.04, 99: 0.08, 100: 0.08, 400: 0.06, 550: 0.04, 1000: 0.0, 2000: 0.0},
         ),
-        ({"schedule": "cosine", "warmup": 0.0}, {0: 0.08, 500: 0.04, 750: 0.04 * (1 + math.cos(0.75 * math.pi))}),
-        ({"schedule": "constant", "warmup": 0.1}, {0: 0.0008, 99: 0.08, 100: 0.08, 999: 0.08, 5000: 0.08}),
-        ({"schedule": "constant", "warmup": 0.0}, {0: 0.08, 1: 0.08, 999: 0.08}),
+        (
+            {"learning_rate_schedule": "cosine", "warmup_fraction": 0.0},
+            {0: 0.08, 500: 0.04, 750: 0.04 * (1 + math.cos(0.75 * math.pi))},
+        ),
+        (
+            {"learning_rate_schedule": "constant", "warmup_fraction": 0.1},
+            {0: 0.0008, 99: 0.08, 100: 0.08, 999: 0.08, 5000: 0.08},
+        ),
+        ({"learning_rate_schedule": "constant", "warmup_fraction": 0.0}, {0: 0.08, 1: 0.08, 999: 0.08}),
     ],
 )
 def test_the_rate_at_chosen_updates(options: dict[str, Any], rates: dict[int, float]) -> None:
@@ -41,10 +47,12 @@ def test_the_rate_at_chosen_updates(options: dict[str, Any], rates: dict[int, fl
 
 
 def test_a_compiled_program_serves_other_numbers() -> None:
-    schedule = Schedule(_config(schedule="constant", warmup=0.0), 10)
+    schedule = Schedule(_config(learning_rate_schedule="constant", warmup_fraction=0.0), 10)
     compiled = tf.function(schedule, jit_compile=True)
     assert compiled(tf.constant(3)).numpy() == pytest.approx(0.08)
-    schedule.set(from_mapping({"learning_rate": 0.5, "options": {"schedule": "cosine", "warmup": 0.0}}), 4)
+    schedule.set(
+        from_mapping({"learning_rate": 0.5, "options": {"learning_rate_schedule": "cosine", "warmup_fraction": 0.0}}), 4
+    )
     assert compiled(tf.constant(2)).numpy() == pytest.approx(0.25)
     assert compiled.experimental_get_tracing_count() == 1
 
@@ -82,7 +90,7 @@ def _after(
 
 
 def test_an_optimizer_takes_the_rate_of_each_update() -> None:
-    config = from_mapping({"optimizer": "sgd", "learning_rate": 0.1, "options": {"warmup": 0.0}})
+    config = from_mapping({"optimizer": "sgd", "learning_rate": 0.1, "options": {"warmup_fraction": 0.0}})
     optimizer, variable = build_optimizer(config, updates=4), tf.Variable(0.0, dtype=tf.float64)
     optimizer.build([variable])
     values = []

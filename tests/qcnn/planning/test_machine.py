@@ -22,7 +22,7 @@ def config_of(**words: Any) -> ExperimentConfig:
 
 
 def seconds(machine: Machine, readouts: int = 4, **words: Any) -> float:
-    return expected_seconds(config_of(**words), readouts, Estimate("window", Cost(kernels=1.0), fits=True), machine)
+    return expected_seconds(config_of(**words), readouts, Estimate("lightcone", Cost(kernels=1.0), fits=True), machine)
 
 
 def test_a_step_without_a_gradient_takes_a_quarter() -> None:
@@ -62,7 +62,7 @@ def test_the_hidden_layer_takes_longer_with_readouts_units_and_samples_and_one_r
 
 def test_workers_that_are_not_in_step_train_side_by_side_as_fast_as_batches_are_handed_out() -> None:
     slow = dataclasses.replace(SLOW, speed=dataclasses.replace(SLOW.speed, kernel_seconds=1.0))
-    servers: dict[str, Any] = {"strategy": "parameter_server", "simulator": "window"}
+    servers: dict[str, Any] = {"strategy": "parameter_server", "simulator": "lightcone"}
     assert seconds(slow, workers=4, **servers) == pytest.approx(18 / 4 + 0.25 * 4)
     # 8 ms each.
     assert seconds(SLOW, workers=4, **servers) == pytest.approx(18 * 8e-3 + 0.25 * 4 * 1e-3)

@@ -21,8 +21,8 @@ def test_the_chosen_simulator_has_the_seconds_of_its_row_and_of_its_workers() ->
     config = from_mapping(ALONE)
     counts = count(config)
     predicted = predict(config, counts, NOMINAL_MACHINE)
-    assert predicted.by_simulator.keys() == {"window", "statevector", "tfq", "density"}
-    assert predicted.chosen == predicted.by_simulator["window"] == predicted.by_workers[1]
+    assert predicted.by_simulator.keys() == {"lightcone", "statevector", "tfq", "density"}
+    assert predicted.chosen == predicted.by_simulator["lightcone"] == predicted.by_workers[1]
     # No more workers than samples of a batch.
     assert list(predicted.by_workers) == list(counts.by_workers) == [1, 2, 4, 8, 16]
 
@@ -34,7 +34,7 @@ from qcnn.experiment_io import from_mapping
 from qcnn.planning.training_estimate import expectation
 from qcnn.planning.plan import count
 from qcnn.simulators.structure.gates import read_model
-for model, simulator in (("hybrid", "auto"), ("deep", "statevector"), ("hybrid", "window")):
+for model, simulator in (("hybrid", "auto"), ("deep", "statevector"), ("hybrid", "lightcone")):
     config = from_mapping({"qubits": 12, "model": model, "simulator": simulator})
     chosen = count(config).chosen.simulator
     expectation(config, read_model(model, 12)[1], chosen, 1)
@@ -62,14 +62,14 @@ def test_counts_what_stands_there_and_what_simulators_fuse() -> None:
 def test_names_the_simulator_that_plan_names() -> None:
     found = anatomy(read_model("hybrid", 64)[1], LIMITS)
     assert found.chosen
-    assert found.chosen.simulator == "window"
+    assert found.chosen.simulator == "lightcone"
     assert [estimate.simulator for estimate in found.estimates] == list(SIMULATORS)
 
 
 def test_says_why_none_takes_it() -> None:
     found = anatomy(read_model("deep", 512)[1], LIMITS)
     assert (found.chosen, found.cones) == (None, None)
-    assert found.refusal.startswith("qubits: no simulator can run this circuit in 2 GiB (memory_gib); ")
+    assert found.refusal.startswith("qubits: no simulator can run this circuit in 2 GiB (simulator_memory_gib); ")
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ def expected(ran: str, **words: Any) -> Expectation:
     [
         # What docs/simulators.md quotes, and what checkpoint and events add to it.
         ("statevector", {"qubits": 8}, 0.04, 0.1),
-        ("window", {"qubits": 23, "rounds": 43}, 0.05, 0.15),
-        ("window", {"qubits": 1024, "rounds": 1}, 0.05, 0.15),
+        ("lightcone", {"qubits": 23, "rounds": 43}, 0.05, 0.15),
+        ("lightcone", {"qubits": 1024, "rounds": 1}, 0.05, 0.15),
         ("statevector", {"qubits": 16, "rounds": 10, "model": "deep"}, 0.2, 2),
     ],
 )
@@ -35,13 +35,13 @@ def test_seconds_are_about_what_is_measured(simulator: str, words: dict[str, Any
         ("statevector", {"qubits": 8}, None),
         ("tfq", {"qubits": 16, "simulator": "tfq"}, "simulator auto"),
         ("statevector", {"qubits": 20, "simulator": "statevector"}, "simulator auto"),
-        ("window", {"qubits": 12, "rounds": 1000, "workers": 2, "strategy": "multi_worker"}, "workers 1"),
+        ("lightcone", {"qubits": 12, "rounds": 1000, "workers": 2, "strategy": "multi_worker"}, "workers 1"),
         (
-            "window",
+            "lightcone",
             {"qubits": 12, "rounds": 1000, "workers": 2, "strategy": "parameter_server"},
             "strategy none",
         ),
-        ("window", {"qubits": 23, "rounds": 40_000}, "batch_size 512"),
+        ("lightcone", {"qubits": 23, "rounds": 40_000}, "batch_size 512"),
         # Nobody needs to be told where all of it takes seconds.
         ("tfq", {"qubits": 8, "simulator": "tfq", "epochs": 2}, None),
     ],
@@ -68,7 +68,7 @@ def test_what_is_said_is_seconds_and_memory() -> None:
 
 def test_what_is_said_is_said_of_all_processes() -> None:
     words = {"qubits": 12, "strategy": "multi_worker", "workers": 2}
-    (line, *_) = expected("window", **words).lines(50)
+    (line, *_) = expected("lightcone", **words).lines(50)
     assert line.startswith("expected on two cores for each of 2 processes: about ")
 
 

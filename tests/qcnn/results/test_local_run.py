@@ -15,7 +15,7 @@ import pytest
 from qcnn.results.local_run import FILE, Recorder, RunRecord, Step, read_record
 
 ROOT = Path(__file__).parents[3]
-WORDS = {"qubits": 8, "options": {"restarts": 3}}
+WORDS = {"qubits": 8, "options": {"max_restarts": 3}}
 
 
 def test_a_run_that_succeeds_leaves_its_words_times_and_steps(tmp_path: Path) -> None:

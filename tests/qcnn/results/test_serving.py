@@ -27,7 +27,7 @@ def network(**words: Any) -> ExperimentConfig:
         network(qubits=6),
         network(qubits=7, hidden_activation="tanh", hidden_units=3),
         network(qubits=6, model="deep"),
-        network(qubits=30, simulator="window", hidden_activation="gelu"),
+        network(qubits=30, simulator="lightcone", hidden_activation="gelu"),
         network(qubits=5, simulator="tfq"),
     ],
     ids=["linear", "tanh", "one readout", "windows", "tfq"],
@@ -58,7 +58,7 @@ def test_rows_are_served_as_they_are_whatever_their_offset(
 ) -> None:
     """Beside another feature, which float32 holds."""
     layout = data.Layout(Preparation("ry", 4), ("a", "b"), (offset, -1.0), (math.pi / width, math.pi / 2))
-    config = network(qubits=4, data="rows.csv", encoding="ry", rounds=0, options={"samples": 40})
+    config = network(qubits=4, data="rows.csv", encoding="ry", rounds=0, options={"max_samples": 40})
     model = build_model(config)
     servable = servable_of(model, config, layout)
     without_gradients = tf.saved_model.SaveOptions(experimental_custom_gradients=False)

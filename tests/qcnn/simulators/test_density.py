@@ -169,7 +169,7 @@ def test_auto_takes_it_where_there_is_noise_and_the_others_refuse() -> None:
     ansatz, ring = circuits.build("hybrid", 4), circuits.ring(4)
     assert simulators.create("auto", ansatz, ring, LIMITS, noise=NOISE).name == "density"
     assert simulators.create("auto", ansatz, ring, LIMITS).name != "density"
-    for name in ("window", "statevector", "tfq"):
+    for name in ("lightcone", "statevector", "tfq"):
         with pytest.raises(ConfigError, match=f"^simulator: must be auto or density with noise, .* Given: {name}$"):
             simulators.create(name, ansatz, ring, LIMITS, noise=NOISE)
 
@@ -179,7 +179,9 @@ def test_what_does_not_fit_is_refused(name: str) -> None:
     network = create(circuits.build("deep", 6), 6).network
     need = costs.estimate(network, LIMITS).memory
     costs.check(network, Limits(memory=need, batch=32))
-    with pytest.raises(ConfigError, match=r"^qubits: .*density needs .*memory_gib.* Given: 6$|^qubits: no simulator"):
+    with pytest.raises(
+        ConfigError, match=r"^qubits: .*density needs .*simulator_memory_gib.* Given: 6$|^qubits: no simulator"
+    ):
         simulators.create(name, network.ansatz, network.ring, Limits(memory=need - 1, batch=32), noise=NOISE)
 
 

@@ -68,7 +68,7 @@ def by_cirq(model: str, qubits: int) -> Expected:
 
 @pytest.mark.parametrize("qubits", range(4, 13))
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
-@pytest.mark.parametrize("name", ["window", "statevector", "tfq"])
+@pytest.mark.parametrize("name", ["lightcone", "statevector", "tfq"])
 def test_readouts_and_gradient_equal_cirq(name: str, model: str, qubits: int) -> None:
     if name == "tfq" and qubits not in (4, 5, 8, 11):
         pytest.skip("TensorFlow Quantum is the reference of others; its own code is tested by its authors")
@@ -87,7 +87,7 @@ def test_readouts_and_gradient_equal_cirq(name: str, model: str, qubits: int) ->
 @pytest.mark.parametrize(("qubits", "sample"), [(16, 15), (20, 7)])
 def test_larger_rings_equal_cirq(qubits: int, sample: int) -> None:
     random = np.random.default_rng(qubits)
-    (simulator, count), (other, _) = (create(name, "hybrid", qubits) for name in ("window", "statevector"))
+    (simulator, count), (other, _) = (create(name, "hybrid", qubits) for name in ("lightcone", "statevector"))
     parameters = random.uniform(0, 2, count)
     expected = reference.expectations("hybrid", qubits, parameters, sample, 0.75)
     batch = Batch(tf.constant([sample], tf.int32), tf.constant([0.75], tf.float32))
@@ -119,7 +119,7 @@ def test_long_rings_equal_an_independent_light_cone(qubits: int) -> None:
             assert readouts[sample, readout] == pytest.approx(expected, abs=1e-5), (qubit, readout)
 
 
-@pytest.mark.parametrize("name", ["window", "statevector"])
+@pytest.mark.parametrize("name", ["lightcone", "statevector"])
 def test_any_batch_gives_the_same_samples(name: str) -> None:
     """Few samples are evolved themselves, many through what they span, sizes unknown beforehand too."""
     simulator, count = create(name, "hybrid", 6)
@@ -139,7 +139,7 @@ def test_any_batch_gives_the_same_samples(name: str) -> None:
 
 
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
-@pytest.mark.parametrize("name", ["window", "statevector", "tfq"])
+@pytest.mark.parametrize("name", ["lightcone", "statevector", "tfq"])
 def test_the_table_holds_the_readouts_of_all_samples(name: str, model: str) -> None:
     qubits, random = 7, np.random.default_rng(3)
     simulator, count = create(name, model, qubits)

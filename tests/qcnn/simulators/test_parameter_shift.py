@@ -40,7 +40,7 @@ def create(name: str, gradient: str, ansatz: Ansatz = ANSATZ, noise: Noise = NOI
 
 
 @pytest.mark.parametrize(
-    ("name", "noise"), [("statevector", ""), ("window", ""), ("density", "depolarizing=0.02,amplitude_damping=0.05")]
+    ("name", "noise"), [("statevector", ""), ("lightcone", ""), ("density", "depolarizing=0.02,amplitude_damping=0.05")]
 )
 def test_without_shots_it_is_the_exact_gradient(name: str, noise: str) -> None:
     values = np.array([0.3, -0.8])

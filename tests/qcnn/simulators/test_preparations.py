@@ -24,7 +24,7 @@ KINDS: tuple[Kind, ...] = ("rx", "ry", "rz", "state")
 # Which simulator can begin from what.
 ABLE = [
     (name, kind)
-    for name in ("statevector", "window", "tfq")
+    for name in ("statevector", "lightcone", "tfq")
     for kind in KINDS
     if kind != "state" or name == "statevector"
 ]
@@ -98,7 +98,7 @@ def test_readouts_and_gradient_equal_cirq(
     assert_equals_cirq(name, case(built, qubits, kind, features), slopes=2, compiled=compiled)
 
 
-@pytest.mark.parametrize("name", ["statevector", "window", "tfq"])
+@pytest.mark.parametrize("name", ["statevector", "lightcone", "tfq"])
 @pytest.mark.parametrize("kind", ["rx", "ry", "rz"])
 def test_angles_of_many_turns_equal_cirq(name: str, kind: Kind) -> None:
     every = case(circuits.build("hybrid", 4), 4, kind, 4)
@@ -113,7 +113,7 @@ def test_many_qubits_take_angles_of_many_turns_exactly() -> None:
     assert_equals_cirq("statevector", every._replace(samples=turned), slopes=0, compiled=True)
 
 
-@pytest.mark.parametrize("name", ["statevector", "window"])
+@pytest.mark.parametrize("name", ["statevector", "lightcone"])
 @given(drawn=ansatzes(), kind=st.sampled_from(KINDS), missing=st.integers(0, 3))
 @settings(repeatable, max_examples=20)
 def test_any_circuit_equals_cirq(name: str, drawn: tuple[Ansatz, int], kind: Kind, missing: int) -> None:
@@ -153,7 +153,7 @@ def test_little_memory_evolves_samples_in_turns_and_changes_nothing(
     np.testing.assert_allclose(readouts, expected_readouts, atol=1e-6)
     np.testing.assert_allclose(gradient, expected_gradient, atol=1e-5)
     np.testing.assert_allclose(readouts, every.by_cirq(every.values), atol=1e-5)
-    with pytest.raises(ConfigError, match=r"^qubits: simulator statevector needs .*memory_gib gives it"):
+    with pytest.raises(ConfigError, match=r"^qubits: simulator statevector needs .*simulator_memory_gib gives it"):
         every.create("statevector", Limits(memory=column + given - 1, batch=count))
 
 
@@ -162,8 +162,8 @@ def test_windows_of_long_rings_equal_state_vectors(features: int, memory: float)
     """Where parts stand at many places, of all samples at once and in turns."""
     every = case(circuits.build("hybrid", 16), 16, "rx", min(features, 16), 2)
     weights = np.random.default_rng(0).normal(size=(2, 8))
-    window = every.create("window", Limits(memory, batch=2))
-    readouts, gradient = step(window, every.values, every.inputs, weights)
+    lightcone = every.create("lightcone", Limits(memory, batch=2))
+    readouts, gradient = step(lightcone, every.values, every.inputs, weights)
     vectors = every.create("statevector", Limits(2**31, batch=2, real_bytes=8))
     expected_readouts, expected_gradient = step(vectors, every.values, every.inputs, weights)
     np.testing.assert_allclose(readouts, expected_readouts, atol=1e-9)
@@ -173,8 +173,8 @@ def test_windows_of_long_rings_equal_state_vectors(features: int, memory: float)
 @pytest.mark.parametrize(
     ("model", "qubits", "kind", "chosen"),
     [
-        ("hybrid", 12, "ry", "window"),
-        ("hybrid", 40, "rx", "window"),
+        ("hybrid", 12, "ry", "lightcone"),
+        ("hybrid", 40, "rx", "lightcone"),
         ("deep", 12, "rz", "statevector"),
         ("hybrid", 12, "state", "statevector"),
     ],
@@ -187,7 +187,7 @@ def test_auto_takes_what_each_preparation_costs_least(model: str, qubits: int, k
 
 @pytest.mark.parametrize("memory", [2**31, 2**15])
 @pytest.mark.parametrize(
-    ("name", "kind"), [("statevector", "ry"), ("statevector", "state"), ("window", "rz"), ("tfq", "rx")]
+    ("name", "kind"), [("statevector", "ry"), ("statevector", "state"), ("lightcone", "rz"), ("tfq", "rx")]
 )
 def test_a_batch_may_be_of_any_size_that_is_not_known_beforehand(name: str, kind: Kind, memory: float) -> None:
     qubits = 5
@@ -225,7 +225,7 @@ def test_samples_are_shared_by_sample(kind: Kind) -> None:
     assert costs_of[0].flops == 2 * costs_of[1].flops
 
 
-@pytest.mark.parametrize("name", ["window", "tfq"])
+@pytest.mark.parametrize("name", ["lightcone", "tfq"])
 def test_every_simulator_that_cannot_begin_from_states_says_so(name: str) -> None:
     states = case(circuits.build("hybrid", 4), 4, "state", 0)
     with pytest.raises(ConfigError, match=rf"^simulator: must be .* where samples are .*states. Given: {name}$"):

@@ -11,7 +11,7 @@ from qcnn import simulators
 from qcnn.circuits import circuits
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_mapping
-from qcnn.simulators import Limits, costs, registry, statevector, window
+from qcnn.simulators import Limits, costs, lightcone, registry, statevector
 from qcnn.simulators import registry as choice
 from qcnn.simulators.costs.cost import Cost
 from qcnn.simulators.interface import Declaration
@@ -27,9 +27,9 @@ def test_a_registered_simulator_is_estimated_chosen_and_created(monkeypatch: pyt
 
     mine = types.SimpleNamespace(DECLARATION=Declaration(), estimate=estimate, check=lambda network, limits: None)
     monkeypatch.setitem(registry.SIMULATORS, "mine", mine)
-    monkeypatch.setitem(sys.modules, "qcnn.simulators.mine", window)
+    monkeypatch.setitem(sys.modules, "qcnn.simulators.mine", lightcone)
     estimates = choice.estimates(NETWORK, LIMITS)
-    assert [each.simulator for each in estimates] == ["window", "statevector", "tfq", "density", "mine"]
+    assert [each.simulator for each in estimates] == ["lightcone", "statevector", "tfq", "density", "mine"]
     assert choice.cheapest(estimates, NETWORK, LIMITS).simulator == "mine"
     for name in ("mine", "auto"):
         assert simulators.create(name, ANSATZ, circuits.ring(4), LIMITS).network.ansatz is ANSATZ
@@ -53,7 +53,7 @@ def test_every_simulator_is_made_in_the_same_way(name: str) -> None:
     assert registry.load(name).create(NETWORK, LIMITS).name == name
 
 
-@pytest.mark.parametrize("name", ["window", "statevector"])
+@pytest.mark.parametrize("name", ["lightcone", "statevector"])
 def test_what_does_not_fit_is_refused_in_the_same_words_before_and_when_it_is_created(name: str) -> None:
     limits = Limits(memory=1.0, batch=4)
     refusals = []
@@ -79,7 +79,7 @@ def chosen(model: str, qubits: int, limits: Limits = SMALL_LIMITS) -> str:
 
 @pytest.mark.parametrize("qubits", [12, 23, 24, 64, 1024])
 def test_hybrid_takes_windows(qubits: int) -> None:
-    assert chosen("hybrid", qubits) == "window"
+    assert chosen("hybrid", qubits) == "lightcone"
 
 
 @pytest.mark.parametrize("qubits", [8, 16, 20])
@@ -88,19 +88,20 @@ def test_deep_takes_state_vectors(qubits: int) -> None:
 
 
 def test_auto_creates_what_is_cheapest_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    for model, qubits, kind in (("hybrid", 24, window.Window), ("deep", 16, statevector.StateVector)):
+    for model, qubits, kind in (("hybrid", 24, lightcone.Window), ("deep", 16, statevector.StateVector)):
         caplog.clear()
         with caplog.at_level(logging.INFO, logger="qcnn"):
             ansatz = circuits.build(model, qubits)
             assert isinstance(simulators.create("auto", ansatz, circuits.ring(qubits), SMALL_LIMITS), kind)
-        name = "window" if model == "hybrid" else "statevector"
+        name = "lightcone" if model == "hybrid" else "statevector"
         assert caplog.messages == [f"simulator: {name}, the cheapest that is exact and fits"]
 
 
 @pytest.mark.parametrize("gib", [2, 64])
 def test_what_nothing_can_run_is_refused_in_one_line(gib: int) -> None:
     with pytest.raises(
-        ConfigError, match=rf"^qubits: no simulator can run this circuit in {gib} GiB \(memory_gib\).* TiB. Given: 64$"
+        ConfigError,
+        match=rf"^qubits: no simulator can run this circuit in {gib} GiB \(simulator_memory_gib\).* TiB. Given: 64$",
     ) as error:
         simulators.create("auto", circuits.build("deep", 64), circuits.ring(64), Limits(gib * 2.0**30, 32))
     assert "\n" not in str(error.value)
@@ -111,7 +112,7 @@ def test_a_simulator_that_does_not_fit_is_not_taken() -> None:
     network = network_of("hybrid", 11)
     least = 2 * costs.statevector._column_bytes(network, SMALL_LIMITS)
     needs = {estimate.simulator: estimate.cost.memory for estimate in registry.estimates(network, SMALL_LIMITS)}
-    assert needs["window"] < least or needs["tfq"] < least
+    assert needs["lightcone"] < least or needs["tfq"] < least
     estimates = registry.estimates(network, Limits(memory=least - 1, batch=32))
     fits = {estimate.simulator: estimate.fits for estimate in estimates}
     assert not fits["statevector"]
@@ -119,7 +120,7 @@ def test_a_simulator_that_does_not_fit_is_not_taken() -> None:
     assert taken.fits
 
 
-@pytest.mark.parametrize("name", ["window", "statevector", "tfq"])
+@pytest.mark.parametrize("name", ["lightcone", "statevector", "tfq"])
 def test_larger_batches_never_cost_less(name: str) -> None:
     def cost(batch: int) -> Cost:
         (estimate,) = (

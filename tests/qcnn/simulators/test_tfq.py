@@ -66,7 +66,7 @@ def test_what_it_does_not_know_is_named(operation: cirq.Operation) -> None:
     with pytest.raises(ConfigError) as error:
         simulators.create("tfq", ansatz, Q, LIMITS)
     assert str(error.value).endswith(f"the other simulators run it. Given: {one_line(operation)}")
-    for name in ("window", "statevector", "auto"):
+    for name in ("lightcone", "statevector", "auto"):
         simulators.create(name, ansatz, Q, LIMITS)
 
 

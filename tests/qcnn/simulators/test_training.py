@@ -26,17 +26,17 @@ def losses(model: str, simulator: str, shots: int = 0) -> list[tuple[float, floa
 
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
 def test_losses_are_those_of_any_other_simulator(model: str) -> None:
-    window, statevector, tfq = (losses(model, name) for name in ("window", "statevector", "tfq"))
-    np.testing.assert_allclose(window, tfq, atol=1e-3)
+    lightcone, statevector, tfq = (losses(model, name) for name in ("lightcone", "statevector", "tfq"))
+    np.testing.assert_allclose(lightcone, tfq, atol=1e-3)
     np.testing.assert_allclose(statevector, tfq, atol=1e-3)
     # Closer than the reference, whose gradient is in float32.
-    np.testing.assert_allclose(statevector, window, atol=1e-4)
+    np.testing.assert_allclose(statevector, lightcone, atol=1e-4)
     # Losses that stay would be equal for any gradient.
-    assert abs(window[0][0] - window[-1][0]) > 0.05
+    assert abs(lightcone[0][0] - lightcone[-1][0]) > 0.05
 
 
 def test_windows_are_sampled_too() -> None:
-    exact, many, few = losses("hybrid", "window"), *(losses("hybrid", "window", shots) for shots in (10**8, 10))
+    exact, many, few = losses("hybrid", "lightcone"), *(losses("hybrid", "lightcone", shots) for shots in (10**8, 10))
     np.testing.assert_allclose(many, exact, atol=1e-3)
     assert np.abs(np.array(few) - exact).max() > 1e-2
 
@@ -72,7 +72,7 @@ folder = Path(sys.argv[1])
 train(config, dataset, folder / "training")
 export.export(folder / "training", folder / "model")
 evaluate.evaluate(folder / "model", dataset)
-for name in ("window", "statevector"):
+for name in ("lightcone", "statevector"):
     build_model(from_mapping({**words, "simulator": name}))
 print(NotHere.asked)
 try:

@@ -55,7 +55,7 @@ def test_training_in_a_full_bucket_ends_in_one_line(bucket: str, proxy: FaultyPr
         "from qcnn.trainer import worker; from qcnn.storage import sync; "
         "sync._AGAIN_SECONDS = sync._LAST_SECONDS = 0.1; worker.main()"
     )
-    config = from_mapping({**_WORDS, "epochs": 100_000, "options": {"hang_seconds": 0.1}})
+    config = from_mapping({**_WORDS, "epochs": 100_000, "options": {"heartbeat_timeout_seconds": 0.1}})
     folders = ("--workdir", f"{bucket}/training", "--logs", f"{bucket}/logs", "--profiler-port", "0")
     command = [sys.executable, "-c", impatient, "--experiment", config.to_json(), *folders]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

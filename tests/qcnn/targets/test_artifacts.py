@@ -29,10 +29,14 @@ def test_the_words_are_those_that_were_run() -> None:
 
 def test_words_of_a_study_without_artifacts_are_those_that_its_trials_share() -> None:
     shared = from_mapping({"qubits": 6, "options": {"shots": 10}}).model_dump()
-    study = {"experiment": shared, "grid": {"learning_rate": [0.01, 0.02]}, "ranges": {"hang_seconds": [60, 90]}}
+    study = {
+        "experiment": shared,
+        "grid": {"learning_rate": [0.01, 0.02]},
+        "ranges": {"heartbeat_timeout_seconds": [60, 90]},
+    }
     words = words_of([], {**study, "random": 3})
     assert (words["qubits"], words["shots"]) == (6, 10)
-    assert not words.keys() & {"experiment", "grid", "ranges", "random", "learning_rate", "hang_seconds"}
+    assert not words.keys() & {"experiment", "grid", "ranges", "random", "learning_rate", "heartbeat_timeout_seconds"}
     # What its first step refuses.
     assert words_of([], {**study, "experiment": {"qubits": 3}}) == {"qubits": 3}
     assert words_of([], {"experiment": "text", "grid": None, "pages": {"a": 1}}) == {}

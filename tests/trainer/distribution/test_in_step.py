@@ -89,7 +89,7 @@ def test_devices_change_no_number_nor_does_a_restart(trained: Trained) -> None:
 
 _TRAINED: dict[str, dict[str, Any]] = {
     **{optimizer: {"optimizer": optimizer} for optimizer in _OPTIMIZERS},
-    "deep": {"model": "deep", "simulator": "window"},
+    "deep": {"model": "deep", "simulator": "lightcone"},
     # Adam would make drift of rounding noise where a gradient is zero.
     "tfq": {"simulator": "tfq", "optimizer": "sgd"},
     "shots": {"options": {"shots": 50}},

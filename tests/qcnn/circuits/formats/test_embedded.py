@@ -52,7 +52,7 @@ def test_it_is_shown_by_its_name_and_what_tells_it_from_others() -> None:
     ids=["empty", "no-archive", "no-base64", "no-circuit", "folder", "cut", "no-text", "bomb", "long"],
 )
 def test_what_holds_no_circuit_is_refused_as_a_model(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"^model: must be one of hybrid, deep, or your own") as error:
+    with pytest.raises(ConfigError, match=r"^model: must be one of hybrid, deep, or a custom circuit") as error:
         from_mapping({"model": text})
     assert len(str(error.value)) < 450
 

@@ -127,7 +127,7 @@ def test_an_address_typed_in_kubeflows_interface_is_read_by_the_first_step(file:
 @pytest.mark.long
 def test_a_worker_reads_a_file_that_it_is_told_of_and_learns_with_its_circuit(tmp_path: Path) -> None:
     example = str(ROOT / "examples" / "stabilizers.qasm")
-    experiment = {"model": example, "workers": 1, "strategy": "none", "options": {"starts": 1}}
+    experiment = {"model": example, "workers": 1, "strategy": "none", "options": {"num_initializations": 1}}
     command = [
         sys.executable,
         "-m",

@@ -21,8 +21,8 @@ def _created(backend: FakeBackend, typed: Typed, *arguments: str) -> Object:
 
 
 def test_a_schedule_runs_every_word_one_run_at_a_time_without_catching_up(backend: FakeBackend, typed: Typed) -> None:
-    made = _created(backend, typed, "--cron", "0 9 * * MON-FRI", "--qubits", "10", "--restarts", "1")
-    expected = from_mapping({"qubits": 10, "options": {"restarts": 1}}).model_dump()
+    made = _created(backend, typed, "--cron", "0 9 * * MON-FRI", "--qubits", "10", "--max-restarts", "1")
+    expected = from_mapping({"qubits": 10, "options": {"max_restarts": 1}}).model_dump()
     assert made["runtime_config"]["parameters"] == {**expected, "data_sha256": ""}
     assert made["trigger"] == {"cron_schedule": {"cron": "0 0 9 * * MON-FRI"}}
     assert (made["mode"], made["no_catchup"], made["max_concurrency"]) == ("ENABLE", True, "1")

@@ -41,7 +41,7 @@ def test_every_word_is_submitted_in_its_type(backend: FakeBackend, typed: Typed,
         str(config),
         "--seed",
         "3",
-        "--restarts",
+        "--max-restarts",
         "1",
     )
     assert (code, err) == (0, "")
@@ -51,7 +51,7 @@ def test_every_word_is_submitted_in_its_type(backend: FakeBackend, typed: Typed,
         seed=3,
         learning_rate=1.0,
         options=ExperimentConfig().options.model_copy(
-            update={"train_fraction": 0.8, "shots": 100, "restarts": 1},
+            update={"train_fraction": 0.8, "shots": 100, "max_restarts": 1},
         ),
     )
     assert run["runtime_config"]["parameters"] == {**expected.model_dump(), "data_sha256": ""}

@@ -57,7 +57,7 @@ def test_a_run_that_does_not_end_is_waited_for_no_longer_than_asked_and_its_stat
     backend: FakeBackend, typed: Typed, run: Object
 ) -> None:
     backend.on_get = lambda run: None  # type: ignore[method-assign]
-    code, out, err = typed("terminate", "first", "--seconds", "0.05", "--host", backend.host)
+    code, out, err = typed("terminate", "first", "--timeout", "0.05", "--host", backend.host)
     assert code == 1
     assert "was not seen" in out
     said = "it has not ended within 0.05 s; the backend shows it as canceling"

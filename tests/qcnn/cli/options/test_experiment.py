@@ -10,7 +10,7 @@ from qcnn.circuits.formats.loading import embedded
 from qcnn.cli.main import qcnn
 from qcnn.cli.options.experiment import Words, complete_word, experiment_options
 from qcnn.cli.options.search import SearchFlags, read_study
-from qcnn.experiment import WORDS
+from qcnn.experiment import ALL_FIELDS
 from qcnn.results.local_run import Recorder
 from tests.docs.documents import ROOT
 
@@ -39,10 +39,10 @@ def offered(line: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFix
     [
         ("qcnn stu", ["plain,study"]),
         ("qcnn --ver", ["plain,--version"]),
-        ("qcnn run --learning", ["plain,--learning-rate"]),
+        ("qcnn run --learning", ["plain,--learning-rate", "plain,--learning-rate-schedule"]),
         ("qcnn run --model d", ["plain,deep"]),
         ("qcnn run --model circuits/", ["file,circuits/"]),
-        ("qcnn run --schedule ", ["plain,cosine", "plain,constant"]),
+        ("qcnn run --learning-rate-schedule ", ["plain,cosine", "plain,constant"]),
         ("qcnn run --evaluator ", ["plain,0", "plain,1"]),
         ("qcnn run --qubits ", []),
         ("qcnn run --config ex", ["file,ex"]),
@@ -53,7 +53,7 @@ def offered(line: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFix
         ("qcnn compare elsewhere/", ["dir,elsewhere/"]),
         ("qcnn submit --target ku", ["plain,kubeflow"]),
         ("qcnn submit --target kubeflow --dry", ["plain,--dry-run"]),
-        ("qcnn submit --target tfjob --active", ["plain,--active-seconds"]),
+        ("qcnn submit --target tfjob --active", ["plain,--active-deadline-seconds"]),
         ("qcnn schedule --target kubeflow cr", ["plain,create"]),
     ],
 )
@@ -66,7 +66,7 @@ def test_a_shell_is_offered(
 def test_every_value_that_is_offered_is_allowed() -> None:
     import click
 
-    for name, field in WORDS.items():
+    for name, field in ALL_FIELDS.items():
         items = complete_word(name, field)(click.Context(qcnn), click.Option([f"--{name}"]), "")
         assert all(item.type == "plain" for item in items) or name in ("model", "continue_from", "data")
 

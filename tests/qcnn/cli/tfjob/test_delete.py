@@ -8,7 +8,7 @@ from tests.qcnn.jobs.apiserver import ApiServer
 
 
 def test_delete_by_the_name_of_a_run_names_the_flag_for_it(api_server: ApiServer, typed: Typed) -> None:
-    job = Job(("train",), {"worker": 1}, 3, hang_seconds=60, pod=Pod(image="qcnn"))
+    job = Job(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=Pod(image="qcnn"))
     api_server.put("tfjobs", tfjob(job, Identity("monday", "train"), Policy()))
     none = "error: job: qcnn made none of this name in namespace a"
     code, _, err = typed("delete", "monday", "-n", "a", "--yes")

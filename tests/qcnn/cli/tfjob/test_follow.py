@@ -36,7 +36,7 @@ def _submit(server: ApiServer, typed: Typed, *moments: object, flags: tuple[str,
 def test_follow_after_lost_process_says_to_submit_again(
     api_server: ApiServer, typed: Typed, moments: list[object], restarts: int, said: str
 ) -> None:
-    err = _submit(api_server, typed, *moments, flags=("--restarts", str(restarts)))
+    err = _submit(api_server, typed, *moments, flags=("--max-restarts", str(restarts)))
     advice = r"; submit it again to continue from its last checkpoint\. Given: qcnn-train-[\w-]+"
     assert re.fullmatch(rf"error: {re.escape(said)}{advice}", err.splitlines()[-1])
 
@@ -67,7 +67,10 @@ def test_logs_interrupted_names_the_namespace_that_was_given(
 ) -> None:
     pod = Pod(image="qcnn")
     job = api_server.put(
-        "tfjobs", tfjob(Job(("train",), {"worker": 1}, 3, hang_seconds=60, pod=pod), Identity("run", "train"), Policy())
+        "tfjobs",
+        tfjob(
+            Job(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=pod), Identity("run", "train"), Policy()
+        ),
     )
 
     def interrupt(_: object) -> None:

@@ -42,7 +42,10 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         ((*SUBMIT, "--env", "A"), "error: env: must be NAME=VALUE. Given: A"),
         ((*SUBMIT, "--gpus", "-1"), "error: pod.gpus: must be an integer, at least 0. Given: -1"),
         ((*SUBMIT, "--pod", "none.yaml"), "error: pod: no such file. Given: none.yaml"),
-        ((*SUBMIT, "--active-seconds", "0"), "error: active_seconds: must be an integer, at least 1. Given: 0"),
+        (
+            (*SUBMIT, "--active-deadline-seconds", "0"),
+            "error: active_deadline_seconds: must be an integer, at least 1. Given: 0",
+        ),
         (
             ("submit", "--target", "tfjob", "--image", "qcnn"),
             "error: output: must be given to target tfjob. Given: none",

@@ -25,7 +25,7 @@ from tests.vertex.server.pipelines.jobs import CANCELLED, RUNNING
 from tests.vertex.server.vertex import Vertex
 
 _TARGET = ("--target", "vertex")
-_SMALL = ("--qubits", "4", "--rounds", "10", "--batch-size", "8", "--epochs", "2", "--starts", "1")
+_SMALL = ("--qubits", "4", "--rounds", "10", "--batch-size", "8", "--epochs", "2", "--num-initializations", "1")
 
 
 def _submitted(vertex: Vertex, on_vertex: Typed, *words: str) -> tuple[int, str, str]:
@@ -249,7 +249,20 @@ def test_a_study_trains_its_trials_on_a_file_and_evaluates_the_best(
     with new_file_copy(data) as path:
         path.write_bytes(ROWS)
     sent = ("--pipeline-root", f"gs://{vertex.bucket}/runs", "--image", "registry/qcnn:1")
-    own = ("--data", data, "--encoding", "ry", "--qubits", "4", "--batch-size", "8", "--epochs", "2", "--starts", "1")
+    own = (
+        "--data",
+        data,
+        "--encoding",
+        "ry",
+        "--qubits",
+        "4",
+        "--batch-size",
+        "8",
+        "--epochs",
+        "2",
+        "--num-initializations",
+        "1",
+    )
     grid = ("--grid", "learning_rate=0.0001,0.05", "--parallelism", "1")
     code, out, err = on_vertex("study", *_TARGET, *sent, "--experiment", "papers", "--wait", *own, *grid)
     assert code == 0, out + err

@@ -36,7 +36,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     words = ("--qubits", "4", "--rounds", "10", "--epochs", "1", "--workers", "1", "--strategy", "none")
     qcnn = Path(sys.executable).with_name("qcnn")
-    subprocess.run([qcnn, "run", *words, "--starts", "1", "--runs", folder], check=True, capture_output=True)
+    subprocess.run(
+        [qcnn, "run", *words, "--num-initializations", "1", "--runs", folder], check=True, capture_output=True
+    )
     (found,) = folder.glob("*/export-weights/model")
     return found
 
@@ -172,7 +174,10 @@ _PLACE = ("--project", "my-project", "--location", "us-central1")
         (("deploy", "a", "--traffic", "0"), "error: "),
         (("deploy", "a", "--traffic", "101"), "error: "),
         (("deploy", "a", "--traffic", "ten"), "error: "),
-        (("deploy", "a", "--least", "3", "--most", "2"), "error: least: must not be above --most, 2. Given: 3"),
+        (
+            ("deploy", "a", "--min-replicas", "3", "--max-replicas", "2"),
+            "error: min_replicas: must be at most max_replicas, 2. Given: 3",
+        ),
         (
             ("deploy", "a", "--model-name", "Mine"),
             "error: model-name: must be 1 to 63 small letters, ",

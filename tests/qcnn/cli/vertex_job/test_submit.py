@@ -15,7 +15,7 @@ from tests.qcnn.cli.conftest import Typed
 from tests.vertex.server.vertex import Vertex
 
 _PLACE = ("--target", "vertex-job", "--project", "my-project", "--location", "us-central1")
-_WORDS = ("--qubits", "4", "--rounds", "12", "--batch-size", "8", "--epochs", "2", "--starts", "1")
+_WORDS = ("--qubits", "4", "--rounds", "12", "--batch-size", "8", "--epochs", "2", "--num-initializations", "1")
 
 
 def test_the_request_is_printed_and_google_takes_it(typed: Typed, tmp_path: Path) -> None:

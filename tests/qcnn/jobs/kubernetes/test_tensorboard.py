@@ -24,7 +24,9 @@ POLICY = Path(__file__).parents[4] / "deploy" / "network.yaml"
 def test_the_pod_mirrors_all_addresses_and_waits_for_what_is_not_logged_yet() -> None:
     (container,) = deployment(BOARD)["spec"]["template"]["spec"]["containers"]
     command = " ".join(container["command"])
-    assert command == ("python -m qcnn.cli tensorboard gs://bucket/a gs://bucket/b --listen 0.0.0.0 --port 6006 --wait")
+    assert command == (
+        "python -m qcnn.cli tensorboard gs://bucket/a gs://bucket/b --bind-address 0.0.0.0 --port 6006 --wait"
+    )
     assert container["image"] == "qcnn:1"
     assert {"name": "A", "value": "1"} in container["env"]
 

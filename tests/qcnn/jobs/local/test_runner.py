@@ -102,11 +102,13 @@ def children() -> Children:
     return lambda: [process for process in psutil.Process().children() if process not in before]
 
 
-def _run(program: str, restarts: int = 0, hang_seconds: float = 60, **replicas: int) -> list[tuple[str, str]]:
+def _run(
+    program: str, restarts: int = 0, heartbeat_timeout_seconds: float = 60, **replicas: int
+) -> list[tuple[str, str]]:
     """Run a program as every process of a job; return the events that came, in order."""
     argv = (sys.executable, "-c", textwrap.dedent(program))
     events: list[tuple[str, str]] = []
-    job = Job(argv=argv, replicas=replicas, restarts=restarts, hang_seconds=hang_seconds)
+    job = Job(argv=argv, replicas=replicas, restarts=restarts, heartbeat_timeout_seconds=heartbeat_timeout_seconds)
     run_processes(job, lambda name, event: events.append((name, event["event"])))
     return events
 
@@ -162,7 +164,8 @@ SLEEPERS = f"""
     from qcnn.jobs.job import Job
     from qcnn.jobs.local.runner import Crew, run_processes
     child = "import signal; print('up', flush=True); signal.pause()"
-    job = Job(argv=({sys.executable!r}, "-c", child), replicas={{"worker": 2}}, restarts=0, hang_seconds=60)
+    job = Job(argv=({sys.executable!r}, "-c", child), replicas={{"worker": 2}}, restarts=0,
+              heartbeat_timeout_seconds=60)
     run_processes(job, lambda name, event: None)
     """
 
@@ -231,7 +234,7 @@ def test_a_process_without_a_sign_of_life_is_lost(children: Children) -> None:
     signal.pause()
     """
     with pytest.raises(RetryableError, match=r"^worker 0 gave no sign of life for 0.5 s, after 0 restarts$"):
-        _run(program, hang_seconds=0.5, worker=1)
+        _run(program, heartbeat_timeout_seconds=0.5, worker=1)
     assert not children()
 
 
@@ -253,7 +256,8 @@ def test_workers_end_when_their_launcher_is_killed(tmp_path: Path) -> None:
     from qcnn.jobs.local.runner import Crew, run_processes
     child = "import signal, sys; from qcnn.trainer.events import to_pipe; send = to_pipe(int(sys.argv[-1]));"
     child += "print('up', flush=True); signal.pause()"
-    job = Job(argv=({sys.executable!r}, "-c", child), replicas={{"worker": 2}}, restarts=3, hang_seconds=60)
+    job = Job(argv=({sys.executable!r}, "-c", child), replicas={{"worker": 2}}, restarts=3,
+              heartbeat_timeout_seconds=60)
     run_processes(job, lambda name, event: None)
     """
     with _launcher(program, tmp_path) as (launcher, children):
@@ -297,7 +301,9 @@ LIVING = """
 def _crews_job(folder: Path, words: str, restarts: int = 0, kind: str = "", **replicas: int) -> Job:
     (folder / "living.py").write_text(textwrap.dedent(LIVING))
     argv = (sys.executable, "-m", "living", words)
-    return Job(argv=argv, replicas=replicas or {"worker": 2}, restarts=restarts, hang_seconds=60, kind=kind)
+    return Job(
+        argv=argv, replicas=replicas or {"worker": 2}, restarts=restarts, heartbeat_timeout_seconds=60, kind=kind
+    )
 
 
 def _ran(printed: str) -> list[list[str]]:

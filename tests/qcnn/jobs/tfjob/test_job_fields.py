@@ -9,7 +9,7 @@ from qcnn.jobs.tfjob.manifest import Manifest, Policy, tfjob
 
 OUTPUTS = {"logs": "gs://a/$(QCNN_JOB)/logs", "training": "gs://a/$(QCNN_JOB)/b"}
 POD = Pod(image="qcnn", service_account="trainer")
-JOB = Job(("train",), {"chief": 1, "worker": 2}, restarts=3, hang_seconds=60, pod=POD, outputs=OUTPUTS)
+JOB = Job(("train",), {"chief": 1, "worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=POD, outputs=OUTPUTS)
 
 
 def _tfjob(*conditions: tuple[str, str], policy: Policy | None = None) -> Manifest:

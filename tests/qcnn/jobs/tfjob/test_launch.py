@@ -36,7 +36,7 @@ def _manifest(
     restarts: int = 1, memory: str = "1Gi", lease_seconds: int | None = 600, metrics_port: int | None = None
 ) -> Manifest:
     pod = Pod(image="qcnn", memory=memory, metrics_port=metrics_port)
-    job = Job(("train",), {"worker": 2}, restarts, hang_seconds=60, pod=pod)
+    job = Job(("train",), {"worker": 2}, restarts, heartbeat_timeout_seconds=60, pod=pod)
     return tfjob(job, Identity("run", "train"), Policy(lease_seconds=lease_seconds))
 
 

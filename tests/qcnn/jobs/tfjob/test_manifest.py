@@ -15,7 +15,7 @@ from qcnn.jobs.tfjob.manifest import Manifest, Policy, lease, profiler_service, 
 from qcnn.jobs.tfjob.status import metrics_port
 
 POD = Pod(image=f"registry/qcnn@sha256:{64 * '0'}")
-JOB = Job(argv=("python", "train.py"), replicas={"worker": 2}, restarts=3, hang_seconds=60, pod=POD)
+JOB = Job(argv=("python", "train.py"), replicas={"worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=POD)
 RUN = Identity("3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7b1ce", "train")
 POLICY = Policy()
 # training-operator v1.9.4, tfjob_webhook.go: NameIsDNS1035Label.
@@ -50,7 +50,7 @@ def test_one_training_has_one_name_and_every_difference_in_what_is_trained_anoth
         (dataclasses.replace(JOB, pod=POD.model_copy(update={"topology_spread": "zone"})), POLICY),
         (dataclasses.replace(JOB, pod=pod_settings({"image": POD.image, "roles": {"worker": {"cpu": 2}}})), POLICY),
         (dataclasses.replace(JOB, restarts=9), POLICY),
-        (JOB, Policy(keep_seconds=60)),
+        (JOB, Policy(ttl_seconds_after_finished=60)),
         (JOB, Policy(lease_seconds=None)),
     ],
     ids=["memory", "image", "labels", "queue", "priority", "spread", "roles", "restarts", "time to keep", "no lease"],
@@ -145,7 +145,7 @@ def test_metrics_on_a_port_of_tensorflow_are_refused(port: int) -> None:
 
 
 def test_the_run_policy_is_where_the_operator_reads_it() -> None:
-    spec = tfjob(JOB, RUN, Policy(active_seconds=100, keep_seconds=7))["spec"]
+    spec = tfjob(JOB, RUN, Policy(active_deadline_seconds=100, ttl_seconds_after_finished=7))["spec"]
     assert spec["runPolicy"] == {
         "activeDeadlineSeconds": 100,
         "backoffLimit": 3,

@@ -18,7 +18,9 @@ OUTPUTS = {"training": "gs://a/$(QCNN_JOB)/training"}
 
 
 def _job(**status: Any) -> dict[str, Any]:
-    described = Job(("train",), {"worker": 3}, restarts=3, hang_seconds=60, pod=Pod(image="qcnn"), outputs=OUTPUTS)
+    described = Job(
+        ("train",), {"worker": 3}, restarts=3, heartbeat_timeout_seconds=60, pod=Pod(image="qcnn"), outputs=OUTPUTS
+    )
     made = tfjob(described, Identity("run", "train"), Policy())
     made["metadata"] |= {"uid": "1-2-3", "creationTimestamp": "2026-01-31T11:00:00Z"}
     return {**made, "status": {"conditions": [{"type": "Running", "status": "True", "message": "it runs"}], **status}}

@@ -24,7 +24,7 @@ def main() -> None:
             argv=("python", "-c", given["program"]),
             replicas={"worker": given["workers"]},
             restarts=given["restarts"],
-            hang_seconds=60,
+            heartbeat_timeout_seconds=60,
             pod=Pod.model_validate({"image": "image", **given["pod"]}),
             outputs={"training": f"gs://{given['bucket']}/run/$(QCNN_JOB)/training"},
         )

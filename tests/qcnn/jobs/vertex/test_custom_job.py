@@ -19,7 +19,7 @@ JOB = Job(
     argv=("python", "-m", "qcnn.trainer.worker", "--workdir", OUTPUTS["training"]),
     replicas={"worker": 3},
     restarts=2,
-    hang_seconds=60,
+    heartbeat_timeout_seconds=60,
     pod=Pod(image=f"registry/qcnn@sha256:{64 * '0'}", environment={"A": "1"}),
     outputs=OUTPUTS,
 )

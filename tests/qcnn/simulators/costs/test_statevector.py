@@ -26,7 +26,9 @@ def test_two_states_must_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     # As with many qubits, whose numbers are of 4 bytes.
     monkeypatch.setattr(statevector, "FEW_AMPLITUDES", 0)
     column = 2**QUBITS * 8 * statevector._COPIES
-    with pytest.raises(ConfigError, match=r"^qubits: .*statevector needs 5 KiB .*memory_gib gives it 5 KiB. Given: 5$"):
+    with pytest.raises(
+        ConfigError, match=r"^qubits: .*statevector needs 5 KiB .*simulator_memory_gib gives it 5 KiB. Given: 5$"
+    ):
         statevector.check(NETWORK, Limits(memory=2 * column - 1, batch=32))
     # Twice the bytes for numbers of twice the digits.
     statevector.check(NETWORK, Limits(memory=2 * column, batch=32))

@@ -227,7 +227,7 @@ HUGE = 10**400
     ],
     ids=lambda value: one_line(value)[:60],
 )
-@pytest.mark.parametrize("simulator", ["window", "statevector", "tfq", "auto"])
+@pytest.mark.parametrize("simulator", ["lightcone", "statevector", "tfq", "auto"])
 def test_what_no_simulator_can_run_is_refused_alike_in_one_line(
     simulator: str, operation: cirq.Operation, reason: str
 ) -> None:

@@ -9,7 +9,7 @@ from tests.qcnn.jobs.apiserver import ApiServer
 
 def _finished(server: ApiServer, run: str) -> str:
     """Leave what a launcher leaves of a training that has succeeded; return the name of its TFJob."""
-    job = Job(("train",), {"worker": 1}, 3, hang_seconds=60, pod=Pod(image="qcnn"))
+    job = Job(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=Pod(image="qcnn"))
     made = server.put("tfjobs", tfjob(job, Identity(run, "train"), Policy()))
     server.put("leases", lease(made, "launcher", 600, "2026-01-31T12:00:00.000000Z"))
     server.put("services", profiler_service(made))

@@ -26,9 +26,9 @@ from tests.qcnn.cli.run_folders import old_run_folder, run_folder
 def test_state_duration_and_words_are_those_of_the_record(
     tmp_path: Path, facts: dict[str, Any], state: str, duration: float | None
 ) -> None:
-    run = read_run(run_folder(tmp_path, "run", {"seed": 3, "options": {"restarts": 1}}, **facts))
+    run = read_run(run_folder(tmp_path, "run", {"seed": 3, "options": {"max_restarts": 1}}, **facts))
     assert (run.name, run.state, run.duration, run.metrics) == ("run", state, duration, {})
-    assert (run.parameters["seed"], run.parameters["restarts"]) == (3, 1)
+    assert (run.parameters["seed"], run.parameters["max_restarts"]) == (3, 1)
     assert run.parameters["learning_rate"] == ExperimentConfig().learning_rate
     assert len(run.history) == 2
 

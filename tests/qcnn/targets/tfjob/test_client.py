@@ -14,7 +14,7 @@ from tests.qcnn.jobs.apiserver import ApiServer
 def _created(server: ApiServer, logs: str) -> str:
     """Create a TFJob that logs at an address; return its name."""
     pod = Pod(image="qcnn", volumes={"/volume": {"persistentVolumeClaim": {"claimName": "logs"}}})
-    job = Job(("train",), {"worker": 1}, 3, hang_seconds=60, pod=pod, outputs={"logs": logs})
+    job = Job(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=pod, outputs={"logs": logs})
     name: str = server.put("tfjobs", tfjob(job, Identity("run", "train"), Policy()))["metadata"]["name"]
     return name
 

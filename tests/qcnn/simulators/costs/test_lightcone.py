@@ -4,7 +4,7 @@ import pytest
 
 from qcnn.circuits.preparation import Preparation
 from qcnn.errors import ConfigError
-from qcnn.simulators.costs import window
+from qcnn.simulators.costs import lightcone
 from qcnn.simulators.costs.cost import NOMINAL
 from qcnn.simulators.interface import Limits
 from qcnn.simulators.structure.gates import read_model
@@ -13,7 +13,7 @@ LIMITS = Limits(memory=2**31, batch=32)
 
 
 def test_windows_cost_no_more_on_a_longer_ring() -> None:
-    costs = [window.estimate(read_model("hybrid", qubits)[1], LIMITS) for qubits in (24, 64, 256)]
+    costs = [lightcone.estimate(read_model("hybrid", qubits)[1], LIMITS) for qubits in (24, 64, 256)]
     assert costs[0].memory == costs[1].memory == costs[2].memory
     assert costs[0].kernels == costs[1].kernels == costs[2].kernels
     # Only samples are put together from more readouts. Measured: 1.1 and 2 times as long.
@@ -25,27 +25,28 @@ def test_windows_cost_no_more_on_a_longer_ring() -> None:
 def test_light_cones_that_are_too_wide_are_refused(qubits: int, need: str) -> None:
     _, network = read_model("deep", qubits)
     with pytest.raises(
-        ConfigError, match=rf"^qubits: .*too wide.*window.*{need}; memory_gib gives it 2 GiB. Given: {qubits}$"
+        ConfigError,
+        match=rf"^qubits: .*too wide.*lightcone.*{need}; simulator_memory_gib gives it 2 GiB. Given: {qubits}$",
     ):
-        window.check(network, LIMITS)
+        lightcone.check(network, LIMITS)
 
 
 def test_on_product_states_every_sample_costs_as_much() -> None:
     _, network = read_model("hybrid", 24, Preparation("ry", 24))
-    one, many = (window.estimate(network, Limits(2**40, batch)) for batch in (100, 1000))
+    one, many = (lightcone.estimate(network, Limits(2**40, batch)) for batch in (100, 1000))
     assert many.memory == 10 * one.memory
     assert many.operations > 9 * one.operations
     # Shared by sample.
-    assert window.estimate(network, Limits(2**40, 1000, replicas=10)) == one
+    assert lightcone.estimate(network, Limits(2**40, 1000, replicas=10)) == one
 
 
 def test_memory_bounds_the_samples_at_a_time_and_one_must_fit() -> None:
     _, network = read_model("hybrid", 24, Preparation("ry", 24))
-    sample = window.estimate(network, Limits(2**40, 1)).memory
+    sample = lightcone.estimate(network, Limits(2**40, 1)).memory
     limits = Limits(3.5 * sample, 32)
-    bound, free = window.estimate(network, limits), window.estimate(network, LIMITS)
-    assert window.fitting(network, limits) == 3
+    bound, free = lightcone.estimate(network, limits), lightcone.estimate(network, LIMITS)
+    assert lightcone.fitting(network, limits) == 3
     assert bound.memory == 3 * sample
     assert bound.operations > free.operations
-    with pytest.raises(ConfigError, match=r"^qubits: .*too wide for simulator window.* Given: 24$"):
-        window.check(network, Limits(sample - 1, 32))
+    with pytest.raises(ConfigError, match=r"^qubits: .*too wide for simulator lightcone.* Given: 24$"):
+        lightcone.check(network, Limits(sample - 1, 32))

@@ -113,6 +113,6 @@ def check(network: Network, limits: Limits) -> None:
     need = estimate(network, limits).memory
     if need > limits.memory:
         raise ConfigError(
-            f"qubits: the light cones of this circuit are too wide for simulator window, which needs "
-            f"{in_words(need)}; memory_gib gives it {in_words(limits.memory)}. Given: {network.qubits}"
+            f"qubits: the light cones of this circuit are too wide for simulator lightcone, which needs "
+            f"{in_words(need)}; simulator_memory_gib gives it {in_words(limits.memory)}. Given: {network.qubits}"
         )

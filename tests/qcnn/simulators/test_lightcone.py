@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from qcnn import simulators
 from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
-from qcnn.simulators import Batch, Limits, costs, window
+from qcnn.simulators import Batch, Limits, costs, lightcone
 from qcnn.simulators.structure.gates import read_network
 from qcnn.simulators.structure.readouts import find_readouts
 from tests.qcnn.simulators import drawn
@@ -54,7 +54,7 @@ def test_whatever_is_chosen_equals_cirq(drawn: tuple[Ansatz, int]) -> None:
     assert_equals_cirq("auto", *drawn, compiled=True)
 
 
-@pytest.mark.parametrize("name", ["window", "statevector"])
+@pytest.mark.parametrize("name", ["lightcone", "statevector"])
 @given(drawn=ansatzes())
 @settings(repeatable, max_examples=25)
 def test_both_equal_cirq_for_more_circuits(name: str, drawn: tuple[Ansatz, int]) -> None:
@@ -68,7 +68,7 @@ def test_a_gate_across_two_windows_equals_cirq(layer: int) -> None:
     random = np.random.default_rng(layer)
     # Small turns: readouts of deep random circuits all come close to 0.
     values = np.append(random.uniform(0, 0.4, len(ansatz.symbols) - 1), 0.9)
-    simulator = simulators.create("window", ansatz, circuits.ring(qubits), LIMITS)
+    simulator = simulators.create("lightcone", ansatz, circuits.ring(qubits), LIMITS)
     excited, angles = [3, 12], [0.75, -2.0]
     readouts, _ = step(
         simulator, values, Batch(tf.constant(excited), tf.constant(angles)), np.ones((2, len(ansatz.readouts)))
@@ -80,7 +80,7 @@ def test_a_gate_across_two_windows_equals_cirq(layer: int) -> None:
     assert np.abs(without - expected[0]).max() > 1e-2
 
 
-@pytest.mark.parametrize("name", ["window", "statevector", "tfq", "auto"])
+@pytest.mark.parametrize("name", ["lightcone", "statevector", "tfq", "auto"])
 def test_a_circuit_without_parameters_is_one_too(name: str) -> None:
     """A fixed circuit may stand in front of layers that are trained."""
     ring = circuits.ring(5)
@@ -98,7 +98,7 @@ TURNED = cirq.X(PLACE) ** SYMBOL
 PHASE = cirq.global_phase_operation(1j**0.7)
 
 
-@pytest.mark.parametrize("name", ["window", "statevector", "density", "tfq", "auto"])
+@pytest.mark.parametrize("name", ["lightcone", "statevector", "density", "tfq", "auto"])
 @pytest.mark.parametrize(
     ("operations", "run_by_tfq"),
     [
@@ -131,7 +131,7 @@ def test_global_phase_changes_no_readout_of_any_simulator(
 def operations(qubits: int) -> int:
     """Return how many operations the readouts and their gradient are made of."""
     network = read_network(circuits.build("hybrid", qubits), circuits.ring(qubits))
-    simulator = window.create(network, LIMITS)
+    simulator = lightcone.create(network, LIMITS)
 
     @tf.function(autograph=False)
     def gradient(parameters: tf.Tensor, qubit: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:
@@ -155,15 +155,15 @@ def test_the_program_hardly_grows_with_kinds_and_not_with_the_ring() -> None:
 def test_the_same_network_is_split_once() -> None:
     network = read_network(circuits.build("hybrid", 24), circuits.ring(24))
     found = find_readouts(network)
-    costs.window.estimate(network, LIMITS)
-    assert window.create(network, LIMITS)._readouts is found
+    costs.lightcone.estimate(network, LIMITS)
+    assert lightcone.create(network, LIMITS)._readouts is found
 
 
 def test_readouts_that_are_data_alone_need_no_gate() -> None:
     """Z on a qubit of a cluster state is 0, whatever is rotated."""
     ring, t = circuits.ring(6), sympy.Symbol("t")
     ansatz = Ansatz(cirq.Circuit(cirq.X(ring[0]) ** t), (t,), (ring[3],))
-    simulator = simulators.create("window", ansatz, ring, LIMITS)
+    simulator = simulators.create("lightcone", ansatz, ring, LIMITS)
     readouts, gradient = step(
         simulator, np.array([0.3]), Batch(tf.constant([3], tf.int32), tf.constant([0.7])), np.ones((1, 1))
     )

@@ -1,4 +1,4 @@
-"""Simulator window: readouts of shallow circuits from independent parts, at a cost that hardly grows with qubits."""
+"""Simulator lightcone: readouts of shallow circuits from independent parts, at a cost that hardly grows with qubits."""
 
 import collections
 import itertools
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from qcnn.circuits.preparation import Kind
 from qcnn.simulators import data_states
-from qcnn.simulators.costs.window import DECLARATION, fitting
+from qcnn.simulators.costs.lightcone import DECLARATION, fitting
 from qcnn.simulators.data_states import product_states
 from qcnn.simulators.evolution import Unitaries, evolve, on_last, real_forms
 from qcnn.simulators.interface import Batch, Inputs, Limits, Table
@@ -74,7 +74,7 @@ _SMALL = 4
 class ProductWindow:
     """Evaluates every part wherever other features turn its qubits, and puts the readouts together from them."""
 
-    name = "window"
+    name = "lightcone"
     compiles = DECLARATION.own_operations
     large = False
 
@@ -191,7 +191,7 @@ def create(network: Network, limits: Limits) -> "Window | ProductWindow":
 class Window:
     """Evaluates every kind of independent part once, and puts the readouts of samples together from them."""
 
-    name = "window"
+    name = "lightcone"
     compiles = DECLARATION.own_operations
     large = False
 

@@ -1,0 +1,39 @@
+"""Earlier names of flags, which the command accepts with a warning until version 0.2."""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from qcnn.experiment_io import RENAMED_FIELDS
+from qcnn.targets.settings import RENAMED_SETTINGS
+
+logger = logging.getLogger("qcnn")
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+_RENAMED: Mapping[str, str] = {
+    **{_flag(old): _flag(new) for old, new in {**RENAMED_FIELDS, **RENAMED_SETTINGS}.items()},
+    "--seconds": "--timeout",
+    "--listen": "--bind-address",
+}
+
+
+def with_current_flags(arguments: Sequence[str]) -> list[str]:
+    """Return command-line arguments with earlier names of flags replaced; log a warning for each.
+
+    >>> with_current_flags(["submit", "--restarts=1", "--", "--starts"])
+    ['submit', '--max-restarts=1', '--', '--starts']
+    """
+    found: list[str] = []
+    for position, argument in enumerate(arguments):
+        if argument == "--":
+            return [*found, *arguments[position:]]
+        flag, equals, value = argument.partition("=")
+        current = _RENAMED.get(flag.replace("_", "-")) if flag.startswith("--") else None
+        if current is not None:
+            logger.warning("%s: renamed to %s; the earlier name is accepted until version 0.2", flag, current)
+            argument = f"{current}{equals}{value}"
+        found.append(argument)
+    return found
