@@ -4,9 +4,8 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 
-from infra.commands import Answer, Run, failure, is_not_found
+from infra.commands import Answer, Resource, Run, failure, is_not_found
 from infra.google import APIS
-from infra.resource import Resource
 
 
 class State(enum.Enum):

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, retry_if_result, stop_after_attempt, wait_fixed
 
-from infra.commands import CommandError, NotYetError, Run, failure, is_not_found
-from infra.resource import Argv, Resource
+from infra.commands import Argv, CommandError, NotYetError, Resource, Run, failure, is_not_found
 from infra.states import Seen, State, enter, look
 from qcnn.errors import ConfigError
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.commands import Answer, CommandError, Run
-from infra.resource import Argv, Resource
+from infra.commands import Answer, Argv, CommandError, Resource, Run
 from infra.states import State
 from infra.steps import check_deletable, create_absent, delete, look_at_all, to_delete
 from qcnn.errors import ConfigError
