@@ -20,8 +20,8 @@ from qcnn.model.network import initial_weights
 from qcnn.model.optimizer import assign, values_of
 from qcnn.model.steps import Measures
 from qcnn.results.serving import fresh_mse
-from qcnn.trainer.profiling import BatchProfile
 from qcnn.trainer.programs import Programs
+from qcnn.trainer.tensorboard import BatchProfile
 
 logger = logging.getLogger("qcnn")
 

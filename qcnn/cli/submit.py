@@ -17,7 +17,7 @@ from qcnn.cli.output import print_requests, show_rows, warn_of_gpu_image
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.targets.base import Predicts, Prepared, ReadsJobs, RunsStudies, Schedules, Submits, Submitted
-from qcnn.targets.library_output import shown
+from qcnn.targets.errors import shown
 from qcnn.targets.settings import connection_of, described
 
 _OUTCOMES = {"created": "is created", "adopted": "runs already", "succeeded": "has already succeeded"}

@@ -38,7 +38,7 @@ from qcnn.targets.compiled_pipeline import (
     study_arguments,
     study_pipeline,
 )
-from qcnn.targets.errors import BackendError, StepError
+from qcnn.targets.errors import BackendError, StepError, quiet
 from qcnn.targets.kubeflow import runs, schedules
 from qcnn.targets.kubeflow.client import Backend, connect, explained
 from qcnn.targets.kubeflow.experiments import compared_runs, logs_of_runs, own_runs, runs_of
@@ -60,7 +60,6 @@ from qcnn.targets.kubeflow.runs import (
     states,
 )
 from qcnn.targets.kubeflow.submission import RunSettings, create_run, create_schedule, request
-from qcnn.targets.library_output import quiet
 from qcnn.targets.settings import PodFields, setting
 from qcnn.targets.tfjob import boards
 from qcnn.targets.tfjob.client import logs_of_jobs

@@ -18,8 +18,7 @@ from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS
 from qcnn.jobs.tfjob.status import replicas
 from qcnn.storage.store import in_bucket
 from qcnn.targets.artifacts import Logs
-from qcnn.targets.errors import StepError
-from qcnn.targets.library_output import shown
+from qcnn.targets.errors import StepError, shown
 from qcnn.targets.settings import setting
 
 # For how long a failed job's namespace is asked for, which only makes the message more precise.
