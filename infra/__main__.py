@@ -12,8 +12,7 @@ from infra.commands import Resource, check_programs, commands, failure
 from infra.google import accounts, cluster, identity, image_prefix, project_and_services, storage
 from infra.kubernetes import IDENTITIES, NAMESPACE, in_cluster, wait_until_ready
 from infra.settings import Settings, read_settings
-from infra.states import State
-from infra.steps import Found, check_deletable, create_absent, delete, look_at_all, to_delete
+from infra.steps import Found, State, check_deletable, create_absent, delete, look_at_all, to_delete
 from qcnn.errors import ConfigError, QcnnError, one_line
 
 _SETTINGS = Path(__file__).with_name("settings.yaml")

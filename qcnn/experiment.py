@@ -31,7 +31,7 @@ from qcnn.simulators import registry
 from qcnn.simulators.interface import Limits
 from qcnn.simulators.registry import NOISE_MAX_QUBITS
 from qcnn.storage.store import SCHEMES, in_bucket
-from qcnn.tables.formats import ENDINGS, ending_of
+from qcnn.tables import ENDINGS, ending_of
 
 # Of a trajectory, an amplitude in complex128 and what is made of it at a time.
 TRAJECTORY_BYTES = 16 * 4

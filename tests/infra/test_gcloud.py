@@ -20,7 +20,7 @@ import pytest
 from infra.__main__ import resources
 from infra.commands import Answer, Argv, Resource, is_not_found
 from infra.settings import Settings
-from infra.states import State, state_of
+from infra.steps import State, state_of
 from tests.infra.conftest import ROOT
 
 Table = tuple[Resource, ...]

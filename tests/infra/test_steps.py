@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from infra.commands import Answer, Argv, CommandError, Resource, Run
-from infra.states import State
-from infra.steps import check_deletable, create_absent, delete, look_at_all, to_delete
+from infra.steps import State, check_deletable, create_absent, delete, look_at_all, to_delete
 from qcnn.errors import ConfigError
 from tests.infra.fake_cloud import FakeCloud
 
