@@ -20,7 +20,7 @@ from tabulate import tabulate
 from qcnn import data
 from qcnn.experiment_io import from_mapping
 from qcnn.startup import load_tensorflow
-from qcnn.tables.formats import ENDINGS
+from qcnn.tables import ENDINGS
 from qcnn.tables.table import new_table
 
 QUBITS = 23

@@ -8,14 +8,11 @@ from pathlib import Path
 
 import click
 
-from infra.commands import check_programs, commands, failure
-from infra.google import image_prefix
-from infra.kubernetes import wait_until_ready
-from infra.resource import Resource
-from infra.settings import read_settings
-from infra.states import State
-from infra.steps import Found, check_deletable, create_absent, delete, look_at_all, to_delete
-from infra.table import resources
+from infra.commands import Resource, check_programs, commands, failure
+from infra.google import accounts, cluster, identity, image_prefix, project_and_services, storage
+from infra.kubernetes import IDENTITIES, NAMESPACE, in_cluster, wait_until_ready
+from infra.settings import Settings, read_settings
+from infra.steps import Found, State, check_deletable, create_absent, delete, look_at_all, to_delete
 from qcnn.errors import ConfigError, QcnnError, one_line
 
 _SETTINGS = Path(__file__).with_name("settings.yaml")
@@ -109,6 +106,19 @@ def main() -> None:
         _stop(f"error: {error}", _INVALID)
     except (click.Abort, KeyboardInterrupt):
         _stop("interrupted; the same command goes on from here", _INTERRUPTED)
+
+
+def resources(settings: Settings) -> tuple[Resource, ...]:
+    """Return all resources, each after those that it needs."""
+    return (
+        *project_and_services(settings),
+        *storage(settings),
+        *accounts(settings),
+        *cluster(settings),
+        # The pool of identities is there once a cluster is.
+        *(identity(settings, account, NAMESPACE, owner) for account, owner in IDENTITIES.items()),
+        *in_cluster(settings),
+    )
 
 
 def _show_commands(resource: Resource, indent: str = "") -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from infra.resource import Argv, Resource
+from infra.commands import Argv, Resource
 from infra.settings import Settings
 
 PROJECT, APIS, REPOSITORY, BUCKET, CLUSTER = "project", "apis", "image repository", "bucket", "cluster"

@@ -1,7 +1,7 @@
 """What is made inside the cluster by kubectl: the training operator, Kubeflow Pipelines, and what trainings may do."""
 
+from infra.commands import Argv, Resource
 from infra.google import CLUSTER, VIEWER, WORKER, email, owned
-from infra.resource import Argv, Resource
 from infra.settings import Settings
 
 # The manifests of both parts of Kubeflow name it, and a backend for one user runs its steps there.

@@ -10,7 +10,7 @@ from kfp.dsl.pipeline_task import PipelineTask
 from kfp.kubernetes import kubernetes_executor_config_pb2 as kubernetes
 from kfp.pipeline_spec.pipeline_spec_pb2 import PlatformSpec
 
-from qcnn.components.definitions.train_tfjob import train
+from qcnn.components.definitions.kubeflow import train
 from qcnn.components.resources import is_pinned
 from qcnn.components.training_job import RUN_FIELD, RUN_VARIABLE
 from qcnn.errors import ConfigError, one_line

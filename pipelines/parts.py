@@ -10,9 +10,8 @@ from kfp.dsl.base_component import BaseComponent
 from kfp.dsl.pipeline_channel import PipelineChannel
 from kfp.dsl.pipeline_task import PipelineTask
 
-from qcnn.components.definitions.pipeline import tensorboard
-from qcnn.components.definitions.tensorboard_button import tensorboard as tensorboard_with_button
-from qcnn.components.definitions.train_local import train
+from qcnn.components.definitions.kubeflow import tensorboard as tensorboard_with_button
+from qcnn.components.definitions.pipeline import tensorboard, train
 from qcnn.errors import ConfigError
 from qcnn.experiment import EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig
 from qcnn.fields import describe

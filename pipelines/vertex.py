@@ -11,7 +11,7 @@ from kfp.dsl.pipeline_task import PipelineTask
 
 from qcnn.components.definitions.pipeline import evaluate, export_weights, tensorboard, trial_data
 from qcnn.components.definitions.study import plan_tuning, tune
-from qcnn.components.definitions.train_vertex import train
+from qcnn.components.definitions.vertex import train
 from qcnn.components.resources import Resources, is_pinned
 from qcnn.jobs.pod_settings import Pod, amount
 from qcnn.jobs.vertex.machines import check_machines, vertex_settings

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from qcnn.api.experiments import Experiment, Plan, generate, plan
     from qcnn.api.jobs import Job, get_job, list_jobs, requests, submit
     from qcnn.api.models import Evaluation, Model, evaluate, load
-    from qcnn.api.studies import Study, study
-    from qcnn.api.trainings import Training, train
+    from qcnn.api.trainings import Study, Training, study, train
     from qcnn.data import Dataset, Samples
     from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
     from qcnn.extras import MissingLibraryError
@@ -42,12 +41,11 @@ _MODULES = {
     "qcnn.api.experiments": ("Experiment", "Plan", "generate", "plan"),
     "qcnn.api.jobs": ("Job", "get_job", "list_jobs", "requests", "submit"),
     "qcnn.api.models": ("Evaluation", "Model", "evaluate", "load"),
-    "qcnn.api.studies": ("Study", "study"),
     "qcnn.data": ("Dataset", "Samples"),
     "qcnn.errors": ("ArtifactError", "ConfigError", "QcnnError", "RetryableError", "TrainingError"),
     "qcnn.model.history": ("Epoch",),
     "qcnn.targets.base": ("JobStatus",),
-    "qcnn.api.trainings": ("Training", "train"),
+    "qcnn.api.trainings": ("Study", "Training", "study", "train"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

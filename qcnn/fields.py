@@ -16,7 +16,7 @@ from qcnn.errors import ConfigError, has_credentials
 from qcnn.requirements import STRATEGIES
 from qcnn.simulators import registry
 from qcnn.storage.store import SCHEMES, in_bucket
-from qcnn.tables.formats import ENDINGS, ending_of
+from qcnn.tables import ENDINGS, ending_of
 
 # Samples generated from the seed, and computed ground states; all other data are the rows of a file.
 EXCITATIONS, CLUSTER_ISING = GENERATED = ("excitations", "cluster_ising")

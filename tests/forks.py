@@ -16,7 +16,7 @@ from typing import TextIO
 
 import pytest
 
-from qcnn.api import studies, trainings
+from qcnn.api import trainings
 from qcnn.components.steps.train_local import LOADED
 from qcnn.jobs.local.fork_client import Started, fork_server, start_process
 from qcnn.jobs.local.fork_protocol import VARIABLE
@@ -66,8 +66,7 @@ def trainings_forked(variables: Mapping[str, str]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
-        for module in (trainings, studies):
-            patch.setattr(module, "fork_server", none)
+        patch.setattr(trainings, "fork_server", none)
         yield
 
 

@@ -19,11 +19,11 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
-from qcnn.model.circuit_digest import fingerprint
 from qcnn.model.history import MOST_BYTES, is_complete, is_undecided
 from qcnn.model.network import build_model
 from qcnn.planning.machine import steps_of
 from qcnn.results.serving import exact_predictor, fresh_mse
+from qcnn.simulators.structure.gates import fingerprint
 from qcnn.trainer.events import Listener, ignore
 
 logger = logging.getLogger("qcnn")

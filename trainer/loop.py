@@ -22,14 +22,13 @@ from qcnn.requirements import STRATEGIES
 from qcnn.simulators.registry import NOISE_MAX_QUBITS
 from qcnn.simulators.structure.shift_rules import simulated
 from qcnn.startup import start_compiler
-from qcnn.trainer.distribution.peer_errors import leave_together, lost_peers, taken_address
+from qcnn.trainer.distribution.joining import leave_together, lost_peers, taken_address
 from qcnn.trainer.distribution.roles import Cluster, check_roles
 from qcnn.trainer.distribution.strategies import create_strategy
 from qcnn.trainer.events import Listener, ignore
-from qcnn.trainer.profiling import BatchProfile, batch_profile
 from qcnn.trainer.programs import Programs
 from qcnn.trainer.state import Training, load_saved
-from qcnn.trainer.tensorboard import EventLog, event_log
+from qcnn.trainer.tensorboard import BatchProfile, EventLog, batch_profile, event_log
 
 logger = logging.getLogger("qcnn")
 

@@ -14,14 +14,14 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.batches import Shards, shard, shard_by_qubit
 from qcnn.model.checkpoints import Checkpoint, Line
-from qcnn.model.circuit_digest import fingerprint, fingerprint_of
 from qcnn.model.history import Epoch, best_epoch, is_complete, is_undecided, trial_epochs
 from qcnn.model.network import initial_weights
 from qcnn.model.optimizer import assign, values_of
 from qcnn.model.steps import Measures
 from qcnn.results.serving import fresh_mse
-from qcnn.trainer.profiling import BatchProfile
+from qcnn.simulators.structure.gates import fingerprint, fingerprint_of
 from qcnn.trainer.programs import Programs
+from qcnn.trainer.tensorboard import BatchProfile
 
 logger = logging.getLogger("qcnn")
 

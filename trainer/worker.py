@@ -131,8 +131,8 @@ def _train(arguments: argparse.Namespace, send: Listener, programs: "Programs | 
             load_tensorflow()
         from qcnn.trainer.distribution.strategies import set_up
         from qcnn.trainer.loop import train
-        from qcnn.trainer.profiling import serve_profiles
         from qcnn.trainer.programs import Programs
+        from qcnn.trainer.tensorboard import serve_profiles
 
         set_up(experiment)
         if is_first and arguments.profiler_port:

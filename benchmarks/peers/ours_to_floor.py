@@ -16,8 +16,8 @@ def main() -> None:
         from qcnn.experiment_io import from_json
         from qcnn.model.optimizer import values_of
         from qcnn.trainer.distribution.strategies import create_strategy
-        from qcnn.trainer.profiling import batch_profile
         from qcnn.trainer.state import Training
+        from qcnn.trainer.tensorboard import batch_profile
 
     trace = Trace(arguments.started, arguments.limit)
     config = from_json(arguments.exercise.read_text())

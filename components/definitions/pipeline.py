@@ -63,6 +63,23 @@ def trial_data(experiment: str, data_sha256: dict, dataset: dsl.Output[dsl.Datas
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)
+def train(
+    experiment: str,
+    dataset: dsl.Input[dsl.Dataset],
+    training: dsl.Output[dsl.Artifact],
+    logs: dsl.Output[dsl.Artifact],
+    trial: bool = False,
+) -> None:
+    """Train the network on `workers` processes; keep checkpoints, the losses of every epoch and TensorBoard logs.
+
+    Where a trial's training fails, `training` holds the reason, and the step ends well.
+    """
+    from qcnn.components.steps.train_local import train as run
+
+    training.metadata = logs.metadata = run(experiment, dataset.path, training.path, logs.path, trial=trial)
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
 def export_weights(training: dsl.Input[dsl.Artifact], model: dsl.Output[dsl.Model]) -> None:
     """Export the last checkpoint: weights, description, and a SavedModel that any TensorFlow Serving loads."""
     from qcnn.components.steps.evaluate import export_weights as run

@@ -85,8 +85,8 @@ def _coordinate(cluster: Cluster, output: WorkingCopy, updates: int, save_second
     import tensorflow as tf
 
     from examples.linear_regression.model import Line, batches
+    from qcnn.trainer.distribution.joining import lost_peers
     from qcnn.trainer.distribution.parameter_servers import Coordinator
-    from qcnn.trainer.distribution.peer_errors import lost_peers
     from qcnn.trainer.distribution.strategies import parameter_servers
 
     with only_writer(folder), lost_peers(cluster), contextlib.ExitStack() as stack:

@@ -14,8 +14,8 @@ import click
 
 from qcnn.circuits.formats.embedded import holds, is_file, shown
 from qcnn.circuits.formats.loading import embedded
-from qcnn.cli.options.base import form_option
 from qcnn.cli.options.experiment import check_model, complete_word
+from qcnn.cli.options.settings import form_option
 from qcnn.cli.plan import cones_line, simulators_table
 from qcnn.errors import ConfigError
 from qcnn.experiment import EXPERIMENT_FIELDS, ExperimentConfig

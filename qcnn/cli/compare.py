@@ -15,15 +15,14 @@ import click
 from tabulate import tabulate
 
 from qcnn.atomic_files import new_file
-from qcnn.cli.options.base import options_as
 from qcnn.cli.options.experiment import complete_run
-from qcnn.cli.options.settings import runs_option, settings_options
+from qcnn.cli.options.settings import options_as, runs_option, settings_options
 from qcnn.cli.output import on_stderr
 from qcnn.errors import ConfigError
 from qcnn.experiment import ALL_FIELDS
 from qcnn.experiment_io import as_shown
 from qcnn.targets.base import ComparedRun, ComparesRuns
-from qcnn.targets.local.saved_runs import find_runs, read_run
+from qcnn.targets.local.target import find_runs, read_run
 
 _HELP = """
 Compare runs: parameters that differ, metrics, duration (seconds in CSV and JSON); all runs, newest last.

@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from qcnn.cli.options.base import form_option, shown_only_option
-from qcnn.cli.options.settings import settings_options
+from qcnn.cli.options.settings import form_option, settings_options, shown_only_option
 from qcnn.cli.output import confirm, on_stderr, show_table
 from qcnn.targets.base import Deployed, Deploys
 

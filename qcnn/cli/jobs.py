@@ -11,8 +11,7 @@ from typing import Any
 import click
 from tabulate import tabulate
 
-from qcnn.cli.options.base import Decorator, form_option, shown_only_option
-from qcnn.cli.options.settings import flags_of, settings_options
+from qcnn.cli.options.settings import Decorator, flags_of, form_option, settings_options, shown_only_option
 from qcnn.cli.output import alone_on_stdout, confirm, in_two_units, show_table
 from qcnn.errors import ConfigError
 from qcnn.startup import terminated_as_interrupt

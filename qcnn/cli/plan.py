@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from tabulate import tabulate
 
-from qcnn.cli.options.base import form_option
 from qcnn.cli.options.cost import in_dollars, read_prices
 from qcnn.cli.options.experiment import Words, experiment_options, prepared
-from qcnn.cli.options.settings import settings_options
+from qcnn.cli.options.settings import form_option, settings_options
 from qcnn.cli.output import warn_of_gpu_image
 from qcnn.components.resources import IMAGE
 from qcnn.errors import ConfigError

@@ -11,8 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from qcnn.cli.options.base import Sending, form_option, sending_options
-from qcnn.cli.options.settings import settings_options
+from qcnn.cli.options.settings import Sending, form_option, sending_options, settings_options
 from qcnn.cli.output import UNREAD, alone_on_stdout, on_stderr, print_requests, show_rows
 from qcnn.startup import RETRYABLE
 from qcnn.targets.base import Predicts, SendsPredictions

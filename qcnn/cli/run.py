@@ -11,9 +11,8 @@ from typing import Any
 import click
 from tabulate import tabulate
 
-from qcnn.cli.options.base import form_option
 from qcnn.cli.options.experiment import Words, complete_run, experiment_options, prepared, unwarned
-from qcnn.cli.options.settings import runs_option
+from qcnn.cli.options.settings import form_option, runs_option
 from qcnn.cli.output import alone_on_stdout, show
 from qcnn.cli.shown_run import loaded_once, shown_run, writable_folder
 from qcnn.components.local_steps import apart, run_experiment
@@ -24,8 +23,8 @@ from qcnn.experiment_io import from_mapping, merge
 from qcnn.extras import check
 from qcnn.results.local_run import RunFolders, of_run, read_metrics
 from qcnn.targets.errors import StepError
-from qcnn.targets.local.saved_runs import read_experiment as experiment_of
-from qcnn.targets.local.saved_runs import read_metadata
+from qcnn.targets.local.target import read_experiment as experiment_of
+from qcnn.targets.local.target import read_metadata
 
 _METRICS = {
     "train_loss": "train loss",

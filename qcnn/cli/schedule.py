@@ -6,10 +6,9 @@ from typing import Any
 
 import click
 
-from qcnn.cli.options.base import Sending, form_option, sending_options, shown_only_option
 from qcnn.cli.options.cost import Cost, cost_options
 from qcnn.cli.options.experiment import Words, experiment_options
-from qcnn.cli.options.settings import settings_options
+from qcnn.cli.options.settings import Sending, form_option, sending_options, settings_options, shown_only_option
 from qcnn.cli.output import on_stderr, show_rows, show_table
 from qcnn.cli.submit import submitted
 from qcnn.targets.base import Schedules

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import click
 
-from qcnn.cli.options.base import form_option
 from qcnn.cli.options.experiment import Words, experiment_options, prepared, unwarned
 from qcnn.cli.options.search import STUDY_HELP, SearchFlags, read_study, search_options
-from qcnn.cli.options.settings import runs_option
+from qcnn.cli.options.settings import form_option, runs_option
 from qcnn.cli.output import alone_on_stdout, show
 from qcnn.cli.run import described, summary
 from qcnn.cli.shown_run import loaded_once, shown_run

@@ -8,16 +8,15 @@ from typing import Any
 import click
 
 from qcnn.cli.jobs import follow, wait
-from qcnn.cli.options.base import Sending, options_as, sending_options
 from qcnn.cli.options.cost import Cost, check_cost, cost_options
 from qcnn.cli.options.experiment import Words, experiment_options
 from qcnn.cli.options.search import STUDY_HELP, SearchFlags, read_study, search_options
-from qcnn.cli.options.settings import flags_of, settings_options
+from qcnn.cli.options.settings import Sending, flags_of, options_as, sending_options, settings_options
 from qcnn.cli.output import print_requests, show_rows, warn_of_gpu_image
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.targets.base import Predicts, Prepared, ReadsJobs, RunsStudies, Schedules, Submits, Submitted
-from qcnn.targets.library_output import shown
+from qcnn.targets.errors import shown
 from qcnn.targets.settings import connection_of, described
 
 _OUTCOMES = {"created": "is created", "adopted": "runs already", "succeeded": "has already succeeded"}

@@ -15,9 +15,8 @@ from typing import Any
 
 import click
 
-from qcnn.cli.options.base import options_as
 from qcnn.cli.options.experiment import complete_run
-from qcnn.cli.options.settings import runs_option, settings_options
+from qcnn.cli.options.settings import options_as, runs_option, settings_options
 from qcnn.cli.output import as_text, show_rows
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.extras import check_library

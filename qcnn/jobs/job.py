@@ -1,13 +1,15 @@
 """A training job: which training it belongs to, the name that follows from it, and what its processes run."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from qcnn.errors import ConfigError, as_clause
+from qcnn.errors import ConfigError, QcnnError, as_clause
 from qcnn.jobs.pod_settings import Pod
 from qcnn.monitoring import logs
 from qcnn.startup import ERROR
@@ -118,3 +120,31 @@ def last_words(lines: Sequence[str]) -> str:
     said = logs.texts(lines)
     errors = [as_clause(line.removeprefix(ERROR)) for line in said if line.startswith(ERROR)]
     return next(reversed(errors or said), "it printed nothing")
+
+
+class Creation:
+    """Whether a job may be being created, which the API does not show yet."""
+
+    def __init__(self) -> None:
+        self._is_going_on = False
+
+    @contextlib.contextmanager
+    def going_on(self) -> Iterator[None]:
+        """Mark that a job may be created within this block."""
+        self._is_going_on = True
+        try:
+            yield
+        finally:
+            self._is_going_on = False
+
+    def ended(self, end: Callable[[], bool], seconds: float) -> bool:
+        """Call `end`, which tells whether it found a job, and return that; not raised is what it raises.
+
+        Where it finds none while one may be being created, it is called again, for so many seconds.
+        """
+        until, found = time.monotonic() + seconds, False
+        with contextlib.suppress(QcnnError):
+            found = end()
+            while self._is_going_on and not found and time.monotonic() < until:
+                found = end()
+        return found

@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Metric, start_http_server
@@ -25,6 +25,12 @@ _OF_TRAINING = {
     "samples_per_second": ("qcnn_samples_per_second", "Training samples a second of the last epoch."),
     "seconds": ("qcnn_epoch_duration_seconds", "Wall time of the last epoch, its validation included."),
     "checkpoint": ("qcnn_checkpoint_timestamp_seconds", "Time at which this process last wrote a checkpoint."),
+}
+# What is served of a launcher.
+_RESTARTS, _PHASE = "qcnn_restarts", "qcnn_job_phase"
+_OF_LAUNCHER = {
+    _RESTARTS: ("How often the job was started again; what is lost together counts once.", ()),
+    _PHASE: ("1 for the phase that the job is in, 0 for all others.", ("phase",)),
 }
 
 
@@ -97,3 +103,15 @@ def training_metrics(environment: Mapping[str, str], role: str, index: int) -> I
     metrics = TrainingMetrics(role, index, environment.get(JOB_VARIABLE, ""))
     with metrics.served(int(text)):
         yield metrics
+
+
+class LauncherMetrics(Metrics):
+    """The metrics of the launcher of a job, which is always in one of these phases."""
+
+    def __init__(self, job: str, phases: Sequence[str]) -> None:
+        super().__init__("launcher", 0, job, _OF_LAUNCHER)
+        self._phases = phases
+
+    def see(self, phase: str, restarts: int) -> None:
+        """Take note of the phase of the job, and of how often it was started again."""
+        self.set({(_RESTARTS,): restarts, **{(_PHASE, each): each == phase for each in self._phases}})

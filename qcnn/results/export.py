@@ -18,7 +18,6 @@ from qcnn.data.samples import Layout
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
-from qcnn.model.circuit_digest import fingerprint
 from qcnn.model.history import Epoch, epoch_seconds, exported_epoch
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import assign
@@ -26,6 +25,7 @@ from qcnn.provenance import provenance
 from qcnn.results.model_folder import FILE, SAVED_MODEL, WEIGHTS, describe
 from qcnn.results.serving import ExactPredictor, exact_predictor, servable_of
 from qcnn.results.weights import checked_weights
+from qcnn.simulators.structure.gates import fingerprint
 from qcnn.storage.copies import is_whole, new_copy
 
 # Written besides the best ones where both are asked for.

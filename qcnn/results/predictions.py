@@ -7,7 +7,7 @@ from pathlib import Path
 
 from qcnn.errors import ConfigError
 from qcnn.storage.store import in_bucket
-from qcnn.tables.formats import check_ending
+from qcnn.tables import check_ending
 
 _PAGE_ENDING = ".html"
 

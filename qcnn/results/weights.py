@@ -14,9 +14,8 @@ from qcnn.atomic_files import readable, sha256_of
 from qcnn.circuits.formats.embedded import shown
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
-from qcnn.model.circuit_digest import fingerprint_of
 from qcnn.results.model_folder import FILE, WEIGHTS, describe
-from qcnn.simulators.structure.gates import Network, read_model
+from qcnn.simulators.structure.gates import Network, fingerprint_of, read_model
 
 # Kinds of NumPy's data types: floating, signed and unsigned.
 _NUMBERS = "fiu"

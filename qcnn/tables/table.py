@@ -12,9 +12,9 @@ import numpy as np
 
 from qcnn.errors import ArtifactError, given, one_line
 from qcnn.storage.copies import local_file, new_file_copy
+from qcnn.tables import check_ending
 from qcnn.tables.chunks import FINITE, NOTHING, Piece, TableFile, Write, piece_rows
 from qcnn.tables.csv_file import CsvFile, write_csv
-from qcnn.tables.formats import check_ending
 from qcnn.tables.jsonl import JsonLines, write_json_lines
 from qcnn.tables.npz import ArraysFile, write_arrays
 from qcnn.tables.parquet import ParquetFile, write_parquet

@@ -17,7 +17,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.pod_settings import Pod, pod_settings
 from qcnn.storage.copies import local_file
 from qcnn.targets.base import Compiles
-from qcnn.targets.library_output import quiet
+from qcnn.targets.errors import quiet
 from qcnn.targets.settings import setting
 
 # Writes a pipeline to a path, every step in an image, with settings of the training's pods.

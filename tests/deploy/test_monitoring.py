@@ -10,10 +10,10 @@ import yaml
 
 from qcnn.jobs.job import Identity, Job
 from qcnn.jobs.kubernetes.manifest import OWN
-from qcnn.jobs.launcher_metrics import LauncherMetrics
 from qcnn.jobs.pod_settings import Pod
 from qcnn.jobs.tfjob import status
 from qcnn.jobs.tfjob.manifest import CLUSTER_PORT, PROFILER_PORT, Policy, tfjob
+from qcnn.monitoring.metrics import LauncherMetrics
 from qcnn.pipelines.kubeflow import LAUNCHER_LABEL
 from tests.watched import Watched
 

@@ -19,7 +19,7 @@ from qcnn.model import checkpoints
 from qcnn.results.local_run import of_run, of_trial, read_metrics
 from qcnn.results.model_folder import SAVED_MODEL, describe
 from qcnn.studies.record import finished_trials, load_trials, read_table, table, table_csv
-from qcnn.targets.local.saved_runs import read_experiment
+from qcnn.targets.local.target import read_experiment
 from qcnn.trainer.loop import train
 from tests.small_trainings import outcomes
 

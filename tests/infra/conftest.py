@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.resource import Resource
+from infra.__main__ import resources
+from infra.commands import Resource
 from infra.settings import Settings, read_settings
-from infra.table import resources
 from tests.infra.fake_cloud import FakeCloud
 
 ROOT = Path(__file__).parents[2]

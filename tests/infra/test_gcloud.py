@@ -17,11 +17,10 @@ from typing import Any
 
 import pytest
 
-from infra.commands import Answer, is_not_found
-from infra.resource import Argv, Resource
+from infra.__main__ import resources
+from infra.commands import Answer, Argv, Resource, is_not_found
 from infra.settings import Settings
-from infra.states import State, state_of
-from infra.table import resources
+from infra.steps import State, state_of
 from tests.infra.conftest import ROOT
 
 Table = tuple[Resource, ...]

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import infra.__main__
-from infra.commands import PROGRAMS, Answer
-from infra.resource import Argv, Resource
+from infra.commands import PROGRAMS, Answer, Argv, Resource
 from qcnn.errors import MOST_QUOTED
 from tests.infra.conftest import ROOT
 from tests.infra.fake_cloud import FakeCloud

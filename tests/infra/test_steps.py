@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.commands import Answer, CommandError, Run
-from infra.resource import Argv, Resource
-from infra.states import State
-from infra.steps import check_deletable, create_absent, delete, look_at_all, to_delete
+from infra.commands import Answer, Argv, CommandError, Resource, Run
+from infra.steps import State, check_deletable, create_absent, delete, look_at_all, to_delete
 from qcnn.errors import ConfigError
 from tests.infra.fake_cloud import FakeCloud
 

@@ -19,7 +19,7 @@ from qcnn.experiment_io import from_mapping, read_file
 from qcnn.model import checkpoints
 from qcnn.model.history import Epoch, load_history, save_history
 from qcnn.results.model_folder import describe
-from qcnn.targets.local.saved_runs import read_experiment, read_run
+from qcnn.targets.local.target import read_experiment, read_run
 
 CONFIG = from_mapping({"qubits": 4, "rounds": 10})
 # So long that a checkpoint's parts are read in pieces: the reader comes to a damaged one before it knows that.

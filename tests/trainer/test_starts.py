@@ -15,8 +15,8 @@ from qcnn.model import checkpoints
 from qcnn.model.history import Epoch, load_history
 from qcnn.model.network import build_model, initial_weights
 from qcnn.results import export
-from qcnn.trainer.profiling import batch_profile
 from qcnn.trainer.state import Training
+from qcnn.trainer.tensorboard import batch_profile
 from tests.board import scalars
 from tests.small_trainings import SMALL, assert_same_training, outcomes, shared_programs, train
 

@@ -1,7 +1,9 @@
 """What is in the events; tests/qcnn/cli/test_tensorboard.py asks a real TensorBoard."""
 
 import dataclasses
+import logging
 import resource
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +12,16 @@ import pytest
 import tensorflow as tf
 
 from qcnn import data
-from qcnn.errors import ArtifactError
+from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
+from qcnn.model.batches import Shards
 from qcnn.model.history import Epoch
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import assign
+from qcnn.model.steps import Measures
 from qcnn.trainer.programs import Program
-from qcnn.trainer.tensorboard import event_log
+from qcnn.trainer.tensorboard import batch_profile, event_log, serve_profiles
 from tests.board import scalars, tensors
 from tests.small_trainings import train
 
@@ -145,3 +149,47 @@ def test_no_logging_option_changes_training_and_each_does_what_it_says(
 def test_a_continued_training_leaves_no_gap_and_no_step_twice(continued: Path) -> None:
     for run in ("train", "validation"):
         assert list(scalars(continued / "logs" / run)["loss"]) == [4, 8, 12]
+
+
+_STEPS = 4
+
+
+def _shards() -> Shards:
+    empty = np.zeros((_STEPS, 1, 1))
+    return Shards({"angle": empty.astype(np.float32)}, empty, empty, np.ones(_STEPS, np.int64))
+
+
+@pytest.mark.parametrize(
+    ("batches", "cuts"),
+    [
+        (range(0), [[(0, 4)], [(0, 4)], [(0, 4)]]),
+        (range(5, 6), [[(0, 4)], [(0, 1), (1, 2), (2, 4)], [(0, 4)]]),
+        (range(3, 10), [[(0, 3), (3, 4)], [(0, 4)], [(0, 2), (2, 4)]]),
+        (range(4, 8), [[(0, 4)], [(0, 4)], [(0, 4)]]),
+        (range(50, 60), [[(0, 4)], [(0, 4)], [(0, 4)]]),
+    ],
+)
+def test_epochs_are_cut_where_the_range_begins_and_ends_on_every_process(
+    batches: range, cuts: list[list[tuple[int, int]]]
+) -> None:
+    made: list[tuple[int, int]] = []
+
+    def run(shards: Shards, part: range | None = None) -> Measures:
+        assert part
+        made.append((part.start, part.stop))
+        return np.array(part, np.float64)[:, None]
+
+    with batch_profile(batches, None) as profile:
+        for epoch, expected in enumerate(cuts):
+            made.clear()
+            assert profile.run(run, _shards(), epoch * _STEPS)[:, 0].tolist() == [0, 1, 2, 3]
+            assert made == expected
+
+
+def test_a_taken_port_ends_training_only_where_that_is_asked(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, caplog.at_level(logging.WARNING, "qcnn"):
+        port = taken.getsockname()[1]
+        serve_profiles(port)
+        assert "training goes on without profiler server: profiler_port: cannot be used" in caplog.text
+        with pytest.raises(ConfigError, match=rf"^profiler_port: cannot be used .*Given: {port}$"):
+            serve_profiles(port, required=True)

@@ -5,21 +5,25 @@ import ctypes
 import functools
 import logging
 import os
+import re
 import socket
 import threading
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 
-from qcnn.errors import one_line
+from qcnn.errors import RetryableError, one_line
 from qcnn.operating_system import bind_to_machine, descriptors, shared_library
 from qcnn.startup import ERROR, RETRYABLE, end_now
 from qcnn.trainer.distribution.roles import Cluster
 
 logger = logging.getLogger("qcnn")
+
+_LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError, tf.errors.DeadlineExceededError)
+_PEER = re.compile(r"/job:(\w+)(?:/replica:\d+)?/task:(\d+)")
 
 # The longest wait for processes on other machines, whose pods may start late, in seconds: TensorFlow's own limit.
 _ELSEWHERE_SECONDS = 3600.0
@@ -213,3 +217,58 @@ def _listening() -> Iterator[socket.socket]:
             yield found
         else:
             found.close()
+
+
+@contextlib.contextmanager
+def lost_peers(cluster: Cluster | None) -> Iterator[None]:
+    """Turn TensorFlow's errors about another process into one line that names it.
+
+    Raises:
+        RetryableError: another process ended, or does not answer (TensorFlow looks every few seconds).
+    """
+    try:
+        yield
+    except _LOST as error:
+        if cluster is None:
+            raise
+        others = [peer for peer in _PEER.findall(error.message) if peer != (cluster.role, str(cluster.index))]
+        # An error that names no process is about the one that leads the cluster.
+        leader = "chief 0" if "chief" in cluster.addresses else "worker 0"
+        name = " ".join(others[0]) if others else leader
+        raise RetryableError(f"lost {name}: {_reason(error.message)}") from None
+
+
+def leave_together(meet: Callable[[], object], cluster: Cluster) -> None:
+    """Return once all processes of the training have come so far; `meet` waits until all of them call it.
+
+    Raises:
+        RetryableError: another was lost before it had come so far.
+    """
+    with lost_peers(cluster):
+        meet()
+    # Whoever ends takes along what it has sent and others have yet to fetch: they would take it for lost. Now that all
+    # have met, nobody needs them.
+    with contextlib.suppress(RetryableError), lost_peers(cluster):
+        meet()
+
+
+@contextlib.contextmanager
+def taken_address(cluster: Cluster | None) -> Iterator[None]:
+    """Report which address cannot be listened on.
+
+    Raises:
+        RetryableError: something else listens on this process' port.
+    """
+    try:
+        yield
+    except (tf.errors.UnknownError, RuntimeError) as error:
+        if cluster is None or "Could not start gRPC server" not in str(error):
+            raise
+        address = cluster.addresses[cluster.role][cluster.index]
+        raise RetryableError(f"cannot listen on this worker's address; is it taken? Given: {address}") from None
+
+
+def _reason(message: str) -> str:
+    """Return the telling part of TensorFlow's message, in one line."""
+    (line, *_) = [line for line in message.splitlines() if "aborted by" in line] or [message.splitlines()[0]]
+    return line.split("aborted by: ")[-1].strip()

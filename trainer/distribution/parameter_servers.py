@@ -21,8 +21,7 @@ from tensorflow.python.eager import context
 from qcnn.errors import RetryableError
 from qcnn.requirements import CHIEF, PS
 from qcnn.startup import RETRYABLE, end_now, start_compiler, stderr_held_back
-from qcnn.trainer.distribution.joining import answers, connect_directly, keep_to_machine, limit
-from qcnn.trainer.distribution.peer_errors import taken_address
+from qcnn.trainer.distribution.joining import answers, connect_directly, keep_to_machine, limit, taken_address
 from qcnn.trainer.distribution.roles import Cluster
 
 Optimizer: TypeAlias = tf_keras.optimizers.Optimizer

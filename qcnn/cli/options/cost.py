@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from qcnn.cli.options.base import options_as
+from qcnn.cli.options.settings import options_as
 from qcnn.cli.output import ask
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import read_file

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from qcnn import data
 from qcnn.circuits.formats.embedded import MODELS
 from qcnn.circuits.formats.loading import with_circuit
-from qcnn.cli.options.base import options_as
+from qcnn.cli.options.settings import options_as
 from qcnn.experiment import ALL_FIELDS, ExperimentConfig
 from qcnn.experiment_io import as_yaml, from_mapping, merge, parse_flag, read_file
 from qcnn.fields import GENERATED, describe, is_switch, written_default

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from qcnn.circuits.formats.loading import with_circuits
-from qcnn.cli.options.base import options_as
 from qcnn.cli.options.experiment import Words
+from qcnn.cli.options.settings import options_as
 from qcnn.errors import ConfigError
 from qcnn.experiment import ALL_FIELDS
 from qcnn.experiment_io import as_parameters, parse_flag

@@ -16,8 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from qcnn.errors import ConfigError, RetryableError, TrainingError, one_line
-from qcnn.jobs.job import last_words
-from qcnn.jobs.pending_creation import Creation
+from qcnn.jobs.job import Creation, last_words
 from qcnn.jobs.vertex.attempts import (
     Attempt,
     Fault,

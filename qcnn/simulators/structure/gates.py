@@ -6,6 +6,7 @@ U(t) = sum_k exp(i pi phases[k] t) projectors[k], the form of cirq's EigenGate
 
 import dataclasses
 import functools
+import hashlib
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
@@ -17,6 +18,8 @@ import sympy
 from qcnn.circuits import circuits
 from qcnn.circuits.ansatz import decomposed
 from qcnn.circuits.circuits import Ansatz
+from qcnn.circuits.formats import cirq_json
+from qcnn.circuits.formats.embedded import MODELS
 from qcnn.circuits.noise import NOISELESS, Channel, Noise
 from qcnn.circuits.preparation import EXCITATION, Preparation
 from qcnn.errors import ConfigError, one_line
@@ -342,3 +345,37 @@ def _why_no_unitary(operation: cirq.Operation) -> str:
 
 def _unknown(operation: cirq.Operation, what: str) -> ConfigError:
     return ConfigError(f"model: an operation {what}; the simulators cannot run it. Given: {one_line(operation)}")
+
+
+def fingerprint(model: str, qubits: int) -> str:
+    """Return a digest of the user's own circuit; empty for a built-in model.
+
+    Raises:
+        ConfigError: the circuit cannot be used.
+    """
+    return "" if model in MODELS else _digest(read_model(model, qubits)[1])
+
+
+def fingerprint_of(model: str, network: Network) -> str:
+    """Return the `fingerprint` of a model whose circuit has been read."""
+    return "" if model in MODELS else _digest(network)
+
+
+def _digest(network: Network) -> str:
+    return hashlib.sha256((_as_json(network.ansatz) or _as_read(network)).encode()).hexdigest()
+
+
+def _as_json(ansatz: Ansatz) -> str | None:
+    """Return the circuit as cirq writes it, None where it has gates of the user's own that cirq cannot write."""
+    try:
+        return cirq_json.written(ansatz)
+    except (TypeError, ValueError):
+        return None
+
+
+def _as_read(network: Network) -> str:
+    gates = [
+        (gate.qubits, *(part.hex() for part in gate.spectrum.key), gate.exponent.constant, gate.exponent.coefficients)
+        for gate in network.gates
+    ]
+    return repr((network.qubits, network.parameters, network.readouts, gates))

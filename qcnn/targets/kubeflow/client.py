@@ -13,8 +13,7 @@ import urllib3
 
 from qcnn.errors import one_line
 from qcnn.jobs.references import check_namespace
-from qcnn.targets.errors import BackendError, CredentialsError, UnavailableError
-from qcnn.targets.library_output import quiet
+from qcnn.targets.errors import BackendError, CredentialsError, UnavailableError, quiet
 from qcnn.targets.settings import setting
 
 if TYPE_CHECKING:

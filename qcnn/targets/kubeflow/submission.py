@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qcnn.targets.compiled_pipeline import Source
+from qcnn.targets.errors import quiet
 from qcnn.targets.kubeflow.client import Backend, explained
-from qcnn.targets.library_output import quiet
 from qcnn.targets.settings import setting
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from qcnn.targets.compiled_pipeline import (
     study_arguments,
     study_pipeline,
 )
-from qcnn.targets.errors import BackendError, StepError
+from qcnn.targets.errors import BackendError, StepError, quiet
 from qcnn.targets.kubeflow import runs, schedules
 from qcnn.targets.kubeflow.client import Backend, connect, explained
 from qcnn.targets.kubeflow.experiments import compared_runs, logs_of_runs, own_runs, runs_of
@@ -60,10 +60,8 @@ from qcnn.targets.kubeflow.runs import (
     states,
 )
 from qcnn.targets.kubeflow.submission import RunSettings, create_run, create_schedule, request
-from qcnn.targets.library_output import quiet
 from qcnn.targets.settings import PodFields, setting
-from qcnn.targets.tfjob import boards
-from qcnn.targets.tfjob.client import logs_of_jobs
+from qcnn.targets.tfjob.client import delete_tensorboard, deploy_tensorboard, logs_of_jobs, tensorboard_objects
 
 if TYPE_CHECKING:
     import kfp
@@ -388,17 +386,17 @@ class KubeflowTarget:
 
     def board_requests(self, name: str, logs: Sequence[str], settings: LogsSettings, *, public: bool) -> Sequence[Any]:
         """Return Deployment and Service of a TensorBoard."""
-        return boards.requests(name, logs, settings, public=public)
+        return tensorboard_objects(name, logs, settings, public=public)
 
     def deploy_board(
         self, name: str, logs: Sequence[str], settings: LogsSettings, *, public: bool
     ) -> Mapping[str, str]:
         """Let a TensorBoard run on the cluster of KUBECONFIG; return how it is reached."""
-        return boards.deploy(name, logs, settings, settings.namespace, public=public)
+        return deploy_tensorboard(name, logs, settings, settings.namespace, public=public)
 
     def delete_board(self, name: str, settings: LogsSettings) -> str:
         """Delete a TensorBoard, and return the namespace that it was in."""
-        return boards.delete(name, settings.namespace)
+        return delete_tensorboard(name, settings.namespace)
 
     def metrics(self, job: str, connection: Backend) -> Mapping[str, float]:
         """Return the metrics of the evaluation, which the backend keeps with six decimals.

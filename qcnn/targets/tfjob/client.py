@@ -1,26 +1,28 @@
-"""Access to a namespace, a TFJob by its name, its logs, and following it."""
+"""Access to a namespace, a TFJob by its name, its logs, and following it; a TensorBoard on the cluster."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from qcnn.errors import ArtifactError, QcnnError, RetryableError, TrainingError
+from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
 from qcnn.jobs.job import run_label
+from qcnn.jobs.kubernetes import tensorboard
 from qcnn.jobs.kubernetes.api import Api, own_namespace
 from qcnn.jobs.kubernetes.job_watcher import Following, LostError
 from qcnn.jobs.kubernetes.manifest import OWN, RUN_LABEL, run_of
+from qcnn.jobs.kubernetes.tensorboard import ACCOUNT, PORT, Board, deployment, service
 from qcnn.jobs.references import check_namespace
-from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS
+from qcnn.jobs.tfjob.manifest import PROFILER_PORT, TFJOB, TFJOBS
 from qcnn.jobs.tfjob.status import replicas
-from qcnn.storage.store import in_bucket
-from qcnn.targets.artifacts import Logs
-from qcnn.targets.errors import StepError
-from qcnn.targets.library_output import shown
-from qcnn.targets.settings import setting
+from qcnn.storage.store import SCHEMES, in_bucket
+from qcnn.targets.artifacts import Logs, distinct, logs_here
+from qcnn.targets.errors import StepError, shown
+from qcnn.targets.settings import PodFields, setting
 
 # For how long a failed job's namespace is asked for, which only makes the message more precise.
 _SECONDS = 10.0
@@ -132,3 +134,64 @@ def logs_of_jobs(names: Sequence[str], namespace: str | None, *, in_a_pod: bool 
                 f"TFJob: its logs are on a volume of its pods, at {address or 'no place'}. Given: {name}"
             )
     return [Logs(name, address) for name, address in addresses.items()]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BoardSettings(PodFields, Connection):
+    """The pod of a TensorBoard, and in which namespace it is."""
+
+
+def board_of(name: str, logs: Sequence[str], settings: PodFields, *, public: bool) -> Board:
+    """Return a TensorBoard on logs at these addresses, in a pod with these settings.
+
+    Raises:
+        ConfigError: logs are where the pod does not reach them, or a setting is wrong.
+        ArtifactError: two of them would have one name.
+    """
+    # A file is that of the trainings, whose account writes.
+    pod = settings.pod_with().model_copy(update={"service_account": settings.service_account or ACCOUNT})
+    for address in logs:
+        if not in_bucket(address) and not pod.keeps(address):
+            known = ", ".join(f"{scheme}://BUCKET/FOLDER" for scheme in SCHEMES)
+            raise ConfigError(f"tensorboard: the logs must be at {known}, or on a volume of the pod. Given: {address}")
+    # The pod names them by their addresses.
+    distinct(named for address in logs if (named := logs_here(address, Path())))
+    return Board(name, list(logs), pod, public)
+
+
+def tensorboard_objects(name: str, logs: Sequence[str], settings: PodFields, *, public: bool) -> Sequence[Any]:
+    """Return what `deploy_tensorboard` would create."""
+    board = board_of(name, logs, settings, public=public)
+    return [deployment(board), service(board)]
+
+
+def deploy_tensorboard(
+    name: str, logs: Sequence[str], settings: PodFields, namespace: str | None, *, public: bool
+) -> Mapping[str, str]:
+    """Let a TensorBoard run, and return how it is reached; "namespace" is the one that it is in.
+
+    Raises:
+        ConfigError: as `board_of`, or the cluster refuses it.
+    """
+    board = board_of(name, logs, settings, public=public)
+    with cluster(namespace) as api:
+        tensorboard.deploy(api, board)
+        where = f"--namespace {api.namespace}"
+        return {
+            "namespace": api.namespace,
+            "look at it": f"kubectl {where} port-forward service/{name} {PORT}",
+            "and open": f"http://localhost:{PORT}",
+            "capture profiles": f"of a worker by the name of its pod, such as JOB-worker-0:{PROFILER_PORT}",
+            "delete it": f"qcnn tensorboard --undeploy --name {name} {where}",
+        }
+
+
+def delete_tensorboard(name: str, namespace: str | None) -> str:
+    """Delete a TensorBoard, and return the namespace that it was in.
+
+    Raises:
+        ArtifactError: there is none of this name.
+    """
+    with cluster(namespace) as api:
+        tensorboard.undeploy(api, name)
+        return api.namespace

@@ -28,8 +28,20 @@ from qcnn.targets import following
 from qcnn.targets.artifacts import Logs
 from qcnn.targets.base import Deletable, JobStatus, PartStatus, Prepared, Say, Selection, Submitted
 from qcnn.targets.settings import PodFields, setting
-from qcnn.targets.tfjob import boards, predictions
-from qcnn.targets.tfjob.client import Connection, can_be_name, cluster, find_job, follow, logs_of_jobs, place_of
+from qcnn.targets.tfjob import predictions
+from qcnn.targets.tfjob.client import (
+    BoardSettings,
+    Connection,
+    can_be_name,
+    cluster,
+    delete_tensorboard,
+    deploy_tensorboard,
+    find_job,
+    follow,
+    logs_of_jobs,
+    place_of,
+    tensorboard_objects,
+)
 
 if TYPE_CHECKING:
     from qcnn.components.cost_estimate import Platform
@@ -86,7 +98,7 @@ class TFJobTarget:
     kinds: ClassVar[Sequence[str]] = ("TFJob", "Job")
     has_experiments: ClassVar[bool] = False
     delete_notes: ClassVar[str] = "What they have written stays."
-    logs_settings: ClassVar[type[boards.BoardSettings]] = boards.BoardSettings
+    logs_settings: ClassVar[type[BoardSettings]] = BoardSettings
     predict_settings: ClassVar[type[predictions.PredictSettings]] = predictions.PredictSettings
     predict_help: ClassVar[str] = predictions.HELP
 
@@ -240,7 +252,7 @@ class TFJobTarget:
         ids: Sequence[str],
         experiment: str | None,
         names: Sequence[str],
-        settings: boards.BoardSettings,
+        settings: BoardSettings,
         *,
         in_a_pod: bool,
     ) -> list[Logs]:
@@ -251,21 +263,19 @@ class TFJobTarget:
         """
         return logs_of_jobs(ids, settings.namespace, in_a_pod=in_a_pod)
 
-    def board_requests(
-        self, name: str, logs: Sequence[str], settings: boards.BoardSettings, *, public: bool
-    ) -> Sequence[Any]:
+    def board_requests(self, name: str, logs: Sequence[str], settings: BoardSettings, *, public: bool) -> Sequence[Any]:
         """Return Deployment and Service of a TensorBoard."""
-        return boards.requests(name, logs, settings, public=public)
+        return tensorboard_objects(name, logs, settings, public=public)
 
     def deploy_board(
-        self, name: str, logs: Sequence[str], settings: boards.BoardSettings, *, public: bool
+        self, name: str, logs: Sequence[str], settings: BoardSettings, *, public: bool
     ) -> Mapping[str, str]:
         """Let a TensorBoard run in the namespace; return how it is reached."""
-        return boards.deploy(name, logs, settings, settings.namespace, public=public)
+        return deploy_tensorboard(name, logs, settings, settings.namespace, public=public)
 
-    def delete_board(self, name: str, settings: boards.BoardSettings) -> str:
+    def delete_board(self, name: str, settings: BoardSettings) -> str:
         """Delete a TensorBoard, and return the namespace that it was in."""
-        return boards.delete(name, settings.namespace)
+        return delete_tensorboard(name, settings.namespace)
 
     def predict(
         self, settings: predictions.PredictSettings, say: Say, warn: Say, progress: object

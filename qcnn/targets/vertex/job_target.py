@@ -19,7 +19,7 @@ from qcnn.jobs.vertex.location import ENDED, job_page, state_of, tensorboard_pag
 from qcnn.model.history import last_metrics
 from qcnn.targets import following
 from qcnn.targets.base import Deletable, JobStatus, Prepared, Say, Selection, Submitted
-from qcnn.targets.library_output import quiet, shown
+from qcnn.targets.errors import quiet, shown
 from qcnn.targets.settings import PodFields, setting
 from qcnn.targets.vertex import jobs, runs
 from qcnn.targets.vertex.client import Connection, NotFoundError, Vertex, age_of, as_json, id_of, seconds_of

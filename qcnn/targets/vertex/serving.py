@@ -15,7 +15,7 @@ from qcnn.errors import ConfigError
 from qcnn.jobs.references import check_image
 from qcnn.jobs.vertex.location import endpoint_page
 from qcnn.storage.store import in_bucket
-from qcnn.tables.formats import check_ending
+from qcnn.tables import check_ending
 from qcnn.targets.artifacts import models_of, only_model
 from qcnn.targets.base import Deployed, Say
 from qcnn.targets.errors import BackendError, StepError

@@ -14,7 +14,7 @@ from qcnn.jobs.job import slug
 from qcnn.jobs.vertex.location import Place
 from qcnn.storage.store import in_bucket
 from qcnn.targets.compiled_pipeline import Source, check_arguments
-from qcnn.targets.library_output import quiet
+from qcnn.targets.errors import quiet
 from qcnn.targets.settings import setting
 from qcnn.targets.vertex.client import Connection
 from qcnn.targets.vertex.runs import EXPERIMENT_LABEL

@@ -16,8 +16,8 @@ from qcnn.artifact_io import save_description
 from qcnn.circuits import circuits
 from qcnn.circuits.formats.loading import embedded
 from qcnn.experiment_io import from_mapping
-from qcnn.model.circuit_digest import fingerprint
 from qcnn.simulators.registry import SIMULATORS
+from qcnn.simulators.structure.gates import fingerprint
 from tests.docs.documents import ROOT
 from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.simulators.drawn import expectations

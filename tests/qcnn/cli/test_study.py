@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from qcnn.model import checkpoints
-from qcnn.targets.local.saved_runs import find_runs, read_run
+from qcnn.targets.local.target import find_runs, read_run
 from tests.qcnn.cli.conftest import STUDY, Typed
 
 QCNN = Path(sys.executable).with_name("qcnn")

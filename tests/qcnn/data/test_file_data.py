@@ -20,7 +20,7 @@ from qcnn.data import file_data
 from qcnn.errors import QcnnError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
-from qcnn.tables.formats import ENDINGS
+from qcnn.tables import ENDINGS
 from tests.qcnn.tables.test_table import write
 
 # Twenty rows with labels of both kinds in every split.

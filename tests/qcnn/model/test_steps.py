@@ -14,7 +14,7 @@ import tensorflow as tf
 from pathlib import Path
 from qcnn import data
 from qcnn.experiment_io import from_mapping
-from qcnn.trainer.profiling import BatchProfile
+from qcnn.trainer.tensorboard import BatchProfile
 from qcnn.trainer.state import Training
 
 words, replicas = json.loads(sys.argv[1]), int(sys.argv[2])

@@ -22,8 +22,7 @@ from qcnn.results.error_accumulator import Tally
 from qcnn.results.evaluate import predict, scores_of_classes
 from qcnn.results.export import Predictor, load_predictor
 from qcnn.results.predictions import Files
-from qcnn.tables import chunks, npz
-from qcnn.tables.formats import ENDINGS
+from qcnn.tables import ENDINGS, chunks, npz
 from qcnn.tables.table import new_table, open_table
 from tests.qcnn.tables.test_table import read, write
 

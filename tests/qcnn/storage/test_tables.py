@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.tables.formats import ENDINGS
+from qcnn.tables import ENDINGS
 from qcnn.tables.table import new_table, open_table
 
 

@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from qcnn.errors import ArtifactError, ConfigError, QcnnError
-from qcnn.tables import chunks
-from qcnn.tables.formats import ENDINGS
+from qcnn.tables import ENDINGS, chunks
 from qcnn.tables.table import new_table, open_table
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)

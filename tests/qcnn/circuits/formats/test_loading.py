@@ -15,7 +15,7 @@ from qcnn.circuits.formats.embedded import shown
 from qcnn.circuits.formats.loading import embedded, with_circuit, with_circuits
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_mapping, with_circuit_read
-from qcnn.model.circuit_digest import fingerprint
+from qcnn.simulators.structure.gates import fingerprint
 from tests.docs.documents import ROOT
 
 QASM = 'OPENQASM 3.0;\ninclude "stdgates.inc";\ninput float a;\nqubit[2] q;\nrx(a) q[0];\ncx q[0], q[1];\n'

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
+from infra.commands import Argv, Resource
 from infra.google import CLUSTER, email, owned
 from infra.kubernetes import IDENTITIES
-from infra.resource import Argv, Resource
 from infra.settings import Settings
 from tests.docs.documents import DOCUMENTS
 from tests.infra.conftest import ROOT

@@ -1,4 +1,4 @@
-"""Step 2 on a cluster: train as a TFJob."""
+"""The steps of Kubeflow alone: training as a TFJob, and a TensorBoard that its interface starts."""
 
 from kfp import dsl
 
@@ -24,3 +24,21 @@ def train(
     failure = training.path if trial else None
     training.uri, logs.uri, training.metadata = launch(experiment, pod, dataset.uri, training.uri, failure)
     logs.metadata = training.metadata
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)
+def tensorboard(
+    logs: dsl.Input[dsl.Artifact],
+    address: str,
+    link: dsl.Output[dsl.Markdown],
+    mlpipeline_ui_metadata: dsl.Output[dsl.Artifact],
+) -> None:
+    """Write how to look at the logs as Markdown, and what gives the interface its button."""
+    import os
+
+    from qcnn.components.steps.tensorboard import button
+    from qcnn.components.steps.tensorboard import tensorboard as run
+    from qcnn.provenance import IMAGE_VARIABLE
+
+    link.metadata = run(logs.uri, logs.metadata, address, link.path)
+    button(logs.uri, os.environ.get(IMAGE_VARIABLE, ""), mlpipeline_ui_metadata.path)

@@ -1,4 +1,4 @@
-"""Step 2 on Vertex AI: train as a custom job."""
+"""The step of Vertex AI alone: training as a custom job."""
 
 from kfp import dsl
 

@@ -1,4 +1,4 @@
-"""Flags that become one value."""
+"""Flags of commands."""
 
 import dataclasses
 
@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from qcnn.cli.options.base import options_as
+from qcnn.cli.options.settings import options_as
 
 
 @dataclasses.dataclass(frozen=True)
