@@ -1,4 +1,4 @@
-"""Draw docs/pictures/report.png, a run's report as a browser shows it: python scripts/report_picture.py RUN.
+"""Draw docs/images/report.png, a run's report as a browser shows it: python scripts/report_picture.py RUN.
 
 scripts/install-browser installs the browser.
 """
@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-PICTURE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "report.png"
+PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "report.png"
 # Up to the tables of parameters, in pixels.
 _SIZE = (1000, 1092)
 _MOST_BYTES = 200_000
