@@ -106,7 +106,7 @@ def test_links_outside_the_site_lead_to_files(path: Path) -> None:
         assert target.startswith("https://") or (ROOT / target).is_file(), target
 
 
-def test_site_builds_without_warnings_and_loads_nothing_external(tmp_path: Path) -> None:
+def test_site_builds_and_loads_no_external_files(tmp_path: Path) -> None:
     site = tmp_path / "site"
     command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
