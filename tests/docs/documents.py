@@ -46,6 +46,12 @@ def blocks(path: Path, language: str) -> list[Block]:
     return found
 
 
+def count_words(path: Path) -> int:
+    """Return the number of words of a document, without code blocks and the rulings of tables."""
+    prose = _BLOCK.sub("", path.read_text())
+    return sum(bool(re.search(r"\w", word)) for word in prose.split())
+
+
 def commands() -> Iterator[Command]:
     """Yield all commands of all documents."""
     for path in DOCUMENTS:
