@@ -111,7 +111,7 @@ peers: .venv-peers/.complete ## install what the simulators are compared with in
 
 simulators: .venv-peers/.complete ## measure the simulators and the time to the floor beside their peers (an hour); ARGS="--rows hybrid-8" measures a row of the simulators
 	@$(BIN)/python -m benchmarks.simulators $(ARGS)
-	@$(if $(ARGS),,$(BIN)/python -m benchmarks.time_to_floor --plot docs/pictures/floor.svg)
+	@$(if $(ARGS),,$(BIN)/python -m benchmarks.time_to_floor --plot docs/images/floor.svg)
 
 .venv-audit/.complete: .venv/.complete
 	@UV_PROJECT_ENVIRONMENT=.venv-audit UV_PYTHON_DOWNLOADS=never .uv/uv sync --quiet --frozen --only-group audit \

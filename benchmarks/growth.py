@@ -20,7 +20,7 @@ LINES: dict[str, tuple[str, str, tuple[int, ...]]] = {
     "deep, statevector": ("deep", "statevector", (8, 10, 12, 14, 16, 18)),
 }
 BATCHES = (32, 128, 512, 2048, 8192, 32768)
-_OUTPUT = Path(__file__).parents[1] / "docs" / "pictures" / "growth.svg"
+_OUTPUT = Path(__file__).parents[1] / "docs" / "images" / "growth.svg"
 
 
 def milliseconds(model: str, qubits: int, simulator: str, batch: int = BATCH) -> float:

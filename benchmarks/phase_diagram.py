@@ -1,7 +1,7 @@
 """The phase diagram that a network predicts: python -m benchmarks.phase_diagram [--qubits 9].
 
 Trains examples/cluster_ising.yaml with several seeds, prints which share of the diagram each predicts right, and draws
-the one of the example's own seed as docs/pictures/phase-diagram.svg. Beside it stands the string order of the same
+the one of the example's own seed as docs/images/phase-diagram.svg. Beside it stands the string order of the same
 ground states, told apart by the best threshold: what an order parameter can tell at this size.
 """
 
@@ -20,7 +20,7 @@ from qcnn.startup import load_tensorflow
 
 _ROOT = Path(__file__).parents[1]
 _EXAMPLE = _ROOT / "examples" / "cluster_ising.yaml"
-_OUTPUT = _ROOT / "docs" / "pictures" / "phase-diagram.svg"
+_OUTPUT = _ROOT / "docs" / "images" / "phase-diagram.svg"
 SEEDS = range(5)
 # No part of the paramagnet lies below, none of the antiferromagnet above.
 _BETWEEN = -0.6

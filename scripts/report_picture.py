@@ -1,6 +1,6 @@
-"""Draw docs/pictures/report.png, a run's report as a browser shows it: python scripts/report_picture.py RUN.
+"""Draw docs/images/report.png, a screenshot of a run's report: python scripts/report_picture.py RUN.
 
-scripts/install-browser installs the browser.
+Requires chromium, which scripts/install-browser installs.
 """
 
 import subprocess
@@ -8,14 +8,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-PICTURE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "report.png"
-# Up to the tables of parameters, in pixels.
+PICTURE = Path(__file__).resolve().parents[1] / "docs" / "images" / "report.png"
+# Pixels of the upper part of the report, down to the tables of parameters.
 _SIZE = (1000, 1092)
-_MOST_BYTES = 200_000
+_MAX_BYTES = 200_000
 
 
 def draw(report: Path, picture: Path) -> None:
-    """Write a picture of a report's upper part."""
+    """Save a screenshot of the upper part of a report."""
     with tempfile.TemporaryDirectory() as profile:
         options = ("headless", "no-sandbox", "no-first-run", "hide-scrollbars", "disable-gpu", "disable-sync")
         command = ["chromium", *(f"--{option}" for option in options), f"--user-data-dir={profile}"]
@@ -27,14 +27,14 @@ def draw(report: Path, picture: Path) -> None:
 
 
 def main() -> None:
-    """Draw the report of the run that is named."""
+    """Draw the report of the run in the command line."""
     reports = [Path(run, "evaluate", "report.html") for run in sys.argv[1:]]
     if len(reports) != 1 or not reports[0].is_file():
         sys.exit(f"picture: needs the folder of one finished run. Given: {' '.join(sys.argv[1:]) or 'none'}")
     draw(reports[0], PICTURE)
     size = PICTURE.stat().st_size
-    if size > _MOST_BYTES:
-        sys.exit(f"picture: must have at most {_MOST_BYTES} bytes. Given: {size}")
+    if size > _MAX_BYTES:
+        sys.exit(f"picture: must have at most {_MAX_BYTES} bytes. Given: {size}")
 
 
 if __name__ == "__main__":

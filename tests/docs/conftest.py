@@ -1,4 +1,4 @@
-"""A folder like the checkout's, in which commands of the documents are typed."""
+"""Fixtures for tests that run the commands of the documents."""
 
 from pathlib import Path
 
@@ -13,10 +13,10 @@ typed = command_line.typed
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Be in a folder with the examples, the files that the documents show, and one run."""
+    """Working folder with the examples, the files shown in the documents, and one run."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
-    (shown,) = blocks(ROOT / "docs" / "experiment.md", "yaml")
-    (tmp_path / "experiment.yaml").write_text(shown.text)
+    (experiment,) = blocks(ROOT / "docs" / "configuration.md", "yaml")
+    (tmp_path / "experiment.yaml").write_text(experiment.text)
     (tmp_path / "my_circuits.py").write_text(example("my_circuits.py"))
     run_folder(tmp_path / "runs", "qcnn-2026-11-21-12-58-16-614654", {}, mse=0.27)
     monkeypatch.chdir(tmp_path)

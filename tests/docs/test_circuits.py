@@ -1,4 +1,4 @@
-"""What docs/circuits.md says that is done in Python, as it stands there."""
+"""Tests of docs/circuits.md: the Python example and the table of unsupported features."""
 
 import re
 from pathlib import Path
@@ -17,28 +17,28 @@ from tests.docs.documents import ROOT, blocks
 from tests.qcnn.simulators.drawn import expectations
 
 
-def test_readouts_of_an_exported_network_in_qiskit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_example_exported_circuit_matches_cirq(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ansatz = circuits.build(embedded(str(ROOT / "examples" / "stabilizers.qasm")), 8)
     values, sample = np.array([0.9, 0.2, -0.6]), (3, 0.5)
     bound = export.bound(ansatz, values)
     whole = Ansatz(data_state(EXCITATION, ring(8), sample) + bound.circuit, (), bound.readouts)
     monkeypatch.chdir(tmp_path)
     export.write(whole, ring(8), Path("trained.qasm"), 3, [])
-    (shown,) = blocks(ROOT / "docs" / "circuits.md", "python")
+    (example,) = blocks(ROOT / "docs" / "circuits.md", "python")
     names: dict[str, list[float]] = {}
-    exec(compile(shown.text, shown.title, "exec"), names)
+    exec(compile(example.text, example.title, "exec"), names)
     np.testing.assert_allclose(names["readouts"], expectations(ansatz, 8, values, *sample), atol=1e-6)
 
 
-def not_read() -> list[tuple[str, str]]:
-    """Return the rows of the table of what is not read of OpenQASM 3, each with its examples."""
+def unsupported_features() -> list[tuple[str, str]]:
+    """Return the rows of the table of unsupported OpenQASM 3 features: name and examples."""
     section = (ROOT / "docs" / "circuits.md").read_text(encoding="utf-8").split("OpenQASM 3 only:")[1].split("\n\n")[1]
     rows = [row.split("|")[1:3] for row in section.splitlines()[2:]]
     return [(name.strip(), examples) for name, examples in rows]
 
 
-@pytest.mark.parametrize(("name", "examples"), not_read())
-def test_what_is_listed_as_not_read_is_refused_with_its_line(name: str, examples: str) -> None:
+@pytest.mark.parametrize(("name", "examples"), unsupported_features())
+def test_unsupported_feature_is_rejected_with_line_number(name: str, examples: str) -> None:
     found = re.findall("`([^`]+)`", examples)
     assert found, name
     for example in found:

@@ -1,7 +1,7 @@
-"""Every command of the documents: run as it stands there, or marked "not run here" and then at least understood.
+"""Tests of all commands in the documents: each is run, or its options are checked if its block requires a resource.
 
-What trains is run up to the start of its first step, with the experiment that it would train. Whole runs are tested in
-tests/qcnn/cli, and what needs a backend or a cluster in tests/kfp and tests/cluster.
+Commands that train are run up to their first pipeline step. tests/qcnn/cli tests complete runs; tests/kfp and
+tests/cluster test commands that require a backend or a cluster.
 """
 
 import re
@@ -21,47 +21,46 @@ from qcnn.planning.machine import NOMINAL_MACHINE
 from qcnn.planning.machine_cache import keep
 from tests.docs.documents import DOCUMENTS, NOT_RUN, ROOT, Command, blocks, commands
 
-EVERY = list(commands())
-# Of a block that is not run, what a test can still understand.
+COMMANDS = list(commands())
 _INFRA = ".venv/bin/python -m infra "
-# Options with which a command prints something and ends.
+# Options with which a command prints something and exits.
 _PRINT = {"--help", "--print-config"}
-_OURS = (".venv/bin/qcnn ", "make ", _INFRA)
+_CHECKED = (".venv/bin/qcnn ", "make ", _INFRA)
 
 
 class StartedError(Exception):
-    """The first step would start now, with this."""
+    """Raised instead of starting the first step."""
 
 
-def _start(made: Any, *_: object) -> None:
-    raise StartedError(made)
+def _raise_started(request: Any, *_: object) -> None:
+    raise StartedError(request)
 
 
-def _name(command: Command) -> str:
+def _test_id(command: Command) -> str:
     return f"{command.document}: {command.line}"
 
 
 def _recipe(target: str) -> str:
-    """Return what a target of make runs."""
+    """Return the recipe of a Makefile target."""
     found = re.search(rf"^{target}:[^\n]*\n((?:\t[^\n]*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert found, f"make has no target {target}"
     return found[1]
 
 
-def _words(line: str) -> list[str]:
-    """Return the words of a command, those of `make TARGET ARGS=...` as the target's recipe passes them on."""
-    words = shlex.split(line)
-    if words[0] != "make" or len(words) == 1:
-        return words
-    (given,) = [word.removeprefix("ARGS=") for word in words if word.startswith("ARGS=")] or [""]
-    recipe = _recipe(words[1]).splitlines()[0].strip().lstrip("@").replace("$(BIN)", ".venv/bin")
-    return shlex.split(recipe.replace("$(ARGS)", given)) if "$(ARGS)" in recipe else ["make", words[1]]
+def _arguments(line: str) -> list[str]:
+    """Return the arguments of a command line; of `make TARGET ARGS=...`, those of the recipe with its ARGS."""
+    arguments = shlex.split(line)
+    if arguments[0] != "make" or len(arguments) == 1:
+        return arguments
+    (make_args,) = [each.removeprefix("ARGS=") for each in arguments if each.startswith("ARGS=")] or [""]
+    recipe = _recipe(arguments[1]).splitlines()[0].strip().lstrip("@").replace("$(BIN)", ".venv/bin")
+    return shlex.split(recipe.replace("$(ARGS)", make_args)) if "$(ARGS)" in recipe else ["make", arguments[1]]
 
 
-def _type(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
-    """Type a command of ours; return its exit code."""
-    is_infra = words[:3] == _INFRA.split()
-    monkeypatch.setattr(sys, "argv", words[2:] if is_infra else [Path(words[0]).name, *words[1:]])
+def _run(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
+    """Run `qcnn` or `python -m infra` in this process and return its exit code."""
+    is_infra = arguments[:3] == _INFRA.split()
+    monkeypatch.setattr(sys, "argv", arguments[2:] if is_infra else [Path(arguments[0]).name, *arguments[1:]])
     try:
         infra.__main__.main() if is_infra else main()
     except SystemExit as error:
@@ -69,63 +68,65 @@ def _type(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     return 0
 
 
-@pytest.mark.parametrize("command", [c for c in EVERY if c.runs], ids=_name)
-def test_a_command_runs_as_it_stands(
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.runs], ids=_test_id)
+def test_command_without_requirements_runs(
     command: Command, checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # The machine is not measured here, which takes seconds.
+    # Skip the benchmark of the machine, which takes seconds.
     monkeypatch.setenv("XDG_CACHE_HOME", str(checkout / "cache"))
     keep(NOMINAL_MACHINE)
-    monkeypatch.setattr(qcnn.cli.run, "run_pipeline", _start)
-    monkeypatch.setattr(qcnn.cli.study, "run_study", _start)
+    monkeypatch.setattr(qcnn.cli.run, "run_pipeline", _raise_started)
+    monkeypatch.setattr(qcnn.cli.study, "run_study", _raise_started)
     monkeypatch.syspath_prepend(checkout)
-    match _words(command.line):
+    match _arguments(command.line):
         case ["make", *targets]:
             for target in targets:
                 assert _recipe(target)
         case [".venv/bin/pytest", "$(parallel)"]:
-            pass  # It runs now.
+            pass  # Its arguments are those of this process.
         case [".venv/bin/python", "compile.py", *arguments]:
             monkeypatch.setattr(sys, "argv", ["compile.py", *arguments])
             runpy.run_path(str(ROOT / "compile.py"), run_name="__main__")
             assert {path.name for path in Path("build").iterdir()} >= {"qcnn-kubeflow.yaml", "study-kubeflow.yaml"}
         case [".venv/bin/qcnn", "run" | "study" as kind, *arguments] if not _PRINT & set(arguments):
             with pytest.raises(StartedError) as started:
-                _type([".venv/bin/qcnn", kind, *arguments], monkeypatch)
+                _run([".venv/bin/qcnn", kind, *arguments], monkeypatch)
             assert started.value.args[0]
         case [".venv/bin/qcnn", *_] | [".venv/bin/python", "-m", "infra", *_] as words:
-            assert _type(words, monkeypatch) == 0, capsys.readouterr().err
+            assert _run(words, monkeypatch) == 0, capsys.readouterr().err
             assert capsys.readouterr().out
         case _:
-            pytest.fail(f"no test knows how to run this: say {NOT_RUN!r} in its block. Given: {command.line}")
+            pytest.fail(f"no test runs this command: add {NOT_RUN!r} to its block. Given: {command.line}")
 
 
-@pytest.mark.parametrize("command", [c for c in EVERY if not c.runs and c.line.startswith(_OURS)], ids=_name)
-def test_a_command_that_is_not_run_here_has_options_that_exist(
+@pytest.mark.parametrize("command", [c for c in COMMANDS if not c.runs and c.line.startswith(_CHECKED)], ids=_test_id)
+def test_command_with_requirements_has_valid_options(
     command: Command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = _words(command.line)
-    if words[0] == "make":
-        assert _recipe(words[1])
+    arguments = _arguments(command.line)
+    if arguments[0] == "make":
+        assert _recipe(arguments[1])
         return
-    # Options are read before any of them acts: an unknown one is refused even beside --help.
-    assert _type([*words, "--help"], monkeypatch) == 0, capsys.readouterr().err
+    # click parses all options before --help takes effect, so it rejects unknown ones.
+    assert _run([*arguments, "--help"], monkeypatch) == 0, capsys.readouterr().err
     assert capsys.readouterr().out.startswith(("Usage: qcnn ", "Usage: python -m infra "))
 
 
-def test_a_command_with_an_option_that_does_not_exist_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_option_is_rejected_before_help(monkeypatch: pytest.MonkeyPatch) -> None:
     for words in ("submit --target tfjob --outputs gs://B", "compare --sorted mse", "schedule create --crons 1"):
-        assert _type([".venv/bin/qcnn", *words.split(), "--help"], monkeypatch) != 0
+        assert _run([".venv/bin/qcnn", *words.split(), "--help"], monkeypatch) != 0
 
 
-def test_a_wrong_word_is_refused_as_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    page = (ROOT / "docs" / "first-run.md").read_text()
-    ((shown, value),) = re.findall(r"^(error: qubits: .* Given: (\S+))$", page, re.MULTILINE)
-    assert _type([".venv/bin/qcnn", "run", "--qubits", value], monkeypatch) != 0
-    assert capsys.readouterr().err.strip() == shown
+def test_invalid_field_prints_error_of_quickstart(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "quickstart.md").read_text()
+    ((error, value),) = re.findall(r"^(error: qubits: .* Given: (\S+))$", page, re.MULTILINE)
+    assert _run([".venv/bin/qcnn", "run", "--qubits", value], monkeypatch) != 0
+    assert capsys.readouterr().err.strip() == error
 
 
-def test_no_command_keeps_those_after_it_in_its_block_waiting() -> None:
+def test_port_forward_before_other_commands_is_in_background() -> None:
     for path in DOCUMENTS:
         for block in blocks(path, "sh"):
             lines = [re.split(r"\s+# ", line)[0].strip() for line in block.text.splitlines()]

@@ -1,4 +1,4 @@
-"""The files of examples/, and those that the documents show, compiled or read as a user would have it done."""
+"""Tests of the files in examples/ and of the YAML files shown in the documents."""
 
 import re
 from collections.abc import Sequence
@@ -22,22 +22,22 @@ EXPERIMENTS = sorted({*EXAMPLES.glob("*.yaml")} - {EXAMPLES / "study.yaml", EXAM
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.name)
-def test_an_experiment_is_compiled_with_its_words_as_defaults(path: Path, tmp_path: Path) -> None:
+def test_compiled_pipeline_has_defaults_of_experiment(path: Path, tmp_path: Path) -> None:
     spec = compile_qcnn(KUBEFLOW, tmp_path / "qcnn.yaml", defaults=from_mapping(read_file(path)).model_dump())
     parameters = spec.root.input_definitions.parameters
     for name, value in read_file(path).items():
         if name == "options":
-            given = dict(parameters[name].default_value.struct_value)
-            # What may be a mapping in a file is text elsewhere.
-            asked = from_mapping(read_file(path)).options.model_dump()
-            assert {key: given[key] for key in value} == {key: asked[key] for key in value}
-            assert all(given[key] == each for key, each in value.items() if not isinstance(each, dict))
+            compiled = dict(parameters[name].default_value.struct_value)
+            # Mappings in a file, such as noise, are text in the pipeline.
+            options = from_mapping(read_file(path)).options.model_dump()
+            assert {key: compiled[key] for key in value} == {key: options[key] for key in value}
+            assert all(compiled[key] == each for key, each in value.items() if not isinstance(each, dict))
         else:
             default = parameters[name].default_value
             assert getattr(default, default.WhichOneof("kind")) == value
 
 
-def test_the_first_one_is_what_make_run_trains() -> None:
+def test_first_example_is_default_experiment() -> None:
     assert from_mapping(read_file(EXAMPLES / "first.yaml")) == ExperimentConfig()
 
 
@@ -45,9 +45,9 @@ def _trials(path: Path) -> Sequence[ExperimentConfig]:
     return read_study(SearchFlags((), (), None), Words(str(path), {})).trials
 
 
-def test_studies_draw_what_they_say(tmp_path: Path) -> None:
-    (shown,) = blocks(ROOT / "docs" / "studies.md", "yaml")
-    (tmp_path / "study.yaml").write_text(shown.text)
+def test_studies_have_expected_trials(tmp_path: Path) -> None:
+    (block,) = blocks(ROOT / "docs" / "studies.md", "yaml")
+    (tmp_path / "study.yaml").write_text(block.text)
     assert len(_trials(tmp_path / "study.yaml")) == 20
     trials = _trials(EXAMPLES / "study.yaml")
     assert len(trials) == 12
@@ -55,7 +55,7 @@ def test_studies_draw_what_they_say(tmp_path: Path) -> None:
     assert all(0.001 <= trial.learning_rate <= 0.1 for trial in trials)
 
 
-def test_settings_of_pods_are_taken_by_the_pipeline_and_by_trainings_on_a_cluster(tmp_path: Path) -> None:
+def test_pod_example_applies_to_pipeline_and_tfjob(tmp_path: Path) -> None:
     path = EXAMPLES / "pod.yaml"
     spec = compile_qcnn(KUBEFLOW, tmp_path / "qcnn.yaml", "team/qcnn:1", settings=read_file(path, "pod"))
     container = spec.deployment_spec["executors"]["exec-evaluate"]["container"]
@@ -66,23 +66,28 @@ def test_settings_of_pods_are_taken_by_the_pipeline_and_by_trainings_on_a_cluste
         assert re.fullmatch(r"[\w-]+/\w+", pod.secrets[key])
 
 
-def test_settings_of_pods_that_the_documents_show_are_right(tmp_path: Path) -> None:
-    (shown,) = blocks(ROOT / "docs" / "cluster.md", "yaml")
-    (tmp_path / "pod.yaml").write_text(shown.text)
+def test_pod_settings_block_is_valid(tmp_path: Path) -> None:
+    (block,) = blocks(ROOT / "docs" / "pod-settings.md", "yaml")
+    (tmp_path / "pod.yaml").write_text(block.text)
     assert pod_settings(read_file(tmp_path / "pod.yaml", "pod")).spot
 
 
-def test_every_setting_of_pods_is_in_the_table_of_the_documents() -> None:
-    named = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| ", (ROOT / "docs" / "cluster.md").read_text(), re.MULTILINE)
-    assert set(re.findall(r"\w+", " ".join(named))) == set(Pod.model_fields)
+def test_pod_settings_table_lists_all_settings() -> None:
+    page = (ROOT / "docs" / "pod-settings.md").read_text()
+    assert _names_in_tables(page) == set(Pod.model_fields)
 
 
-def test_settings_for_vertex_that_the_documents_show_are_right_and_every_key_is_in_their_table(tmp_path: Path) -> None:
+def _names_in_tables(page: str) -> set[str]:
+    """Return the names in the first cells of table rows."""
+    cells = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| ", page, re.MULTILINE)
+    return set(re.findall(r"\w+", " ".join(cells)))
+
+
+def test_vertex_settings_block_is_valid_and_table_complete(tmp_path: Path) -> None:
     page = ROOT / "docs" / "vertex.md"
-    (shown,) = blocks(page, "yaml")
-    (tmp_path / "pod.yaml").write_text(shown.text)
+    (block,) = blocks(page, "yaml")
+    (tmp_path / "pod.yaml").write_text(block.text)
     pod = pod_settings(read_file(tmp_path / "pod.yaml", "pod"))
     settings = vertex_settings(pod)
     assert machine_for(pod, settings.machine_type).name == "g2-standard-8"
-    named = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| ", page.read_text(), re.MULTILINE)
-    assert set(Settings.model_fields) <= set(re.findall(r"\w+", " ".join(named)))
+    assert set(Settings.model_fields) <= _names_in_tables(page.read_text())

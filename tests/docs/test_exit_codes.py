@@ -1,4 +1,4 @@
-"""The exit codes that the documents list are those of the code."""
+"""Tests of the exit codes in docs/cli.md."""
 
 import re
 
@@ -7,16 +7,16 @@ from qcnn.cli import output
 from tests.docs.documents import ROOT
 
 
-def test_the_page_lists_the_exit_codes_that_there_are() -> None:
-    _, page = (ROOT / "docs" / "command-line.md").read_text().split("## Exit codes")
-    of_commands, of_workers = page.split("Workers themselves")
-    known = (output.DONE, output.FAILED, output.REFUSED, output.INTERRUPTED, output.UNREAD)
-    assert _codes(of_commands) == [*known]
+def test_cli_page_lists_all_exit_codes() -> None:
+    _, page = (ROOT / "docs" / "cli.md").read_text().split("## Exit codes")
+    of_commands, of_workers = page.split("Worker processes")
+    codes = (output.DONE, output.FAILED, output.REFUSED, output.INTERRUPTED, output.UNREAD)
+    assert _codes(of_commands) == [*codes]
     assert _codes(of_workers) == [startup.OWN_FAULT, startup.ABANDONED, startup.RETRYABLE]
 
 
-def test_a_command_ends_with_no_other_number() -> None:
-    """Whoever ends one by a number of its own would have to say so on that page."""
+def test_cli_modules_use_no_literal_exit_codes() -> None:
+    """Other exit codes would be missing on the page."""
     for path in (ROOT / "qcnn" / "cli").rglob("*.py"):
         found = re.findall(r"(?:sys\.exit|SystemExit|StepError)\([^)\n]*\b(\d+)\)", path.read_text())
         assert not found, path

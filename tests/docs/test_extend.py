@@ -1,4 +1,4 @@
-"""The worked examples of docs/extend.md, as they stand there."""
+"""Tests of the examples in docs/extend.md."""
 
 import contextlib
 import json
@@ -39,8 +39,8 @@ from tests.qcnn.simulators.step import step
 from tests.small_trainings import SMALL
 
 
-def _module(title: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    """Run an example as a module."""
+def _run_as_module(title: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """Run the example with this title as a module."""
     module = types.ModuleType(Path(title).stem)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(compile(example(title), title, "exec"), module.__dict__)
@@ -49,7 +49,7 @@ def _module(title: str, monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a copy of the package that has the simulator and the strategy, as the page says."""
+    """Folder with a copy of the package, extended by the simulator and the strategy of the page."""
     folder = tmp_path_factory.mktemp("extended")
     shutil.copytree(ROOT / "qcnn", folder / "qcnn")
     for title in ("qcnn/simulators/plain.py", "qcnn/simulators/costs/plain.py"):
@@ -72,43 +72,43 @@ def _insert(path: Path, after: str, text: str) -> None:
     path.write_text(content.replace(after, after + text))
 
 
-def _typed(extended: Path, *words: str) -> str:
-    """Return what a command of the extended package prints, typed in a folder that has a small experiment."""
+def _run_extended(extended: Path, *arguments: str) -> str:
+    """Run a command of the extended package in a folder with a small experiment, and return its output."""
     work = extended / "work"
     work.mkdir(exist_ok=True)
     (work / "small.yaml").write_text(as_yaml(SMALL))
     environment = {**os.environ, "PYTHONPATH": str(extended)}
-    command = [sys.executable, "-m", "qcnn.cli", *words]
+    command = [sys.executable, "-m", "qcnn.cli", *arguments]
     done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_a_circuit_of_ones_own_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    _module("my_circuits.py", monkeypatch)
+def test_custom_circuit_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    _run_as_module("my_circuits.py", monkeypatch)
     ansatz = circuits.build("my_circuits:ladder", 5)
     assert (len(ansatz.symbols), len(ansatz.readouts)) == (10, 2)
     assert read_network(ansatz, circuits.ring(5)).readouts == (3, 4)
 
 
-def test_a_strategy_of_ones_own_trains(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_custom_strategy_trains(monkeypatch: pytest.MonkeyPatch) -> None:
     config = from_mapping({**SMALL, "simulator": "statevector"})
     samples = data.generate(config).train
-    strategy = _module("trainer/distribution/strategies.py", monkeypatch).one_device(config, None)
+    strategy = _run_as_module("trainer/distribution/strategies.py", monkeypatch).one_device(config, None)
     with strategy.scope():
         model, optimizer = build_model(config), build_optimizer(config, updates=1)
         optimizer.build(model.trainable_variables)
     first = samples.take(np.arange(config.batch_size))
     loss = np.mean((model(dict(first.inputs)).numpy()[:, 0] - first.label) ** 2)
     measures = training_epoch(strategy, model, optimizer)(shard(samples, config.batch_size, 1))
-    # Each step measures before it updates.
+    # Each step measures the loss before its update.
     assert measures[0, 0] == pytest.approx(loss)
     assert np.mean((model(dict(first.inputs)).numpy()[:, 0] - first.label) ** 2) < loss
 
 
-def test_a_simulator_and_a_strategy_of_ones_own_train_by_name(extended: Path) -> None:
+def test_registered_simulator_and_strategy_train(extended: Path) -> None:
     words = ("--config", "small.yaml", "--simulator", "plain", "--strategy", "one_device")
-    run = json.loads(_typed(extended, "run", *words, "--format", "json"))
+    run = json.loads(_run_extended(extended, "run", *words, "--format", "json"))
     known = from_mapping({**SMALL, "simulator": "statevector"})
     expected = train(known, data.generate(known), extended / "known")[-1].train_loss
     assert run["metrics"]["train_loss"] == pytest.approx(expected, rel=1e-8)
@@ -116,18 +116,18 @@ def test_a_simulator_and_a_strategy_of_ones_own_train_by_name(extended: Path) ->
         assert json.load(description)["provenance"]["simulator"] == "plain"
 
 
-def test_a_simulator_of_ones_own_is_planned_by_name(extended: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The machine is not measured here, which takes seconds.
+def test_registered_simulator_is_planned(extended: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Skip the benchmark of the machine, which takes seconds.
     monkeypatch.setenv("XDG_CACHE_HOME", str(extended / "cache"))
     keep(NOMINAL_MACHINE)
     words = ("--config", "small.yaml", "--simulator", "plain", "--strategy", "multi_worker", "--workers", "2")
-    plan = json.loads(_typed(extended, "plan", *words, "--format", "json"))
+    plan = json.loads(_run_extended(extended, "plan", *words, "--format", "json"))
     assert plan["simulator"] == list(plan["simulators"])[-1] == "plain"
     assert plan["processes"] == 2
 
 
-def test_a_model_of_ones_own_learns_from_parameter_servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    mean = _module("mean.py", monkeypatch).Mean()
+def test_custom_model_trains_on_parameter_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    mean = _run_as_module("mean.py", monkeypatch).Mean()
     shared = SharedWeights(["/device:CPU:0"], 1, mean.another_optimizer)
     shared.push(values_of(mean.weights), values_of(mean.optimizer.variables))
     batch = {"y": tf.constant([1.0, 2.0, 6.0], tf.float64)}
@@ -142,19 +142,19 @@ def test_a_model_of_ones_own_learns_from_parameter_servers(monkeypatch: pytest.M
 
     losses = [float(step()[0]) for _ in range(2)]
     shared.pull(mean.weights, mean.optimizer.variables)
-    # Half of twice the distance is the whole of it.
+    # The gradient is twice the distance to the mean, and the learning rate is 0.5.
     assert float(mean.weights[0][0]) == pytest.approx(3.0)
     assert losses == pytest.approx([41 / 3, 14 / 3])
 
 
-def test_a_simulator_of_ones_own_agrees_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    # An odd number: some gates act on qubits that are not in ascending order.
+def test_custom_simulator_matches_statevector(monkeypatch: pytest.MonkeyPatch) -> None:
+    # With an odd number of qubits, some gates act on qubits in descending order.
     network = read_network(circuits.build("hybrid", 5), circuits.ring(5))
-    costs = _module("qcnn/simulators/costs/plain.py", monkeypatch)
+    costs = _run_as_module("qcnn/simulators/costs/plain.py", monkeypatch)
     monkeypatch.setitem(sys.modules, "qcnn.simulators.costs.plain", costs)
     limits = Limits(memory=2**30, batch=4)
     costs.check(network, limits)
-    own = _module("qcnn/simulators/plain.py", monkeypatch).create(network, limits)
+    own = _run_as_module("qcnn/simulators/plain.py", monkeypatch).create(network, limits)
     known = statevector.create(network, limits)
     random = np.random.default_rng(0)
     parameters = random.uniform(0, 2, network.parameters)
@@ -165,13 +165,13 @@ def test_a_simulator_of_ones_own_agrees_with_the_others(monkeypatch: pytest.Monk
     ):
         np.testing.assert_allclose(found, expected, atol=1e-5)
     tables = [simulator.table(tf.constant(parameters)) for simulator in (own, known)]
-    # All but what noise alone makes.
+    # The other entries exist only with noise.
     for found, expected in zip(*(table[:4] for table in tables), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_a_store_of_ones_own_follows_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = _module("qcnn/storage/mounted.py", monkeypatch).MountedStore
+def test_custom_store_mirrors_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = _run_as_module("qcnn/storage/mounted.py", monkeypatch).MountedStore
     store = made(Address("mnt", "share", "runs/1"), tmp_path / "mnt")
     folder = tmp_path / "training"
     (folder / "checkpoints").mkdir(parents=True)
@@ -186,17 +186,17 @@ def test_a_store_of_ones_own_follows_a_folder(tmp_path: Path, monkeypatch: pytes
     assert (tmp_path / "copy" / "history.csv").read_bytes() == b"2"
 
 
-def _registered(title: str, kind: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run an example as the module of a target, and name it as its line does."""
-    module = _module(title, monkeypatch)
-    monkeypatch.setitem(sys.modules, f"qcnn_target_{kind}", module)
-    monkeypatch.setitem(TARGETS, name, f"qcnn_target_{kind}:{kind}")
+def _register_target(title: str, class_name: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Register an example as a target."""
+    module = _run_as_module(title, monkeypatch)
+    monkeypatch.setitem(sys.modules, f"qcnn_target_{class_name}", module)
+    monkeypatch.setitem(TARGETS, name, f"qcnn_target_{class_name}:{class_name}")
 
 
-def test_a_target_of_ones_own_is_submitted_to_with_its_cost(
+def test_custom_target_submits_and_checks_cost_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed
 ) -> None:
-    _registered("qcnn/targets/slurm/target.py", "SlurmTarget", "slurm", monkeypatch)
+    _register_target("qcnn/targets/slurm/target.py", "SlurmTarget", "slurm", monkeypatch)
     where = ("submit", "--target", "slurm", "--partition", "night", "--runs", str(tmp_path))
     code, out, err = typed(*where, "--qubits", "5", "--dry-run")
     assert (code, err) == (0, "")
@@ -225,10 +225,10 @@ def test_a_target_of_ones_own_is_submitted_to_with_its_cost(
         qcnn.list_jobs("slurm", partition="night")
 
 
-def test_a_target_of_pipelines_of_ones_own_trains_in_the_steps_pod(
+def test_custom_pipeline_target_trains_in_step_pod(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: Typed
 ) -> None:
-    _registered("qcnn/targets/one_pod/target.py", "OnePodTarget", "one-pod", monkeypatch)
+    _register_target("qcnn/targets/one_pod/target.py", "OnePodTarget", "one-pod", monkeypatch)
     assert CliRunner().invoke(compile_command.main, ["--output", str(tmp_path), "--image", "qcnn:1"]).exit_code == 0
     assert {path.name for path in tmp_path.glob("*-one-pod.yaml")} == {"qcnn-one-pod.yaml", "study-one-pod.yaml"}
     code, out, err = typed("submit", "--target", "one-pod", "--host", "http://localhost:1", "--dry-run")

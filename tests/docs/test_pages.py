@@ -1,4 +1,4 @@
-"""What the documents promise that code can check: words, names, pictures and links."""
+"""Tests of the documents: generated tables, names, images, links and length."""
 
 import os
 import re
@@ -7,42 +7,73 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
+from qcnn.cli.target_choice import COMMANDS
 from qcnn.experiment import ALL_FIELDS
-from qcnn.fields import describe, written_default
 from qcnn.results.evaluate import Evaluation, report
 from qcnn.targets import targets_that
 from qcnn.targets.base import Submits
-from tests.docs.documents import DOCUMENTS, PAGES, ROOT
+from tests.docs.documents import DOCUMENTS, PAGES, ROOT, count_words
 
-MOST_BYTES = 200_000
-# What stands in backticks and looks like a path of the checkout.
+MAX_IMAGE_BYTES = 200_000
+MAX_PAGE_WORDS, MAX_WORDS, MAX_README_LINES = 1_700, 25_000, 110
+# Paths of the checkout in backticks.
 _PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|yaml|md))`")
-# Files of a run, and what compile.py writes.
-_MADE = ("build/", "evaluate/", "runs/")
+# Files of a run and files that compile.py writes.
+_GENERATED = ("build/", "evaluate/", "runs/")
 
 
-@pytest.mark.parametrize("name", ALL_FIELDS)
-def test_every_word_is_described_as_the_config_does(name: str) -> None:
-    field = ALL_FIELDS[name]
-    page = (ROOT / "docs" / "experiment.md").read_text()
-    assert page.count(f"| `{name}` | {written_default(field)} | {describe(field)} |\n") == 1
+@pytest.fixture(scope="module")
+def script() -> dict[str, Any]:
+    return runpy.run_path(str(ROOT / "scripts" / "reference_tables.py"))
 
 
-def test_the_tables_of_reference_pages_are_what_the_script_writes() -> None:
-    script = runpy.run_path(str(ROOT / "scripts" / "reference_tables.py"))
-    for name in set(script["PAGES"].values()):
+def test_generated_tables_are_current(script: dict[str, Any]) -> None:
+    for name in script["PAGES"].values():
         page = (ROOT / "docs" / name).read_text()
         assert script["with_tables"](page) == page
-    assert len(re.findall(r"^\| `\w+` \|", script["words"](), re.MULTILINE)) == len(ALL_FIELDS)
-    assert re.findall(r"^## (\S+)$", script["settings"](), re.MULTILINE) == list(targets_that(Submits))
+
+
+def test_generated_tables_are_complete(script: dict[str, Any]) -> None:
+    tables = script["field_tables"]()
+    assert sorted(re.findall(r"^\| `(\w+)` \|", tables, re.MULTILINE)) == sorted(ALL_FIELDS)
+    assert re.findall(r"^## (\S+)$", script["setting_tables"](), re.MULTILINE) == list(targets_that(Submits))
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("learning_rate", "| 0.05 | > 0 | Peak learning rate. |"),
+        ("qubits", "| 8 | 4 to 32768 | Number of qubits on the ring. |"),
+        ("train_fraction", "| 0.7 | > 0 and < 1 | Fraction of samples in the training split. |"),
+    ],
+)
+def test_field_row_has_default_limits_and_description(script: dict[str, Any], name: str, cells: str) -> None:
+    assert script["field_row"](name) == f"| `{name}` {cells}\n"
+
+
+def test_cli_page_lists_targets_of_each_command() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    rows = dict(re.findall(r"^\| `qcnn (\w+)` \| [^|]+ \| ([^|]+) \|$", page, re.MULTILINE))
+    for name, command in COMMANDS.items():
+        assert rows[name] == ", ".join(f"`{target}`" for target in command.targets)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_page_is_short(path: Path) -> None:
+    assert count_words(path) <= MAX_PAGE_WORDS
+
+
+def test_pages_and_readme_are_short() -> None:
+    assert sum(map(count_words, PAGES)) <= MAX_WORDS
+    assert len((ROOT / "README.md").read_text().splitlines()) <= MAX_README_LINES
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_modules_targets_and_files_that_are_named_exist(path: Path) -> None:
+def test_named_modules_targets_and_files_exist(path: Path) -> None:
     text = path.read_text()
     for module in re.findall(r"python -m ((?:benchmarks|trainer)\.\w+)", text):
         path = ROOT / module.replace(".", "/")
@@ -51,30 +82,31 @@ def test_modules_targets_and_files_that_are_named_exist(path: Path) -> None:
     for target in re.findall(r"(?:^|`)make ([a-z][\w-]*)", text, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     for name in _PATH.findall(text):
-        if not name.startswith(_MADE):
-            # Modules of the library are named from its folder on.
+        if not name.startswith(_GENERATED):
+            # Paths of library modules may start below qcnn/.
             assert (ROOT / name).is_file() or (ROOT / "qcnn" / name).is_file(), name
 
 
-def test_no_document_needs_what_is_outside_of_the_checkout() -> None:
+def test_documents_contain_no_paths_outside_checkout() -> None:
     for path in [*DOCUMENTS, *ROOT.glob("examples/*.yaml"), *ROOT.glob("examples/*/*.py")]:
         assert not re.search(r"\.\./|/(work|tmp)/", path.read_text()), path.name
 
 
-def test_pictures_are_small_and_each_is_shown() -> None:
-    shown = {Path(name).name for path in DOCUMENTS for name in re.findall(r"!\[[^]]+\]\((\S+)\)", path.read_text())}
-    pictures = {path.name: path.stat().st_size for path in (ROOT / "docs" / "pictures").iterdir()}
-    assert pictures.keys() == shown
-    assert max(pictures.values()) <= MOST_BYTES
+def test_images_are_small_and_used() -> None:
+    used = {Path(name).name for path in DOCUMENTS for name in re.findall(r"!\[[^]]+\]\((\S+)\)", path.read_text())}
+    sizes = {path.name: path.stat().st_size for path in (ROOT / "docs" / "images").iterdir()}
+    assert sizes.keys() == used
+    assert max(sizes.values()) <= MAX_IMAGE_BYTES
 
 
+# mkdocs checks the links of pages.
 @pytest.mark.parametrize("path", [path for path in DOCUMENTS if path not in PAGES], ids=lambda path: path.name)
-def test_links_of_what_is_no_page_lead_to_files(path: Path) -> None:
+def test_links_outside_the_site_lead_to_files(path: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[\w-]*)?\)", path.read_text()):
         assert target.startswith("https://") or (ROOT / target).is_file(), target
 
 
-def test_the_site_is_built_and_no_link_leads_nowhere(tmp_path: Path) -> None:
+def test_site_builds_and_loads_no_external_files(tmp_path: Path) -> None:
     site = tmp_path / "site"
     command = [sys.executable, "-W", "ignore", "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
@@ -82,18 +114,17 @@ def test_the_site_is_built_and_no_link_leads_nowhere(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     for page in PAGES:
         html = (site / page.with_suffix(".html").name).read_text()
-        # Opening a page fetches nothing from elsewhere.
         assert not re.findall(r'(?:src|<link[^>]*href)="https?://', html)
 
 
-def test_first_run_shows_predictions_as_they_are_printed(caplog: pytest.LogCaptureFixture) -> None:
-    page = (ROOT / "docs" / "first-run.md").read_text()
+def test_quickstart_shows_evaluation_as_printed(caplog: pytest.LogCaptureFixture) -> None:
+    page = (ROOT / "docs" / "quickstart.md").read_text()
     found = re.search(r"== evaluate\n    simulator: .*\n((?:    .*\n)+)", page)
     assert found
-    shown = [line.removeprefix("    ") for line in found[1].splitlines()]
-    header, *rows = (line.split() for line in shown[:-3])
+    lines = [line.removeprefix("    ") for line in found[1].splitlines()]
+    header, *rows = (line.split() for line in lines[:-3])
     numbers = [[float(cell) if "." in cell else int(cell) for cell in row] for row in rows]
-    (more,), (mse, accuracy, samples), (fresh, _) = (re.findall(r"[\d.]*\d", line) for line in shown[-3:])
+    (more,), (mse, accuracy, samples), (fresh, _) = (re.findall(r"[\d.]*\d", line) for line in lines[-3:])
     assert len(rows) + int(more) == int(samples)
     evaluation = SimpleNamespace(
         columns=dict(zip(header, zip(*numbers, strict=True), strict=True)),
@@ -102,4 +133,4 @@ def test_first_run_shows_predictions_as_they_are_printed(caplog: pytest.LogCaptu
     )
     with caplog.at_level("INFO", logger="qcnn"):
         report(cast(Evaluation, evaluation))
-    assert caplog.messages == shown
+    assert caplog.messages == lines

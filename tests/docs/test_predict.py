@@ -1,4 +1,4 @@
-"""What docs/predict.md says that a user does, done with a run."""
+"""Test of docs/predict.md: its Python block and its first command, with a trained model."""
 
 import shlex
 from pathlib import Path
@@ -15,15 +15,15 @@ from tests.docs.documents import ROOT, blocks, commands
 
 
 @pytest.mark.long
-def test_the_page_predicts_the_samples_that_it_makes(
+def test_command_predicts_samples_of_python_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     config = from_mapping({"rounds": 10, "epochs": 1, "strategy": "none", "workers": 1})
     train(config, data.generate(config), Path("training"))
     export.export(Path("training"), Path("runs/RUN/export-weights/model"))
-    (shown,) = blocks(ROOT / "docs" / "predict.md", "python")
-    exec(compile(shown.text, shown.title, "exec"), {})
+    (block,) = blocks(ROOT / "docs" / "predict.md", "python")
+    exec(compile(block.text, block.title, "exec"), {})
     command = next(command.line for command in commands() if command.document == "predict.md")
     monkeypatch.setattr("sys.argv", shlex.split(command))
     main()

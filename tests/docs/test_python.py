@@ -1,4 +1,4 @@
-"""The lines of Python that README and docs/python.md begin with."""
+"""Tests of the Python example in README.md and docs/python.md, and of the tables of the page."""
 
 import subprocess
 import sys
@@ -11,14 +11,14 @@ from tests.docs.documents import ROOT, blocks
 PAGE = ROOT / "docs" / "python.md"
 
 
-def test_both_documents_begin_with_the_same_lines() -> None:
-    (of_readme,) = blocks(ROOT / "README.md", "python")
-    of_page, *_ = blocks(PAGE, "python")
-    assert of_readme.text == of_page.text
-    assert len(list(filter(None, of_page.text.splitlines()))) == 5
+def test_readme_and_page_have_same_example() -> None:
+    (readme_block,) = blocks(ROOT / "README.md", "python")
+    page_block, *_ = blocks(PAGE, "python")
+    assert readme_block.text == page_block.text
+    assert len(list(filter(None, page_block.text.splitlines()))) == 5
 
 
-def test_the_page_tells_of_every_function_and_every_extra() -> None:
+def test_page_lists_functions_and_extras() -> None:
     page = PAGE.read_text()
     for name in ("Experiment", "generate", "train", "Training", "load", "Model", "evaluate", "plan", "study", "submit"):
         assert f"| `{name}" in page
@@ -27,10 +27,10 @@ def test_the_page_tells_of_every_function_and_every_extra() -> None:
 
 
 @pytest.mark.long
-def test_the_lines_train_and_predict_and_show_no_bar_in_a_pipe(tmp_path: Path) -> None:
-    shown, *_ = blocks(PAGE, "python")
-    (tmp_path / shown.title).write_text(shown.text)
-    command = [sys.executable, shown.title]
+def test_example_trains_and_shows_no_bar_in_a_pipe(tmp_path: Path) -> None:
+    block, *_ = blocks(PAGE, "python")
+    (tmp_path / block.title).write_text(block.text)
+    command = [sys.executable, block.title]
     environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     measured, predicted = done.stdout.splitlines()
