@@ -67,13 +67,13 @@ def test_settings_of_pods_are_taken_by_the_pipeline_and_by_trainings_on_a_cluste
 
 
 def test_settings_of_pods_that_the_documents_show_are_right(tmp_path: Path) -> None:
-    (shown,) = blocks(ROOT / "docs" / "pod-settings.md", "yaml")
+    (shown,) = blocks(ROOT / "docs" / "cluster.md", "yaml")
     (tmp_path / "pod.yaml").write_text(shown.text)
     assert pod_settings(read_file(tmp_path / "pod.yaml", "pod")).spot
 
 
 def test_every_setting_of_pods_is_in_the_table_of_the_documents() -> None:
-    named = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| ", (ROOT / "docs" / "pod-settings.md").read_text(), re.MULTILINE)
+    named = re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| ", (ROOT / "docs" / "cluster.md").read_text(), re.MULTILINE)
     assert set(re.findall(r"\w+", " ".join(named))) == set(Pod.model_fields)
 
 
