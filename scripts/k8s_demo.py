@@ -1,6 +1,6 @@
 """The tutorial on the cluster that KUBECONFIG names: make k8s-demo.
 
-A namespace is set up as docs/cluster.md says. In it a TFJob trains, a Job predicts, and TensorBoard shows the logs. All
+A namespace is set up as in docs/tfjob.md. In it a TFJob trains, a Job predicts, and TensorBoard shows the logs. All
 of them are deleted by the commands for it, then the namespace.
 """
 

@@ -52,7 +52,7 @@ def _in_time() -> Iterator[None]:
 
 @contextlib.contextmanager
 def new_namespace() -> Iterator[str]:
-    """Yield the name of a namespace that was set up as docs/cluster.md says."""
+    """Yield the name of a namespace that is set up as in docs/tfjob.md."""
     if not os.environ.get("KUBECONFIG"):
         pytest.skip("KUBECONFIG is not set: no cluster")
     kubernetes.config.load_kube_config()
