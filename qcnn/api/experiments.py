@@ -23,7 +23,7 @@ from qcnn.model.history import epochs_left
 
 
 class Experiment(Frozen):
-    """An experiment: every word of docs/experiment.md with its value, options among the others.
+    """An experiment: every field of docs/configuration.md with its value, options at the same level.
 
     What is not given has its default, and what rules choose is chosen: `words` holds them all. Of a model that is a
     file, `model` is a text that holds its circuit; of data that are a file, it is read. Experiments do not change.

@@ -20,7 +20,7 @@ from qcnn.simulators.structure.light_cones import TooWideError
 from qcnn.simulators.structure.readouts import find_kinds
 from qcnn.simulators.structure.shift_rules import simulated
 
-# What a process takes beside its states: TensorFlow, modules and compiled programs. Measured, see docs/simulators.md.
+# What a process takes beside its states: TensorFlow, modules and compiled programs. Measured (docs/benchmarks.md).
 PROCESS_BYTES = 2.0**30
 
 

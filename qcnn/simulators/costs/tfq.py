@@ -28,7 +28,7 @@ DECLARATION = Declaration(
 )
 
 # What the library spends on a gate of a sample beside the arithmetic, in kernels of a compiled program: it reads the
-# circuit anew. From the seconds of its steps at 8 to 16 qubits (docs/simulators.md).
+# circuit anew. From the seconds of its steps at 8 to 16 qubits (docs/benchmarks.md).
 _KERNELS_OF_A_GATE = 7
 
 

@@ -114,7 +114,7 @@ def test_every_number_says_of_how_many_processes_and_machines_it_is(plan: Callab
 def test_the_memory_of_a_process_is_at_least_what_was_measured(
     plan: Callable[..., str], qubits: str, measured: float
 ) -> None:
-    """The peak of a training of `deep` in one process, as docs/simulators.md has it."""
+    """The peak of a training of `deep` in one process, as docs/benchmarks.md has it."""
     words = ("--model", "deep", "--qubits", qubits, "--rounds", "4", "--batch-size", "32", "--workers", "1")
     found = json.loads(plan(*words, "--strategy", "none", "--format", "json"))
     assert measured <= found["process_memory_bytes"] < 1.3 * measured

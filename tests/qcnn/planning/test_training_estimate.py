@@ -18,7 +18,7 @@ def expected(ran: str, **words: Any) -> Expectation:
 @pytest.mark.parametrize(
     ("simulator", "words", "least", "most"),
     [
-        # What docs/simulators.md quotes, and what checkpoint and events add to it.
+        # What docs/benchmarks.md quotes, and what checkpoint and events add to it.
         ("statevector", {"qubits": 8}, 0.04, 0.1),
         ("lightcone", {"qubits": 23, "rounds": 43}, 0.05, 0.15),
         ("lightcone", {"qubits": 1024, "rounds": 1}, 0.05, 0.15),
