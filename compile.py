@@ -14,7 +14,7 @@ from qcnn.errors import ConfigError
 from qcnn.experiment_io import as_parameters, read_file
 from qcnn.fields import EXCITATIONS
 from qcnn.pipelines.compiler import compile_qcnn, compile_study, compile_tuning, critical_path
-from qcnn.pipelines.parts import Viewer
+from qcnn.pipelines.parts import TensorBoardLink
 from qcnn.targets import targets_that
 from qcnn.targets.base import Compiles
 from qcnn.targets.compiled_pipeline import file_sha256
@@ -64,7 +64,7 @@ def main(
     # Runs that have seeds of their own read the file as it is then.
     main_defaults = {**words, "data_sha256": "" if seed_per_run else sha256}
     study_defaults = {"experiment": words, "data_sha256": {data: sha256} if sha256 else {}}
-    with_viewer = functools.partial(compile_qcnn, viewer=Viewer(address, button), seeded_by_run=seed_per_run)
+    with_viewer = functools.partial(compile_qcnn, viewer=TensorBoardLink(address, button), seeded_by_run=seed_per_run)
     refusals: dict[str, ConfigError] = {}
     stale: list[Path] = []
     targets = {name: target.pipeline_target() for name, target in targets_that(Compiles).items()}

@@ -9,7 +9,7 @@ from pathlib import Path
 from tabulate import tabulate
 
 from qcnn import data
-from qcnn.circuits.error_bound import floor_of
+from qcnn.circuits.error_bound import error_bound
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.startup import load_tensorflow
@@ -35,7 +35,7 @@ def distance(config: ExperimentConfig) -> tuple[float, float]:
     from qcnn.model import checkpoints
     from qcnn.trainer.loop import train
 
-    dataset, floor = data.generate(config), floor_of(config.model, config.hidden_activation)
+    dataset, floor = data.generate(config), error_bound(config.model, config.hidden_activation)
     with tempfile.TemporaryDirectory() as folder:
         start = time.process_time()
         train(config, dataset, Path(folder))

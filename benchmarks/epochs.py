@@ -61,7 +61,7 @@ def train_once(words: dict[str, Any]) -> None:
     alone = _peak_megabytes()
     from qcnn import data
     from qcnn.experiment_io import from_mapping
-    from qcnn.planning.machine_benchmark import probe
+    from qcnn.planning.machine_benchmark import benchmark_machine
     from qcnn.planning.plan import count, predict
     from qcnn.trainer.loop import train
 
@@ -72,7 +72,7 @@ def train_once(words: dict[str, Any]) -> None:
         history = train(config, data.generate(config), Path(folder))
     peak = _peak_megabytes()
     # Predicted after the training, so that the memory measured is the training's alone.
-    predicted = predict(config, count(config), probe()).chosen
+    predicted = predict(config, count(config), benchmark_machine()).chosen
     print(
         json.dumps(
             {

@@ -63,10 +63,10 @@ def train_once(words: dict[str, Any]) -> None:
     from qcnn import data
     from qcnn.experiment_io import from_mapping
     from qcnn.trainer.loop import train
-    from qcnn.trainer.state import Training
+    from qcnn.trainer.state import TrainingState
 
     epochs: list[tuple[float, float]] = []
-    epoch = Training.epoch
+    epoch = TrainingState.epoch
 
     def timed(training: Any, *arguments: Any) -> Any:
         start = time.process_time(), time.perf_counter()
@@ -79,7 +79,7 @@ def train_once(words: dict[str, Any]) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         tracing_counted() as programs,
-        mock.patch.object(Training, "epoch", timed),
+        mock.patch.object(TrainingState, "epoch", timed),
     ):
         train(config, data.generate(config), Path(folder))
     later = statistics.median(processor for processor, _ in epochs[1:])

@@ -21,7 +21,7 @@ def evaluated(words: dict[str, Any], **flags: Any) -> "Evaluation":
 
     config = from_mapping(merge(words, {**_WORDS, **flags}))
     dataset = data.generate(config)
-    config = data.completed(config, dataset)
+    config = data.with_file_metadata(config, dataset)
     with tempfile.TemporaryDirectory() as folder:
         training, model = Path(folder, "training"), Path(folder, "model")
         train(config, dataset, training)

@@ -22,12 +22,12 @@ from tabulate import tabulate
 
 from qcnn.components.resources import IMAGE
 from qcnn.errors import QcnnError
-from qcnn.jobs.job import Identity, Job, run_label
-from qcnn.jobs.kubernetes.api import PODS, Api, own_namespace
+from qcnn.jobs.job import Job, JobIdentity, run_label
+from qcnn.jobs.kubernetes.api import PODS, NamespaceClient, own_namespace
 from qcnn.jobs.kubernetes.manifest import RUN_LABEL
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.launch import launch
-from qcnn.jobs.tfjob.manifest import TFJOBS, Policy, tfjob
+from qcnn.jobs.tfjob.manifest import TFJOBS, JobTimeouts, tfjob
 
 ROUNDS = 5
 # Seconds over which requests are counted, after those in which the jobs start.
@@ -81,11 +81,11 @@ def main() -> None:
 
 def follow(run: str, number: int, program: str, cpu: str) -> None:
     """Launch a job whose workers run a Python program."""
-    pod = Pod(image=IMAGE, service_account="qcnn-worker", cpu=cpu, memory="64Mi")
+    pod = PodSettings(image=IMAGE, service_account="qcnn-worker", cpu=cpu, memory="64Mi")
     job = Job(
         argv=("python", "-c", program), replicas={"worker": _WORKERS}, restarts=0, heartbeat_timeout_seconds=60, pod=pod
     )
-    launch(tfjob(job, Identity(run, "train", number), Policy(ttl_seconds_after_finished=0)), own_namespace())
+    launch(tfjob(job, JobIdentity(run, "train", number), JobTimeouts(ttl_seconds_after_finished=0)), own_namespace())
 
 
 def _cost() -> Cost:
@@ -117,7 +117,7 @@ def _cost() -> Cost:
 def _note_success(run: str, times: list[float]) -> None:
     """Take the time at which the pods of a run's workers have succeeded."""
     with (
-        contextlib.closing(Api(own_namespace())) as api,
+        contextlib.closing(NamespaceClient(own_namespace())) as api,
         contextlib.closing(api.watch(PODS, labelSelector=f"{RUN_LABEL}={run_label(run)}")) as watch,
     ):
         phases = ([pod["status"].get("phase") for pod in pods.values()] for pods in watch)
@@ -136,7 +136,7 @@ def _requests(launchers: int, cpu: str) -> tuple[float, float, float, float]:
         asked.clear()
         time.sleep(COUNTED)
         counts = dict(asked)
-    with contextlib.closing(Api(own_namespace())) as api:
+    with contextlib.closing(NamespaceClient(own_namespace())) as api:
         for job in api.find(TFJOBS, labelSelector=f"{RUN_LABEL}={run_label(run)}"):
             api.delete(TFJOBS, job["metadata"]["name"])
     for thread in threads:

@@ -14,7 +14,7 @@ from qcnn.experiment_io import from_mapping
 from qcnn.model import checkpoints
 from qcnn.model.history import epoch_seconds, save_history
 from qcnn.trainer.loop import train
-from qcnn.trainer.state import Training, load_saved
+from qcnn.trainer.state import TrainingState, load_saved
 from qcnn.trainer.tensorboard import event_log
 
 # On one process an epoch of these takes about a second on two cores.
@@ -39,7 +39,7 @@ def measure(words: dict[str, object]) -> list[object]:
         history = train(config, dataset, folder / "trained")
         kept = folder / "trained" / checkpoints.FOLDER
         saved = load_saved(config, dataset, kept)
-        training = Training(config, dataset, kept, tf.distribute.get_strategy(), saved)
+        training = TrainingState(config, dataset, kept, tf.distribute.get_strategy(), saved)
         steps = -(-len(dataset.train) // config.batch_size)
         measures = np.ones((steps, 3))
 

@@ -21,7 +21,7 @@ from qcnn.circuits.sample_circuits import excitation, noisy_circuit
 from qcnn.experiment_io import from_mapping
 from qcnn.model.network import assemble, build_model
 from qcnn.results import evaluate, noise_estimate
-from qcnn.simulators import Batch, Limits, Simulator
+from qcnn.simulators import ExcitationBatch, Simulator, SimulatorLimits
 from qcnn.simulators.structure.gates import read_model
 from qcnn.simulators.trajectories import Trajectories
 
@@ -36,9 +36,9 @@ def density() -> list[tuple[object, ...]]:
         for qubits in _QUBITS:
             ansatz, ring = circuits.build(model, qubits), circuits.ring(qubits)
             values = np.random.default_rng(qubits).uniform(0, 2, len(ansatz.symbols))
-            bounds = Limits(memory=2**31, batch=_BATCH)
+            bounds = SimulatorLimits(memory=2**31, batch=_BATCH)
             simulator = simulators.create("density", ansatz, ring, bounds, noise=parse(_NOISE))
-            batch = Batch(tf.constant([1]), tf.constant([0.5]))
+            batch = ExcitationBatch(tf.constant([1]), tf.constant([0.5]))
             (ours,) = simulator.expectations(tf.constant(values), batch).numpy()
             exact = cirq.DensityMatrixSimulator(dtype=np.complex128).simulate_expectation_values(
                 noisy_circuit(ansatz, excitation(ring, 1, 0.5), parse(_NOISE)),
@@ -54,7 +54,7 @@ def density() -> list[tuple[object, ...]]:
 def _step(simulator: Simulator, values: np.ndarray) -> float:  # type: ignore[type-arg]
     random = np.random.default_rng(0)
     qubits = simulator.network.qubits
-    batch = Batch(
+    batch = ExcitationBatch(
         tf.constant(random.integers(0, qubits, _BATCH), tf.int32), tf.random.stateless_uniform([_BATCH], [0, 0])
     )
 
@@ -77,7 +77,7 @@ def trajectories() -> list[tuple[object, ...]]:
     """Compare predictions from trajectories with those of density matrices."""
     words = {"qubits": 8, "rounds": 100, "batch_size": _BATCH, "workers": 1, "strategy": "none"}
     plain = from_mapping(words)
-    model, samples = build_model(plain), data.draw(8, 8, seed=1)
+    model, samples = build_model(plain), data.sample_excitations(8, 8, seed=1)
     ansatz, ring = circuits.build("hybrid", 8), circuits.ring(8)
     exact = assemble(plain, ansatz, simulators.create("density", ansatz, ring, plain.limits, noise=parse(_NOISE)))
     exact.set_weights(model.get_weights())

@@ -14,7 +14,7 @@ from tabulate import tabulate
 from qcnn import simulators
 from qcnn.circuits import circuits
 from qcnn.circuits.preparation import Preparation
-from qcnn.simulators import Features, Limits
+from qcnn.simulators import ProductStateBatch, SimulatorLimits
 
 BATCH = 32
 ROWS = [(model, qubits) for model in ("hybrid", "deep") for qubits in (8, 12, 16)]
@@ -30,7 +30,7 @@ def program(simulator: simulators.Simulator) -> Callable[[tf.Tensor, tf.Tensor],
     def gradient(parameters: tf.Tensor, features: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             tape.watch(parameters)
-            loss = tf.reduce_mean(simulator.expectations(parameters, Features(features)) ** 2)
+            loss = tf.reduce_mean(simulator.expectations(parameters, ProductStateBatch(features)) ** 2)
         return tape.gradient(loss, parameters)
 
     return gradient  # type: ignore[no-any-return]
@@ -39,7 +39,7 @@ def program(simulator: simulators.Simulator) -> Callable[[tf.Tensor, tf.Tensor],
 def seconds(name: str, model: str, qubits: int) -> float:
     """Return the least seconds of a step."""
     ansatz, random = circuits.build(model, qubits), np.random.default_rng(0)
-    limits = Limits(memory=2**31, batch=BATCH)
+    limits = SimulatorLimits(memory=2**31, batch=BATCH)
     simulator = simulators.create(name, ansatz, circuits.ring(qubits), limits, Preparation("ry", qubits))
     parameters = tf.constant(random.uniform(0, 2, len(ansatz.symbols)))
     features = tf.constant(random.uniform(0, np.pi, (BATCH, qubits)), tf.float32)

@@ -8,7 +8,7 @@ import numpy as np
 from tabulate import tabulate
 
 from qcnn import data
-from qcnn.circuits.error_bound import Floor
+from qcnn.circuits.error_bound import ErrorBound
 from qcnn.experiment import ExperimentConfig
 from qcnn.model.history import Epoch
 from qcnn.results.report import report_page
@@ -18,8 +18,8 @@ def page(qubits: int, rounds: int, epochs: int) -> str:
     """Return the report of an invented training: the best predictions and losses, with noise."""
     experiment = {**ExperimentConfig().model_dump(), "qubits": qubits, "rounds": rounds, "epochs": epochs}
     noise = np.random.default_rng(0)
-    samples = data.draw(qubits, rounds, seed=0)
-    predictions = Floor(1.2).predict(samples.angle) + noise.normal(scale=0.1, size=len(samples))
+    samples = data.sample_excitations(qubits, rounds, seed=0)
+    predictions = ErrorBound(1.2).predict(samples.angle) + noise.normal(scale=0.1, size=len(samples))
     loss = 0.2 + np.exp(-np.arange(epochs) / 50) + noise.uniform(0, 0.02, (2, epochs))
     history = [Epoch(epoch, train, 0.9, val, 0.9, 1.0) for epoch, (train, val) in enumerate(loss.T.tolist(), start=1)]
     metrics = {"mse": 0.2, "accuracy": 0.9, "train_loss": history[-1].train_loss, "val_loss": history[-1].val_loss}

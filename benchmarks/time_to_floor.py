@@ -27,7 +27,7 @@ from benchmarks.arrival import experiment
 from benchmarks.peers.launch import launch
 from benchmarks.peers.trace import Exercise, Moment, load_trace, save_exercise
 from qcnn import data
-from qcnn.circuits.error_bound import floor_of
+from qcnn.circuits.error_bound import error_bound
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.model.history import trial_epochs
@@ -103,7 +103,7 @@ def exercise_of(config: ExperimentConfig, model: "tf_keras.Model") -> Exercise:
         batch_size=config.batch_size,
         trial=trial_epochs(config),
         centred=model.get_layer("quantum").centred,
-        order=np.stack([data.order(config.seed, epoch, samples) for epoch in range(1, config.epochs + 1)]),
+        order=np.stack([data.epoch_order(config.seed, epoch, samples) for epoch in range(1, config.epochs + 1)]),
         rates=Schedule(config, updates)(tf.range(updates)).numpy(),
         train=train,
         validation=validation,
@@ -130,7 +130,7 @@ def measure(row: Row, runs: int) -> dict[str, Reached | str]:
     from qcnn.results.serving import fresh_mse
 
     config = experiment(row.model, row.qubits, seed=0)
-    model, floor = build_model(config), floor_of(config.model, config.hidden_activation)
+    model, floor = build_model(config), error_bound(config.model, config.hidden_activation)
     assert floor
 
     def error(moment: Moment) -> float:

@@ -21,11 +21,11 @@ from qcnn.components.steps.tensorboard import tensorboard
 from qcnn.components.steps.train_local import train
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.job import Job
-from qcnn.jobs.local.fork_client import Started, start_process
+from qcnn.jobs.local.fork_client import ChildProcess, start_process
 from qcnn.jobs.local.processes import GRACE, EventHandler
 from qcnn.jobs.local.runner import run_processes
-from qcnn.results.local_run import METADATA, Recorder, RunFolders
-from qcnn.startup import ending_at_once, load_tensorflow, one_line_errors, terminated_as_interrupt
+from qcnn.results.local_run import METADATA, RunFolders, RunRecorder
+from qcnn.startup import exit_immediately, load_tensorflow, one_line_errors, terminated_as_interrupt
 
 # The last step of a study, and the folder of what it leaves.
 SELECTED = "select-best"
@@ -98,7 +98,7 @@ def select(study: Path, trials: Sequence[RunFolders], *, call: Call = here) -> S
 
 
 @contextlib.contextmanager
-def recorded(recorder: Recorder, name: str, run: Path) -> Iterator[None]:
+def recorded(recorder: RunRecorder, name: str, run: Path) -> Iterator[None]:
     """Write into the record of a run how the step of this block ends."""
     recorder.begin_step(name, run)
     try:
@@ -115,7 +115,7 @@ def _make_dataset(config: ExperimentConfig, folders: RunFolders) -> ExperimentCo
     if not folders.dataset.exists():
         generate_data(config.model_dump(), str(folders.dataset))
     dataset = data.load(folders.dataset)
-    completed = data.completed(config, dataset)
+    completed = data.with_file_metadata(config, dataset)
     made = {folders.dataset: metadata_of(completed, dataset)}
     _save_metadata(folders.dataset.parent, made, {"experiment": completed.to_json()})
     return completed
@@ -241,7 +241,7 @@ def apart(step: Step, folders: RunFolders) -> None:
         raise SystemExit(code)
 
 
-def _end(started: Started) -> None:
+def _end(started: ChildProcess) -> None:
     started.terminate()
     with contextlib.suppress(subprocess.TimeoutExpired):
         started.wait(GRACE)
@@ -252,7 +252,7 @@ def _end(started: Started) -> None:
 def main() -> None:
     """Call the step that the arguments name."""
     name, *places = sys.argv[1:]
-    with ending_at_once():
+    with exit_immediately():
         try:
             with terminated_as_interrupt(), one_line_errors():
                 _STEPS[name](RunFolders(*map(Path, places)))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pydantic
 
-from qcnn.errors import ConfigError, given
-from qcnn.jobs.pod_settings import Pod, Quantity
+from qcnn.errors import ConfigError, format_value
+from qcnn.jobs.pod_settings import PodSettings, Quantity
 
 # The name that a local build gives it; `compile.py --image` replaces it with a pushed, pinned one.
 IMAGE = "qcnn:latest"
@@ -60,7 +60,7 @@ DEFAULTS = {
     "tune": _LIGHT,
 }
 _ADAPTER = pydantic.TypeAdapter(dict[str, _Given])
-_ALLOWED = {name: str(Pod.model_fields[name].description) for name in _Given.model_fields}
+_ALLOWED = {name: str(PodSettings.model_fields[name].description) for name in _Given.model_fields}
 
 
 def step_resources(values: Mapping[str, Any] | None) -> dict[str, Resources]:
@@ -75,7 +75,7 @@ def step_resources(values: Mapping[str, Any] | None) -> dict[str, Resources]:
         first = error.errors(include_url=False)[0]
         name = ".".join(("pod", KEY, *map(str, first["loc"])))
         allowed = _ALLOWED.get(str(first["loc"][-1]) if first["loc"] else "", "a mapping of steps to cpu and memory")
-        raise ConfigError(f"{name}: must be {allowed}. Given: {given(first['input'])}") from None
+        raise ConfigError(f"{name}: must be {allowed}. Given: {format_value(first['input'])}") from None
     unknown = sorted(found.keys() - DEFAULTS.keys())
     if unknown:
         raise ConfigError(

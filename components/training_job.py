@@ -13,9 +13,9 @@ from qcnn.experiment import ExperimentConfig, affecting
 from qcnn.experiment_io import from_mapping
 from qcnn.fields import GENERATED, Affects
 from qcnn.jobs.job import OUTPUTS, Job
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.monitoring.logs import JOB_VARIABLE
-from qcnn.storage.store import SCHEMES, check_reachable, in_bucket
+from qcnn.storage.store import SCHEMES, check_reachable, parse_bucket_uri
 
 # The worker's flag for the address of each output.
 _FLAGS = {"training": "--workdir", "logs": "--logs", "model": "--export"}
@@ -26,7 +26,7 @@ def local_job(config: ExperimentConfig, dataset: str, training: str, logs: str) 
     return _describe(sys.executable, config, dataset, {"training": training, "logs": logs}, pod=None)
 
 
-def cluster_job(config: ExperimentConfig, output: str, pod: Pod, dataset: str | None = None) -> Job:
+def cluster_job(config: ExperimentConfig, output: str, pod: PodSettings, dataset: str | None = None) -> Job:
     """Describe the training of an experiment on a cluster; `output` gets a folder that is named after the job.
 
     A job that is given the address of its dataset is one step of a pipeline. Without it, every process makes the
@@ -43,7 +43,7 @@ def cluster_job(config: ExperimentConfig, output: str, pod: Pod, dataset: str | 
     return _describe("python", config, dataset, outputs, pod)
 
 
-def vertex_job(config: ExperimentConfig, output: str, pod: Pod, dataset: str | None = None) -> Job:
+def vertex_job(config: ExperimentConfig, output: str, pod: PodSettings, dataset: str | None = None) -> Job:
     """Describe the training of an experiment as a job of Vertex AI; all else as `cluster_job`.
 
     No profiler of its machines can be reached from outside. Vertex AI names a folder for a model to every process, so a
@@ -57,7 +57,7 @@ def vertex_job(config: ExperimentConfig, output: str, pod: Pod, dataset: str | N
     return dataclasses.replace(job, argv=(*job.argv, *added), port_flags=())
 
 
-def vertex_trial(words: Mapping[str, Any], output: str, pod: Pod, dataset: str) -> Job:
+def vertex_trial(words: Mapping[str, Any], output: str, pod: PodSettings, dataset: str) -> Job:
     """Describe the trials of a search on Vertex AI, by the words of an experiment that they share.
 
     Each is given other words as flags, and is told by its surroundings where to write: below the folder of the outputs.
@@ -84,7 +84,7 @@ def _replaced(argv: Sequence[str], values: Mapping[str, str], left_out: Sequence
 
 
 def _describe(
-    python: str, config: ExperimentConfig, dataset: str | None, outputs: Mapping[str, str], pod: Pod | None
+    python: str, config: ExperimentConfig, dataset: str | None, outputs: Mapping[str, str], pod: PodSettings | None
 ) -> Job:
     arguments = {"--experiment": config.to_json(), **({"--dataset": dataset} if dataset else {})}
     arguments |= {_FLAGS[name]: address for name, address in outputs.items()}
@@ -95,8 +95,8 @@ def _describe(
         heartbeat_timeout_seconds=config.options.heartbeat_timeout_seconds,
         port_flags=("--profiler-port",),
         kind=_kind(config),
-        ends_with_others=requirements.ends_with_others(config.strategy),
-        started_alone=requirements.started_alone(config.strategy),
+        ignore_exit=requirements.ignore_exit(config.strategy),
+        restart_individually=requirements.restart_individually(config.strategy),
         pod=pod,
         outputs=outputs,
     )
@@ -110,7 +110,7 @@ def check_data(data: str) -> bool:
     """
     if data in GENERATED:
         return False
-    if not in_bucket(data):
+    if not parse_bucket_uri(data):
         kinds = ", ".join(f"{scheme}://BUCKET/FILE" for scheme in SCHEMES)
         raise ConfigError(f"data: a file must be in a bucket on a cluster, {kinds}. Given: {data}")
     return True
@@ -126,7 +126,7 @@ def _check_reachable(config: ExperimentConfig, output: str) -> None:
     """Refuse an output, or a training to continue from, that not all pods could reach."""
     is_bucket = check_reachable("output", output)
     source = config.options.continue_from
-    if source and not (is_bucket and in_bucket(source)):
+    if source and not (is_bucket and parse_bucket_uri(source)):
         raise ConfigError(f"continue_from: must be in a bucket on a cluster, as must be the output. Given: {source}")
 
 

@@ -12,8 +12,8 @@ from infra.commands import Resource, check_programs, commands, failure
 from infra.google import accounts, cluster, identity, image_prefix, project_and_services, storage
 from infra.kubernetes import IDENTITIES, NAMESPACE, in_cluster, wait_until_ready
 from infra.settings import Settings, read_settings
-from infra.steps import Found, State, check_deletable, create_absent, delete, look_at_all, to_delete
-from qcnn.errors import ConfigError, QcnnError, one_line
+from infra.steps import ResourceState, ResourceStatus, check_deletable, create_missing, delete, look_at_all, to_delete
+from qcnn.errors import ConfigError, QcnnError, single_line
 
 _SETTINGS = Path(__file__).with_name("settings.yaml")
 _INVALID, _INTERRUPTED = 2, 130
@@ -52,7 +52,7 @@ def plan(path: Path, offline: bool) -> None:
     with commands() as run:
         for found in look_at_all(table, run):
             click.echo(f"{found.resource.name:{_WIDTH}}{found.state.value:12}{found.resource.what}")
-            if found.state is not State.PRESENT:
+            if found.state is not ResourceState.PRESENT:
                 missing += 1
                 _show_commands(found.resource, "    ")
     click.echo(f"{missing} of {len(table)} are to be made" if missing else "nothing is to be made")
@@ -65,7 +65,7 @@ def apply(path: Path) -> None:
     settings = read_settings(path)
     check_programs()
     with commands() as run:
-        create_absent(resources(settings), run, click.echo, time.sleep)
+        create_missing(resources(settings), run, click.echo, time.sleep)
         click.echo("waiting   until everything in the cluster answers")
         ready = wait_until_ready(settings)
         if not (answer := run(ready)).succeeded:
@@ -101,7 +101,7 @@ def main() -> None:
     except click.exceptions.NoArgsIsHelpError as error:
         _stop(error.format_message(), _INVALID)
     except click.ClickException as error:
-        _stop(f"error: {one_line(error.format_message())}", _INVALID)
+        _stop(f"error: {single_line(error.format_message())}", _INVALID)
     except QcnnError as error:
         _stop(f"error: {error}", _INVALID)
     except (click.Abort, KeyboardInterrupt):
@@ -126,10 +126,10 @@ def _show_commands(resource: Resource, indent: str = "") -> None:
         click.echo(indent + shlex.join(argv))
 
 
-def _fate(found: Found, doomed: Sequence[Resource]) -> str:
+def _fate(found: ResourceStatus, doomed: Sequence[Resource]) -> str:
     """Return a line with what destroying does to a resource, and what that loses."""
     resource, state = found.resource, found.state
-    if state in (State.ABSENT, State.UNKNOWN):
+    if state in (ResourceState.ABSENT, ResourceState.UNKNOWN):
         fate, why = state.value, ""
     elif resource in doomed:
         fate, why = "deletes", f"loses {resource.loses}" if resource.loses else ""

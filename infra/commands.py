@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from qcnn.errors import ConfigError, QcnnError, one_line
+from qcnn.errors import ConfigError, QcnnError, single_line
 
 Argv = tuple[str, ...]
 
@@ -62,7 +62,7 @@ _NOT_YET = re.compile(
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
+class CommandResult:
     """What a command has printed, and whether it has succeeded."""
 
     succeeded: bool
@@ -70,26 +70,26 @@ class Answer:
     errors: str
 
 
-Run = Callable[[Argv], Answer]
+Run = Callable[[Argv], CommandResult]
 
 
 class CommandError(QcnnError):
     """A command failed; the message is one line with what it concerned and its own reason."""
 
 
-class NotYetError(CommandError):
+class NotReadyError(CommandError):
     """A command failed because what it needs was made a moment ago; it may succeed soon."""
 
 
-def is_not_found(answer: Answer) -> bool:
+def is_not_found(answer: CommandResult) -> bool:
     """Return whether a command failed because what it asks about does not exist, and for no other reason."""
     return not answer.succeeded and bool(_NOT_FOUND.search(answer.errors)) and _ELSEWHERE not in answer.errors
 
 
-def failure(concerned: str, argv: Argv, answer: Answer) -> CommandError:
+def failure(concerned: str, argv: Argv, answer: CommandResult) -> CommandError:
     """Return the error that an answer is: one line with the reason that the program gives."""
-    kind = NotYetError if _NOT_YET.search(answer.errors) else CommandError
-    return kind(f"{concerned}: {argv[0]} failed ({one_line(_reason(answer))}). Given: {' '.join(argv)}")
+    kind = NotReadyError if _NOT_YET.search(answer.errors) else CommandError
+    return kind(f"{concerned}: {argv[0]} failed ({single_line(_reason(answer))}). Given: {' '.join(argv)}")
 
 
 def check_programs(programs: Sequence[str] = PROGRAMS) -> None:
@@ -113,16 +113,16 @@ def commands() -> Iterator[Run]:
             "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
         }
 
-        def run(argv: Argv) -> Answer:
+        def run(argv: Argv) -> CommandResult:
             done = subprocess.run(
                 argv, cwd=_ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
             )
-            return Answer(done.returncode == 0, done.stdout, done.stderr)
+            return CommandResult(done.returncode == 0, done.stdout, done.stderr)
 
         yield run
 
 
-def _reason(answer: Answer) -> str:
+def _reason(answer: CommandResult) -> str:
     """Return the line of what a program has printed that says why it failed."""
     lines = [line.strip() for line in answer.errors.splitlines() if line.strip()]
     marked = [line for line in lines if line.lower().startswith("error")]

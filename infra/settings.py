@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from ruamel.yaml import YAML
 
-from qcnn.errors import ConfigError, given, one_line
+from qcnn.errors import ConfigError, format_value, single_line
 
 # https://cloud.google.com/resource-manager/docs/creating-managing-projects
 Project = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$")]
@@ -61,9 +61,9 @@ def read_settings(path: Path) -> Settings:
     except FileNotFoundError:
         raise ConfigError(f"settings: no such file. Given: {path}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"settings: the file cannot be read ({one_line(error)}). Given: {path}") from None
+        raise ConfigError(f"settings: the file cannot be read ({single_line(error)}). Given: {path}") from None
     except Exception as error:  # The parser's own, and any that a value with a tag of its own is made with.
-        raise ConfigError(f"settings: the file is not valid YAML ({one_line(error)}). Given: {path}") from None
+        raise ConfigError(f"settings: the file is not valid YAML ({single_line(error)}). Given: {path}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"settings: the file must be a mapping of keys to values. Given: {path}")
     return settings_of(content)
@@ -96,6 +96,6 @@ def _refused(error: ValidationError) -> ConfigError:
         return ConfigError(f"settings.{field}: must be given. Given: none")
     if first["type"] in ("extra_forbidden", "invalid_key"):
         keys = ", ".join(Settings.model_fields)
-        return ConfigError(f"settings.{field}: unknown key; the keys are {keys}. Given: {given(first['input'])}")
+        return ConfigError(f"settings.{field}: unknown key; the keys are {keys}. Given: {format_value(first['input'])}")
     description = Settings.model_fields[field].description
-    return ConfigError(f"settings.{field}: must be {description}. Given: {given(first['input'])}")
+    return ConfigError(f"settings.{field}: must be {description}. Given: {format_value(first['input'])}")

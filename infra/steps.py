@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, retry_if_result, stop_after_attempt, wait_fixed
 
-from infra.commands import Answer, Argv, CommandError, NotYetError, Resource, Run, failure, is_not_found
+from infra.commands import Argv, CommandError, CommandResult, NotReadyError, Resource, Run, failure, is_not_found
 from infra.google import APIS
 from qcnn.errors import ConfigError
 
 
-class State(enum.Enum):
+class ResourceState(enum.Enum):
     """Whether a resource is there; the value is how it is called."""
 
     PRESENT = "present"
@@ -28,49 +28,54 @@ class State(enum.Enum):
 
 # https://cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters#status
 # Node pools have them too.
-_STATES = {"PROVISIONING": State.CHANGING, "STOPPING": State.CHANGING, "ERROR": State.FAILED}
+_STATES = {"PROVISIONING": ResourceState.CHANGING, "STOPPING": ResourceState.CHANGING, "ERROR": ResourceState.FAILED}
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
+class Observation:
     """What was seen of a resource: its state, and the words that were printed of it."""
 
-    state: State
+    state: ResourceState
     words: frozenset[str] = frozenset()
 
 
-def state_of(resource: Resource, answer: Answer) -> Seen:
+def state_of(resource: Resource, answer: CommandResult) -> Observation:
     """Return what an answer to `describe` says.
 
     Raises:
         CommandError: it says nothing of whether the resource is there: no rights, no network, a wrong zone.
     """
     if is_not_found(answer):
-        return Seen(State.ABSENT)
+        return Observation(ResourceState.ABSENT)
     if not answer.succeeded:
         raise failure(resource.name, resource.describe, answer)
     words = frozenset(answer.output.split())
     for word, state in _STATES.items():
         if word in words:
-            return Seen(state, words)
+            return Observation(state, words)
     found = words.intersection(resource.words)
-    return Seen(
-        State.ABSENT if not found else State.PRESENT if found.issuperset(resource.words) else State.INCOMPLETE, words
+    return Observation(
+        ResourceState.ABSENT
+        if not found
+        else ResourceState.PRESENT
+        if found.issuperset(resource.words)
+        else ResourceState.INCOMPLETE,
+        words,
     )
 
 
-def without_asking(resource: Resource, seen: Mapping[str, Seen]) -> Seen | None:
+def without_asking(resource: Resource, seen: Mapping[str, Observation]) -> Observation | None:
     """Return the state that follows from what was seen before; None if the resource must be asked about."""
     if resource.api and resource.api not in seen[APIS].words:
-        return Seen(State.UNKNOWN)
-    if resource.inside and seen[resource.inside].state not in (State.PRESENT, State.INCOMPLETE):
+        return Observation(ResourceState.UNKNOWN)
+    if resource.inside and seen[resource.inside].state not in (ResourceState.PRESENT, ResourceState.INCOMPLETE):
         # What is inside a cluster that is being made, or was never ended, has no server to be asked of.
         holder = seen[resource.inside].state
-        return Seen(holder if holder is State.ABSENT else State.UNKNOWN)
+        return Observation(holder if holder is ResourceState.ABSENT else ResourceState.UNKNOWN)
     return None
 
 
-def look(resource: Resource, seen: Mapping[str, Seen], run: Run) -> Seen:
+def inspect(resource: Resource, seen: Mapping[str, Observation], run: Run) -> Observation:
     """Return what is to be seen of a resource; go into it if it is there and other things are inside it.
 
     Raises:
@@ -79,7 +84,7 @@ def look(resource: Resource, seen: Mapping[str, Seen], run: Run) -> Seen:
     if known := without_asking(resource, seen):
         return known
     found = state_of(resource, run(resource.describe))
-    if found.state is State.PRESENT:
+    if found.state is ResourceState.PRESENT:
         enter(resource, run)
     return found
 
@@ -105,66 +110,66 @@ Sleep = Callable[[float], None]
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class ResourceStatus:
     """A resource, and its state."""
 
     resource: Resource
-    state: State
+    state: ResourceState
 
 
-def look_at_all(table: Sequence[Resource], run: Run) -> Iterator[Found]:
+def look_at_all(table: Sequence[Resource], run: Run) -> Iterator[ResourceStatus]:
     """Yield every resource as it is now.
 
     Raises:
         CommandError: whether one is there cannot be told.
     """
-    seen: dict[str, Seen] = {}
+    seen: dict[str, Observation] = {}
     for resource in table:
-        seen[resource.name] = look(resource, seen, run)
-        yield Found(resource, seen[resource.name].state)
+        seen[resource.name] = inspect(resource, seen, run)
+        yield ResourceStatus(resource, seen[resource.name].state)
 
 
-def create_absent(table: Sequence[Resource], run: Run, say: Say, sleep: Sleep) -> None:
+def create_missing(table: Sequence[Resource], run: Run, say: Say, sleep: Sleep) -> None:
     """Make every resource that is absent or incomplete, in the order of the table.
 
     Raises:
         CommandError: a command fails; nothing after it is made.
         ConfigError: the project does not exist.
     """
-    seen: dict[str, Seen] = {}
+    seen: dict[str, Observation] = {}
     for resource in table:
         found = _settled(resource, seen, run, say, sleep)
-        if found.state is State.PRESENT:
+        if found.state is ResourceState.PRESENT:
             say(f"present   {resource.name}")
         else:
             _check_creatable(resource, found.state)
             say(f"creating  {resource.name}: {resource.what}")
             for argv in resource.create:
                 _patiently(sleep)(_run, resource, argv, run)
-            found = Seen(State.PRESENT, frozenset(resource.words))
+            found = Observation(ResourceState.PRESENT, frozenset(resource.words))
             enter(resource, run)
         seen[resource.name] = found
 
 
-def to_delete(found: Sequence[Found], with_data: bool) -> list[Resource]:
+def to_delete(found: Sequence[ResourceStatus], with_data: bool) -> list[Resource]:
     """Return what is to be deleted by commands of its own, what was made last first."""
     return [
         each.resource
         for each in reversed(found)
-        if each.state not in (State.ABSENT, State.UNKNOWN)
+        if each.state not in (ResourceState.ABSENT, ResourceState.UNKNOWN)
         and each.resource.delete
         and (with_data or not each.resource.is_data)
     ]
 
 
-def check_deletable(found: Sequence[Found]) -> None:
+def check_deletable(found: Sequence[ResourceStatus]) -> None:
     """Refuse to delete while Google is making or deleting something.
 
     Raises:
         CommandError: it is.
     """
     for each in found:
-        if each.state is State.CHANGING:
+        if each.state is ResourceState.CHANGING:
             raise _changing(each.resource)
 
 
@@ -182,14 +187,14 @@ def delete(resources: Sequence[Resource], run: Run, say: Say) -> None:
                 raise failure(resource.name, argv, answer)
 
 
-def _settled(resource: Resource, seen: Mapping[str, Seen], run: Run, say: Say, sleep: Sleep) -> Seen:
+def _settled(resource: Resource, seen: Mapping[str, Observation], run: Run, say: Say, sleep: Sleep) -> Observation:
     """Return what is seen of a resource once Google has ended what it does to it.
 
     Its making may have been stopped here; it goes on there.
     """
     # A service that was enabled a moment ago still says that it is not; the project itself is asked before any is.
-    found = _patiently(sleep)(look, resource, seen, run) if resource.api else look(resource, seen, run)
-    if found.state is not State.CHANGING:
+    found = _patiently(sleep)(inspect, resource, seen, run) if resource.api else inspect(resource, seen, run)
+    if found.state is not ResourceState.CHANGING:
         return found
     say(f"waiting   {resource.name}: Google is making or deleting it")
     again = Retrying(
@@ -199,23 +204,23 @@ def _settled(resource: Resource, seen: Mapping[str, Seen], run: Run, say: Say, s
         sleep=sleep,
         retry_error_callback=_last_result,
     )
-    return again(look, resource, seen, run)
+    return again(inspect, resource, seen, run)
 
 
-def _is_changing(found: Seen) -> bool:
-    return found.state is State.CHANGING
+def _is_changing(found: Observation) -> bool:
+    return found.state is ResourceState.CHANGING
 
 
-def _last_result(state: RetryCallState) -> Seen:
+def _last_result(state: RetryCallState) -> Observation:
     assert state.outcome
-    found: Seen = state.outcome.result()
+    found: Observation = state.outcome.result()
     return found
 
 
-def _check_creatable(resource: Resource, state: State) -> None:
-    if state is State.CHANGING:
+def _check_creatable(resource: Resource, state: ResourceState) -> None:
+    if state is ResourceState.CHANGING:
         raise _changing(resource)
-    if state is State.FAILED:
+    if state is ResourceState.FAILED:
         raise CommandError(
             f"{resource.name}: Google has given up making it; destroy, then apply again. Given: {state.value}"
         )
@@ -226,7 +231,7 @@ def _check_creatable(resource: Resource, state: State) -> None:
 def _changing(resource: Resource) -> CommandError:
     return CommandError(
         f"{resource.name}: Google is making or deleting it just now; wait for the end of that, and start again. "
-        f"Given: {State.CHANGING.value}"
+        f"Given: {ResourceState.CHANGING.value}"
     )
 
 
@@ -239,7 +244,7 @@ def _run(resource: Resource, argv: Argv, run: Run) -> None:
 def _patiently(sleep: Sleep) -> Retrying:
     """Return what calls again, for a while, where what is needed is not known everywhere yet."""
     return Retrying(
-        retry=retry_if_exception_type(NotYetError),
+        retry=retry_if_exception_type(NotReadyError),
         wait=wait_fixed(_PAUSE_SECONDS),
         stop=stop_after_attempt(_TRIES),
         sleep=sleep,

@@ -11,9 +11,9 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import DagSpec, PipelineSpec, PipelineT
 
 from qcnn.components.resources import IMAGE, KEY, Resources, step_resources
 from qcnn.errors import ConfigError
-from qcnn.jobs.pod_settings import Pod, pod_settings
+from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.jobs.vertex.machines import DEFAULT
-from qcnn.pipelines.parts import TrainStep, Viewer
+from qcnn.pipelines.parts import TensorBoardLink, TrainStep
 from qcnn.pipelines.qcnn import qcnn
 from qcnn.pipelines.study import study
 from qcnn.studies.trials import PARALLELISM
@@ -55,7 +55,7 @@ _WAIT_SECONDS, _FACTOR = 10, 1.0
 _WITHIN_SECONDS = 365 * 86400
 
 
-def retried(spec: PipelineSpec) -> None:
+def with_retries(spec: PipelineSpec) -> None:
     """Have every step of a compiled pipeline tried again, also those in its loops."""
     for component in (spec.root, *spec.components.values()):
         for name, task in component.dag.tasks.items():
@@ -98,13 +98,13 @@ class PipelineTarget:
     the same time, and the rule by which one is ended early; None where it has none.
     """
 
-    train: Callable[[Pod], TrainStep]
+    train: Callable[[PodSettings], TrainStep]
     image: str = IMAGE
     pod_defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    platform: Callable[[Sequence[str], Pod], PlatformSpec] | None = None
+    platform: Callable[[Sequence[str], PodSettings], PlatformSpec] | None = None
     resources: Callable[[Resources], dict[str, Any]] = requests_and_limits
     command: Callable[[Sequence[str]], list[str]] = list
-    tuner: Callable[[Pod, int, str], BaseComponent] | None = None
+    tuner: Callable[[PodSettings, int, str], BaseComponent] | None = None
 
 
 def compile_qcnn(
@@ -114,17 +114,17 @@ def compile_qcnn(
     settings: Mapping[str, Any] | None = None,
     defaults: Mapping[str, Any] | None = None,
     *,
-    viewer: Viewer | None = None,
+    viewer: TensorBoardLink | None = None,
     seeded_by_run: bool = False,
 ) -> PipelineSpec:
     """Write the main pipeline, every step in `image`, and return it.
 
     Without an image that of the settings counts, then the target's.
 
-    `settings` (see qcnn.jobs.pod_settings.Pod) are those of the training's pods. How images are pulled, on which nodes
-    pods run, and their environment hold for all steps; what these need themselves is in `steps` beside them (see
-    qcnn.components.resources). `defaults` are those of the pipeline's parameters. Where it is `seeded_by_run`, each run
-    of it has a seed of its own.
+    `settings` (see qcnn.jobs.pod_settings.PodSettings) are those of the training pods. Their pull policy, node
+    selection and environment apply to all steps; the resources of the steps themselves are in `steps` (see
+    qcnn.components.resources). `defaults` are those of the pipeline parameters. With `per_run_seed`, each run has its
+    own seed.
 
     Raises:
         ConfigError: a setting is wrong.
@@ -177,7 +177,7 @@ def _write(
     target: PipelineTarget,
     pipeline: BaseComponent,
     path: Path,
-    pod: Pod,
+    pod: PodSettings,
     resources: Mapping[str, Resources],
     defaults: Mapping[str, Any] | None,
 ) -> PipelineSpec:
@@ -196,7 +196,7 @@ def _write(
         executor["container"]["env"] = [{"name": name, "value": value} for name, value in pod.variables.items()]
         executor["container"]["command"] = target.command(executor["container"]["command"])
         executor["container"]["resources"] = target.resources(resources[name.removeprefix(_EXECUTOR)])
-    retried(spec)
+    with_retries(spec)
     compiler.pipeline_spec_builder.write_pipeline_spec_to_file(
         pipeline_spec=spec,
         pipeline_description=pipeline.description,
@@ -208,7 +208,7 @@ def _write(
 
 def _read(
     target: PipelineTarget, image: str | None, settings: Mapping[str, Any] | None
-) -> tuple[Pod, dict[str, Resources]]:
+) -> tuple[PodSettings, dict[str, Resources]]:
     values = dict(settings or {})
     resources = step_resources(values.pop(KEY, None))
     if image is not None:

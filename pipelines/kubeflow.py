@@ -13,8 +13,8 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import PlatformSpec
 from qcnn.components.definitions.kubeflow import train
 from qcnn.components.resources import is_pinned
 from qcnn.components.training_job import RUN_FIELD, RUN_VARIABLE
-from qcnn.errors import ConfigError, one_line
-from qcnn.jobs.pod_settings import WORKER_ACCOUNT, Pod
+from qcnn.errors import ConfigError, single_line
+from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings
 from qcnn.pipelines.compiler import PipelineTarget
 from qcnn.pipelines.parts import TrainStep
 
@@ -23,7 +23,7 @@ _LAUNCHER = "exec-train"
 LAUNCHER_LABEL = {"qcnn/launcher": "true"}
 
 
-def platform(executors: Sequence[str], pod: Pod) -> PlatformSpec:
+def platform(executors: Sequence[str], pod: PodSettings) -> PlatformSpec:
     """Return what Kubernetes is told of these executors: what of a pod's settings holds for every step.
 
     Raises:
@@ -55,7 +55,7 @@ def _toleration(values: Mapping[str, Any]) -> kubernetes.Toleration:
         return json_format.ParseDict(dict(values), kubernetes.Toleration())
     except json_format.ParseError as error:
         raise ConfigError(
-            f"pod.tolerations: must be as in a pod's spec ({one_line(error)}). Given: {dict(values)}"
+            f"pod.tolerations: must be as in a pod's spec ({single_line(error)}). Given: {dict(values)}"
         ) from None
 
 
@@ -64,7 +64,7 @@ def _secret(variable: str, name: str, key: str) -> kubernetes.SecretAsEnv:
     return kubernetes.SecretAsEnv(secret_name=name, key_to_env=keys)
 
 
-def train_as_tfjob(pod: Pod) -> TrainStep:
+def train_as_tfjob(pod: PodSettings) -> TrainStep:
     """Return the step that trains as a TFJob whose pods have these settings.
 
     Its result is cached only if the image is pinned: a tag may name another image each time, which may train otherwise.

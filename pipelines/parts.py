@@ -38,7 +38,7 @@ _ADDRESS = re.compile(r"https?://[^/\s]+(/\S*)?")
 
 
 @dataclasses.dataclass(frozen=True)
-class Viewer:
+class TensorBoardLink:
     """The address of a TensorBoard that shows all logs, empty for none; a `button` that starts one for the run.
 
     The button is for backends with several users: in others Kubeflow's interface (2.17) shows an error in its place.
@@ -83,7 +83,7 @@ RUN_ID = {"run": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
 _FIRST_STEP = "generate-data"
 
 
-def seeded_by_run(spec: dict[str, Any]) -> dict[str, Any]:
+def per_run_seed(spec: dict[str, Any]) -> dict[str, Any]:
     """Return a pipeline as it would have been compiled for a schedule; for a file that was compiled before.
 
     Raises:

@@ -6,7 +6,7 @@ from kfp import dsl
 from kfp.dsl.base_component import BaseComponent
 
 from qcnn.components.definitions.pipeline import evaluate, export_weights, generate_data
-from qcnn.pipelines.parts import DEFAULTS, RUN_ID, TrainStep, Viewer, described, train_here
+from qcnn.pipelines.parts import DEFAULTS, RUN_ID, TensorBoardLink, TrainStep, described, train_here
 
 
 class Outputs(NamedTuple):
@@ -26,7 +26,7 @@ class Outputs(NamedTuple):
 
 def qcnn(
     train: TrainStep = train_here,
-    viewer: Viewer | None = None,
+    viewer: TensorBoardLink | None = None,
     *,
     seeded_by_run: bool = False,
 ) -> BaseComponent:
@@ -34,7 +34,7 @@ def qcnn(
 
     Where it is `seeded_by_run`, each run of it has a seed of its own, as a schedule's should.
     """
-    viewer = viewer or Viewer()
+    viewer = viewer or TensorBoardLink()
 
     @dsl.pipeline(name="qcnn", display_name="Quantum convolutional network")
     @described

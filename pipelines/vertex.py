@@ -13,7 +13,7 @@ from qcnn.components.definitions.pipeline import evaluate, export_weights, tenso
 from qcnn.components.definitions.study import plan_tuning, tune
 from qcnn.components.definitions.vertex import train
 from qcnn.components.resources import Resources, is_pinned
-from qcnn.jobs.pod_settings import Pod, amount
+from qcnn.jobs.pod_settings import PodSettings, amount
 from qcnn.jobs.vertex.machines import check_machines, vertex_settings
 from qcnn.pipelines.compiler import PipelineTarget
 from qcnn.pipelines.parts import TrainStep
@@ -24,7 +24,7 @@ PROJECT = "{{$.pipeline_google_cloud_project_id}}"
 LOCATION = "{{$.pipeline_google_cloud_location}}"
 
 
-def train_as_custom_job(pod: Pod) -> TrainStep:
+def train_as_custom_job(pod: PodSettings) -> TrainStep:
     """Return the step that trains as a custom job whose processes have these settings.
 
     What is cached is as where training is a TFJob: its result if the image is pinned, and never a trial.
@@ -60,7 +60,7 @@ class TuningOutputs(NamedTuple):
     tensorboard: dsl.Markdown
 
 
-def tuned_study(pod: Pod, parallelism: int, stopping: str) -> BaseComponent:
+def tuned_study(pod: PodSettings, parallelism: int, stopping: str) -> BaseComponent:
     """Return the pipeline, with so many trials at the same time, which a rule of Vertex AI may end early.
 
     Raises:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from qcnn.errors import ArtifactError, one_line
+from qcnn.errors import ArtifactError, single_line
 
 _UNFINISHED = ".unfinished-"
 # Seconds that a process which was told to end may take until another one gets its folder.
@@ -86,7 +86,7 @@ def new_file(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
+def exclusive_lock(folder: Path) -> Iterator[None]:
     """Hold a folder for this process; one that is just ending is waited for.
 
     What a process that was killed has left half-written in it is removed, but not in a folder below that another holds.
@@ -112,7 +112,7 @@ def only_writer(folder: Path) -> Iterator[None]:
         os.close(held)
 
 
-def check_room(folder: Path, size: int) -> None:
+def check_disk_space(folder: Path, size: int) -> None:
     """Find out whether a file of so many bytes can be written in a folder, by writing one.
 
     Libraries that write files themselves report a full disk in many lines, without its name, or by a crash.
@@ -142,7 +142,7 @@ def written_by_library(kind: str, folder: Path, failure: type[Exception]) -> Ite
 def _why_not_written(folder: Path) -> str:
     """Return why files in a folder cannot grow."""
     try:
-        check_room(folder, _CHUNK)
+        check_disk_space(folder, _CHUNK)
     except OSError as error:
         return _reason(error)
     limit = _largest_file()
@@ -169,7 +169,7 @@ def readable(kind: str, path: Path) -> Iterator[None]:
         refused = isinstance(error, OSError) and error.errno is not None
         what = "cannot be read" if refused else "is damaged"
         reason = f"{type(error).__name__}: {error}" if isinstance(error, LookupError) else error
-        raise ArtifactError(f"{kind}: {path.name} {what} ({one_line(reason)}). Given: {path}") from None
+        raise ArtifactError(f"{kind}: {path.name} {what} ({single_line(reason)}). Given: {path}") from None
 
 
 def sha256_of(path: Path) -> str:
@@ -185,7 +185,7 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def whole_files(folder: Path) -> list[str]:
+def complete_files(folder: Path) -> list[str]:
     """Return the names of all files below a folder that are not being written, with "/" between parts."""
     paths = (path for path in folder.rglob("*") if not path.name.startswith(_UNFINISHED))
     return [path.relative_to(folder).as_posix() for path in paths if path.is_file()]
@@ -224,7 +224,7 @@ def _reason(error: OSError) -> str:
     limit = _largest_file()
     if error.errno == errno.EFBIG and limit is not None:
         return _limited(limit)
-    return one_line(error.strerror or error)
+    return single_line(error.strerror or error)
 
 
 def _largest_file() -> int | None:

@@ -57,7 +57,7 @@ def address(text: str, environment: Mapping[str, str]) -> str:
     return text
 
 
-class Reports:
+class HyperparameterReporter:
     """Reports the validation loss of each epoch to the tuner that this process is a trial of; nothing if it is none.
 
     The file holds the last reports, a line of JSON each, in the format of cloudml-hypertune.

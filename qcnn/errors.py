@@ -22,7 +22,7 @@ class QcnnError(Exception):
     """A fault with a known cause; the message is one line that names it and quotes little of what was given."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(bounded(message))
+        super().__init__(truncate_message(message))
 
 
 class ConfigError(QcnnError):
@@ -41,9 +41,9 @@ class RetryableError(QcnnError):
     """Training was stopped from outside (a lost peer, a taken port); starting it again continues it."""
 
 
-def bounded(message: str) -> str:
+def truncate_message(message: str) -> str:
     """Return a message in one line, with at most 200 characters of the given value at its end."""
-    what, mark, value = hidden(message).partition(_GIVEN)
+    what, mark, value = redact_credentials(message).partition(_GIVEN)
     return _shortened(what, _MOST) + mark + _shortened(value)
 
 
@@ -57,7 +57,7 @@ def as_clause(message: object) -> str:
     return f"{what} (given: {value})" if mark else what
 
 
-def hidden(text: str) -> str:
+def redact_credentials(text: str) -> str:
     """Return text without names and passwords in addresses, which belong into no message.
 
     >>> hidden("cannot reach https://name:password@host/path")
@@ -71,15 +71,15 @@ def has_credentials(address: str) -> bool:
     return bool(_CREDENTIALS.search(address))
 
 
-def one_line(text: object) -> str:
+def single_line(text: object) -> str:
     """Return what an error, a file or a user says in one line of at most 200 characters, without its middle if longer.
 
     An error of a class of the user's own that cannot be written is named by its class.
     """
-    return _shortened(hidden(_written(text, str, repr).strip()))
+    return _shortened(redact_credentials(_written(text, str, repr).strip()))
 
 
-def given(value: object) -> str:
+def format_value(value: object) -> str:
     """Return a value as Python writes it, cut after 200 characters; of a larger one no more than that is written.
 
     A file of few bytes may hold an endless value, where a part has a name and contains itself.
@@ -119,9 +119,9 @@ def _pieces(value: object) -> Iterator[str]:
     match value:
         case str():
             # Hidden before it is cut: half a password would look like none.
-            yield repr(hidden(value)[: MOST_QUOTED + 1])
+            yield repr(redact_credentials(value)[: MOST_QUOTED + 1])
         case bytes():
-            yield hidden(repr(value))[: MOST_QUOTED + 1]
+            yield redact_credentials(repr(value))[: MOST_QUOTED + 1]
         case int() if value.bit_length() > _MOST_BITS:
             yield f"an integer of {value.bit_length()} bits"
         case Mapping():
@@ -141,4 +141,4 @@ def _pieces(value: object) -> Iterator[str]:
             # Python's own way to write a tuple of one.
             yield "," * (isinstance(value, tuple) and len(value) == 1) + closing
         case _:
-            yield hidden(_written(value, repr))
+            yield redact_credentials(_written(value, repr))

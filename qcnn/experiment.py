@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 
 from qcnn import defaults, requirements
 from qcnn.circuits import noise as noises
-from qcnn.circuits.formats.embedded import MAX_QUBITS, shown
+from qcnn.circuits.formats.embedded import MAX_QUBITS, model_display_name
 from qcnn.circuits.noise import NOISELESS, Noise
 from qcnn.circuits.preparation import EXCITATION, Preparation
 from qcnn.errors import ConfigError
@@ -50,7 +50,7 @@ from qcnn.fields import (
 )
 from qcnn.requirements import STRATEGIES, with_word
 from qcnn.simulators import registry
-from qcnn.simulators.interface import Limits
+from qcnn.simulators.interface import SimulatorLimits
 from qcnn.simulators.registry import NOISE_MAX_QUBITS
 
 # Bytes of an amplitude (complex128) of a trajectory and of its intermediate results.
@@ -447,12 +447,12 @@ class ExperimentConfig(_Frozen):
             )
         if self.options.target and self.options.target[0]:
             # Only this check needs NumPy.
-            from qcnn.circuits.error_bound import floor_of
+            from qcnn.circuits.error_bound import error_bound
 
-            if floor_of(self.model, self.hidden_activation) is None:
+            if error_bound(self.model, self.hidden_activation) is None:
                 raise ConfigError(
-                    f"target_val_loss: the MSE lower bound of model {shown(self.model)} with hidden_activation "
-                    f"{self.hidden_activation} is unknown; set a loss such as 0.2. "
+                    f"target_val_loss: the MSE lower bound of model {model_display_name(self.model)} with "
+                    f"hidden_activation {self.hidden_activation} is unknown; set a loss such as 0.2. "
                     f"Given: {self.options.target_val_loss}"
                 )
 
@@ -498,9 +498,9 @@ class ExperimentConfig(_Frozen):
         return requirements.num_replicas_in_sync(self._values)
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> SimulatorLimits:
         """Limits of a worker's simulator."""
-        found = Limits(
+        found = SimulatorLimits(
             memory=self.options.simulator_memory_gib * 2**30,
             batch=self.batch_size,
             real_bytes={"complex64": 4, "complex128": 8}[self.options.precision],

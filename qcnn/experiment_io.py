@@ -15,8 +15,8 @@ from pydantic.fields import FieldInfo
 from ruamel.yaml import YAML
 from ruamel.yaml.nodes import CollectionNode, MappingNode, Node
 
-from qcnn.circuits.formats.embedded import is_file, shown
-from qcnn.errors import ConfigError, given, one_line
+from qcnn.circuits.formats.embedded import is_file, model_display_name
+from qcnn.errors import ConfigError, format_value, single_line
 from qcnn.experiment import ALL_FIELDS, AUTO_FIELDS, EXPERIMENT_FIELDS, OPTION_FIELDS, ExperimentConfig
 from qcnn.fields import describe_allowed, field_type
 
@@ -95,7 +95,8 @@ def with_current_names(values: Mapping[str, Any], report: Callable[[str], None] 
             current = current_value(name, value, report)
         if name in found and found[name] != current:
             raise ConfigError(
-                f"{name}: must not be given by an earlier name too. Given: {given(found[name])} and {given(value)}"
+                f"{name}: must not be given by an earlier name too. Given: {format_value(found[name])} and "
+                f"{format_value(value)}"
             )
         found[name] = current
     return found
@@ -142,7 +143,7 @@ def with_options(values: Mapping[str, Any]) -> dict[str, Any]:
         if name in options and options[name] != value:
             raise ConfigError(
                 f"{name}: must have the same value under options and beside it, or stand in one place only. Given: "
-                f"{given(options[name])} and {given(value)}"
+                f"{format_value(options[name])} and {format_value(value)}"
             )
     return {**others, "options": {**options, **beside}}
 
@@ -182,7 +183,7 @@ def from_json(text: str, typed: Mapping[str, str] | None = None) -> ExperimentCo
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
-        raise ConfigError(f"experiment: must be a JSON object of the experiment's words. Given: {given(text)}")
+        raise ConfigError(f"experiment: must be a JSON object of the experiment's words. Given: {format_value(text)}")
     flags = {name: parse_flag(ALL_FIELDS[name], text) for name, text in (typed or {}).items()}
     return from_mapping(merge(values, flags))
 
@@ -191,11 +192,11 @@ def _explain(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_context=False)[0]
     path = [str(part) for part in first["loc"]]
     known = OPTION_FIELDS if path[0] == "options" and len(path) > 1 else ExperimentConfig.model_fields
-    name, value = path[-1], given(first["input"])
+    name, value = path[-1], format_value(first["input"])
     if first["type"] == "extra_forbidden":
         if known is OPTION_FIELDS and name in EXPERIMENT_FIELDS:
             return f"{name}: must stand beside options, not under it. Given: {name}={value}"
-        return f"{one_line(name)}: unknown key; the keys are {', '.join(known)}. Given: {name}={value}"
+        return f"{single_line(name)}: unknown key; the keys are {', '.join(known)}. Given: {name}={value}"
     if name == "options":
         return f"options: must be a mapping with any of {', '.join(OPTION_FIELDS)}. Given: {value}"
     return f"{name}: must be {describe_allowed(known[name])}. Given: {value}"
@@ -218,7 +219,7 @@ def with_circuit_read(config: ExperimentConfig) -> ExperimentConfig:
 def as_shown(words: Mapping[str, Any]) -> dict[str, Any]:
     """Return words as people read them: a model that holds a circuit by its file's name."""
     model = words.get("model")
-    return {**words, "model": shown(model)} if isinstance(model, str) else dict(words)
+    return {**words, "model": model_display_name(model)} if isinstance(model, str) else dict(words)
 
 
 def parse_flag(field: FieldInfo, text: str) -> int | float | str:
@@ -248,7 +249,7 @@ def read_file(path: Path, name: str = "config") -> dict[str, Any]:
     except FileNotFoundError:
         raise ConfigError(f"{name}: no such file. Given: {path}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{name}: the file cannot be read ({one_line(error)}). Given: {path}") from None
+        raise ConfigError(f"{name}: the file cannot be read ({single_line(error)}). Given: {path}") from None
     try:
         with warnings.catch_warnings():
             # The parser warns of names that are given twice.
@@ -260,7 +261,7 @@ def read_file(path: Path, name: str = "config") -> dict[str, Any]:
     except ConfigError:
         raise
     except Exception as error:  # The parser's own, and any that a value with a tag of its own is made with.
-        raise ConfigError(f"{name}: the file is not valid YAML ({one_line(error)}). Given: {path}") from None
+        raise ConfigError(f"{name}: the file is not valid YAML ({single_line(error)}). Given: {path}") from None
     if content is None:
         raise ConfigError(f"{name}: the file is empty; it must hold keys and values. Given: {path}")
     if not isinstance(content, dict):

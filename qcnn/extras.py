@@ -81,7 +81,7 @@ def missing(error: ModuleNotFoundError, asker: str, extra: str = "") -> str | No
 
 
 @contextlib.contextmanager
-def explained(asker: str, extra: str) -> Iterator[None]:
+def translate_errors(asker: str, extra: str) -> Iterator[None]:
     """Say in one line which extra brings a library that this block, or the function it decorates, could not import.
 
     Raises:

@@ -11,11 +11,11 @@ from pydantic import AfterValidator, BeforeValidator, PlainSerializer
 from pydantic.fields import FieldInfo
 
 from qcnn.circuits import noise as noises
-from qcnn.circuits.formats.embedded import JSON, MODELS, QASM, held, is_file
+from qcnn.circuits.formats.embedded import JSON, MODELS, QASM, embedded_content, is_file
 from qcnn.errors import ConfigError, has_credentials
 from qcnn.requirements import STRATEGIES
 from qcnn.simulators import registry
-from qcnn.storage.store import SCHEMES, in_bucket
+from qcnn.storage.store import SCHEMES, parse_bucket_uri
 from qcnn.tables import ENDINGS, ending_of
 
 # Samples generated from the seed, and computed ground states; all other data are the rows of a file.
@@ -143,7 +143,7 @@ def _validate_data(value: str) -> str:
     if value not in GENERATED and not ending_of(value):
         raise ValueError("unknown data")
     try:
-        place = in_bucket(value)
+        place = parse_bucket_uri(value)
     except ConfigError:
         raise ValueError("not a bucket URI") from None
     if place and not place.folder:
@@ -153,7 +153,7 @@ def _validate_data(value: str) -> str:
 
 def _validate_model(value: str) -> str:
     if "#" in value:
-        held(value)
+        embedded_content(value)
     elif is_file(value):
         _validate_no_credentials(value)
     elif value not in MODELS and not _CUSTOM_MODEL.fullmatch(value):

@@ -21,7 +21,7 @@ class Chief(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Needs:
+class StrategyRequirements:
     """What a strategy needs, and the words that act with it alone.
 
     `several`: processes can train together; `devices`: one process can train on several. `in_step`: all replicas share
@@ -38,14 +38,18 @@ class Needs:
 
 
 # A new one is a line here, and a function in `qcnn.trainer.distribution.strategies` that creates it.
-STRATEGIES: Mapping[str, Needs] = {
-    "multi_worker": Needs(several=True, chief=Chief.TRAINS, words=("chief", "communication", "communication_timeout")),
-    "mirrored": Needs(devices=True, words=("devices", "reduction")),
-    "central_storage": Needs(devices=True, words=("devices",)),
+STRATEGIES: Mapping[str, StrategyRequirements] = {
+    "multi_worker": StrategyRequirements(
+        several=True, chief=Chief.TRAINS, words=("chief", "communication", "communication_timeout")
+    ),
+    "mirrored": StrategyRequirements(devices=True, words=("devices", "reduction")),
+    "central_storage": StrategyRequirements(devices=True, words=("devices",)),
     # A server of TensorFlow's runs operations of its own kind only.
-    "parameter_server": Needs(several=True, in_step=False, chief=Chief.COORDINATES, words=("ps",), own_operations=True),
-    "tpu": Needs(own_operations=True),
-    "none": Needs(),
+    "parameter_server": StrategyRequirements(
+        several=True, in_step=False, chief=Chief.COORDINATES, words=("ps",), own_operations=True
+    ),
+    "tpu": StrategyRequirements(own_operations=True),
+    "none": StrategyRequirements(),
 }
 # Those of several processes in step, and of a process on its own, with which others are compared.
 IN_STEP, ALONE = "multi_worker", "none"
@@ -73,12 +77,12 @@ def serving(strategy: str) -> tuple[str, ...]:
     return (WORKER, PS) if STRATEGIES[strategy].chief is Chief.COORDINATES else ()
 
 
-def ends_with_others(strategy: str) -> tuple[str, ...]:
+def ignore_exit(strategy: str) -> tuple[str, ...]:
     """Return the roles whose end is not waited for: a training is over without them."""
     return (*serving(strategy), EVALUATOR)
 
 
-def started_alone(strategy: str) -> tuple[str, ...]:
+def restart_individually(strategy: str) -> tuple[str, ...]:
     """Return the roles of which a process that is lost is started again while the others go on."""
     return (WORKER, EVALUATOR) if STRATEGIES[strategy].chief is Chief.COORDINATES else (EVALUATOR,)
 

@@ -42,7 +42,7 @@ _stderr = 2
 _raised = contextvars.ContextVar("raised", default=False)
 
 
-def is_own_fault(code: int) -> bool:
+def is_permanent_error(code: int) -> bool:
     """Whether a process that ended with this exit code must not be tried again."""
     return 0 < code <= _LAST_PERMANENT
 
@@ -68,7 +68,7 @@ def loading() -> Iterator[None]:
     # What is loaded stays: to look through it for garbage takes a fifth of the time.
     gc.disable()
     try:
-        with stderr_held_back():
+        with buffer_stderr():
             yield
     finally:
         gc.freeze()
@@ -79,14 +79,14 @@ def start_compiler() -> None:
     """Compile something, holding back the greetings of TensorFlow's compiler; after a strategy was created."""
     import tensorflow as tf
 
-    with stderr_held_back():
+    with buffer_stderr():
         tf.function(lambda value: value + 1, jit_compile=True)(tf.constant(0.0))
 
 
 def end_now(reason: str, code: int) -> NoReturn:
     """End this process from any thread, whatever the others do; print why on stderr if that is still open."""
     with contextlib.suppress(OSError):
-        os.write(_stderr, f"{logs.printed(reason, logging.ERROR)}\n".encode())
+        os.write(_stderr, f"{logs.format_message(reason, logging.ERROR)}\n".encode())
     os._exit(code)
 
 
@@ -137,7 +137,7 @@ def terminated_as_interrupt() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def stderr_held_back() -> Iterator[None]:
+def buffer_stderr() -> Iterator[None]:
     """Hold back what is printed on stderr in this block, from C++ too, unless it fails or a fault kills the process."""
     global _stderr
     sys.stderr.flush()
@@ -184,7 +184,7 @@ def _shown_if_killed(held: int, original: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def ending_at_once() -> Iterator[None]:
+def exit_immediately() -> Iterator[None]:
     """End this process where the block ends, with its exit code, whatever a library would still wait for.
 
     TensorFlow's coordinator waits, where it is taken apart, for workers that are lost.
@@ -258,7 +258,7 @@ def one_line_errors() -> Iterator[None]:
         yield
     except QcnnError as error:
         with contextlib.suppress(OSError):
-            sys.stderr.write(f"{logs.printed(f'{ERROR}{error}', logging.ERROR)}\n")
+            sys.stderr.write(f"{logs.format_message(f'{ERROR}{error}', logging.ERROR)}\n")
         drop_output()
         raise SystemExit(RETRYABLE if isinstance(error, RetryableError) else OWN_FAULT) from None
 

@@ -18,7 +18,7 @@ import pytest
 
 from qcnn.api import trainings
 from qcnn.components.steps.train_local import LOADED
-from qcnn.jobs.local.fork_client import Started, fork_server, start_process
+from qcnn.jobs.local.fork_client import ChildProcess, fork_server, start_process
 from qcnn.jobs.local.fork_protocol import VARIABLE
 
 _MODULES = (
@@ -71,7 +71,7 @@ def trainings_forked(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def started(*arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[tuple[Started, TextIO]]:
+def started(*arguments: str, environment: Mapping[str, str] | None = None) -> Iterator[tuple[ChildProcess, TextIO]]:
     """Start Python with these arguments in the folder of this process; yield it with what it prints, and end it."""
     output, written = os.pipe()
     with os.fdopen(output) as printed, Path(os.devnull).open() as nothing:

@@ -12,7 +12,7 @@ import pytest
 from kfp import compiler, dsl
 
 from qcnn.targets.errors import BackendError
-from qcnn.targets.kubeflow.client import Backend, connect
+from qcnn.targets.kubeflow.client import KfpConnection, connect
 from qcnn.targets.kubeflow.runs import find_experiment, find_run, find_schedule
 from tests.backend import fake_backend
 
@@ -25,7 +25,7 @@ class Place:
     """A backend, an experiment in it, and a compiled pipeline whose image is nowhere."""
 
     client: kfp.Client
-    backend: Backend
+    backend: KfpConnection
     experiment: str
     package: str
 
@@ -65,13 +65,13 @@ def place(request: pytest.FixtureRequest, package: str) -> Iterator[Place]:
     experiment = f"qcnn-test-{secrets.token_hex(4)}"
     if request.param == "memory":
         with fake_backend() as fake:
-            client = connect(backend := Backend(host=fake.host))
+            client = connect(backend := KfpConnection(host=fake.host))
             client.create_experiment(experiment)
             yield Place(client, backend, experiment, package)
         return
     if not (host := os.environ.get("KFP_HOST")):
         pytest.skip("KFP_HOST is not set: no backend")
-    client = connect(backend := Backend(host=host))
+    client = connect(backend := KfpConnection(host=host))
     identity = client.create_experiment(experiment).experiment_id
     try:
         yield Place(client, backend, experiment, package)

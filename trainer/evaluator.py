@@ -14,7 +14,7 @@ import tf_keras
 
 from qcnn import data
 from qcnn.artifact_io import check_size
-from qcnn.atomic_files import new_file, only_writer, readable, written_by_library
+from qcnn.atomic_files import exclusive_lock, new_file, readable, written_by_library
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
@@ -36,7 +36,7 @@ _LOOK_SECONDS = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
-class Measurement:
+class CheckpointEvaluation:
     """The network after an epoch, without the noise of shots: on the validation split, and on fresh samples.
 
     Of a regression there is no accuracy, and of most data there are no fresh samples.
@@ -63,7 +63,7 @@ def evaluate_beside(
     *,
     listener: Listener = ignore,
     observer: Listener = ignore,
-) -> tuple[Measurement, ...]:
+) -> tuple[CheckpointEvaluation, ...]:
     """Measure the checkpoints of a training until it is complete; return all measurements.
 
     `look` returns the training's folder as it is now. Training does not wait: of checkpoints that come faster than
@@ -76,7 +76,7 @@ def evaluate_beside(
     """
     model, circuit = build_model(config), fingerprint(config.model, config.qubits)
     updates, _ = steps_of(config)
-    with only_writer(folder), _events(logs) as write:
+    with exclusive_lock(folder), _events(logs) as write:
         done = list(_load(folder / _MEASUREMENTS))
         listener("state", state="waiting for checkpoints")
         while True:
@@ -111,16 +111,16 @@ def _latest(workdir: Path) -> Checkpoint | None:
     return None
 
 
-def _is_new(found: Checkpoint, done: list[Measurement]) -> bool:
+def _is_new(found: Checkpoint, done: list[CheckpointEvaluation]) -> bool:
     """Whether a checkpoint is to be measured; of starts that are still tried none is."""
     return not is_undecided(found.config, found.tried) and (not done or found.epochs > done[-1].epoch)
 
 
-def _measure(found: Checkpoint, model: tf_keras.Model, dataset: data.Dataset) -> Measurement:
+def _measure(found: Checkpoint, model: tf_keras.Model, dataset: data.Dataset) -> CheckpointEvaluation:
     weights, samples = found.line.weights, dataset.validation
     predictions = exact_predictor(model, weights)(samples.inputs)
     accuracy = float(np.mean((predictions >= 0) == (samples.label > 0)))
-    return Measurement(
+    return CheckpointEvaluation(
         found.epochs,
         float(np.mean((predictions - samples.label) ** 2)),
         None if dataset.layout.is_regression else accuracy,
@@ -128,7 +128,7 @@ def _measure(found: Checkpoint, model: tf_keras.Model, dataset: data.Dataset) ->
     )
 
 
-def _load(path: Path) -> tuple[Measurement, ...]:
+def _load(path: Path) -> tuple[CheckpointEvaluation, ...]:
     """Read what an evaluator has measured before; nothing where there is no file."""
     if not path.exists():
         return ()
@@ -137,12 +137,12 @@ def _load(path: Path) -> tuple[Measurement, ...]:
         return tuple(map(_measurement, csv.DictReader(file)))
 
 
-def _measurement(row: Mapping[str, str]) -> Measurement:
+def _measurement(row: Mapping[str, str]) -> CheckpointEvaluation:
     accuracy, fresh = (float(row[name]) if row.get(name) else None for name in ("val_accuracy", "fresh_mse"))
-    return Measurement(int(row["epoch"]), float(row["val_loss"]), accuracy, fresh)
+    return CheckpointEvaluation(int(row["epoch"]), float(row["val_loss"]), accuracy, fresh)
 
 
-def _save(done: list[Measurement], path: Path) -> None:
+def _save(done: list[CheckpointEvaluation], path: Path) -> None:
     with new_file(path) as unfinished, unfinished.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(("epoch", *done[0].measures))
@@ -150,12 +150,12 @@ def _save(done: list[Measurement], path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _events(logs: Path) -> Iterator[Callable[[Measurement, int], None]]:
+def _events(logs: Path) -> Iterator[Callable[[CheckpointEvaluation, int], None]]:
     """Yield a function that writes a measurement as events of TensorBoard."""
     with written_by_library("logs", logs, tf.errors.OpError):
         writer = tf.summary.create_file_writer(str(logs))
 
-    def write(measured: Measurement, step: int) -> None:
+    def write(measured: CheckpointEvaluation, step: int) -> None:
         with written_by_library("logs", logs, tf.errors.OpError), writer.as_default(step=step):
             for name, value in measured.measures.items():
                 tf.summary.scalar(name.removeprefix("val_"), value)

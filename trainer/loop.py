@@ -10,7 +10,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from qcnn import data
-from qcnn.atomic_files import only_writer
+from qcnn.atomic_files import exclusive_lock
 from qcnn.errors import RetryableError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
@@ -20,14 +20,14 @@ from qcnn.model.steps import same_everywhere
 from qcnn.planning.training_estimate import expectation
 from qcnn.requirements import STRATEGIES
 from qcnn.simulators.registry import NOISE_MAX_QUBITS
-from qcnn.simulators.structure.shift_rules import simulated
+from qcnn.simulators.structure.shift_rules import with_shift_rule
 from qcnn.startup import start_compiler
-from qcnn.trainer.distribution.joining import leave_together, lost_peers, taken_address
-from qcnn.trainer.distribution.roles import Cluster, check_roles
+from qcnn.trainer.distribution.joining import exit_barrier, taken_address, translate_peer_errors
+from qcnn.trainer.distribution.roles import ClusterConfig, check_roles
 from qcnn.trainer.distribution.strategies import create_strategy
 from qcnn.trainer.events import Listener, ignore
 from qcnn.trainer.programs import Programs
-from qcnn.trainer.state import Training, load_saved
+from qcnn.trainer.state import TrainingState, load_saved
 from qcnn.trainer.tensorboard import BatchProfile, EventLog, batch_profile, event_log
 
 logger = logging.getLogger("qcnn")
@@ -39,7 +39,7 @@ def train(
     workdir: Path,
     *,
     logs: Path | None = None,
-    cluster: Cluster | None = None,
+    cluster: ClusterConfig | None = None,
     listener: Listener = ignore,
     observer: Listener = ignore,
     publish: Callable[[], None] = lambda: None,
@@ -73,7 +73,7 @@ def train(
     is_chief = cluster is None or cluster.is_chief
     folder = workdir / checkpoints.FOLDER
     # Before the others can join: they must not read a checkpoint that an older chief still replaces.
-    with only_writer(workdir) if is_chief else contextlib.nullcontext():
+    with exclusive_lock(workdir) if is_chief else contextlib.nullcontext():
         saved = load_saved(config, dataset, folder)
         if saved and is_complete(saved.history, config, saved.tried):
             # The others are not waited for: they may have ended before this process was lost.
@@ -90,14 +90,14 @@ def train(
             publish()
         if cluster and STRATEGIES[config.strategy].in_step:
             # A process that ended now could not rejoin if the chief were lost before everything is published.
-            leave_together(lambda: same_everywhere(strategy, len(training.history)), cluster)
+            exit_barrier(lambda: same_everywhere(strategy, len(training.history)), cluster)
         listener("state", state="done")
     return tuple(training.history)
 
 
-def _join(config: ExperimentConfig, cluster: Cluster | None) -> tf.distribute.Strategy:
+def _join(config: ExperimentConfig, cluster: ClusterConfig | None) -> tf.distribute.Strategy:
     """Return the strategy of this process once all the others of the training are there."""
-    with taken_address(cluster), lost_peers(cluster):
+    with taken_address(cluster), translate_peer_errors(cluster):
         strategy = create_strategy(config, cluster)
         start_compiler()
     return strategy
@@ -108,10 +108,10 @@ def _resume(
     dataset: data.Dataset,
     folder: Path,
     strategy: tf.distribute.Strategy,
-    cluster: Cluster | None,
+    cluster: ClusterConfig | None,
     saved: Checkpoint | None,
     programs: Programs,
-) -> Training:
+) -> TrainingState:
     """Return the training as every process of it continues: after the epoch of the chief's checkpoint, if it has one.
 
     Raises:
@@ -120,17 +120,22 @@ def _resume(
     if cluster and not cluster.is_chief:
         # `saved` was read before the chief had joined, when an older one may still have replaced it.
         saved = load_saved(config, dataset, folder)
-    training = Training(config, dataset, folder, strategy, saved, programs)
+    training = TrainingState(config, dataset, folder, strategy, saved, programs)
     epochs = len(training.history)
     in_step = STRATEGIES[config.strategy].in_step
-    with lost_peers(cluster):
+    with translate_peer_errors(cluster):
         if cluster and in_step and not same_everywhere(strategy, epochs):
             raise RetryableError(f"the workers read different checkpoints. Given: epoch {epochs} here")
     return training
 
 
 def _run(
-    training: Training, workdir: Path, logs: Path, cluster: Cluster | None, listener: Listener, observer: Listener
+    training: TrainingState,
+    workdir: Path,
+    logs: Path,
+    cluster: ClusterConfig | None,
+    listener: Listener,
+    observer: Listener,
 ) -> None:
     """Train to the end; the chief writes history, events and profile."""
     is_chief = cluster is None or cluster.is_chief
@@ -144,13 +149,13 @@ def _run(
             logs, config, training.model, training.optimizer, training.dataset.validation, is_chief=is_chief
         ) as events,
         batch_profile(config.options.profiled, logs / "train" if is_chief else None) as profile,
-        lost_peers(cluster),
+        translate_peer_errors(cluster),
     ):
         _train_epochs(training, history, events, profile, listener, observer)
 
 
 def _train_epochs(
-    training: Training,
+    training: TrainingState,
     history: Path,
     events: EventLog | None,
     profile: BatchProfile,
@@ -166,7 +171,7 @@ def _train_epochs(
             *(*counts, config.epochs * training.updates),
         )
         left = epochs_left(config, len(training.history), training.tried)
-        network = simulated(simulator.network, config.options.gradient)
+        network = with_shift_rule(simulator.network, config.options.gradient)
         for line in expectation(config, network, simulator.name, left).lines(left):
             logger.info("%s", line)
         if config.noise_by_trajectories:
@@ -198,20 +203,20 @@ def _train_epochs(
             logger.warning("%s", said)
 
 
-def _state(training: Training) -> str:
+def _state(training: TrainingState) -> str:
     if training.is_undecided:
         return f"start {training.tried + 1} of {training.config.options.num_initializations}"
     return "training"
 
 
-def _values(training: Training, epoch: Epoch) -> dict[str, float]:
+def _values(training: TrainingState, epoch: Epoch) -> dict[str, float]:
     """Return what is told of an epoch, whoever asks."""
     samples_per_second = len(training.dataset.train) / epoch.seconds
     measured = {name: value for name, value in dataclasses.asdict(epoch).items() if value is not None}
     return {**measured, "epochs": training.config.epochs, "samples_per_second": samples_per_second}
 
 
-def _report(training: Training, epoch: Epoch, listener: Listener) -> None:
+def _report(training: TrainingState, epoch: Epoch, listener: Listener) -> None:
     epochs, typical = training.config.epochs, epoch_seconds(training.history)
     listener("epoch", **_values(training, epoch), seconds_left=(epochs - epoch.epoch) * typical)
     accuracy = "" if epoch.val_accuracy is None else f"val_accuracy {epoch.val_accuracy:.3f}, "

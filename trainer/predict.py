@@ -7,7 +7,7 @@ from pathlib import Path
 
 from qcnn import data
 from qcnn.environment import requested_gpus
-from qcnn.results.batch_prediction import Predicted, Watch, predict_files, unwatched
+from qcnn.results.batch_prediction import PredictionSummary, Watch, predict_files, unwatched
 from qcnn.results.model_folder import describe
 from qcnn.results.predictions import Files, files_of
 from qcnn.startup import load_tensorflow, one_line_errors, open_standard_streams
@@ -43,7 +43,7 @@ def main() -> None:
                 predict_held_out(model, asked.dataset)
 
 
-def predict_new(model: Path, files: Files, watch: Watch = unwatched) -> Predicted:
+def predict_new(model: Path, files: Files, watch: Watch = unwatched) -> PredictionSummary:
     """Predict the rows of a file; log and return how many there were, and their error where they have labels."""
     predicted = predict_files(model, files, watch)
     logger.info("rows %d", predicted.rows)
@@ -52,15 +52,15 @@ def predict_new(model: Path, files: Files, watch: Watch = unwatched) -> Predicte
     return predicted
 
 
-def predict_held_out(model: Path, dataset: str | None) -> Predicted:
+def predict_held_out(model: Path, dataset: str | None) -> PredictionSummary:
     """Log predictions of the test split beside their labels; log and return their error, and that of the training."""
     load_tensorflow()
     from qcnn.results import evaluate
 
     _, experiment = describe(model)
-    found = evaluate.evaluate(model, data.obtain(dataset, experiment))
+    found = evaluate.evaluate(model, data.load_or_generate(dataset, experiment))
     evaluate.report(found)
-    return Predicted(len(found.samples), found.metrics)
+    return PredictionSummary(len(found.samples), found.metrics)
 
 
 if __name__ == "__main__":

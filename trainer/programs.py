@@ -19,7 +19,7 @@ from qcnn.trainer.distribution.parameter_servers import Batch, Coordinator
 
 
 class _Network:
-    """A network as `qcnn.trainer.distribution.parameter_servers.Learner` says."""
+    """A network as `qcnn.trainer.distribution.parameter_servers.TrainableModel` says."""
 
     def __init__(
         self, config: ExperimentConfig, model: tf_keras.Model, optimizer: tf_keras.optimizers.Optimizer, updates: int
@@ -30,7 +30,7 @@ class _Network:
         self._config, self._updates = config, updates
         self._compiles = model.get_layer("quantum").compiles
 
-    def another_optimizer(self) -> tf_keras.optimizers.Optimizer:
+    def clone_optimizer(self) -> tf_keras.optimizers.Optimizer:
         return build_optimizer(self._config, self._updates)
 
     def compiles(self, batch: Batch) -> bool:

@@ -13,7 +13,7 @@ from qcnn.errors import TrainingError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.batches import Shards, shard, shard_by_qubit
-from qcnn.model.checkpoints import Checkpoint, Line
+from qcnn.model.checkpoints import Checkpoint, InitializationRun
 from qcnn.model.history import Epoch, best_epoch, is_complete, is_undecided, trial_epochs
 from qcnn.model.network import initial_weights
 from qcnn.model.optimizer import assign, values_of
@@ -26,7 +26,7 @@ from qcnn.trainer.tensorboard import BatchProfile
 logger = logging.getLogger("qcnn")
 
 
-class Training:
+class TrainingState:
     """The state of a training, and its compiled epochs, of `programs` if given; its checkpoints stand in `folder`.
 
     Raises:
@@ -52,7 +52,7 @@ class Training:
         self.best_weights: tuple[npt.NDArray[np.float64], ...] = ()
         # As in a checkpoint.
         self.tried, self._passed = 0, 0
-        self._leader: Line | None = None
+        self._leader: InitializationRun | None = None
         if saved:
             self._take(saved.line)
             self.tried, self._leader, self._passed = saved.tried, saved.leader, saved.passed
@@ -80,7 +80,7 @@ class Training:
         """Train and validate one more epoch; return it, and the measures of its updates (steps, 3)."""
         start = time.perf_counter()
         number = len(self.history) + 1
-        order = data.order(self.config.seed, number, len(self.dataset.train))
+        order = data.epoch_order(self.config.seed, number, len(self.dataset.train))
         batches = self.shared(self.dataset.train.take(order), self._replicas)
         batches, validation = (
             self._with_shots("train", batches, number),
@@ -120,16 +120,16 @@ class Training:
         self.tried += 1
         if self.is_undecided:
             weights = initial_weights(self.model, self.config, self.tried)
-            self._take(Line(history=(), weights=weights, optimizer=self._program.fresh_optimizer))
+            self._take(InitializationRun(history=(), weights=weights, optimizer=self._program.fresh_optimizer))
         else:
             self._take(self._leader)
             self._leader = None
 
-    def _line(self) -> Line:
+    def _line(self) -> InitializationRun:
         weights, optimizer = values_of(self.model.trainable_variables), values_of(self.optimizer.variables)
-        return Line(tuple(self.history), weights, optimizer, self.best_weights)
+        return InitializationRun(tuple(self.history), weights, optimizer, self.best_weights)
 
-    def _take(self, line: Line) -> None:
+    def _take(self, line: InitializationRun) -> None:
         assign(self.model.trainable_variables, line.weights)
         assign(self.optimizer.variables, line.optimizer)
         self.history, self.best_weights = list(line.history), line.best_weights
@@ -137,7 +137,7 @@ class Training:
     def shared(self, samples: data.Samples, replicas: int) -> Shards:
         """Cut samples into batches that replicas share by qubit where this pays, else by sample."""
         size, simulator = self.config.batch_size, self.model.get_layer("quantum").simulator
-        if not self.config.options.shots and simulator.by_qubit(min(size, len(samples)), replicas):
+        if not self.config.options.shots and simulator.shards_by_qubit(min(size, len(samples)), replicas):
             return shard_by_qubit(samples, size, replicas, self.config.qubits)
         return shard(samples, size, replicas)
 

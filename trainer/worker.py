@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 
 from qcnn import data, experiment_io, requirements
 from qcnn import experiment as config
-from qcnn.environment import FOLDERS, Reports, address, in_pod, requested_gpus
+from qcnn.environment import FOLDERS, HyperparameterReporter, address, in_pod, requested_gpus
 from qcnn.model import checkpoints
 from qcnn.model.history import is_complete
 from qcnn.monitoring import logs as log_lines
 from qcnn.monitoring.logs import PORT_VARIABLE
 from qcnn.startup import (
     end_on_signals,
-    ending_at_once,
+    exit_immediately,
     load_tensorflow,
     one_line_errors,
     open_standard_streams,
 )
 from qcnn.storage.copies import local_copy, working_copy
-from qcnn.storage.store import in_bucket
+from qcnn.storage.store import parse_bucket_uri
 from qcnn.storage.sync import followed
-from qcnn.trainer.distribution.roles import Cluster, check_roles, parse_cluster
+from qcnn.trainer.distribution.roles import ClusterConfig, check_roles, parse_cluster
 from qcnn.trainer.events import FINISHED, Listener, ignore, to_pipe
 
 if TYPE_CHECKING:
@@ -99,8 +99,8 @@ def _train(arguments: argparse.Namespace, send: Listener, programs: "Programs | 
         observer = _observer(experiment, cluster, stack)
         serves = cluster is not None and cluster.role in requirements.serving(experiment.strategy)
         if not serves or experiment.needs_row_count:
-            dataset = data.obtain(arguments.dataset, experiment)
-            experiment = data.completed(experiment, dataset)
+            dataset = data.load_or_generate(arguments.dataset, experiment)
+            experiment = data.with_file_metadata(experiment, dataset)
         if cluster and serves:
             _serve(arguments, experiment, cluster, send)
             return None
@@ -112,7 +112,7 @@ def _train(arguments: argparse.Namespace, send: Listener, programs: "Programs | 
         workdir = stack.enter_context(working_copy(arguments.workdir, filled=True, written=is_chief, patience=patience))
         logs = stack.enter_context(working_copy(arguments.logs, written=is_chief, patience=patience))
         start_from(experiment, arguments.workdir, workdir.folder)
-        reports = Reports(os.environ)
+        reports = HyperparameterReporter(os.environ)
 
         def listener(kind: str, **values: Any) -> None:
             workdir.check()
@@ -157,7 +157,9 @@ def _train(arguments: argparse.Namespace, send: Listener, programs: "Programs | 
         return programs
 
 
-def _observer(experiment: config.ExperimentConfig, cluster: Cluster | None, stack: contextlib.ExitStack) -> Listener:
+def _observer(
+    experiment: config.ExperimentConfig, cluster: ClusterConfig | None, stack: contextlib.ExitStack
+) -> Listener:
     """Have the log say which process this is, and serve metrics where that is asked for; return what they observe."""
     # The operator tells a single process nothing; it has the only role there is.
     role, index = (cluster.role, cluster.index) if cluster else (next(iter(experiment.replicas)), 0)
@@ -174,7 +176,7 @@ def _observer(experiment: config.ExperimentConfig, cluster: Cluster | None, stac
 def _serve(
     arguments: argparse.Namespace,
     experiment: config.ExperimentConfig,
-    cluster: Cluster,
+    cluster: ClusterConfig,
     send: Listener,
 ) -> None:
     """Serve the chief of a training as one of its workers or parameter servers."""
@@ -242,11 +244,11 @@ def start_from(experiment: config.ExperimentConfig, address: str, folder: Path) 
     For local folders the process that starts the workers does that, before any of them can look.
     """
     source = experiment.options.continue_from
-    if source and in_bucket(address):
+    if source and parse_bucket_uri(address):
         with local_copy(source) as checkpoint:
             checkpoints.copy_latest(checkpoint, folder)
 
 
 if __name__ == "__main__":
-    with ending_at_once():
+    with exit_immediately():
         main()

@@ -16,7 +16,7 @@ def main() -> None:
         from qcnn.experiment_io import from_json
         from qcnn.model.optimizer import values_of
         from qcnn.trainer.distribution.strategies import create_strategy
-        from qcnn.trainer.state import Training
+        from qcnn.trainer.state import TrainingState
         from qcnn.trainer.tensorboard import batch_profile
 
     trace = Trace(arguments.started, arguments.limit)
@@ -24,7 +24,7 @@ def main() -> None:
     strategy = create_strategy(config, None)
     start_compiler()
     with tempfile.TemporaryDirectory() as folder, batch_profile(range(0), None) as profile:
-        training = Training(config, data.generate(config), Path(folder), strategy, None)
+        training = TrainingState(config, data.generate(config), Path(folder), strategy, None)
         while not training.is_complete and not trace.is_over:
             undecided = training.is_undecided
             training.epoch(profile)

@@ -128,14 +128,14 @@ def main() -> None:
             from qcnn.trainer import loop, state
             from qcnn.trainer.tensorboard import EventLog
         for place, name, what in (
-            (state.Training, "save", "checkpoints"),
+            (state.TrainingState, "save", "checkpoints"),
             (EventLog, "__init__", "TensorBoard"),
             (EventLog, "epoch", "TensorBoard"),
             (EventLog, "close", "TensorBoard"),
         ):
             setattr(place, name, clock.counted(what, getattr(place, name)))
-        epochs = _Epochs(clock, state.Training.epoch)
-        stack.enter_context(mock.patch.object(state.Training, "epoch", lambda *arguments: epochs(*arguments)))
+        epochs = _Epochs(clock, state.TrainingState.epoch)
+        stack.enter_context(mock.patch.object(state.TrainingState, "epoch", lambda *arguments: epochs(*arguments)))
         config = from_mapping({"strategy": "none", "workers": 1})
         workdir, model = Path(folder, "training"), Path(folder, "model")
         with clock("data"):

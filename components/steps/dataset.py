@@ -40,7 +40,7 @@ def generate_data(
                 f"data_sha256: must be that of the file, {dataset.source.sha256}, which has changed since the run was "
                 f"submitted. Given: {data_sha256} with data {config.data}"
             )
-        config = data.completed(config, dataset)
+        config = data.with_file_metadata(config, dataset)
         data.save(dataset, Path(folder))
     return config.to_json(), metadata_of(config, dataset)
 

@@ -11,15 +11,15 @@ from typing import Any
 from qcnn.components.training_job import RUN_VARIABLE, cluster_job, is_retry, run_id
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_json
-from qcnn.jobs.job import Identity
-from qcnn.jobs.kubernetes.api import PODS, Api, own_namespace
+from qcnn.jobs.job import JobIdentity
+from qcnn.jobs.kubernetes.api import PODS, NamespaceClient, own_namespace
 from qcnn.jobs.pod_settings import pod_settings
 from qcnn.jobs.tfjob import status
 from qcnn.jobs.tfjob.launch import launch
-from qcnn.jobs.tfjob.manifest import Policy, tfjob
+from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
 from qcnn.provenance import provenance
 from qcnn.startup import one_line_errors
-from qcnn.storage.store import in_bucket
+from qcnn.storage.store import parse_bucket_uri
 from qcnn.studies.trials import failure_kept, load_failure
 
 logger = logging.getLogger("qcnn")
@@ -45,7 +45,7 @@ def train(
     with one_line_errors():
         config = from_json(experiment)
         settings = pod_settings(json.loads(pod))
-        if in_bucket(training) is None:
+        if parse_bucket_uri(training) is None:
             raise ConfigError(f"pipeline root: must be in a bucket that the TFJob's pods reach. Given: {training}")
         if not (run := run_id()):
             raise ConfigError(f"{RUN_VARIABLE}: must hold the id of the run, as compile.py sees to. Given: none")
@@ -54,7 +54,7 @@ def train(
         job, namespace = cluster_job(config, task_folder, settings, dataset=dataset), own_namespace()
         own_pod = os.environ.get(_POD_VARIABLE)
         owner = _owner(namespace, own_pod) if own_pod else None
-        manifest = tfjob(job, Identity(run, _TASK), Policy(), owner)
+        manifest = tfjob(job, JobIdentity(run, _TASK), JobTimeouts(), owner)
         outputs = status.outputs(manifest)
         logger.info("the TFJob writes to %s", posixpath.dirname(outputs["training"]))
         with failure_kept(config, Path(failure)) if failure else contextlib.nullcontext():
@@ -65,7 +65,7 @@ def train(
 
 def _owner(namespace: str, own_pod: str) -> dict[str, str] | None:
     """Return the owner of this step's pod, the run's Workflow, with which the run's TFJobs are to be deleted."""
-    with contextlib.closing(Api(namespace)) as api:
+    with contextlib.closing(NamespaceClient(namespace)) as api:
         found = api.find(PODS, fieldSelector=f"metadata.name={own_pod}")
     owners = (owner for pod in found for owner in pod["metadata"].get("ownerReferences", ()))
     return next(({key: owner[key] for key in _OWNER} for owner in owners), None)

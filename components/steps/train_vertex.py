@@ -12,14 +12,14 @@ from qcnn.components.steps.tensorboard import PAGE
 from qcnn.components.training_job import vertex_job
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_json
-from qcnn.jobs.job import Identity
+from qcnn.jobs.job import JobIdentity
 from qcnn.jobs.pod_settings import pod_settings
 from qcnn.jobs.vertex.custom_job import custom_job, outputs
 from qcnn.jobs.vertex.launch import launch
-from qcnn.jobs.vertex.location import Place, endpoint_of, tensorboard_page
+from qcnn.jobs.vertex.location import VertexLocation, endpoint_of, tensorboard_page
 from qcnn.provenance import provenance
 from qcnn.startup import one_line_errors
-from qcnn.storage.store import in_bucket
+from qcnn.storage.store import parse_bucket_uri
 from qcnn.studies.trials import failure_kept, load_failure
 
 logger = logging.getLogger("qcnn")
@@ -44,9 +44,9 @@ def train(
         config = from_json(experiment)
         settings = pod_settings(json.loads(pod))
         run_folder, run = run_of(training)
-        at = Place(*place, endpoint_of(os.environ))
+        at = VertexLocation(*place, endpoint_of(os.environ))
         job = vertex_job(config, run_folder, settings, dataset=dataset)
-        made = custom_job(job, Identity(run, _TASK), at)
+        made = custom_job(job, JobIdentity(run, _TASK), at)
         addresses = outputs(job, made)
         metadata = provenance(config)
         logger.info("the custom job writes to %s", posixpath.dirname(addresses["training"]))
@@ -64,8 +64,8 @@ def run_of(output: str) -> tuple[str, str]:
     Vertex AI makes the address of an output as ROOT/{job_id}/{task_id}/{output_key} (google.cloud.aiplatform_v1,
     PipelineJob.RuntimeConfig.gcs_output_directory). If the run's id were a parameter, this step would never be cached.
     """
-    address = in_bucket(output)
+    address = parse_bucket_uri(output)
     folder, *parts = output.rsplit("/", 2)
-    if address is None or address.scheme != _SCHEME or len(parts) != 2 or in_bucket(folder) is None:
+    if address is None or address.scheme != _SCHEME or len(parts) != 2 or parse_bucket_uri(folder) is None:
         raise ConfigError(f"pipeline root: must be in a bucket of Cloud Storage, gs://BUCKET/FOLDER. Given: {output}")
     return folder, posixpath.basename(folder)

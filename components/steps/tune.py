@@ -18,13 +18,13 @@ from qcnn.errors import ArtifactError, RetryableError
 from qcnn.experiment import ALL_FIELDS
 from qcnn.experiment_io import from_json
 from qcnn.fields import field_type
-from qcnn.jobs.job import Identity
+from qcnn.jobs.job import JobIdentity
 from qcnn.jobs.pod_settings import pod_settings
-from qcnn.jobs.vertex.client import TUNING, Api
+from qcnn.jobs.vertex.client import TUNING, JobClient
 from qcnn.jobs.vertex.custom_job import custom_job, outputs
 from qcnn.jobs.vertex.launch import launch
-from qcnn.jobs.vertex.location import Place, endpoint_of
-from qcnn.jobs.vertex.tuning_job import Bounds, Study, TrialNews, Tried, Values, tried, tuning_job
+from qcnn.jobs.vertex.location import VertexLocation, endpoint_of
+from qcnn.jobs.vertex.tuning_job import Candidates, FinishedTrial, NumericRange, Study, TrialReporter, tried, tuning_job
 from qcnn.model import checkpoints
 from qcnn.provenance import provenance
 from qcnn.startup import one_line_errors
@@ -32,11 +32,11 @@ from qcnn.storage.copies import local_copy
 from qcnn.studies.trials import FailedTrial, Search, save_failure, search_from_mapping, shared_experiment, whole_bounds
 
 
-def parameters(search: Search) -> list[Values | Bounds]:
+def parameters(search: Search) -> list[Candidates | NumericRange]:
     """Return each word that is searched with what it may be."""
-    listed: list[Values | Bounds] = [Values(name, values) for name, values in search.grid.items()]
+    listed: list[Candidates | NumericRange] = [Candidates(name, values) for name, values in search.grid.items()]
     return listed + [
-        Bounds(
+        NumericRange(
             name,
             *whole_bounds(name, bounds),
             whole=field_type(ALL_FIELDS[name]) is int,
@@ -74,9 +74,9 @@ def tune(
         searched = search_from_mapping(search)
         shared = shared_experiment(experiment, searched)
         run_folder, run = run_of(training)
-        at = Place(*place, endpoint_of(os.environ))
+        at = VertexLocation(*place, endpoint_of(os.environ))
         job = vertex_trial(experiment, run_folder, pod_settings(json.loads(pod)), dataset)
-        trial = custom_job(job, Identity(run, _TASK), at)
+        trial = custom_job(job, JobIdentity(run, _TASK), at)
         study = Study(
             parameters(searched),
             METRIC,
@@ -87,7 +87,7 @@ def tune(
         )
         folder = posixpath.dirname(outputs(job, trial)["training"])
         logger.info("the trials write to %s", folder)
-        found = launch(tuning_job(trial, study), at, restarts=job.restarts, news=TrialNews)
+        found = launch(tuning_job(trial, study), at, restarts=job.restarts, news=TrialReporter)
         trials = _tried(at, found.name)
     text = json.dumps(dict(experiment))
     with contextlib.ExitStack() as stack:
@@ -102,8 +102,8 @@ def tune(
     return posixpath.join(of_trial, _TRAINING), posixpath.join(of_trial, _LOGS), metadata, counted
 
 
-def _tried(place: Place, job: str) -> Sequence[Tried]:
-    with contextlib.closing(Api(place, TUNING)) as api:
+def _tried(place: VertexLocation, job: str) -> Sequence[FinishedTrial]:
+    with contextlib.closing(JobClient(place, TUNING)) as api:
         found = api.get(job)
     if found is None:
         raise RetryableError(f"tuning job: it was deleted before its trials were read. Given: {job}")
@@ -113,7 +113,7 @@ def _tried(place: Place, job: str) -> Sequence[Tried]:
 
 
 @contextlib.contextmanager
-def _training(trial: Tried, folder: str, experiment: str) -> Iterator[Path]:
+def _training(trial: FinishedTrial, folder: str, experiment: str) -> Iterator[Path]:
     """Yield a local folder with what a trial has left, or with why it has left nothing that can be exported."""
     config = from_json(experiment, trial.words)
     with contextlib.ExitStack() as stack:

@@ -14,14 +14,14 @@ _BATCH = 32
 
 
 class Line:
-    """A line, as `qcnn.trainer.distribution.parameter_servers.Learner` says; it begins at y = 0."""
+    """A line, as `qcnn.trainer.distribution.parameter_servers.TrainableModel` says; it begins at y = 0."""
 
     def __init__(self) -> None:
         self.weights = [tf.Variable(tf.zeros([1], tf.float64), name=name) for name in ("w", "b")]
-        self.optimizer = self.another_optimizer()
+        self.optimizer = self.clone_optimizer()
         self.optimizer.build(self.weights)
 
-    def another_optimizer(self) -> tf_keras.optimizers.Optimizer:
+    def clone_optimizer(self) -> tf_keras.optimizers.Optimizer:
         """Return gradient descent."""
         return tf_keras.optimizers.SGD(0.01, jit_compile=False)
 

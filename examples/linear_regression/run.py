@@ -12,12 +12,12 @@ from qcnn import requirements
 from qcnn.cli.main import run
 from qcnn.cli.options.settings import settings_options
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.job import Job, JobIdentity
 from qcnn.jobs.kubernetes.api import own_namespace
 from qcnn.jobs.local.runner import run_processes
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.launch import launch
-from qcnn.jobs.tfjob.manifest import Policy, tfjob
+from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
 from qcnn.monitoring.logs import JOB_VARIABLE
 from qcnn.startup import one_line_errors
 from qcnn.targets.settings import PodFields
@@ -32,7 +32,7 @@ class Settings(PodFields, Connection):
 _REPLICAS = {"chief": 1, "ps": 1, "worker": 1}
 
 
-def described(python: str, output: str, updates: int, pod: Pod | None) -> Job:
+def described(python: str, output: str, updates: int, pod: PodSettings | None) -> Job:
     """Describe the training as a job, whatever runs it: a chief, a parameter server and a worker."""
     words = ("--output", output, "--updates", str(updates))
     return Job(
@@ -40,8 +40,8 @@ def described(python: str, output: str, updates: int, pod: Pod | None) -> Job:
         replicas=_REPLICAS,
         restarts=3,
         heartbeat_timeout_seconds=HANG_SECONDS,
-        ends_with_others=requirements.ends_with_others(STRATEGY),
-        started_alone=requirements.started_alone(STRATEGY),
+        ignore_exit=requirements.ignore_exit(STRATEGY),
+        restart_individually=requirements.restart_individually(STRATEGY),
         pod=pod,
         outputs={"training": output},
     )
@@ -61,7 +61,7 @@ def train(target: str, output: str, updates: int, settings: Settings) -> None:
             run_processes(described(sys.executable, output, updates, None), _ignore)
             return
         job = described("python", f"{output.rstrip('/')}/$({JOB_VARIABLE})", updates, settings.pod_with())
-        manifest = tfjob(job, Identity("linear-regression", "train"), Policy(lease_seconds=None))
+        manifest = tfjob(job, JobIdentity("linear-regression", "train"), JobTimeouts(lease_seconds=None))
         launch(manifest, settings.namespace or own_namespace())
 
 

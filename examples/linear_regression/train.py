@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qcnn.artifact_io import open_arrays
-from qcnn.atomic_files import new_file, only_writer, readable
+from qcnn.atomic_files import exclusive_lock, new_file, readable
 from qcnn.errors import ConfigError
 from qcnn.requirements import serving
 from qcnn.startup import (
     end_on_signals,
-    ending_at_once,
+    exit_immediately,
     load_tensorflow,
     one_line_errors,
     open_standard_streams,
 )
 from qcnn.storage.copies import WorkingCopy, local_copy, working_copy
-from qcnn.trainer.distribution.roles import Cluster, parse_cluster
+from qcnn.trainer.distribution.roles import ClusterConfig, parse_cluster
 from qcnn.trainer.events import Listener, ignore, to_pipe
 
 if TYPE_CHECKING:
@@ -79,17 +79,17 @@ def _saved_updates(folder: Path) -> int:
         return int(saved["updates"])
 
 
-def _coordinate(cluster: Cluster, output: WorkingCopy, updates: int, save_seconds: float, send: Listener) -> None:
+def _coordinate(cluster: ClusterConfig, output: WorkingCopy, updates: int, save_seconds: float, send: Listener) -> None:
     """Train to so many updates in a folder, from where it was saved last; the chief's part."""
     folder = output.folder
     import tensorflow as tf
 
     from examples.linear_regression.model import Line, batches
-    from qcnn.trainer.distribution.joining import lost_peers
+    from qcnn.trainer.distribution.joining import translate_peer_errors
     from qcnn.trainer.distribution.parameter_servers import Coordinator
     from qcnn.trainer.distribution.strategies import parameter_servers
 
-    with only_writer(folder), lost_peers(cluster), contextlib.ExitStack() as stack:
+    with exclusive_lock(folder), translate_peer_errors(cluster), contextlib.ExitStack() as stack:
         if _saved_updates(folder) >= updates:
             # The others see the same and end: nobody would answer.
             return
@@ -138,5 +138,5 @@ def _save(line: "Line", updates: int, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    with ending_at_once():
+    with exit_immediately():
         main()

@@ -14,10 +14,10 @@ import numpy as np
 from qcnn import data
 from qcnn.circuits.formats.loading import with_circuit
 from qcnn.data import Dataset
-from qcnn.errors import ConfigError, given
+from qcnn.errors import ConfigError, format_value
 from qcnn.experiment import ALL_FIELDS, ExperimentConfig
 from qcnn.experiment_io import as_shown, from_mapping, read_file, with_options
-from qcnn.extras import explained
+from qcnn.extras import translate_errors
 from qcnn.frozen import Frozen, FrozenDict, frozen
 from qcnn.model.history import epochs_left
 
@@ -47,11 +47,11 @@ class Experiment(Frozen):
     _config: ExperimentConfig
 
     def __init__(self, **words: Any) -> None:
-        values = {name: plain(value) for name, value in words.items()}
-        with explained("qcnn.Experiment", "run"):
+        values = {name: to_plain(value) for name, value in words.items()}
+        with translate_errors("qcnn.Experiment", "run"):
             given = with_circuit(with_options(values))
             config = from_mapping(given)
-            config = data.files_read([config])[0] if config.needs_row_count else config
+            config = data.resolve_files([config])[0] if config.needs_row_count else config
         vars(self).update(_given=frozen(given), _config=config)
 
     @classmethod
@@ -109,7 +109,7 @@ class Experiment(Frozen):
         return f"Experiment({', '.join(f'{name}={value!r}' for name, value in known.items())})"
 
 
-def plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Return a word's value, or a mapping of options, as a file has it."""
     return {name: _one(each) for name, each in value.items()} if isinstance(value, Mapping) else _one(value)
 
@@ -120,23 +120,23 @@ def _one(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
-def checked(experiment: Experiment) -> Experiment:
+def require_experiment(experiment: Experiment) -> Experiment:
     """Return an experiment; of something else say so, such as of the name of a file.
 
     Raises:
         ConfigError: it is none.
     """
     if not isinstance(experiment, Experiment):
-        raise ConfigError(f"experiment: must be a qcnn.Experiment. Given: {given(experiment)}")
+        raise ConfigError(f"experiment: must be a qcnn.Experiment. Given: {format_value(experiment)}")
     return experiment
 
 
-def of(config: ExperimentConfig) -> Experiment:
+def from_config(config: ExperimentConfig) -> Experiment:
     """Return the experiment of the rest of the package as one of this."""
     return Experiment(**config.model_dump())
 
 
-@explained("qcnn.generate", "run")
+@translate_errors("qcnn.generate", "run")
 def generate(experiment: Experiment, folder: str | PathLike[str] | None = None) -> Dataset:
     """Make the dataset of an experiment, the same wherever it is made; with a folder, which must be new, write it too.
 
@@ -151,7 +151,7 @@ def generate(experiment: Experiment, folder: str | PathLike[str] | None = None) 
     >>> dataset.train.qubit[:3].tolist(), dataset.train.label[:3].tolist()
     ([2, 3, 2], [-1, 1, -1])
     """
-    dataset = data.generate(checked(experiment).config)
+    dataset = data.generate(require_experiment(experiment).config)
     if folder is not None:
         data.save(dataset, Path(folder))
     return dataset
@@ -178,7 +178,7 @@ class Plan:
     epoch_seconds_by_workers: Mapping[int, float]
 
 
-@explained("qcnn.plan", "run")
+@translate_errors("qcnn.plan", "run")
 def plan(experiment: Experiment) -> Plan:
     """Count what training an experiment takes; the first plan measures this machine, for some seconds.
 
@@ -195,9 +195,9 @@ def plan(experiment: Experiment) -> Plan:
     from qcnn.planning import machine_cache
     from qcnn.planning.plan import count, predict, process_bytes
 
-    config = checked(experiment).config
+    config = require_experiment(experiment).config
     if config.needs_row_count:
-        config = data.completed(config, data.generate(config))
+        config = data.with_file_metadata(config, data.generate(config))
     counts = count(config)
     kept = machine_cache.load_or_measure()
     predicted = predict(config, counts, kept.machine)

@@ -8,7 +8,7 @@ from typing import Any
 
 from qcnn.api.experiments import Experiment
 from qcnn.api.models import Model, load
-from qcnn.extras import explained
+from qcnn.extras import translate_errors
 from qcnn.targets import following, target_that
 from qcnn.targets.base import JobStatus, ReadsJobs, Submits
 from qcnn.targets.settings import connection_of, settings_from
@@ -35,7 +35,7 @@ class Job:
         Raises:
             QcnnError: it is gone, or the target does not answer; one line.
         """
-        with explained("qcnn.submit", self._target.extra):
+        with translate_errors("qcnn.submit", self._target.extra):
             return self._target.get_job(self.name, self._connection)
 
     def logs(self, *, follow: bool = False) -> Iterator[str]:
@@ -44,7 +44,7 @@ class Job:
         Raises:
             QcnnError: it is gone, or the target does not answer; one line.
         """
-        with explained("qcnn.submit", self._target.extra):
+        with translate_errors("qcnn.submit", self._target.extra):
             yield from self._target.logs(self.name, self._connection, follow=follow)
 
     def wait(self, timeout: float | None = None) -> JobStatus:
@@ -55,7 +55,7 @@ class Job:
             TimeoutError: it has not ended in time.
             QcnnError: it is gone, or the target does not answer; one line.
         """
-        with explained("qcnn.submit", self._target.extra):
+        with translate_errors("qcnn.submit", self._target.extra):
             return following.wait_quietly(self.status, timeout)
 
     def metrics(self) -> Mapping[str, float]:
@@ -64,7 +64,7 @@ class Job:
         Raises:
             QcnnError: nothing was measured yet, or the target does not answer; one line.
         """
-        with explained("qcnn.submit", self._target.extra):
+        with translate_errors("qcnn.submit", self._target.extra):
             return dict(self._target.metrics(self.name, self._connection))
 
     def model(self) -> Model:
@@ -73,7 +73,7 @@ class Job:
         Raises:
             QcnnError: it has exported none, or the target or the bucket does not answer; one line.
         """
-        with explained("qcnn.submit", self._target.extra):
+        with translate_errors("qcnn.submit", self._target.extra):
             return load(self._target.model(self.name, self._connection))
 
     def delete(self) -> None:
@@ -82,7 +82,7 @@ class Job:
         Raises:
             QcnnError: it is gone, or the target does not answer; one line.
         """
-        with explained("qcnn.submit", self._target.extra):
+        with translate_errors("qcnn.submit", self._target.extra):
             self._target.delete(self.name, self._connection)
 
     @property
@@ -109,7 +109,7 @@ def submit(experiment: Experiment, /, target: str, **settings: Any) -> Job:
     >>> job.model().predict(qubit=[0], angle=[0.1])  # doctest: +SKIP
     """
     chosen = target_that(Submits, target)
-    with explained(f"qcnn.submit to {target}", chosen.extra):
+    with translate_errors(f"qcnn.submit to {target}", chosen.extra):
         made = settings_from(chosen.settings, settings, target)
         done = chosen.prepare(experiment.config, made).submit()
         connection = connection_of(chosen.connection, made)
@@ -119,7 +119,7 @@ def submit(experiment: Experiment, /, target: str, **settings: Any) -> Job:
 def requests(experiment: Experiment, /, target: str, **settings: Any) -> Sequence[Mapping[str, Any]]:
     """Return what `submit` would send, and send nothing; all else as `submit`."""
     chosen = target_that(Submits, target)
-    with explained(f"qcnn.requests for {target}", chosen.extra):
+    with translate_errors(f"qcnn.requests for {target}", chosen.extra):
         return chosen.prepare(experiment.config, settings_from(chosen.settings, settings, target)).requests()
 
 
@@ -136,7 +136,7 @@ def get_job(name: str, target: str, **connection: Any) -> Job:
         QcnnError: there is no such job, or the target does not answer; one line.
     """
     chosen = target_that(ReadsJobs, target)
-    with explained(f"qcnn.get_job of {target}", chosen.extra):
+    with translate_errors(f"qcnn.get_job of {target}", chosen.extra):
         made = settings_from(chosen.connection, connection, target)
         found = chosen.get_job(name, made)
     return Job(target, found.job, "", dict(found.outputs), "", made)
@@ -145,5 +145,5 @@ def get_job(name: str, target: str, **connection: Any) -> Job:
 def list_jobs(target: str, **connection: Any) -> Sequence[JobStatus]:
     """Return the jobs of this package on a target, the newest last; all else as `get_job`."""
     chosen = target_that(ReadsJobs, target)
-    with explained(f"qcnn.list_jobs of {target}", chosen.extra):
+    with translate_errors(f"qcnn.list_jobs of {target}", chosen.extra):
         return chosen.list_jobs(settings_from(chosen.connection, connection, target))

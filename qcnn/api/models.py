@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from qcnn import data
-from qcnn.api.experiments import Experiment, of
+from qcnn.api.experiments import Experiment, from_config
 from qcnn.atomic_files import readable
-from qcnn.data import Dataset, Layout, Samples, file_data
-from qcnn.errors import ArtifactError, ConfigError, given
-from qcnn.extras import explained
+from qcnn.data import Dataset, FeatureLayout, Samples, file_data
+from qcnn.errors import ArtifactError, ConfigError, format_value
+from qcnn.extras import translate_errors
 from qcnn.frozen import Frozen, frozen, frozen_array
 from qcnn.results.local_run import model_in
 from qcnn.results.model_folder import FILE, SAVED_MODEL, describe
@@ -42,7 +42,7 @@ class Model(Frozen):
     address: str
     experiment: Experiment
     metrics: Mapping[str, float]
-    _layout: Layout
+    _layout: FeatureLayout
     _predictions: Callable[[Arrays], npt.NDArray[np.float64]]
 
     def __init__(
@@ -50,7 +50,7 @@ class Model(Frozen):
         address: str,
         experiment: Experiment,
         metrics: Mapping[str, float],
-        layout: Layout,
+        layout: FeatureLayout,
         predictions: Callable[[Arrays], npt.NDArray[np.float64]],
     ) -> None:
         vars(self).update(address=address, experiment=experiment, metrics=frozen(metrics))
@@ -61,7 +61,7 @@ class Model(Frozen):
         """What a sample has."""
         return self._layout.columns
 
-    @explained("Model.predict", "serve")
+    @translate_errors("Model.predict", "serve")
     def predict(self, samples: Any = None, **columns: Any) -> npt.NDArray[np.float64]:
         """Return the prediction for every sample, float64 (samples,): its sign is the class, or it is the value itself.
 
@@ -75,10 +75,10 @@ class Model(Frozen):
         """
         found = _numbers(self.columns, samples, columns)
         # It loads the libraries that read tables.
-        from qcnn.tables.chunks import Piece
+        from qcnn.tables.chunks import Chunk
 
         count = len(next(iter(found.values())))
-        file_data.check(Piece(1, found, lambda row: f"row {row}"), self._layout, self.experiment.config.qubits)
+        file_data.check(Chunk(1, found, lambda row: f"row {row}"), self._layout, self.experiment.config.qubits)
         return self._predictions(found) if count else np.zeros(0)
 
     def __repr__(self) -> str:
@@ -94,7 +94,7 @@ class Evaluation:
     metrics: Mapping[str, float]
 
 
-@explained("qcnn.load", "serve")
+@translate_errors("qcnn.load", "serve")
 def load(address: str | PathLike[str]) -> Model:
     """Load a trained network: the folder of a model or of a run, or an address in a bucket such as gs://BUCKET/model.
 
@@ -117,10 +117,10 @@ def load(address: str | PathLike[str]) -> Model:
             layout, _ = data.described(description)
         load = _rebuilt if importlib.util.find_spec("cirq") else _served
         predictions = load(folder, layout)
-    return Model(str(address), of(config), description["training"], layout, predictions)
+    return Model(str(address), from_config(config), description["training"], layout, predictions)
 
 
-@explained("qcnn.evaluate", "run")
+@translate_errors("qcnn.evaluate", "run")
 def evaluate(model: Model | str | PathLike[str], dataset: Dataset | None = None) -> Evaluation:
     """Predict the held-out samples of a model's dataset, from its exported weights, and measure the error.
 
@@ -138,7 +138,7 @@ def evaluate(model: Model | str | PathLike[str], dataset: Dataset | None = None)
     (6, 6)
     """
     if not isinstance(dataset, Dataset | None):
-        raise ConfigError(f"dataset: must be what qcnn.generate returns. Given: {given(dataset)}")
+        raise ConfigError(f"dataset: must be what qcnn.generate returns. Given: {format_value(dataset)}")
     address = model.address if isinstance(model, Model) else model
     with local_copy(str(address)) as copy:
         folder = model_in(copy, address)
@@ -150,7 +150,7 @@ def evaluate(model: Model | str | PathLike[str], dataset: Dataset | None = None)
     return Evaluation(found.samples, frozen_array(found.predictions), frozen(found.metrics))
 
 
-def _rebuilt(folder: Path, layout: Layout) -> Callable[[Arrays], npt.NDArray[np.float64]]:
+def _rebuilt(folder: Path, layout: FeatureLayout) -> Callable[[Arrays], npt.NDArray[np.float64]]:
     """Return what predicts with a network that is built from its weights: reading them runs no code of theirs."""
     load_tensorflow()
     from qcnn.results.export import load_predictor
@@ -159,7 +159,7 @@ def _rebuilt(folder: Path, layout: Layout) -> Callable[[Arrays], npt.NDArray[np.
     return lambda columns: predictor.predict(layout.inputs(columns))
 
 
-def _served(folder: Path, layout: Layout) -> Callable[[Arrays], npt.NDArray[np.float64]]:
+def _served(folder: Path, layout: FeatureLayout) -> Callable[[Arrays], npt.NDArray[np.float64]]:
     """Return what predicts as any TensorFlow Serving would: by a program of TensorFlow, which needs nothing else."""
     path = folder / SAVED_MODEL
     load_tensorflow()
@@ -203,7 +203,9 @@ def _numbers(names: Sequence[str], samples: Any, columns: Mapping[str, Any]) -> 
         try:
             samples = np.asarray(samples)
         except ValueError:
-            raise ConfigError(f"samples: must be rows of {len(names)} numbers. Given: {given(samples)}") from None
+            raise ConfigError(
+                f"samples: must be rows of {len(names)} numbers. Given: {format_value(samples)}"
+            ) from None
     if isinstance(samples, np.ndarray):
         if samples.ndim != 2 or samples.shape[1] != len(names):
             raise ConfigError(f"samples: must have the shape (samples, {len(names)}). Given: {samples.shape}")
@@ -211,7 +213,7 @@ def _numbers(names: Sequence[str], samples: Any, columns: Mapping[str, Any]) -> 
     elif samples is not None:
         if not hasattr(samples, "__getitem__") or isinstance(samples, str):
             what = "must be columns by their names, or an array (samples, columns)"
-            raise ConfigError(f"samples: {what}. Given: {given(samples)}")
+            raise ConfigError(f"samples: {what}. Given: {format_value(samples)}")
         given_columns = {**{name: samples[name] for name in names if name in samples}, **given_columns}
     if missing := [name for name in names if name not in given_columns]:
         raise ConfigError(
@@ -220,7 +222,7 @@ def _numbers(names: Sequence[str], samples: Any, columns: Mapping[str, Any]) -> 
     arrays = {name: _column(name, given_columns[name]) for name in names}
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
-        raise ConfigError(f"samples: all columns must have the same length. Given: {given(lengths)}")
+        raise ConfigError(f"samples: all columns must have the same length. Given: {format_value(lengths)}")
     return arrays
 
 
@@ -239,4 +241,4 @@ def _column(name: str, column: Any) -> npt.NDArray[np.float64]:
                 row = int(np.argmax(bad))
                 raise ConfigError(f"{name}: row {row + 1} must be a finite number. Given: {numbers[row]}")
             return numbers
-    raise ConfigError(f"{name}: must be an array of numbers. Given: {given(column)}")
+    raise ConfigError(f"{name}: must be an array of numbers. Given: {format_value(column)}")

@@ -17,7 +17,7 @@ from qcnn.components.steps.train_progress import ProgressTable, TrainingProgress
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.local.processes import EventHandler
-from qcnn.results.local_run import FILE, LOG, Recorder, read_record
+from qcnn.results.local_run import FILE, LOG, RunRecorder, read_record
 
 # Seconds between two changes of a notebook's cell: each is a message to the browser.
 _INTERVAL = 0.1
@@ -109,7 +109,7 @@ def has_ended(folder: Path, config: ExperimentConfig) -> bool:
 def surrounded(config: ExperimentConfig, run: Path, *, progress: bool) -> Iterator[tuple[Around, EventHandler]]:
     """Record the steps that are run in this block; what the processes of a training print goes into the run's log."""
     shown = bar(progress)
-    with Recorder(config.model_dump()) as recorder:
+    with RunRecorder(config.model_dump()) as recorder:
 
         @contextlib.contextmanager
         def around(name: str) -> Iterator[None]:

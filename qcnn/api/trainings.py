@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from qcnn.api import progress as steps
-from qcnn.api.experiments import Experiment, checked, of, plain
+from qcnn.api.experiments import Experiment, from_config, require_experiment, to_plain
 from qcnn.api.models import Model, load
 from qcnn.circuits.formats.loading import with_circuits
 from qcnn.components.local_steps import run_experiment, run_trial, select
 from qcnn.components.steps.study import read_trial
 from qcnn.components.steps.train_local import LOADED
 from qcnn.experiment import ExperimentConfig
-from qcnn.extras import check, explained
+from qcnn.extras import check, translate_errors
 from qcnn.frozen import frozen
 from qcnn.jobs.local.fork_client import fork_server
-from qcnn.jobs.local.runner import Crew
+from qcnn.jobs.local.runner import ProcessPool
 from qcnn.model.history import HISTORY, Epoch, load_history
 from qcnn.results.local_run import RunFolders, of_run, of_trial, read_metrics
 from qcnn.simulators.registry import check_published
@@ -57,7 +57,7 @@ class Training:
         return load(self.exported)
 
 
-@explained("qcnn.train", "run")
+@translate_errors("qcnn.train", "run")
 def train(experiment: Experiment, folder: str | PathLike[str] | None = None, *, progress: bool = True) -> Training:
     """Train an experiment on this machine, export the network and measure its error, all as `qcnn run` does.
 
@@ -81,7 +81,7 @@ def train(experiment: Experiment, folder: str | PathLike[str] | None = None, *, 
     (2,)
     """
     made = Path(folder) if folder is not None else RUNS / f"qcnn-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
-    folders, config = of_run(made.absolute()), checked(experiment).config
+    folders, config = of_run(made.absolute()), require_experiment(experiment).config
     if not steps.has_ended(folders.run, config):
         check("run")
         check_published(config.simulator)
@@ -114,7 +114,7 @@ class Study:
     best: Training
 
 
-@explained("qcnn.study", "run")
+@translate_errors("qcnn.study", "run")
 def study(
     experiment: Experiment,
     *,
@@ -145,7 +145,7 @@ def study(
         for name, found in (("grid", grid), ("range", ranges))
     }
     search["grid"] = with_circuits(search["grid"])
-    configs = plan(checked(experiment).given, search_from_mapping({**search, "random": random}))
+    configs = plan(require_experiment(experiment).given, search_from_mapping({**search, "random": random}))
     root = Path(folder) if folder is not None else RUNS / f"qcnn-study-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
     root = root.absolute()
     places = [_of_trial(root, number) for number in range(len(configs))]
@@ -157,13 +157,13 @@ def study(
         selected = select(root, places)
     header, rows = table([read_trial(place.training) for place in places])
     trials = frozen([dict(zip(header, row, strict=True)) for row in rows])
-    return Study(root, trials, read(of(configs[selected.best]), selected.folders))
+    return Study(root, trials, read(from_config(configs[selected.best]), selected.folders))
 
 
 def _listed(values: Any) -> Any:
     """Return values as a file has them; what is no list stays as it is, to be refused."""
     if isinstance(values, Iterable) and not isinstance(values, str | Mapping):
-        return [plain(value) for value in values]
+        return [to_plain(value) for value in values]
     return values
 
 
@@ -173,7 +173,7 @@ def _of_trial(study: Path, number: int) -> RunFolders:
 
 def _train_all(configs: Sequence[ExperimentConfig], places: Sequence[RunFolders], *, progress: bool) -> None:
     """Train the trials that have not been trained; their processes live on from one to the next."""
-    with contextlib.closing(Crew(lives_on=True)) as crew:
+    with contextlib.closing(ProcessPool(lives_on=True)) as crew:
         for config, folders in zip(configs, places, strict=True):
             if steps.has_ended(folders.run, config):
                 continue

@@ -8,7 +8,7 @@ from typing import TypeVar
 import cirq
 import sympy
 
-from qcnn.errors import ConfigError, given
+from qcnn.errors import ConfigError, format_value
 
 _Kind = TypeVar("_Kind")
 
@@ -31,7 +31,7 @@ class Ansatz:
     def __post_init__(self) -> None:
         """Refuse what is no ansatz."""
         if not isinstance(self.circuit, cirq.AbstractCircuit):
-            raise ConfigError(f"model: circuit must be a cirq.Circuit. Given: {given(self.circuit)}")
+            raise ConfigError(f"model: circuit must be a cirq.Circuit. Given: {format_value(self.circuit)}")
         object.__setattr__(self, "circuit", self.circuit.unfreeze(copy=False))
         object.__setattr__(self, "symbols", _all_of(sympy.Symbol, "symbols must be of sympy.Symbol", self.symbols))
         object.__setattr__(self, "readouts", _all_of(cirq.Qid, "readouts must be qubits", self.readouts))
@@ -41,7 +41,7 @@ class Ansatz:
         if not self.readouts:
             raise ConfigError("model: readouts must name at least one qubit. Given: none")
         if again := [qubit for qubit, count in collections.Counter(self.readouts).items() if count > 1]:
-            raise ConfigError(f"model: readouts must name each qubit once. Given: {given(again[0])} again")
+            raise ConfigError(f"model: readouts must name each qubit once. Given: {format_value(again[0])} again")
 
 
 def ring(qubits: int) -> list[cirq.GridQubit]:
@@ -54,7 +54,7 @@ def _all_of(kind: type[_Kind], what: str, values: object) -> tuple[_Kind, ...]:
     listed = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
     for value in listed:
         if not isinstance(value, kind):
-            raise ConfigError(f"model: {what}. Given: {given(value)}")
+            raise ConfigError(f"model: {what}. Given: {format_value(value)}")
     return tuple(value for value in listed if isinstance(value, kind))
 
 

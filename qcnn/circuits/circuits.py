@@ -16,8 +16,8 @@ import sympy
 
 from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.formats import cirq_json
-from qcnn.circuits.formats.embedded import MODELS, held, holds, is_file, shown
-from qcnn.errors import ConfigError, one_line
+from qcnn.circuits.formats.embedded import MODELS, embedded_content, is_embedded, is_file, model_display_name
+from qcnn.errors import ConfigError, single_line
 from qcnn.import_path import look_last
 from qcnn.startup import noted_interrupts
 
@@ -120,7 +120,7 @@ def build(model: str, qubits: int) -> Ansatz:
     """
     if model in _BUILT_IN:
         return _BUILT_IN[model](ring(qubits))
-    if holds(model):
+    if is_embedded(model):
         return _held(model, qubits)
     if is_file(model):
         raise ConfigError(f"model: the file must have been read into the experiment. Given: {model}")
@@ -133,9 +133,11 @@ def build(model: str, qubits: int) -> Ansatz:
 
 
 def _held(model: str, qubits: int) -> Ansatz:
-    ansatz = cirq_json.read(held(model), shown(model))
+    ansatz = cirq_json.read(embedded_content(model), model_display_name(model))
     if (width := cirq_json.width(ansatz)) > qubits:
-        raise ConfigError(f"qubits: must be at least {width}, the qubits of {shown(model)}. Given: {qubits}")
+        raise ConfigError(
+            f"qubits: must be at least {width}, the qubits of {model_display_name(model)}. Given: {qubits}"
+        )
     return ansatz
 
 
@@ -160,7 +162,7 @@ def _call(model: str, qubits: int) -> object:
             raise
         except BaseException as error:
             if not noted:
-                reason = f"{type(error).__name__}: {one_line(error)}"
+                reason = f"{type(error).__name__}: {single_line(error)}"
                 raise ConfigError(f"model: cannot be imported or fails ({reason}). Given: {model}") from None
     return made
 

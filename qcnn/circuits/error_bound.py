@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 
 @dataclasses.dataclass(frozen=True)
-class Floor:
+class ErrorBound:
     """The best prediction a model can make: `slope` x cos(angle).
 
     Over angles uniform in [-pi, pi) the label's mean is 0, its product with the cosine averages 2/pi, and the
@@ -28,14 +28,14 @@ class Floor:
         return self.slope * np.cos(angle.astype(np.float64))
 
 
-def floor_of(model: str, hidden_activation: str) -> Floor | None:
+def error_bound(model: str, hidden_activation: str) -> ErrorBound | None:
     """Return the floor of a model, None where none is known.
 
     `hybrid` with linear dense layers reaches any slope: 1 - 8/pi^2. The output of `deep` is one expectation value,
     at most 1 in size: 3/2 - 4/pi.
     """
     if model == "deep":
-        return Floor(1.0)
+        return ErrorBound(1.0)
     if model == "hybrid" and hidden_activation == "linear":
-        return Floor(4 / math.pi)
+        return ErrorBound(4 / math.pi)
     return None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
 
-from qcnn.circuits.formats.embedded import holds, is_file, shown
+from qcnn.circuits.formats.embedded import is_embedded, is_file, model_display_name
 from qcnn.circuits.formats.loading import embedded
 from qcnn.cli.options.experiment import check_model, complete_word
 from qcnn.cli.options.settings import form_option
@@ -23,16 +23,16 @@ from qcnn.experiment_io import from_mapping
 from qcnn.results.local_run import model_in, of_run
 from qcnn.results.model_folder import FILE
 from qcnn.storage.copies import local_copy
-from qcnn.storage.store import in_bucket
+from qcnn.storage.store import parse_bucket_uri
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
     from qcnn.circuits.preparation import Kind
-    from qcnn.planning.plan import Anatomy
+    from qcnn.planning.plan import CircuitSummary
     from qcnn.simulators.registry import Estimate
-    from qcnn.simulators.structure.gates import Network
+    from qcnn.simulators.structure.gates import CircuitIR
 
 _ENCODINGS = get_args(EXPERIMENT_FIELDS["encoding"].annotation)
 # The least ring there is.
@@ -40,11 +40,11 @@ _LEAST_QUBITS = 4
 
 
 @dataclasses.dataclass(frozen=True)
-class _Subject:
+class _CircuitInput:
     """A circuit that is looked at; `values`, (parameters,), are what a trained one has learnt, else None."""
 
     config: ExperimentConfig
-    network: Network
+    network: CircuitIR
     values: npt.NDArray[np.float64] | None
 
 
@@ -94,10 +94,10 @@ def circuit(
         _check_target(model, target)
     subject = _subject(model, qubits, encoding)
     from qcnn.circuits import drawing
-    from qcnn.planning.plan import anatomy
+    from qcnn.planning.plan import summarize_circuit
 
     drawn = drawing.draw(subject.network.ansatz)
-    found = anatomy(subject.network, subject.config.limits)
+    found = summarize_circuit(subject.network, subject.config.limits)
     if image:
         drawing.check_ending(image)
     if target:
@@ -107,7 +107,7 @@ def circuit(
     if form == "json":
         click.echo(json.dumps(_as_json(subject, found), indent=2))
         return
-    click.echo(f"{shown(subject.config.model)}: {drawn.title}\n\n{drawn.text}\n")
+    click.echo(f"{model_display_name(subject.config.model)}: {drawn.title}\n\n{drawn.text}\n")
     for line in _lines(subject, found):
         click.echo(line)
     for path in filter(None, (image, target)):
@@ -124,15 +124,15 @@ def _check_target(model: str, target: Path) -> None:
                 raise ConfigError(f"export: must be another file than the one that is read. Given: {target}")
 
 
-def _subject(model: str, qubits: int | None, encoding: str | None) -> _Subject:
-    if not (holds(model) or is_file(model)) and (in_bucket(model) or Path(model).is_dir()):
+def _subject(model: str, qubits: int | None, encoding: str | None) -> _CircuitInput:
+    if not (is_embedded(model) or is_file(model)) and (parse_bucket_uri(model) or Path(model).is_dir()):
         if qubits is not None or encoding is not None:
             raise ConfigError(f"circuit: a trained model has its own --qubits and --encoding. Given: {model}")
         from qcnn.results.weights import load_trained
 
         with local_copy(model) as folder:
             trained = load_trained(model_in(folder, model))
-        return _Subject(trained.config, trained.network, trained.values)
+        return _CircuitInput(trained.config, trained.network, trained.values)
     from qcnn.circuits.preparation import EXCITATION, Preparation
     from qcnn.simulators.structure.gates import read_model
 
@@ -142,22 +142,22 @@ def _subject(model: str, qubits: int | None, encoding: str | None) -> _Subject:
     check_model(config)
     kind = cast("Kind", encoding or EXCITATION.kind)
     preparation = EXCITATION if kind == EXCITATION.kind else Preparation(kind, config.qubits)
-    return _Subject(config, read_model(config.model, config.qubits, preparation)[1], None)
+    return _CircuitInput(config, read_model(config.model, config.qubits, preparation)[1], None)
 
 
 def _own_qubits(model: str) -> dict[str, int]:
     """Return the qubits of a circuit that a text holds, none for another model."""
     from qcnn.circuits.formats import cirq_json
-    from qcnn.circuits.formats.embedded import held
+    from qcnn.circuits.formats.embedded import embedded_content
 
     try:
-        content = held(model)
+        content = embedded_content(model)
     except ValueError:
         return {}
-    return {"qubits": max(_LEAST_QUBITS, cirq_json.width(cirq_json.read(content, shown(model))))}
+    return {"qubits": max(_LEAST_QUBITS, cirq_json.width(cirq_json.read(content, model_display_name(model))))}
 
 
-def _export(subject: _Subject, target: Path, version: int, sample: str | None) -> None:
+def _export(subject: _CircuitInput, target: Path, version: int, sample: str | None) -> None:
     from qcnn.circuits.ansatz import Ansatz
     from qcnn.circuits.formats import export
     from qcnn.circuits.sample_circuits import data_state
@@ -171,12 +171,12 @@ def _export(subject: _Subject, target: Path, version: int, sample: str | None) -
     export.write(ansatz, ring, target, version, _notes(subject, sample))
 
 
-def _notes(subject: _Subject, sample: str | None) -> list[str]:
+def _notes(subject: _CircuitInput, sample: str | None) -> list[str]:
     places = ", ".join(map(str, subject.network.readouts))
     what = "its trained parameters are numbers" if subject.values is not None else "its parameters are inputs, in rad"
     state = f"after the data state of sample {sample}" if sample else "to be applied after a data state"
     return [
-        f"{shown(subject.config.model)} of {subject.network.qubits} qubits, {state}; "
+        f"{model_display_name(subject.config.model)} of {subject.network.qubits} qubits, {state}; "
         f"{what if subject.network.parameters else 'it has no parameters'}",
         f"readouts are Z on qubits {places}, here measured at the end in this order",
     ]
@@ -192,7 +192,7 @@ def _numbers(text: str) -> list[float]:
     return numbers
 
 
-def _lines(subject: _Subject, found: Anatomy) -> list[str]:
+def _lines(subject: _CircuitInput, found: CircuitSummary) -> list[str]:
     total = sum(found.gates.values())
     gates = ", ".join(f"{count} {kind}" for kind, count in found.gates.items())
     lines = [
@@ -228,11 +228,11 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
     return {**known, "fits": estimate.fits}
 
 
-def _as_json(subject: _Subject, found: Anatomy) -> dict[str, Any]:
+def _as_json(subject: _CircuitInput, found: CircuitSummary) -> dict[str, Any]:
     values = None if subject.values is None else dict(zip(found.parameters, subject.values.tolist(), strict=True))
     simulators = {estimate.simulator: _estimate(estimate) for estimate in found.estimates}
     return {
-        "model": shown(subject.config.model),
+        "model": model_display_name(subject.config.model),
         "qubits": found.qubits,
         "parameters": list(found.parameters),
         "values": values,

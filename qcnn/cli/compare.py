@@ -39,7 +39,9 @@ def compare_command(target: ComparesRuns) -> click.Command:
     @click.option("--experiment", metavar="NAME", help=f"Compare the runs of this experiment of {target.title}.")
     @table_options
     @settings_options(target.connection, target.name, "connection")
-    def compare(names: tuple[str, ...], runs: Path, experiment: str | None, table: Table, connection: Any) -> None:
+    def compare(
+        names: tuple[str, ...], runs: Path, experiment: str | None, table: TableOptions, connection: Any
+    ) -> None:
         found: list[ComparedRun] = []
         if experiment:
             found += target.experiment_runs(experiment, connection, on_stderr)
@@ -57,7 +59,7 @@ _DURATION = "duration"
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class TableOptions:
     """How runs are shown: sorted by a column, in a form, and on a page of their curves."""
 
     column: str | None
@@ -68,7 +70,7 @@ class Table:
 # Gives a command --sort, --format and --html, and hands it `table`.
 table_options = options_as(
     "table",
-    Table,
+    TableOptions,
     click.option(
         "--sort", "column", metavar="COLUMN", help="Column to sort by, blanks last.  [default: as given, or age]"
     ),
@@ -86,7 +88,7 @@ table_options = options_as(
 )
 
 
-def show(runs: Sequence[ComparedRun], table: Table, place: object) -> None:
+def show(runs: Sequence[ComparedRun], table: TableOptions, place: object) -> None:
     """Print a table of runs that were looked for in a place, and write the page of their curves if it is asked for.
 
     Raises:

@@ -12,7 +12,7 @@ import click
 from tabulate import tabulate
 
 from qcnn.cli.options.settings import Decorator, flags_of, form_option, settings_options, shown_only_option
-from qcnn.cli.output import alone_on_stdout, confirm, in_two_units, show_table
+from qcnn.cli.output import confirm, format_duration, show_table, stdout_to_stderr
 from qcnn.errors import ConfigError
 from qcnn.startup import terminated_as_interrupt
 from qcnn.targets.base import Deletable, JobStatus, PartStatus, ReadsJobs, Selection, Terminates
@@ -94,7 +94,7 @@ def wait(target: ReadsJobs, job: str, connection: Any, form: str) -> None:
 
 def _watched(target: ReadsJobs, job: str, connection: Any, form: str, watch: Callable[[], None]) -> None:
     try:
-        with alone_on_stdout(form), terminated_as_interrupt():
+        with stdout_to_stderr(form), terminated_as_interrupt():
             watch()
     except KeyboardInterrupt:
         again = f"qcnn logs -f {job} --target {target.name}{flags_of(connection)}"
@@ -168,7 +168,7 @@ def _row(job: JobStatus) -> tuple[str, ...]:
     if job.running is not None:
         processes = f"{job.running}/{processes}"
     restarts = "" if job.restarts is None else str(job.restarts)
-    return (job.job, job.name, job.state, processes, restarts, in_two_units(job.age), in_two_units(job.duration))
+    return (job.job, job.name, job.state, processes, restarts, format_duration(job.age), format_duration(job.duration))
 
 
 def _described(job: JobStatus) -> str:
@@ -181,7 +181,7 @@ def _described(job: JobStatus) -> str:
 
 def _part(part: PartStatus) -> tuple[str, ...]:
     code = "" if part.exit_code is None else str(part.exit_code)
-    return (part.name, part.resource, part.state, code, in_two_units(part.duration), part.reason)
+    return (part.name, part.resource, part.state, code, format_duration(part.duration), part.reason)
 
 
 def _found_rows(found: Sequence[Deletable]) -> list[tuple[str, ...]]:

@@ -11,8 +11,8 @@ from click.shell_completion import CompletionItem
 
 from qcnn.cli.options.renamed import with_current_flags
 from qcnn.cli.output import FAILED, INTERRUPTED, REFUSED, UNREAD
-from qcnn.cli.target_choice import asked_target, target_command
-from qcnn.errors import QcnnError, one_line
+from qcnn.cli.target_choice import requested_target, target_command
+from qcnn.errors import QcnnError, single_line
 from qcnn.extras import missing
 from qcnn.startup import drop_output, open_standard_streams
 from qcnn.targets.errors import StepError
@@ -39,7 +39,7 @@ _COMMANDS = {
 }
 
 
-class _Commands(click.Group):
+class _LazyGroup(click.Group):
     """Loads a command when it is asked for: the client of Kubernetes alone takes half a second."""
 
     def list_commands(self, context: click.Context) -> list[str]:
@@ -69,7 +69,7 @@ class _Commands(click.Group):
 
 
 @click.group(
-    cls=_Commands,
+    cls=_LazyGroup,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 110,
@@ -95,13 +95,13 @@ def run(command: click.Command) -> None:
     except click.exceptions.NoArgsIsHelpError as error:
         _stop(error.format_message(), REFUSED)
     except click.ClickException as error:
-        _stop(f"error: {one_line(error.format_message())}", REFUSED)
+        _stop(f"error: {single_line(error.format_message())}", REFUSED)
     except QcnnError as error:
         _stop(f"error: {error}", REFUSED)
     except StepError as error:
         _stop(f"error: {error}", error.code)
     except ModuleNotFoundError as error:
-        message = missing(error, *_asker(sys.argv[1:]))
+        message = missing(error, *_requester(sys.argv[1:]))
         if message is None:
             raise
         if _COMPLETION in os.environ:
@@ -113,13 +113,16 @@ def run(command: click.Command) -> None:
     except BrokenPipeError:
         _stop("error: nobody reads the output any more", UNREAD)
     except OSError as error:
-        _stop(f"error: {one_line(error.strerror or error)}. Given: {one_line(error.filename or 'the output')}", FAILED)
+        _stop(
+            f"error: {single_line(error.strerror or error)}. Given: {single_line(error.filename or 'the output')}",
+            FAILED,
+        )
 
 
-def _asker(words: Sequence[str]) -> tuple[str, str]:
+def _requester(words: Sequence[str]) -> tuple[str, str]:
     """Return what was asked for by these words, as messages call it, and the extra that has what it needs."""
     name = next((word for word in words if not word.startswith("-")), "")
-    target = asked_target(name, words)
+    target = requested_target(name, words)
     if target is None:
         # What no target has runs on this machine.
         return f"qcnn {name}", "run"

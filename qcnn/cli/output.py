@@ -12,11 +12,11 @@ import yaml
 from tabulate import tabulate
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.pod_settings import PodSettings
 
 
 @contextlib.contextmanager
-def alone_on_stdout(form: str) -> Iterator[None]:
+def stdout_to_stderr(form: str) -> Iterator[None]:
     """Have what is printed in this block on stdout stand on stderr, where JSON alone is to be on stdout."""
     with contextlib.redirect_stdout(sys.stderr) if form == "json" else contextlib.nullcontext():
         yield
@@ -74,7 +74,7 @@ def print_requests(requests: Sequence[Mapping[str, Any]], are: Literal["json", "
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
-def in_two_units(seconds: float | None) -> str:
+def format_duration(seconds: float | None) -> str:
     """Return a time in its two largest units, empty where it is not known."""
     if seconds is None:
         return ""
@@ -115,7 +115,7 @@ def on_stderr(line: str) -> None:
     click.echo(line, err=True)
 
 
-def warn_of_gpu_image(pod: Pod) -> None:
+def warn_of_gpu_image(pod: PodSettings) -> None:
     """Print on stderr which image can use the GPUs that a job requests; nothing if it requests none."""
     if pod.has_gpus:
         click.echo(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from tabulate import tabulate
 
-from qcnn.cli.options.cost import in_dollars, read_prices
-from qcnn.cli.options.experiment import Words, experiment_options, prepared
+from qcnn.cli.options.cost import format_usd, read_prices
+from qcnn.cli.options.experiment import ExperimentOptions, experiment_options, prepare_experiments
 from qcnn.cli.options.settings import form_option, settings_options
 from qcnn.cli.output import warn_of_gpu_image
 from qcnn.components.resources import IMAGE
@@ -23,15 +23,15 @@ from qcnn.targets.base import Submits
 from qcnn.targets.settings import PodFields
 
 if TYPE_CHECKING:
-    from qcnn.components.cost_estimate import Way, Ways
+    from qcnn.components.cost_estimate import ScalingOption, ScalingOptions
     from qcnn.experiment import ExperimentConfig
-    from qcnn.jobs.pod_settings import Pod
+    from qcnn.jobs.pod_settings import PodSettings
     from qcnn.jobs.pricing import Prices
-    from qcnn.planning.machine_cache import KeptMachine
+    from qcnn.planning.machine_cache import CachedMachine
     from qcnn.planning.plan import Counts, Prediction
     from qcnn.simulators.registry import Estimate
 
-_HERE = "local"
+_LOCAL = "local"
 _SECONDS = "seconds an epoch"
 _SIMULATORS = ("simulator", "flops a step", "traffic a step", "memory of states", _SECONDS, "")
 # Those of a simulator, of a step and of an epoch, as JSON names them.
@@ -40,20 +40,20 @@ _WAYS = ("workers", "seconds an epoch", "training", "machines", "machine hours",
 
 
 @dataclasses.dataclass(frozen=True)
-class _Elsewhere:
+class _RemoteTarget:
     """A training on a platform, of pods with these settings, at these prices."""
 
     target: str
-    pod: Pod
+    pod: PodSettings
     prices: Prices
-    ways: Ways
+    ways: ScalingOptions
 
 
 @click.command()
 @click.option(
     "--target",
-    type=click.Choice([_HERE, *targets_that(Submits)]),
-    default=_HERE,
+    type=click.Choice([_LOCAL, *targets_that(Submits)]),
+    default=_LOCAL,
     show_default=True,
     help="Where; all but local tell machines and money, by the number of workers.",
 )
@@ -71,25 +71,29 @@ class _Elsewhere:
 )
 @settings_options(PodFields, "plan", "pod")
 @experiment_options
-def plan(target: str, form: str, prices: Path | None, machine_type: str | None, pod: PodFields, words: Words) -> None:
+def plan(
+    target: str, form: str, prices: Path | None, machine_type: str | None, pod: PodFields, words: ExperimentOptions
+) -> None:
     """Print what an experiment will cost: circuits, light cones, memory, seconds, machines and money, and why."""
-    (experiment,) = prepared([words.experiment()])
+    (experiment,) = prepare_experiments([words.experiment()])
     _check_target(target, prices, machine_type, pod)
     from qcnn.planning.plan import count, predict
 
     # What is given is read before anything is measured.
     settings, priced = pod.pod_with(image=IMAGE), read_prices(prices)
     warn_of_gpu_image(settings)
-    platform = targets_that(Submits)[target].platform(settings, priced, machine_type or "") if target != _HERE else None
+    platform = (
+        targets_that(Submits)[target].platform(settings, priced, machine_type or "") if target != _LOCAL else None
+    )
     counts = count(experiment)
     kept = _machine()
     predicted = predict(experiment, counts, kept.machine)
     elsewhere = None
     if platform:
-        from qcnn.components.cost_estimate import ways
+        from qcnn.components.cost_estimate import compare_worker_counts
 
-        found = ways(experiment, counts, platform, kept.machine, settings.spot)
-        elsewhere = _Elsewhere(target, settings, priced, found)
+        found = compare_worker_counts(experiment, counts, platform, kept.machine, settings.spot)
+        elsewhere = _RemoteTarget(target, settings, priced, found)
     if form == "json":
         click.echo(json.dumps(_as_json(experiment, counts, predicted, kept, elsewhere), indent=2))
         return
@@ -101,13 +105,13 @@ def _check_target(target: str, prices: Path | None, machine_type: str | None, po
     """Refuse what has no meaning on this machine."""
     has_pod = pod.has_pod_settings or None
     given = {"--prices": prices, "--machine-type": machine_type, "--pod or a setting of pods": has_pod}
-    if target == _HERE and (words := [word for word, value in given.items() if value is not None]):
+    if target == _LOCAL and (words := [word for word, value in given.items() if value is not None]):
         raise ConfigError(
             f"plan: takes {words[0]} with --target {', '.join(targets_that(Submits))} alone. Given: --target {target}"
         )
 
 
-def _machine() -> KeptMachine:
+def _machine() -> CachedMachine:
     """Return how fast this machine is, measured if nothing is kept of it."""
     from qcnn.planning.machine_cache import load_or_measure
 
@@ -118,8 +122,8 @@ def _lines(
     experiment: ExperimentConfig,
     counts: Counts,
     predicted: Prediction,
-    kept: KeptMachine,
-    elsewhere: _Elsewhere | None,
+    kept: CachedMachine,
+    elsewhere: _RemoteTarget | None,
 ) -> list[str]:
     from qcnn.planning.training_estimate import strategy_does_not_pay
 
@@ -165,7 +169,7 @@ def simulators_table(
     estimates: Sequence[Estimate], chosen: Estimate | None, seconds: Mapping[str, float] | None = None
 ) -> str:
     """Return what a step costs each simulator, and an epoch in seconds where these are known."""
-    from qcnn.simulators.costs.cost import in_words
+    from qcnn.simulators.costs.cost import format_bytes
 
     rows = []
     for estimate in estimates:
@@ -173,7 +177,7 @@ def simulators_table(
         numbers, why_not = [""] * (len(_SIMULATORS) - 2), "cannot run this"
         if math.isfinite(cost.memory):
             time = f"{seconds[estimate.simulator]:.3g}" if seconds else ""
-            numbers = [f"{cost.operations:.2g}", in_words(cost.traffic), in_words(cost.memory), time]
+            numbers = [f"{cost.operations:.2g}", format_bytes(cost.traffic), format_bytes(cost.memory), time]
             why_not = "does not fit in simulator_memory_gib"
         fits = "" if estimate.fits else why_not
         row = [estimate.simulator, *numbers, "chosen" if estimate is chosen else fits]
@@ -182,7 +186,7 @@ def simulators_table(
     return tabulate(rows, headers=headers, tablefmt="simple", disable_numparse=True)
 
 
-def _choice(counts: Counts, predicted: Prediction, experiment: ExperimentConfig, kept: KeptMachine) -> str:
+def _choice(counts: Counts, predicted: Prediction, experiment: ExperimentConfig, kept: CachedMachine) -> str:
     from qcnn.planning.training_estimate import where_planned
 
     why = "the cheapest that is exact and fits in memory" if experiment.simulator == "auto" else "as asked"
@@ -196,11 +200,11 @@ def _choice(counts: Counts, predicted: Prediction, experiment: ExperimentConfig,
 
 def _whole(predicted: Prediction, experiment: ExperimentConfig) -> str:
     from qcnn.model.history import epochs_left
-    from qcnn.planning.training_estimate import in_time, where_planned
+    from qcnn.planning.training_estimate import format_duration, where_planned
 
     starts = experiment.options.num_initializations
     tried = f", {starts} starts tried for a tenth of them each included" if starts > 1 else ""
-    seconds = in_time(predicted.chosen * epochs_left(experiment))
+    seconds = format_duration(predicted.chosen * epochs_left(experiment))
     return (
         f"{experiment.epochs} epochs of batches of {experiment.batch_size}{tried}: about {seconds} once compiled, "
         f"{where_planned(experiment)}"
@@ -209,12 +213,12 @@ def _whole(predicted: Prediction, experiment: ExperimentConfig) -> str:
 
 def _memory(counts: Counts) -> str:
     from qcnn.planning.plan import PROCESS_BYTES, process_bytes
-    from qcnn.simulators.costs.cost import in_words
+    from qcnn.simulators.costs.cost import format_bytes
 
     states = counts.chosen.cost.memory
     return (
-        f"a process takes about {in_words(process_bytes(states))} of memory: {in_words(states)} for states, "
-        f"{in_words(PROCESS_BYTES)} for TensorFlow, modules and compiled programs"
+        f"a process takes about {format_bytes(process_bytes(states))} of memory: {format_bytes(states)} for states, "
+        f"{format_bytes(PROCESS_BYTES)} for TensorFlow, modules and compiled programs"
     )
 
 
@@ -227,19 +231,21 @@ def _workers(predicted: Prediction) -> str:
     return f"workers, each on a machine like this one, and seconds an epoch: {times}; {advice}"
 
 
-def _elsewhere(elsewhere: _Elsewhere, experiment: ExperimentConfig, counts: Counts, predicted: Prediction) -> list[str]:
-    from qcnn.components.cost_estimate import enough_here, seconds_of_all
-    from qcnn.planning.training_estimate import in_time
+def _elsewhere(
+    elsewhere: _RemoteTarget, experiment: ExperimentConfig, counts: Counts, predicted: Prediction
+) -> list[str]:
+    from qcnn.components.cost_estimate import local_is_sufficient, seconds_of_all
+    from qcnn.planning.training_estimate import format_duration
 
     ways, prices = elsewhere.ways, elsewhere.prices
     rows = [
         (
             way.workers,
             f"{way.epoch_seconds:.3g}",
-            in_time(way.seconds),
+            format_duration(way.seconds),
             f"{way.bill.machines} x {way.bill.machine}",
             f"{way.bill.hours:.3g}",
-            *(in_dollars(value) for value in (way.bill.dollars, way.bill.spot_dollars)),
+            *(format_usd(value) for value in (way.bill.dollars, way.bill.spot_dollars)),
             ", ".join(_said_of(way, ways)),
         )
         for way in ways.compared
@@ -253,12 +259,12 @@ def _elsewhere(elsewhere: _Elsewhere, experiment: ExperimentConfig, counts: Coun
     if elsewhere.pod.gpus:
         lines.append("GPUs are charged, but how fast they are is not known: these are the seconds of the cores")
     here = seconds_of_all(experiment, predicted.by_workers[1])
-    if enough_here(here, counts.by_workers[1].cost.memory, ways):
-        lines.append(f"this machine is enough: one process trains in about {in_time(here)} here, for nothing")
+    if local_is_sufficient(here, counts.by_workers[1].cost.memory, ways):
+        lines.append(f"this machine is enough: one process trains in about {format_duration(here)} here, for nothing")
     return lines
 
 
-def _said_of(way: Way, ways: Ways) -> list[str]:
+def _said_of(way: ScalingOption, ways: ScalingOptions) -> list[str]:
     said = {
         "as asked": way is ways.asked,
         "cheapest": way is ways.cheapest,
@@ -272,8 +278,8 @@ def _as_json(
     experiment: ExperimentConfig,
     counts: Counts,
     predicted: Prediction,
-    kept: KeptMachine,
-    elsewhere: _Elsewhere | None,
+    kept: CachedMachine,
+    elsewhere: _RemoteTarget | None,
 ) -> dict[str, Any]:
     """Return all numbers of a plan; null for those that are more than any machine has."""
     from qcnn.model.history import epochs_left

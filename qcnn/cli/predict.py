@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from qcnn.cli.options.settings import Sending, form_option, sending_options, settings_options
-from qcnn.cli.output import UNREAD, alone_on_stdout, on_stderr, print_requests, show_rows
+from qcnn.cli.options.settings import OutputOptions, form_option, sending_options, settings_options
+from qcnn.cli.output import UNREAD, on_stderr, print_requests, show_rows, stdout_to_stderr
 from qcnn.startup import RETRYABLE
 from qcnn.targets.base import Predicts, SendsPredictions
 
@@ -21,7 +21,7 @@ def predict_command(target: Predicts) -> click.Command:
     """Return the command of a target."""
 
     def predict(settings: Any, form: str) -> None:
-        with _own_exit_code(), alone_on_stdout(form):
+        with _own_exit_code(), stdout_to_stderr(form):
             found = target.predict(settings, click.echo, on_stderr, rows_progress)
         if form == "json":
             show_rows(form, found)
@@ -30,7 +30,7 @@ def predict_command(target: Predicts) -> click.Command:
     if not isinstance(target, SendsPredictions):
         return click.command("predict", help=target.predict_help)(options(form_option(predict)))
 
-    def sent(settings: Any, sending: Sending) -> None:
+    def sent(settings: Any, sending: OutputOptions) -> None:
         if sending.dry_run:
             print_requests(target.predict_requests(settings), target.requests_are, sending.form)
         else:

@@ -11,10 +11,16 @@ from typing import Any
 import click
 from tabulate import tabulate
 
-from qcnn.cli.options.experiment import Words, complete_run, experiment_options, prepared, unwarned
+from qcnn.cli.options.experiment import (
+    ExperimentOptions,
+    complete_run,
+    experiment_options,
+    prepare_experiments,
+    unwarned,
+)
 from qcnn.cli.options.settings import form_option, runs_option
-from qcnn.cli.output import alone_on_stdout, show
-from qcnn.cli.shown_run import loaded_once, shown_run, writable_folder
+from qcnn.cli.output import show, stdout_to_stderr
+from qcnn.cli.shown_run import preload_tensorflow, shown_run, writable_folder
 from qcnn.components.local_steps import apart, run_experiment
 from qcnn.components.steps.tensorboard import command as tensorboard_command
 from qcnn.errors import ConfigError
@@ -57,7 +63,7 @@ _REPEATABLE = ("train_loss", "val_loss", "mse", "fresh_mse", "accuracy", "r2")
 )
 @form_option
 @experiment_options
-def run(runs: Path, resume: Path | None, repeat: Path | None, form: str, words: Words) -> None:
+def run(runs: Path, resume: Path | None, repeat: Path | None, form: str, words: ExperimentOptions) -> None:
     """Run the whole pipeline on this machine: data, training, export, evaluation, TensorBoard."""
     if sum(map(bool, (resume, repeat, words.given))) > 1:
         given = [name for name, value in (("--resume", resume), ("--repeat", repeat)) if value] + words.given
@@ -72,8 +78,8 @@ def run(runs: Path, resume: Path | None, repeat: Path | None, form: str, words: 
         experiment = experiment_of(repeat, "export-weights", "model")
     else:
         experiment = words.experiment()
-    (experiment,) = prepared([experiment], warn=unwarned)
-    with alone_on_stdout(form):
+    (experiment,) = prepare_experiments([experiment], warn=unwarned)
+    with stdout_to_stderr(form):
         folders = run_pipeline(experiment, runs)
     outputs, metrics = artifacts(folders), read_metrics(folders)
     show(form, described(metrics, outputs), summary(metrics, outputs, str(folders.run)))
@@ -90,7 +96,7 @@ def run_pipeline(experiment: ExperimentConfig, runs: Path) -> RunFolders:
     """
     check("run")
     folders = of_run(writable_folder(runs) / f"qcnn-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}")
-    with loaded_once(), shown_run(experiment.model_dump(), folders.run) as given:
+    with preload_tensorflow(), shown_run(experiment.model_dump(), folders.run) as given:
         run_experiment(experiment, folders, *given, call=apart, linked=True)
     return folders
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from qcnn.cli.options.cost import Cost, cost_options
-from qcnn.cli.options.experiment import Words, experiment_options
-from qcnn.cli.options.settings import Sending, form_option, sending_options, settings_options, shown_only_option
+from qcnn.cli.options.cost import CostOptions, cost_options
+from qcnn.cli.options.experiment import ExperimentOptions, experiment_options
+from qcnn.cli.options.settings import OutputOptions, form_option, sending_options, settings_options, shown_only_option
 from qcnn.cli.output import on_stderr, show_rows, show_table
 from qcnn.cli.submit import submitted
 from qcnn.targets.base import Schedules
@@ -28,7 +28,7 @@ def schedule_command(target: Schedules) -> click.Group:
     @settings_options(target.schedule_settings, target.name)
     @cost_options
     @experiment_options
-    def create(sending: Sending, settings: Any, cost: Cost, words: Words) -> None:
+    def create(sending: OutputOptions, settings: Any, cost: CostOptions, words: ExperimentOptions) -> None:
         """Create a schedule, which is enabled at once; --run-name is its name, with which those of its runs begin."""
         experiment = words.experiment()
         prepared = target.prepare_schedule(experiment, settings)

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import click
 
-from qcnn.circuits.formats.embedded import shown_within
+from qcnn.circuits.formats.embedded import with_display_names
 from qcnn.cli.output import FAILED, UNREAD, OutputLostError
 from qcnn.components.local_steps import Around, recorded
 from qcnn.components.steps.train_local import LOADED
@@ -22,7 +22,7 @@ from qcnn.extras import check
 from qcnn.jobs.local.fork_client import ForkServer, fork_server
 from qcnn.jobs.local.processes import EventHandler
 from qcnn.monitoring import logs
-from qcnn.results.local_run import LOG, Recorder
+from qcnn.results.local_run import LOG, RunRecorder
 from qcnn.startup import one_line_errors, terminated_as_interrupt
 from qcnn.targets.errors import StepError
 
@@ -30,7 +30,7 @@ from qcnn.targets.errors import StepError
 _EVALUATION = ("qcnn.results.evaluate", "qcnn.results.report")
 
 
-def loaded_once() -> contextlib.AbstractContextManager[ForkServer]:
+def preload_tensorflow() -> contextlib.AbstractContextManager[ForkServer]:
     """Have the processes of runs in this block forked from one, which loads TensorFlow."""
     check("run")
     return fork_server((*LOADED, *_EVALUATION))
@@ -60,7 +60,7 @@ def shown_run(words: Mapping[str, Any], run: Path) -> Iterator[tuple[Around, Eve
         StepError: a step failed, the log says why; or output or log cannot be written.
     """
     with contextlib.closing(RunLog(sys.stdout)) as log:
-        recorder = Recorder(words)
+        recorder = RunRecorder(words)
 
         @contextlib.contextmanager
         def around(name: str) -> Iterator[None]:
@@ -154,7 +154,7 @@ class RunLog(io.TextIOBase):
             plain = f"{_INDENT}{click.unstyle(line)}"
             with self._writing("the log"):
                 self._log(plain)
-            if shown := self._for_people(logs.as_text(plain, named=True)):
+            if shown := self._for_people(logs.to_text(plain, named=True)):
                 with self._writing("the output"):
                     self._progress.show(shown)
         return len(text)
@@ -182,7 +182,7 @@ class RunLog(io.TextIOBase):
 
     def _log(self, line: str) -> None:
         if self._file:
-            self._file.write(f"{shown_within(line)}\n")
+            self._file.write(f"{with_display_names(line)}\n")
             self._file.flush()
 
     def _for_people(self, line: str) -> str | None:

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import click
 
-from qcnn.cli.options.experiment import Words, experiment_options, prepared, unwarned
-from qcnn.cli.options.search import STUDY_HELP, SearchFlags, read_study, search_options
+from qcnn.cli.options.experiment import ExperimentOptions, experiment_options, prepare_experiments, unwarned
+from qcnn.cli.options.search import STUDY_HELP, SearchOptions, read_study, search_options
 from qcnn.cli.options.settings import form_option, runs_option
-from qcnn.cli.output import alone_on_stdout, show
+from qcnn.cli.output import show, stdout_to_stderr
 from qcnn.cli.run import described, summary
-from qcnn.cli.shown_run import loaded_once, shown_run
+from qcnn.cli.shown_run import preload_tensorflow, shown_run
 from qcnn.components.local_steps import SELECTED, Selected, apart, run_trial, select
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.extras import check
-from qcnn.jobs.local.runner import Crew
+from qcnn.jobs.local.runner import ProcessPool
 from qcnn.results.local_run import RunFolders, of_trial, read_metrics
 from qcnn.startup import one_line_errors, terminated_as_interrupt
 from qcnn.studies.record import finished_trials, load_trials, read_table, save_trials
@@ -34,14 +34,14 @@ from qcnn.targets.errors import StepError
 @click.option("--resume", type=click.Path(path_type=Path), metavar="STUDY", help="Train what is left of this study.")
 @form_option
 @experiment_options
-def study(search: SearchFlags, runs: Path, resume: Path | None, form: str, words: Words) -> None:
+def study(search: SearchOptions, runs: Path, resume: Path | None, form: str, words: ExperimentOptions) -> None:
     """Run the study here, one trial after the other."""
     if resume and (search.given or words.given):
         given = " ".join(["--resume", *search.given, *words.given])
         raise ConfigError(f"study: --resume takes the words of the study, and no others. Given: {given}")
     # Before a folder is made.
     check("run")
-    with alone_on_stdout(form):
+    with stdout_to_stderr(form):
         folder, selected = resumed(resume) if resume else run_study(read_study(search, words).trials, runs)
     outputs, metrics = artifacts(selected), read_metrics(selected.folders)
     found = {"trials": read_table(selected.results), **described(metrics, outputs)}
@@ -57,7 +57,7 @@ def run_study(trials: Sequence[ExperimentConfig], runs: Path) -> tuple[Path, Sel
     Raises:
         StepError: no trial succeeded, or the best one could not be evaluated; the log says why.
     """
-    trials = prepared(trials, warn=unwarned)
+    trials = prepare_experiments(trials, warn=unwarned)
     folder = runs / f"qcnn-study-{datetime.datetime.now():%Y-%m-%d-%H-%M-%S-%f}"
     save_trials(trials, folder)
     return folder, _train_and_select(trials, {}, folder)
@@ -73,7 +73,7 @@ def resumed(folder: Path) -> tuple[Path, Selected]:
     trials = load_trials(folder)
     if (folder / SELECTED / "metrics").exists():
         raise ArtifactError(f"study: has ended well, nothing is left to do. Given: {folder}")
-    trials = prepared(trials, warn=unwarned)
+    trials = prepare_experiments(trials, warn=unwarned)
     shutil.rmtree(folder / SELECTED, ignore_errors=True)
     return folder, _train_and_select(trials, finished_trials(folder), folder)
 
@@ -86,8 +86,8 @@ def _train_and_select(
     Its workers live on from one trial to the next, with what they have compiled.
     """
     root, places = folder.absolute(), list[RunFolders]()
-    with loaded_once(), terminated_as_interrupt():
-        with contextlib.closing(Crew(lives_on=True)) as crew:
+    with preload_tensorflow(), terminated_as_interrupt():
+        with contextlib.closing(ProcessPool(lives_on=True)) as crew:
             for number, trial in enumerate(trials):
                 click.echo(f"== trial {number}, {number + 1} of {len(trials)}")
                 if trial in finished:

@@ -8,15 +8,15 @@ from typing import Any
 import click
 
 from qcnn.cli.jobs import follow, wait
-from qcnn.cli.options.cost import Cost, check_cost, cost_options
-from qcnn.cli.options.experiment import Words, experiment_options
-from qcnn.cli.options.search import STUDY_HELP, SearchFlags, read_study, search_options
-from qcnn.cli.options.settings import Sending, flags_of, options_as, sending_options, settings_options
+from qcnn.cli.options.cost import CostOptions, confirm_cost, cost_options
+from qcnn.cli.options.experiment import ExperimentOptions, experiment_options
+from qcnn.cli.options.search import STUDY_HELP, SearchOptions, read_study, search_options
+from qcnn.cli.options.settings import OutputOptions, flags_of, options_as, sending_options, settings_options
 from qcnn.cli.output import print_requests, show_rows, warn_of_gpu_image
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.targets.base import Predicts, Prepared, ReadsJobs, RunsStudies, Schedules, Submits, Submitted
-from qcnn.targets.errors import shown
+from qcnn.targets.errors import logs_to_stderr
 from qcnn.targets.settings import connection_of, described
 
 _OUTCOMES = {"created": "is created", "adopted": "runs already", "succeeded": "has already succeeded"}
@@ -62,7 +62,9 @@ def submit_command(target: Submits) -> click.Command:
     @settings_options(target.settings, target.name)
     @cost_options
     @experiment_options
-    def submit(ending: Ending, sending: Sending, settings: Any, cost: Cost, words: Words) -> None:
+    def submit(
+        ending: Ending, sending: OutputOptions, settings: Any, cost: CostOptions, words: ExperimentOptions
+    ) -> None:
         experiment = words.experiment()
         prepared = target.prepare(experiment, settings)
         send(target, prepared, settings, cost, [experiment], sending, ending)
@@ -74,9 +76,9 @@ def send(
     target: Submits,
     prepared: Prepared,
     settings: Any,
-    cost: Cost,
+    cost: CostOptions,
     trials: Sequence[ExperimentConfig],
-    sending: Sending,
+    sending: OutputOptions,
     ending: Ending,
 ) -> None:
     """Submit a job, and print where it is; or print the requests that would do it, and ask nothing of a network.
@@ -110,9 +112,9 @@ def send(
 def submitted(
     target: Submits | Schedules,
     prepared: Prepared,
-    cost: Cost,
+    cost: CostOptions,
     trials: Sequence[ExperimentConfig],
-    sending: Sending,
+    sending: OutputOptions,
 ) -> Submitted | None:
     """Return what submitting creates; None where the requests that would do it are printed instead.
 
@@ -124,8 +126,8 @@ def submitted(
     if sending.dry_run:
         print_requests(prepared.requests(), target.requests_are, sending.form)
         return None
-    check_cost(cost, target.platform, prepared.pod, trials)
-    with shown():
+    confirm_cost(cost, target.platform, prepared.pod, trials)
+    with logs_to_stderr():
         return prepared.submit()
 
 
@@ -152,7 +154,14 @@ def study_command(target: RunsStudies) -> click.Command:
     @settings_options(target.study_settings, target.name)
     @cost_options
     @experiment_options
-    def study(search: SearchFlags, ending: Ending, sending: Sending, settings: Any, cost: Cost, words: Words) -> None:
+    def study(
+        search: SearchOptions,
+        ending: Ending,
+        sending: OutputOptions,
+        settings: Any,
+        cost: CostOptions,
+        words: ExperimentOptions,
+    ) -> None:
         asked = read_study(search, words)
         send(target, target.prepare_study(asked, settings), settings, cost, asked.trials, sending, ending)
 

@@ -45,26 +45,26 @@ class Command:
     def targets(self) -> tuple[str, ...]:
         """The names of the targets that have it."""
         known = targets_that(self.needs)
-        return tuple(name for name in TARGETS if name in known or (self.here and name == _HERE))
+        return tuple(name for name in TARGETS if name in known or (self.here and name == _LOCAL))
 
     def load(self, target: str) -> click.Command:
         """Return the command of a target."""
-        if self.here and target == _HERE:
+        if self.here and target == _LOCAL:
             command: click.Command = _loaded(self.here)
             return command
         make: Callable[[Target], click.Command] = _loaded(self.made_by)
         return make(target_that(self.needs, target))
 
 
-_HERE = "local"
+_LOCAL = "local"
 COMMANDS: Mapping[str, Command] = {
-    "study": Command(RunsStudies, "qcnn.cli.submit:study_command", _HERE, "qcnn.cli.study:study"),
+    "study": Command(RunsStudies, "qcnn.cli.submit:study_command", _LOCAL, "qcnn.cli.study:study"),
     "compare": Command(ComparesRuns, "qcnn.cli.compare:compare_command", "kubeflow"),
     "tensorboard": Command(FindsLogs, "qcnn.cli.tensorboard:tensorboard_command", "kubeflow"),
     "submit": Command(Submits, "qcnn.cli.submit:submit_command"),
     "status": Command(ReadsJobs, "qcnn.cli.jobs:status_command", "tfjob"),
     "logs": Command(ReadsJobs, "qcnn.cli.jobs:logs_command", "tfjob"),
-    "predict": Command(Predicts, "qcnn.cli.predict:predict_command", _HERE),
+    "predict": Command(Predicts, "qcnn.cli.predict:predict_command", _LOCAL),
     "deploy": Command(Deploys, "qcnn.cli.deploy:deploy_command"),
     "undeploy": Command(Deploys, "qcnn.cli.deploy:undeploy_command"),
     "delete": Command(ReadsJobs, "qcnn.cli.jobs:delete_command", "tfjob"),
@@ -74,7 +74,7 @@ COMMANDS: Mapping[str, Command] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Asked:
+class RequestedTarget:
     """A target that a command line asks for, whether it names it, and the extra that brings its libraries."""
 
     name: str
@@ -82,7 +82,7 @@ class Asked:
     is_given: bool
 
 
-def asked_target(name: str, words: Sequence[str]) -> Asked | None:
+def requested_target(name: str, words: Sequence[str]) -> RequestedTarget | None:
     """Return the target that a command of this name is asked for by these words, None where it has none."""
     if name not in COMMANDS:
         return None
@@ -90,7 +90,7 @@ def asked_target(name: str, words: Sequence[str]) -> Asked | None:
     given += [value for word, value in itertools.pairwise(words) if word == "--target"]
     having = COMMANDS[name].targets
     chosen = given[-1] if given else having[0] if len(having) == 1 else COMMANDS[name].usual or ""
-    return Asked(chosen, target_that(Target, chosen).extra, bool(given)) if chosen in having else None
+    return RequestedTarget(chosen, target_that(Target, chosen).extra, bool(given)) if chosen in having else None
 
 
 def _loaded(line: str) -> Any:

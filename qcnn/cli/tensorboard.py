@@ -21,9 +21,9 @@ from qcnn.cli.output import as_text, show_rows
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.extras import check_library
 from qcnn.jobs.kubernetes.tensorboard import check_name
-from qcnn.storage.store import in_bucket
-from qcnn.storage.sync import Follower, open_store
-from qcnn.targets.artifacts import Logs, distinct, logs_here, runs_here
+from qcnn.storage.store import parse_bucket_uri
+from qcnn.storage.sync import FolderDownloader, open_store
+from qcnn.targets.artifacts import Logs, deduplicate, local_run_logs, resolve_logs
 from qcnn.targets.base import FindsLogs, HostsTensorBoard
 from qcnn.targets.errors import StepError
 
@@ -109,7 +109,7 @@ def tensorboard_command(target: FindsLogs) -> click.Command:
             here, ids = ([], []) if experiment else _sorted(chosen, runs, target.is_job_id)
             names = chosen if experiment else ()
             there = target.find_logs(ids, experiment, names, settings, in_a_pod=board.deploy)
-            return distinct([*here, *there] or runs_here(runs))
+            return deduplicate([*here, *there] or local_run_logs(runs))
 
         if isinstance(target, HostsTensorBoard) and _on_the_cluster(target, find, settings, board):
             return
@@ -184,7 +184,7 @@ def _sorted(chosen: Sequence[str], runs: Path, is_id: Callable[[str], bool]) -> 
     here: list[Logs] = []
     ids: list[str] = []
     for name in chosen:
-        if logs := logs_here(name, runs):
+        if logs := resolve_logs(name, runs):
             here.append(logs)
         elif is_id(name):
             ids.append(name)
@@ -203,14 +203,14 @@ def _shown(logs: Logs, folder: Path, *, wait: bool) -> Iterator[None]:
     Raises:
         ArtifactError: nothing is at their address, and that is not waited for.
     """
-    place = in_bucket(logs.address)
+    place = parse_bucket_uri(logs.address)
     if place is None:
         (folder / logs.name).symlink_to(Path(logs.address).absolute())
         yield
         return
     click.echo(f"reading {place}", err=True)
     store = open_store(place)
-    with contextlib.closing(Follower(store, folder, _Names(logs))) as follower:
+    with contextlib.closing(FolderDownloader(store, folder, _Names(logs))) as follower:
         follower.update()
         if not (wait or logs.of_run or (folder / logs.name).exists()):
             raise ArtifactError(f"logs: nothing is there. Given: {place}")

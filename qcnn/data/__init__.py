@@ -3,38 +3,38 @@
 Excited cluster states are drawn from the seed, bit-identical on every machine; rows of a file are read from it.
 """
 
-from qcnn.data.dataset import check_fits, describe, described, generate, load, obtain, save
-from qcnn.data.file_data import completed, files_read, read, warn_once
-from qcnn.data.generators import FRESH_SAMPLES, draw, fresh, label_of
-from qcnn.data.random_streams import order, shot_seeds, start_seed, study_units, trajectory_units
-from qcnn.data.samples import EXCITATIONS, SPLITS, Dataset, Layout, Samples, Source, excited
+from qcnn.data.dataset import check_fits, describe, described, generate, load, load_or_generate, save
+from qcnn.data.file_data import read, resolve_files, warn_once, with_file_metadata
+from qcnn.data.generators import FRESH_SAMPLES, label_of, sample_excitations, sample_fresh
+from qcnn.data.random_streams import epoch_order, shot_seeds, start_seed, study_units, trajectory_units
+from qcnn.data.samples import EXCITATIONS, SPLITS, Dataset, FeatureLayout, Samples, Source, excited
 
 __all__ = [
     "EXCITATIONS",
     "FRESH_SAMPLES",
     "SPLITS",
     "Dataset",
-    "Layout",
+    "FeatureLayout",
     "Samples",
     "Source",
     "check_fits",
-    "completed",
     "describe",
     "described",
-    "draw",
+    "epoch_order",
     "excited",
-    "files_read",
-    "fresh",
     "generate",
     "label_of",
     "load",
-    "obtain",
-    "order",
+    "load_or_generate",
     "read",
+    "resolve_files",
+    "sample_excitations",
+    "sample_fresh",
     "save",
     "shot_seeds",
     "start_seed",
     "study_units",
     "trajectory_units",
     "warn_once",
+    "with_file_metadata",
 ]

@@ -15,8 +15,8 @@ from qcnn.atomic_files import new_folder, readable
 from qcnn.circuits.preparation import Input
 from qcnn.data.file_data import read
 from qcnn.data.generators import generate_excitations
-from qcnn.data.samples import EXCITATIONS, LABEL, PI, SPLITS, Dataset, Layout, Samples, Source
-from qcnn.errors import ArtifactError, given
+from qcnn.data.samples import EXCITATIONS, LABEL, PI, SPLITS, Dataset, FeatureLayout, Samples, Source
+from qcnn.errors import ArtifactError, format_value
 from qcnn.experiment import ExperimentConfig
 from qcnn.fields import CLUSTER_ISING
 from qcnn.storage.copies import local_copy
@@ -25,7 +25,7 @@ _ARRAYS = "dataset.npz"
 _DESCRIPTION = "dataset.json"
 # The most excitations have 90 MB; features and states half a GiB, and their labels.
 _MOST_BYTES, _MOST_BYTES_OF_OTHERS = 2**27, 2**30
-_LAYOUT, _SOURCE = TypeAdapter(Layout), TypeAdapter(Source | None)
+_LAYOUT, _SOURCE = TypeAdapter(FeatureLayout), TypeAdapter(Source | None)
 
 
 def save(dataset: Dataset, folder: Path) -> None:
@@ -48,7 +48,7 @@ def save(dataset: Dataset, folder: Path) -> None:
         save_description(description, unfinished / _DESCRIPTION)
 
 
-def describe(layout: Layout, source: Source | None) -> dict[str, Any]:
+def describe(layout: FeatureLayout, source: Source | None) -> dict[str, Any]:
     """Return what is kept of how samples were read; nothing of excitations that were drawn."""
     return {
         **({"layout": dataclasses.asdict(layout)} if layout != EXCITATIONS else {}),
@@ -56,7 +56,7 @@ def describe(layout: Layout, source: Source | None) -> dict[str, Any]:
     }
 
 
-def described(description: Mapping[str, Any]) -> tuple[Layout, Source | None]:
+def described(description: Mapping[str, Any]) -> tuple[FeatureLayout, Source | None]:
     """Read what `describe` returned.
 
     Raises:
@@ -120,12 +120,14 @@ def _load_description(path: Path) -> dict[str, Any]:
     description = load_description("dataset", path)
     for key in ("qubits", "rounds", "seed"):
         if type(description.get(key)) is not int:
-            raise ArtifactError(f"dataset: {key} must be an integer. Given: {given(description.get(key))} in {path}")
+            raise ArtifactError(
+                f"dataset: {key} must be an integer. Given: {format_value(description.get(key))} in {path}"
+            )
     return description
 
 
 def _columns(
-    path: Path, arrays: Any, split: str, inputs: Mapping[str, Input], layout: Layout
+    path: Path, arrays: Any, split: str, inputs: Mapping[str, Input], layout: FeatureLayout
 ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[Any], dict[str, npt.NDArray[Any]]]:
     """Return what the model takes of a split's samples, their labels, and what else is known of them."""
     real = Input((), "float64")
@@ -197,7 +199,7 @@ def generate(config: ExperimentConfig) -> Dataset:
     return generate_excitations(config)
 
 
-def obtain(address: str | None, config: ExperimentConfig) -> Dataset:
+def load_or_generate(address: str | None, config: ExperimentConfig) -> Dataset:
     """Return the dataset at an address, or without one that of an experiment, which is the same wherever it is made."""
     if not address:
         return generate(config)

@@ -24,20 +24,20 @@ from qcnn.data.samples import (
     SPLITS,
     Column,
     Dataset,
+    FeatureLayout,
     Labels,
-    Layout,
     Samples,
     Source,
     parts,
 )
-from qcnn.errors import ArtifactError, given
+from qcnn.errors import ArtifactError, format_value
 from qcnn.experiment import ExperimentConfig, SplitCounts, affecting
 from qcnn.experiment_io import from_mapping, merge
 from qcnn.fields import Affects
-from qcnn.storage.store import in_bucket
+from qcnn.storage.store import parse_bucket_uri
 
 if TYPE_CHECKING:
-    from qcnn.tables.chunks import Piece
+    from qcnn.tables.chunks import Chunk
     from qcnn.tables.table import Table
 
 
@@ -49,7 +49,7 @@ _LENGTH = 1e-4
 _MOST_REAL = 1e30
 
 
-def check(piece: Piece, layout: Layout, qubits: int) -> None:
+def check(piece: Chunk, layout: FeatureLayout, qubits: int) -> None:
     """Refuse the first row of which no sample of so many qubits can be made.
 
     Raises:
@@ -73,7 +73,7 @@ def check(piece: Piece, layout: Layout, qubits: int) -> None:
                 piece.check(name, turned <= MOST_RADIANS, _in_range(offset, factor))
 
 
-def check_real(piece: Piece, column: str) -> None:
+def check_real(piece: Chunk, column: str) -> None:
     """Refuse the first label, a real number, of which no error can be computed.
 
     Raises:
@@ -83,7 +83,7 @@ def check_real(piece: Piece, column: str) -> None:
     piece.check(column, allowed, f"must be from -{_MOST_REAL:g} to {_MOST_REAL:g}")
 
 
-def _check_length(piece: Piece, layout: Layout) -> None:
+def _check_length(piece: Chunk, layout: FeatureLayout) -> None:
     with np.errstate(over="ignore"):
         length = np.sqrt(sum(piece.columns[name] ** 2 for name in layout.columns))
     if (wrong := np.abs(length - 1) > _LENGTH).any():
@@ -151,7 +151,7 @@ def read(config: ExperimentConfig, warn: Callable[[str], None] = warn_once) -> D
     return Dataset(train, validation, test, config.qubits, 0, config.seed, layout, source)
 
 
-def completed(config: ExperimentConfig, dataset: Dataset) -> ExperimentConfig:
+def with_file_metadata(config: ExperimentConfig, dataset: Dataset) -> ExperimentConfig:
     """Return an experiment with what the file says that its dataset is of: how many rows count, and how they are split.
 
     Raises:
@@ -167,7 +167,9 @@ def completed(config: ExperimentConfig, dataset: Dataset) -> ExperimentConfig:
     return from_mapping(merge(config.model_dump(), words))
 
 
-def files_read(configs: Sequence[ExperimentConfig], warn: Callable[[str], None] = warn_once) -> list[ExperimentConfig]:
+def resolve_files(
+    configs: Sequence[ExperimentConfig], warn: Callable[[str], None] = warn_once
+) -> list[ExperimentConfig]:
     """Return experiments as their files complete them, each file's path as it is found from everywhere.
 
     Experiments that differ in nothing that a file is read by have it read once.
@@ -181,14 +183,14 @@ def files_read(configs: Sequence[ExperimentConfig], warn: Callable[[str], None] 
     def complete(config: ExperimentConfig) -> ExperimentConfig:
         if not config.is_file:
             return config
-        if not in_bucket(config.data):
+        if not parse_bucket_uri(config.data):
             config = config.model_copy(update={"data": str(Path(config.data).absolute())})
         # Of which splits they are, the seed decides too.
         rows = set(affecting(Affects.ROWS))
         key = repr((config.model_dump(include=rows), config.options.model_dump(include=rows)))
         if key not in known:
             known[key] = read(config, warn)
-        return completed(config, known[key])
+        return with_file_metadata(config, known[key])
 
     return [complete(config) for config in configs]
 
@@ -225,7 +227,7 @@ def features_of(table: Table) -> tuple[str, ...]:
     features = tuple(name for name in table.names if name not in (LABEL, SPLIT, *table.index))
     for name in features:
         if not name.strip():
-            place, shown = f"column {table.names.index(name) + 1}", given(list(table.names))
+            place, shown = f"column {table.names.index(name) + 1}", format_value(list(table.names))
             raise ArtifactError(
                 f"data: {place} must have a name, or be dropped if it is an index: to_csv(..., index=False). "
                 f"Given: {shown} in {table.address}"
@@ -238,13 +240,13 @@ def features_of(table: Table) -> tuple[str, ...]:
     return features
 
 
-def _rows(table: Table, features: Sequence[str], config: ExperimentConfig) -> Piece:
+def _rows(table: Table, features: Sequence[str], config: ExperimentConfig) -> Chunk:
     """Return the rows that count as one piece, read so far and no further."""
-    from qcnn.tables.chunks import Piece
+    from qcnn.tables.chunks import Chunk
 
     text = tuple(name for name in (SPLIT,) if name in table.names)
     wanted, most = config.options.max_samples, config.sample_limit
-    pieces: list[Piece] = []
+    pieces: list[Chunk] = []
     count = 0
     for piece in table.pieces((*features, LABEL, *text), text):
         pieces.append(piece)
@@ -261,10 +263,10 @@ def _rows(table: Table, features: Sequence[str], config: ExperimentConfig) -> Pi
     columns = {
         name: np.concatenate([piece.columns[name] for piece in pieces])[: wanted or None] for name in pieces[0].columns
     }
-    return Piece(1, columns, pieces[0].place)
+    return Chunk(1, columns, pieces[0].place)
 
 
-def _given_split(rows: Piece) -> list[npt.NDArray[np.int64]]:
+def _given_split(rows: Chunk) -> list[npt.NDArray[np.int64]]:
     given = rows.columns[SPLIT]
     allowed = f"{', '.join(SPLITS[:-1])} or {SPLITS[-1]}"
     rows.check(SPLIT, np.isin(given, SPLITS), f"must be {allowed}")
@@ -283,12 +285,12 @@ def _made_split(count: int, config: ExperimentConfig) -> list[npt.NDArray[np.int
 
 
 def _layout(
-    rows: Piece,
+    rows: Chunk,
     features: tuple[str, ...],
     train: npt.NDArray[np.int64],
     config: ExperimentConfig,
     warn: Callable[[str], None],
-) -> Layout:
+) -> FeatureLayout:
     """Return how rows are read, by the labels of all of them, and by the features of those that are trained on."""
     label = rows.columns[LABEL]
     labels = _kind(label)
@@ -296,14 +298,14 @@ def _layout(
         check_real(rows, LABEL)
     _check_differ(label[train], labels)
     if config.encoding == "excitation":
-        return Layout(labels=labels)
+        return FeatureLayout(labels=labels)
     scales = [(0.0, 1.0)] * len(features)
     if config.options.feature_scaling == "minmax":
         for name in features:
             _check_varies(name, rows.columns[name][train], config.data, warn)
         scales = [_scale(name, rows.columns[name][train]) for name in features]
     offsets, factors = zip(*scales, strict=True)
-    return Layout(config.preparation, features, offsets, factors, labels=labels)
+    return FeatureLayout(config.preparation, features, offsets, factors, labels=labels)
 
 
 def _scale(name: str, values: Column) -> tuple[float, float]:

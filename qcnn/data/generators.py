@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from qcnn.circuits.cluster_ising import MOST_H1, MOST_H2, ground_state, is_spt
 from qcnn.data.random_streams import ANGLES, FIELDS, FRESH, random_units
-from qcnn.data.samples import PI, SPLITS, Dataset, Layout, Samples, excited, split
+from qcnn.data.samples import PI, SPLITS, Dataset, FeatureLayout, Samples, excited, split
 from qcnn.experiment import ExperimentConfig
 
 FRESH_SAMPLES = 10_000
@@ -15,7 +15,7 @@ FRESH_SAMPLES = 10_000
 
 def generate_excitations(config: ExperimentConfig) -> Dataset:
     """Make the dataset of an experiment on excitations."""
-    train, validation, test = split(draw(config.qubits, config.rounds, config.seed), config)
+    train, validation, test = split(sample_excitations(config.qubits, config.rounds, config.seed), config)
     return Dataset(train, validation, test, config.qubits, config.rounds, config.seed)
 
 
@@ -24,14 +24,14 @@ def label_of(angle: npt.NDArray[np.float32]) -> npt.NDArray[np.int8]:
     return np.where(np.abs(angle) <= np.pi / 2, 1, -1).astype(np.int8)
 
 
-def draw(qubits: int, rounds: int, seed: int) -> Samples:
+def sample_excitations(qubits: int, rounds: int, seed: int) -> Samples:
     """Excite every qubit once a round with an angle uniform in [-pi, pi): rounds x qubits samples in that order."""
     angle = _angles(random_units(ANGLES, seed, rounds * qubits))
     qubit = np.tile(np.arange(qubits, dtype=np.int32), rounds)
     return excited(qubit, angle, label_of(angle))
 
 
-def fresh(qubits: int, seed: int) -> Samples:
+def sample_fresh(qubits: int, seed: int) -> Samples:
     """Draw 10,000 samples that no experiment trains on: qubit and angle both uniform, of random bits of their own."""
     qubit = (qubits * random_units(FRESH, seed, FRESH_SAMPLES)).astype(np.int32)
     angle = _angles(random_units(FRESH, seed, FRESH_SAMPLES, stream=1))
@@ -64,7 +64,7 @@ def generate_ground_states(config: ExperimentConfig) -> Dataset:
     train, validation, test = (
         _samples(config.qubits, *fields(split, config.seed, getattr(counts, split))) for split in SPLITS
     )
-    layout = Layout(config.preparation, amplitudes=2**config.qubits, known=("h1", "h2"))
+    layout = FeatureLayout(config.preparation, amplitudes=2**config.qubits, known=("h1", "h2"))
     return Dataset(train, validation, test, config.qubits, config.rounds, config.seed, layout)
 
 

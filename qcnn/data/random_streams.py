@@ -23,7 +23,7 @@ def random_units(purpose: int, seed: int, count: int, stream: int = 0) -> npt.ND
     return (random_bits(purpose, seed, count, stream) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def shuffled(purpose: int, seed: int, count: int, stream: int = 0) -> npt.NDArray[np.int64]:
+def permutation(purpose: int, seed: int, count: int, stream: int = 0) -> npt.NDArray[np.int64]:
     """Return a permutation of 0 to count - 1."""
     return np.argsort(random_bits(purpose, seed, count, stream), kind="stable")
 
@@ -39,9 +39,9 @@ def start_seed(seed: int, start: int) -> int:
     return int(random_bits(_START, seed, 1, stream=start)[0] >> np.uint64(33)) if start else seed
 
 
-def order(seed: int, epoch: int, count: int) -> npt.NDArray[np.int64]:
+def epoch_order(seed: int, epoch: int, count: int) -> npt.NDArray[np.int64]:
     """Return the order of the training samples in an epoch: a permutation fixed by seed and epoch alone."""
-    return shuffled(_ORDER, seed, count, stream=epoch)
+    return permutation(_ORDER, seed, count, stream=epoch)
 
 
 def shot_seeds(split: str, seed: int, epoch: int, batches: int) -> npt.NDArray[np.int64]:

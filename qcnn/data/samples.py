@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qcnn.circuits.preparation import EXCITATION, Preparation
-from qcnn.data.random_streams import SPLIT, shuffled
+from qcnn.data.random_streams import SPLIT, permutation
 from qcnn.experiment import ExperimentConfig, SplitCounts
 from qcnn.frozen import frozen, frozen_array
 
@@ -29,7 +29,7 @@ Labels: TypeAlias = Literal["signs", "zero_one", "real"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Layout:
+class FeatureLayout:
     """How a row becomes a sample of a preparation, and with what kind of label a prediction is compared.
 
     Feature k turns qubit k by (value - offset k) x factor k, rad; qubits without a feature are not turned. A state has
@@ -113,7 +113,7 @@ def _turned_back(angles: Column, offset: float, factor: float) -> Column:
     return np.round(values, digits) if digits <= _MOST_DIGITS else values
 
 
-EXCITATIONS = Layout()
+EXCITATIONS = FeatureLayout()
 """How excitations are read whose labels are -1 and +1, as those are that are drawn."""
 
 
@@ -180,7 +180,7 @@ class Dataset:
     qubits: int
     rounds: int
     seed: int
-    layout: Layout = EXCITATIONS
+    layout: FeatureLayout = EXCITATIONS
     source: Source | None = None
 
     def splits(self) -> Iterator[tuple[str, Samples]]:
@@ -206,5 +206,5 @@ def split(samples: Samples, config: ExperimentConfig) -> tuple[Samples, Samples,
 
 def parts(counts: SplitCounts, seed: int) -> list[npt.NDArray[np.int64]]:
     """Return the positions of the samples of training, validation and test."""
-    mixed = shuffled(SPLIT, seed, counts.train + counts.validation + counts.test)
+    mixed = permutation(SPLIT, seed, counts.train + counts.validation + counts.test)
     return np.split(mixed, np.cumsum([counts.train, counts.validation]))

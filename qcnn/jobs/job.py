@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from qcnn.errors import ConfigError, QcnnError, as_clause
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.monitoring import logs
 from qcnn.startup import ERROR
 
@@ -25,7 +25,7 @@ _RUN_LENGTH = 200
 
 
 @dataclasses.dataclass(frozen=True)
-class Identity:
+class JobIdentity:
     """Which training this is: the run, the task in it, the iteration of a loop around the task."""
 
     run: str
@@ -47,7 +47,7 @@ def check_run(run: str) -> str:
     return run
 
 
-def name(identity: Identity, hashed: str) -> str:
+def name(identity: JobIdentity, hashed: str) -> str:
     """Return the name of a job, made of run, task, iteration and hash: a DNS-1035 label, as the operator demands."""
     end = f"-{identity.iteration}-{hashed[:8]}"
     task = slug(identity.task)[:16].strip("-")
@@ -79,11 +79,12 @@ OUTPUTS = ("training", "logs", "model")
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What every process runs, and how many processes each role (chief, worker, ps, evaluator) has.
+    """Command of every process of a job, and the number of processes of each role (chief, worker, ps, evaluator).
 
-    When one is lost, up to `restarts` times, all are started again, or it alone where its role is `started_alone`; one
-    without a heartbeat for `heartbeat_timeout_seconds` counts as lost. The job has ended when all have whose role is
-    not among those that `ends_with_others`. `outputs` has the address of each of `OUTPUTS` that the job writes.
+    After a retryable failure, all processes are restarted, up to `restarts` times; a process whose role is in
+    `restart_individually` is restarted alone. A process without a heartbeat for `heartbeat_timeout_seconds` has failed.
+    The job has ended when all processes have exited whose role is not in `ignore_exit`. `outputs` has the URI of
+    each of `OUTPUTS` that the job writes.
     """
 
     argv: tuple[str, ...]
@@ -92,12 +93,12 @@ class Job:
     heartbeat_timeout_seconds: float
     # Flags that take the port of another server of each process; needed where processes share a host.
     port_flags: tuple[str, ...] = ()
-    ends_with_others: tuple[str, ...] = ()
-    started_alone: tuple[str, ...] = ()
+    ignore_exit: tuple[str, ...] = ()
+    restart_individually: tuple[str, ...] = ()
     # Only jobs of one kind can be run by the same processes, one after the other.
     kind: str = ""
     # What each process is given on a cluster; not used on one machine.
-    pod: Pod | None = None
+    pod: PodSettings | None = None
     outputs: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def processes(self) -> list[tuple[str, int]]:
@@ -111,18 +112,18 @@ def tf_config(addresses: Mapping[str, list[str]], role: str, index: int) -> str:
     return json.dumps({"cluster": dict(addresses), "task": task, "environment": "cloud"})
 
 
-def last_words(lines: Sequence[str]) -> str:
+def last_error_line(lines: Sequence[str]) -> str:
     """Return the line that says why a process ended, as a part of another message: its error, else the last line.
 
     stdout and stderr of a container are collected side by side, so a line of the log may stand behind an error that was
     printed after it. Where the log is JSON, what its lines say counts.
     """
-    said = logs.texts(lines)
+    said = logs.lines_to_text(lines)
     errors = [as_clause(line.removeprefix(ERROR)) for line in said if line.startswith(ERROR)]
     return next(reversed(errors or said), "it printed nothing")
 
 
-class Creation:
+class PendingCreation:
     """Whether a job may be being created, which the API does not show yet."""
 
     def __init__(self) -> None:

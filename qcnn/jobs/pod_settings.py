@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
-from qcnn.errors import ConfigError, given
+from qcnn.errors import ConfigError, format_value
 from qcnn.jobs.references import IMAGE_FORM, is_image
 from qcnn.monitoring.logs import FORMAT_VARIABLE, GPUS_VARIABLE
 from qcnn.provenance import IMAGE_VARIABLE
@@ -85,8 +85,10 @@ def refusal(
         return ConfigError(f"{name}: must be given. Given: none")
     # A key that is no text is none of them either.
     if first["type"] in ("extra_forbidden", "invalid_key"):
-        return ConfigError(f"{name}: unknown key; the keys are {', '.join(fields)}. Given: {given(first['input'])}")
-    return ConfigError(f"{name}: must be {allowed}. Given: {given(first['input'])}")
+        return ConfigError(
+            f"{name}: unknown key; the keys are {', '.join(fields)}. Given: {format_value(first['input'])}"
+        )
+    return ConfigError(f"{name}: must be {allowed}. Given: {format_value(first['input'])}")
 
 
 logger = logging.getLogger("qcnn")
@@ -149,7 +151,7 @@ class RoleResources(BaseModel):
     gpus: int | None = Field(None, ge=0, strict=True, description=_GPUS)
 
 
-class Pod(BaseModel):
+class PodSettings(BaseModel):
     """What each process of a job is given on a cluster; each field's description says what it accepts.
 
     Quantities (`cpu`, `memory`) are Kubernetes' own; a role has those of `roles` where it has its own. `secrets` maps
@@ -210,9 +212,9 @@ class Pod(BaseModel):
     @property
     def has_gpus(self) -> bool:
         """Whether processes of any role request GPUs."""
-        return any(self.of_role(role).gpus for role in ROLES)
+        return any(self.for_role(role).gpus for role in ROLES)
 
-    def of_role(self, role: str) -> "Pod":
+    def for_role(self, role: str) -> "PodSettings":
         """Return the same with the resources of a role; where that leaves no GPU, no accelerator is asked for."""
         own = next((resources for name, resources in self.roles.items() if name == role), RoleResources())
         found = self.model_copy(update=own.model_dump(exclude_none=True))
@@ -227,17 +229,17 @@ class Pod(BaseModel):
         return bool(mounts) and _PASSING.isdisjoint(sources[max(mounts, key=len)])
 
 
-def pod_settings(values: Mapping[str, Any]) -> Pod:
+def pod_settings(values: Mapping[str, Any]) -> PodSettings:
     """Validate the settings of a job's pods; `image` is the only one without a default. Warn of secrets among them.
 
     Raises:
         ConfigError: one line with the first that is wrong, its value and what is allowed.
     """
     try:
-        pod = Pod.model_validate(dict(values))
+        pod = PodSettings.model_validate(dict(values))
     except ValidationError as error:
-        roles = (RoleResources, Pod.model_fields["roles"].description)
-        raise refusal(error, "pod", Pod, {"roles": roles}) from None
+        roles = (RoleResources, PodSettings.model_fields["roles"].description)
+        raise refusal(error, "pod", PodSettings, {"roles": roles}) from None
     if pod.accelerator and not pod.has_gpus:
         raise ConfigError(f"pod.gpus: must be at least 1 with accelerator {pod.accelerator}. Given: {pod.gpus}")
     for name in secrets_in(pod.environment):

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from ruamel.yaml import YAML
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.pod_settings import Pod, amount, refusal
+from qcnn.jobs.pod_settings import PodSettings, amount, refusal
 
 _OWN = Path(__file__).with_name("prices.yaml")
 
@@ -84,16 +84,16 @@ _AGENTS_CPUS, _AGENTS_MEMORY = 0.5, 0.5
 _MOST_PODS = 110
 
 
-def left_of_memory(gib: float) -> float:
+def allocatable_memory(gib: float) -> float:
     """Return what GKE leaves of a machine's memory, in GiB, for pods; its own agents are among them."""
     return gib - _kept(gib, _MEMORY_KEPT)
 
 
-def pods_on(machine: MachineType, pod: Pod) -> int:
+def pods_per_node(machine: MachineType, pod: PodSettings) -> int:
     """Return how many such pods a node has room for, by what they ask for; 0 if it has not even for one."""
     room = [
         (machine.cpus - _kept(machine.cpus, _CPUS_KEPT) - _AGENTS_CPUS) / amount(pod.cpu),
-        (left_of_memory(machine.memory) - _AGENTS_MEMORY) / (amount(pod.memory) / _GIB),
+        (allocatable_memory(machine.memory) - _AGENTS_MEMORY) / (amount(pod.memory) / _GIB),
     ]
     if pod.gpus:
         room.append(machine.gpus / pod.gpus if machine.accelerator == pod.accelerator or not pod.accelerator else 0)
@@ -116,7 +116,7 @@ IDLE_SECONDS = 600.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Bill:
+class CostEstimate:
     """So many machines of a type, their hours together, and dollars; `spot_dollars` None where no such price is known.
 
     Dollars are those for machines on demand, whatever the job asks for.
@@ -133,7 +133,7 @@ class Bill:
         return self.spot_dollars if spot and self.spot_dollars is not None else self.dollars
 
 
-def bill(name: str, machine: MachineType, machines: int, seconds: float, factor: float = 1.0) -> Bill:
+def estimate_cost(name: str, machine: MachineType, machines: int, seconds: float, factor: float = 1.0) -> CostEstimate:
     """Return the bill for so many machines, each for so many seconds, at a multiple of its price.
 
     >>> bill("n1-standard-4", MachineType(cpus=4, memory=15, price=0.19), 2, 1800).dollars
@@ -141,13 +141,13 @@ def bill(name: str, machine: MachineType, machines: int, seconds: float, factor:
     """
     hours = machines * max(seconds, LEAST_SECONDS) / _HOUR
     spot = None if machine.spot is None else hours * machine.spot * factor
-    return Bill(name, machines, hours, hours * machine.price * factor, spot)
+    return CostEstimate(name, machines, hours, hours * machine.price * factor, spot)
 
 
-def together(bills: Sequence[Bill]) -> Bill:
+def total_cost(bills: Sequence[CostEstimate]) -> CostEstimate:
     """Return the bill for all machines of these."""
     spot = [each.spot_dollars for each in bills if each.spot_dollars is not None]
-    return Bill(
+    return CostEstimate(
         " and ".join(dict.fromkeys(each.machine for each in bills)),
         sum(each.machines for each in bills),
         sum(each.hours for each in bills),
@@ -156,7 +156,7 @@ def together(bills: Sequence[Bill]) -> Bill:
     )
 
 
-def bill_of_nodes(pods: int, pod: Pod, seconds: float, prices: Prices, machine_type: str = "") -> Bill:
+def bill_of_nodes(pods: int, pod: PodSettings, seconds: float, prices: Prices, machine_type: str = "") -> CostEstimate:
     """Return the bill for the nodes that so many pods need for so many seconds, brought and taken by an autoscaler.
 
     They are of the type with which that is cheapest, on demand or Spot as the pod asks, or of the one that is named.
@@ -171,9 +171,9 @@ def bill_of_nodes(pods: int, pod: Pod, seconds: float, prices: Prices, machine_t
             f"Given: {machine_type}"
         )
     bills = [
-        bill(name, machine, math.ceil(pods / room), seconds + IDLE_SECONDS)
+        estimate_cost(name, machine, math.ceil(pods / room), seconds + IDLE_SECONDS)
         for name, machine in prices.machines.items()
-        if machine_type in ("", name) and (room := pods_on(machine, pod))
+        if machine_type in ("", name) and (room := pods_per_node(machine, pod))
     ]
     if pod.spot:
         bills = [each for each in bills if each.spot_dollars is not None] or bills

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from qcnn import data
 from qcnn.artifact_io import open_arrays
 from qcnn.atomic_files import new_file, readable
-from qcnn.circuits.formats.embedded import shown
+from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig, affecting
 from qcnn.experiment_io import as_shown, from_saved
@@ -34,7 +34,7 @@ _MOST_BYTES = 2**31
 
 
 @dataclasses.dataclass(frozen=True)
-class Line:
+class InitializationRun:
     """The epochs of one start, and where they led."""
 
     history: tuple[Epoch, ...]
@@ -51,10 +51,10 @@ class Checkpoint:
     config: ExperimentConfig
     dataset_digest: str
     circuit: str
-    line: Line
+    line: InitializationRun
     # Starts that have been tried to their end, and the best of them while others are still to be tried.
     tried: int = 0
-    leader: Line | None = None
+    leader: InitializationRun | None = None
     # Epochs of all starts.
     passed: int = 0
     # The one that ran last; empty in the oldest checkpoints, which did not record it.
@@ -63,7 +63,7 @@ class Checkpoint:
     # which there are none.
     fresh_mse: float | None = None
     # How rows of a table become samples such as those that were trained on, and the file that these were read from.
-    layout: data.Layout = data.EXCITATIONS
+    layout: data.FeatureLayout = data.EXCITATIONS
     source: data.Source | None = None
 
     @property
@@ -162,7 +162,7 @@ def check_continues(checkpoint: Checkpoint, config: ExperimentConfig, dataset_di
     if checkpoint.circuit != circuit:
         raise ArtifactError(
             "model: the folder's checkpoint was trained with another circuit of that name. "
-            f"Given: {shown(config.model)}"
+            f"Given: {model_display_name(config.model)}"
         )
     if checkpoint.epochs > config.epochs:
         raise ArtifactError(
@@ -216,17 +216,19 @@ def _digest(arrays: Mapping[str, npt.NDArray[Any]]) -> str:
     return digest.hexdigest()
 
 
-def _arrays_of(prefix: str, line: Line) -> dict[str, npt.NDArray[Any]]:
+def _arrays_of(prefix: str, line: InitializationRun) -> dict[str, npt.NDArray[Any]]:
     parts = {"weights": line.weights, "optimizer": line.optimizer, "best": line.best_weights}
     return {f"{prefix}{name}_{index}": array for name, arrays in parts.items() for index, array in enumerate(arrays)}
 
 
-def _rows(line: Line) -> list[tuple[Any, ...]]:
+def _rows(line: InitializationRun) -> list[tuple[Any, ...]]:
     return [dataclasses.astuple(epoch) for epoch in line.history]
 
 
-def _line(prefix: str, rows: Sequence[Sequence[Any]], arrays: Mapping[str, npt.NDArray[Any]]) -> Line:
-    return Line(epochs_of(rows), *(_numbered(f"{prefix}{name}", arrays) for name in ("weights", "optimizer", "best")))
+def _line(prefix: str, rows: Sequence[Sequence[Any]], arrays: Mapping[str, npt.NDArray[Any]]) -> InitializationRun:
+    return InitializationRun(
+        epochs_of(rows), *(_numbered(f"{prefix}{name}", arrays) for name in ("weights", "optimizer", "best"))
+    )
 
 
 def _numbered(prefix: str, arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], ...]:

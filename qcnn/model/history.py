@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from qcnn.artifact_io import check_size
 from qcnn.atomic_files import new_file, readable
-from qcnn.circuits.error_bound import floor_of
+from qcnn.circuits.error_bound import error_bound
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.storage.copies import local_file
@@ -113,7 +113,7 @@ def _stop_at(config: ExperimentConfig) -> float:
     if target is None:
         return -math.inf
     is_distance, value = target
-    floor = floor_of(config.model, config.hidden_activation) if is_distance else None
+    floor = error_bound(config.model, config.hidden_activation) if is_distance else None
     return value + (floor.mse if floor else 0.0)
 
 

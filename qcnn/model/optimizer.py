@@ -8,7 +8,7 @@ import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
 
-from qcnn.errors import ArtifactError, given
+from qcnn.errors import ArtifactError, format_value
 from qcnn.experiment import ExperimentConfig
 
 
@@ -110,7 +110,9 @@ def assign(variables: Sequence[tf.Variable], values: Sequence[npt.NDArray[Any]])
     """
     shapes = [tuple(variable.shape) for variable in variables], [value.shape for value in values]
     if shapes[0] != shapes[1]:
-        raise ArtifactError(f"checkpoint: its weights must be of shapes {given(shapes[0])}. Given: {given(shapes[1])}")
+        raise ArtifactError(
+            f"checkpoint: its weights must be of shapes {format_value(shapes[0])}. Given: {format_value(shapes[1])}"
+        )
     for variable, value in zip(variables, values, strict=True):
         variable.assign(value)
 

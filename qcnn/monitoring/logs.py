@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
-from qcnn.errors import ConfigError, given
+from qcnn.errors import ConfigError, format_value
 
 # Holds the job's name in every process on a cluster; in a command and in addresses $(QCNN_JOB) stands for it.
 JOB_VARIABLE = "QCNN_JOB"
@@ -51,7 +51,7 @@ def set_up() -> None:
     """
     asked = os.environ.get(FORMAT_VARIABLE, _TEXT)
     if asked not in (_TEXT, _JSON):
-        raise ConfigError(f"{FORMAT_VARIABLE}: must be {_TEXT} or {_JSON}. Given: {given(asked)}")
+        raise ConfigError(f"{FORMAT_VARIABLE}: must be {_TEXT} or {_JSON}. Given: {format_value(asked)}")
     if asked == _TEXT:
         return
     if not logging.root.handlers:
@@ -74,19 +74,19 @@ class Formatter(logging.Formatter):
         return _object(record.getMessage(), _severity(record.levelno), record.name, record.created, trace)
 
 
-def printed(message: str, level: int) -> str:
+def format_message(message: str, level: int) -> str:
     """Return a message that does not pass through logging as this process prints its log."""
     return _object(message, _severity(level), _NAME, time.time()) if is_json() else message
 
 
-def passed_on(line: str, process: str) -> list[str]:
+def reformat_line(line: str, process: str) -> list[str]:
     """Return a line of another process, whose role and index are `process`, as this one prints it in its own log.
 
     A line for people has the name of that process before it; where `process` is empty, none.
     """
     if not is_json():
         prefix = f"[{process}] " if process else ""
-        return [f"{prefix}{text}" for text in texts([line])]
+        return [f"{prefix}{text}" for text in lines_to_text([line])]
     if _parsed(line):
         return [line.strip()]
     role, _, index = process.rpartition(" ")
@@ -94,7 +94,7 @@ def passed_on(line: str, process: str) -> list[str]:
     return [_object(line, _severity(logging.INFO), _NAME, time.time(), process=who)]
 
 
-def as_text(line: str, *, named: bool = False) -> str:
+def to_text(line: str, *, named: bool = False) -> str:
     """Return a line for people, as it is or out of JSON; more than one where it holds an exception.
 
     `named`: with the process that it names before it.
@@ -107,9 +107,9 @@ def as_text(line: str, *, named: bool = False) -> str:
     return f"{indent}{who}{text_of(values)}"
 
 
-def texts(lines: Iterable[str]) -> list[str]:
+def lines_to_text(lines: Iterable[str]) -> list[str]:
     """Return lines for people, as they are or out of JSON."""
-    return [text for line in lines for text in as_text(line).split("\n")]
+    return [text for line in lines for text in to_text(line).split("\n")]
 
 
 def text_of(values: Mapping[str, Any]) -> str | None:

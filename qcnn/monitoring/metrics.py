@@ -8,7 +8,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Metric, start_http_server
 from prometheus_client.core import GaugeMetricFamily
 
-from qcnn.errors import ConfigError, given
+from qcnn.errors import ConfigError, format_value
 from qcnn.monitoring.logs import JOB_VARIABLE, PORT_VARIABLE
 
 logger = logging.getLogger("qcnn")
@@ -99,7 +99,7 @@ def training_metrics(environment: Mapping[str, str], role: str, index: int) -> I
     """
     text = environment[PORT_VARIABLE]
     if not text.isdecimal() or int(text) > _MOST:
-        raise ConfigError(f"{PORT_VARIABLE}: must be a port, 0 to {_MOST}. Given: {given(text)}")
+        raise ConfigError(f"{PORT_VARIABLE}: must be a port, 0 to {_MOST}. Given: {format_value(text)}")
     metrics = TrainingMetrics(role, index, environment.get(JOB_VARIABLE, ""))
     with metrics.served(int(text)):
         yield metrics

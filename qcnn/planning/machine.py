@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from qcnn.experiment import ExperimentConfig
 from qcnn.requirements import STRATEGIES
-from qcnn.simulators.costs.cost import NOMINAL, Cost, Speed
+from qcnn.simulators.costs.cost import NOMINAL, Speed, StepCost
 from qcnn.simulators.registry import Estimate
 
 # The share of a training step's work, forward and back, that a step without a gradient does.
@@ -112,7 +112,9 @@ def expected_seconds(config: ExperimentConfig, readouts: int, estimate: Estimate
     return before + (train + _FORWARD * validation) * step + reductions
 
 
-def _hidden_layer(config: ExperimentConfig, readouts: int) -> Cost:
+def _hidden_layer(config: ExperimentConfig, readouts: int) -> StepCost:
     """Return the cost of the hidden layer for a worker's samples of a step; a single readout needs none."""
     weights = config.hidden_units * (readouts + _ACTIVATION) if readouts > 1 else 0
-    return Cost(few_flops=float(_WEIGHT_FLOPS * math.ceil(config.batch_size / config.num_replicas_in_sync) * weights))
+    return StepCost(
+        few_flops=float(_WEIGHT_FLOPS * math.ceil(config.batch_size / config.num_replicas_in_sync) * weights)
+    )

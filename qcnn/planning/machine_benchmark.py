@@ -16,9 +16,9 @@ from qcnn.model.steps import training_epoch
 from qcnn.operating_system import cores
 from qcnn.planning.machine import Machine
 from qcnn.simulators.costs import statevector
-from qcnn.simulators.costs.cost import Cost, Speed, evolution
+from qcnn.simulators.costs.cost import Speed, StepCost, evolution
 from qcnn.simulators.evolution import Unitaries, evolve, real_forms
-from qcnn.simulators.structure.gate_fusion import Block, Group
+from qcnn.simulators.structure.gate_fusion import Block, GateGroup
 from qcnn.simulators.structure.gates import Exponent, Gate, Spectrum
 
 # What is measured runs for so many seconds, and at least so often.
@@ -32,7 +32,7 @@ _SAMPLES, _BATCH = 2**15, 64
 _FEW, _MANY = (10, 11), (17, 8)
 
 
-def probe() -> Machine:
+def benchmark_machine() -> Machine:
     """Measure this machine, taken for idle: the least of several times counts."""
     call_seconds, kernel_seconds = _epoch()
     few_seconds, few = _evolution(*_FEW, tf.float64)
@@ -55,7 +55,7 @@ def _ordering_seconds() -> float:
     """Return the seconds of bringing samples into an epoch's order and batches."""
     zeros = np.zeros(_SAMPLES, np.int32)
     samples = data.excited(zeros, zeros.astype(np.float32), zeros.astype(np.int8))
-    return _least(lambda: shard(samples.take(data.order(0, 1, _SAMPLES)), _BATCH, 1))
+    return _least(lambda: shard(samples.take(data.epoch_order(0, 1, _SAMPLES)), _BATCH, 1))
 
 
 def _epoch() -> tuple[float, float]:
@@ -73,7 +73,7 @@ def _epoch() -> tuple[float, float]:
     return max(one - step, 0.0), step / statevector.estimate(network, config.limits).kernels
 
 
-def _evolution(qubits: int, states: int, dtype: tf.DType) -> tuple[float, Cost]:
+def _evolution(qubits: int, states: int, dtype: tf.DType) -> tuple[float, StepCost]:
     """Return the seconds of evolving states forward and back, and what that costs by the same count as a step."""
     groups = [_group(range(4)), _group(range(qubits - 4, qubits)), _group(range(2, 6))]
     unitaries = Unitaries(groups, 1)
@@ -100,12 +100,12 @@ def _evolution(qubits: int, states: int, dtype: tf.DType) -> tuple[float, Cost]:
     return seconds, evolution(groups, states << qubits, dtype.size)
 
 
-def _group(qubits: range) -> Group:
+def _group(qubits: range) -> GateGroup:
     dimension = 2 ** len(qubits)
     half = np.diag((np.arange(dimension) % 2).astype(np.complex128))
     spectrum = Spectrum(np.array([0.0, 1.0]), np.stack([np.eye(dimension) - half, half]))
     gate = Gate(tuple(qubits), spectrum, Exponent(0.0, ((0, 1.0),)))
-    return Group(gate.qubits, (Block(gate.qubits, (gate,)),))
+    return GateGroup(gate.qubits, (Block(gate.qubits, (gate,)),))
 
 
 def _least(run: Callable[[], object]) -> float:

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from qcnn.artifact_io import load_description, save_description
 from qcnn.atomic_files import new_file
-from qcnn.errors import ArtifactError, one_line
+from qcnn.errors import ArtifactError, single_line
 from qcnn.operating_system import cores, processor
 from qcnn.planning.machine import Machine, fastest, spread
 from qcnn.startup import load_tensorflow, start_compiler
@@ -28,7 +28,7 @@ _LEAST_MOMENTS, _MOST_MOMENTS = 2, 3
 
 
 @dataclasses.dataclass(frozen=True)
-class KeptMachine:
+class CachedMachine:
     """What was measured, on which day, and the file that holds it; None where it could not be kept.
 
     `spread` is as `qcnn.planning.machine` has it, of the moments of that day.
@@ -50,18 +50,18 @@ class KeptMachine:
         return self.was_busy and self.day != _today()
 
 
-def load() -> KeptMachine | None:
+def load() -> CachedMachine | None:
     """Return what was kept of this machine, None where nothing was, or what was is damaged."""
     with contextlib.suppress(ArtifactError, KeyError, TypeError, ValueError):
         path = _path()
         content = load_description("machine", path)
         if content["key"] == _key():
             machine = TypeAdapter(Machine).validate_python(content["machine"])
-            return KeptMachine(machine, str(content["day"]), path, float(content["spread"]))
+            return CachedMachine(machine, str(content["day"]), path, float(content["spread"]))
     return None
 
 
-def load_or_measure(announce: Callable[[], None] = lambda: None) -> KeptMachine:
+def load_or_measure(announce: Callable[[], None] = lambda: None) -> CachedMachine:
     """Return what was kept of this machine; call `announce` and measure where nothing was, or where that is due."""
     kept = load()
     if kept and not kept.is_due:
@@ -70,20 +70,20 @@ def load_or_measure(announce: Callable[[], None] = lambda: None) -> KeptMachine:
     return measure()
 
 
-def measure() -> KeptMachine:
+def measure() -> CachedMachine:
     """Measure this machine at several moments, which takes some seconds, and keep the fastest.
 
     What was kept before counts as one more moment: it was as fast once.
     """
     load_tensorflow()
     start_compiler()
-    from qcnn.planning.machine_benchmark import probe
+    from qcnn.planning.machine_benchmark import benchmark_machine
 
     before = load()
-    return keep_fastest(probe, [before.machine] if before else [])
+    return keep_fastest(benchmark_machine, [before.machine] if before else [])
 
 
-def keep_fastest(probe: Callable[[], Machine], before: Sequence[Machine] = ()) -> KeptMachine:
+def keep_fastest(probe: Callable[[], Machine], before: Sequence[Machine] = ()) -> CachedMachine:
     """Probe a machine at least twice, until two moments are alike or at most so often, and keep the fastest."""
     moments = [*before, *(probe() for _ in range(_LEAST_MOMENTS))]
     while spread(moments) > _ALIKE and len(moments) < len(before) + _MOST_MOMENTS:
@@ -91,7 +91,7 @@ def keep_fastest(probe: Callable[[], Machine], before: Sequence[Machine] = ()) -
     return keep(fastest(moments), spread(moments))
 
 
-def keep(machine: Machine, differing: float = 0.0) -> KeptMachine:
+def keep(machine: Machine, differing: float = 0.0) -> CachedMachine:
     """Keep what was measured of this machine today, if its file can be written."""
     day = _today()
     content = {"key": _key(), "day": day, "machine": dataclasses.asdict(machine), "spread": differing}
@@ -100,8 +100,8 @@ def keep(machine: Machine, differing: float = 0.0) -> KeptMachine:
         with new_file(path) as unfinished:
             save_description(content, unfinished)
     except ArtifactError:
-        return KeptMachine(machine, day, None, differing)
-    return KeptMachine(machine, day, path, differing)
+        return CachedMachine(machine, day, None, differing)
+    return CachedMachine(machine, day, path, differing)
 
 
 def _today() -> str:
@@ -121,7 +121,7 @@ def _path() -> Path:
     try:
         folder = given if given.is_absolute() else Path("~/.cache").expanduser()
     except RuntimeError as error:
-        raise ArtifactError(f"machine: {one_line(error)}. Given: ~/.cache") from None
+        raise ArtifactError(f"machine: {single_line(error)}. Given: ~/.cache") from None
     name = hashlib.sha256(json.dumps(_key()).encode()).hexdigest()[:12]
     return folder / "qcnn" / f"machine-{name}.json"
 

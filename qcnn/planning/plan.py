@@ -9,16 +9,16 @@ import cirq
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.planning.machine import Machine, expected_seconds, steps_of
-from qcnn.planning.training_estimate import WORKERS, estimate_with
+from qcnn.planning.training_estimate import WORKERS, estimate_for_workers
 from qcnn.requirements import IN_STEP
 from qcnn.simulators import registry
-from qcnn.simulators.interface import Limits
+from qcnn.simulators.interface import SimulatorLimits
 from qcnn.simulators.registry import Estimate
 from qcnn.simulators.structure.gate_fusion import fuse
-from qcnn.simulators.structure.gates import Network, read_model
+from qcnn.simulators.structure.gates import CircuitIR, read_model
 from qcnn.simulators.structure.light_cones import TooWideError
 from qcnn.simulators.structure.readouts import find_kinds
-from qcnn.simulators.structure.shift_rules import simulated
+from qcnn.simulators.structure.shift_rules import with_shift_rule
 
 # What a process takes beside its states: TensorFlow, modules and compiled programs. Measured (docs/benchmarks.md).
 PROCESS_BYTES = 2.0**30
@@ -69,7 +69,7 @@ def count(config: ExperimentConfig) -> Counts:
     if config.needs_row_count:
         raise ConfigError(f"data: the number of its rows is known once it has been read. Given: {config.data}")
     _, network = read_model(config.model, config.qubits, config.preparation, config.noise_in_training)
-    network = simulated(network, config.options.gradient)
+    network = with_shift_rule(network, config.options.gradient)
     own = config.limits
     if config.simulator != "auto":
         registry.check(config.simulator, network, own)
@@ -88,7 +88,7 @@ def count(config: ExperimentConfig) -> Counts:
         estimates=estimates,
         chosen=next(estimate for estimate in estimates if estimate.simulator == name),
         by_workers={
-            workers: estimate_with(in_step(config, workers), network, name, workers)
+            workers: estimate_for_workers(with_synchronous_workers(config, workers), network, name, workers)
             for workers in WORKERS
             if workers <= config.batch_size
         },
@@ -108,7 +108,7 @@ def predict(config: ExperimentConfig, counts: Counts, machine: Machine) -> Predi
         return expected_seconds(config, counts.readouts, estimate, machine)
 
     def seconds_of(estimate: Estimate, workers: int) -> float:
-        return expected_seconds(in_step(config, workers), counts.readouts, estimate, machine)
+        return expected_seconds(with_synchronous_workers(config, workers), counts.readouts, estimate, machine)
 
     return Prediction(
         by_simulator={estimate.simulator: seconds(estimate) for estimate in counts.estimates},
@@ -117,19 +117,19 @@ def predict(config: ExperimentConfig, counts: Counts, machine: Machine) -> Predi
     )
 
 
-def in_step(config: ExperimentConfig, workers: int) -> ExperimentConfig:
+def with_synchronous_workers(config: ExperimentConfig, workers: int) -> ExperimentConfig:
     """Return an experiment whose batches so many workers share."""
     return config.model_copy(update={"strategy": IN_STEP, "workers": workers})
 
 
-def cones_of(network: Network) -> tuple[tuple[int, ...], ...]:
+def cones_of(network: CircuitIR) -> tuple[tuple[int, ...], ...]:
     """Return, for every kind of readout, the qubits of its independent parts, traced out ones included."""
     kinds = find_kinds(network).kinds
     return tuple(tuple(part.cone.inner + part.cone.outer for part in kind.parts) for kind in kinds)
 
 
 @dataclasses.dataclass(frozen=True)
-class Anatomy:
+class CircuitSummary:
     """What a circuit consists of.
 
     `gates` counts operations by kind; `depth` is how many of them follow each other at most, `fused_depth` how many
@@ -150,7 +150,7 @@ class Anatomy:
     refusal: str = ""
 
 
-def anatomy(network: Network, limits: Limits) -> Anatomy:
+def summarize_circuit(network: CircuitIR, limits: SimulatorLimits) -> CircuitSummary:
     """Return what a network's circuit consists of, and the simulator of a training step within limits."""
     operations = list(network.ansatz.circuit.all_operations())
     blocks = fuse(network.gates)
@@ -160,7 +160,7 @@ def anatomy(network: Network, limits: Limits) -> Anatomy:
         chosen = registry.cheapest(estimates, network, limits)
     except ConfigError as error:
         refusal = str(error)
-    return Anatomy(
+    return CircuitSummary(
         qubits=network.qubits,
         parameters=tuple(str(symbol.name) for symbol in network.ansatz.symbols),
         readouts=network.readouts,
@@ -197,7 +197,7 @@ def _depth(places: Iterable[Sequence[object]]) -> int:
     return max(last.values(), default=0)
 
 
-def _cones(network: Network) -> tuple[tuple[int, ...], ...] | None:
+def _cones(network: CircuitIR) -> tuple[tuple[int, ...], ...] | None:
     try:
         return cones_of(network)
     except TooWideError:

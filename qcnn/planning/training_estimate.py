@@ -8,9 +8,9 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.planning.machine import NOMINAL_MACHINE, expected_seconds
 from qcnn.requirements import ALONE, IN_STEP, STRATEGIES
 from qcnn.simulators import registry
-from qcnn.simulators.costs.cost import in_words
+from qcnn.simulators.costs.cost import format_bytes
 from qcnn.simulators.registry import Estimate
-from qcnn.simulators.structure.gates import Network
+from qcnn.simulators.structure.gates import CircuitIR
 
 # Seconds of an epoch's checkpoint and events. Measured on two cores.
 WRITING_SECONDS = 0.05
@@ -22,7 +22,7 @@ _PAYS = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
-class Faster:
+class SpeedupHint:
     """A word of the experiment with another value, and the seconds of an epoch with it; it may change the training."""
 
     word: str
@@ -32,7 +32,7 @@ class Faster:
 
 
 @dataclasses.dataclass(frozen=True)
-class Expectation:
+class TrainingEstimate:
     """Seconds of an epoch on machines of two cores, the bytes of a worker's states, and what is much faster if any.
 
     Of so many `processes`, each on a machine of its own. `enough_workers` is said where there are more.
@@ -40,7 +40,7 @@ class Expectation:
 
     epoch_seconds: float
     memory: float
-    faster: Faster | None
+    faster: SpeedupHint | None
     enough_workers: int | None = None
     processes: int = 1
 
@@ -48,20 +48,21 @@ class Expectation:
         """Yield the lines to log about a training of so many epochs."""
         each = f" for each of {self.processes} processes" if self.processes > 1 else ""
         yield (
-            f"expected on two cores{each}: about {in_time(self.epoch_seconds)} an epoch, "
-            f"{in_time(self.epoch_seconds * epochs)} for {epochs} once compiled; {in_words(self.memory)} for states"
+            f"expected on two cores{each}: about {format_duration(self.epoch_seconds)} an epoch, "
+            f"{format_duration(self.epoch_seconds * epochs)} for {epochs} once compiled; "
+            f"{format_bytes(self.memory)} for states"
         )
         if self.faster:
             change = "" if self.faster.same_training else ", of fewer updates"
-            seconds = in_time(self.faster.epoch_seconds)
+            seconds = format_duration(self.faster.epoch_seconds)
             yield f"much faster would be {self.faster.word} {self.faster.value}: about {seconds} an epoch{change}"
         if self.enough_workers is not None:
             yield more_do_not_pay(self.enough_workers)
 
 
-def expectation(config: ExperimentConfig, network: Network, simulator: str, epochs: int) -> Expectation:
+def expectation(config: ExperimentConfig, network: CircuitIR, simulator: str, epochs: int) -> TrainingEstimate:
     """Return what to expect of an experiment whose states this simulator evolves, with so many epochs to go."""
-    estimate = estimate_with(config, network, simulator, config.workers)
+    estimate = estimate_for_workers(config, network, simulator, config.workers)
     seconds = _seconds(config, network, estimate)
     faster = next(
         (
@@ -74,10 +75,10 @@ def expectation(config: ExperimentConfig, network: Network, simulator: str, epoc
         None,
     )
     enough = _enough(config, network, simulator, epochs, faster)
-    return Expectation(seconds, estimate.cost.memory, faster, enough, sum(config.replicas.values()))
+    return TrainingEstimate(seconds, estimate.cost.memory, faster, enough, sum(config.replicas.values()))
 
 
-def estimate_with(config: ExperimentConfig, network: Network, simulator: str, workers: int) -> Estimate:
+def estimate_for_workers(config: ExperimentConfig, network: CircuitIR, simulator: str, workers: int) -> Estimate:
     """Return what a training step of an experiment would cost a simulator on each of so many workers."""
     estimates = registry.estimates(network, _with(config, "workers", workers).limits)
     return next(each for each in estimates if each.simulator == simulator)
@@ -93,7 +94,7 @@ def strategy_does_not_pay(strategy: str, seconds: float, alone: float) -> str | 
     """Say that an epoch takes no less than on one device, where that is so; how many workers pay is said apart."""
     if strategy in (ALONE, IN_STEP) or seconds < alone * (1 - _PAYS):
         return None
-    return f"strategy {strategy} does not pay here: {ALONE} takes about {in_time(alone)} an epoch"
+    return f"strategy {strategy} does not pay here: {ALONE} takes about {format_duration(alone)} an epoch"
 
 
 def where_planned(config: ExperimentConfig) -> str:
@@ -110,7 +111,7 @@ def more_do_not_pay(workers: int) -> str:
 
 
 def _enough(
-    config: ExperimentConfig, network: Network, simulator: str, epochs: int, faster: Faster | None
+    config: ExperimentConfig, network: CircuitIR, simulator: str, epochs: int, faster: SpeedupHint | None
 ) -> int | None:
     """Return how many workers would do, None where there are no more or nobody needs to be told."""
     in_step = STRATEGIES[config.strategy].in_step
@@ -119,13 +120,13 @@ def _enough(
     seconds = {}
     for workers in sorted({*WORKERS, config.workers}):
         if workers <= config.workers:
-            estimate = estimate_with(config, network, simulator, workers)
+            estimate = estimate_for_workers(config, network, simulator, workers)
             seconds[workers] = _seconds(_with(config, "workers", workers), network, estimate)
     enough = paying_workers(seconds)
     return enough if enough < config.workers and seconds[config.workers] * epochs >= _WORTH_SECONDS else None
 
 
-def in_time(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return a duration in words."""
     for unit, size in (("days", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
@@ -152,13 +153,13 @@ def _fewer_updates(config: ExperimentConfig) -> Iterator[tuple[str, object]]:
         yield "batch_size", larger
 
 
-def _fastest(config: ExperimentConfig, network: Network, words: Iterator[tuple[str, object]]) -> Faster | None:
+def _fastest(config: ExperimentConfig, network: CircuitIR, words: Iterator[tuple[str, object]]) -> SpeedupHint | None:
     faster = []
     for word, value in words:
         changed = _with(config, word, value)
         if estimate := _chosen(changed, network):
             seconds = _seconds(changed, network, estimate)
-            faster.append(Faster(word, value, seconds, same_training=word != "batch_size"))
+            faster.append(SpeedupHint(word, value, seconds, same_training=word != "batch_size"))
     return min(faster, key=lambda each: each.epoch_seconds, default=None)
 
 
@@ -170,7 +171,7 @@ def _with(config: ExperimentConfig, word: str, value: object) -> ExperimentConfi
     return config.model_copy(update={"options": config.options.model_copy(update={word: value})})
 
 
-def _chosen(config: ExperimentConfig, network: Network) -> Estimate | None:
+def _chosen(config: ExperimentConfig, network: CircuitIR) -> Estimate | None:
     """Return the estimate of the simulator that would run, None where it could not."""
     estimates = registry.estimates(network, config.limits)
     if config.simulator != "auto":
@@ -181,5 +182,5 @@ def _chosen(config: ExperimentConfig, network: Network) -> Estimate | None:
         return None
 
 
-def _seconds(config: ExperimentConfig, network: Network, estimate: Estimate) -> float:
+def _seconds(config: ExperimentConfig, network: CircuitIR, estimate: Estimate) -> float:
     return WRITING_SECONDS + expected_seconds(config, len(network.readouts), estimate, NOMINAL_MACHINE)

@@ -13,15 +13,15 @@ import numpy as np
 
 from qcnn.data import described
 from qcnn.data.file_data import check, check_real, warn_once
-from qcnn.data.samples import LABEL, PREDICTION, Column, Layout
+from qcnn.data.samples import LABEL, PREDICTION, Column, FeatureLayout
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
-from qcnn.results.error_accumulator import Tally
+from qcnn.results.error_accumulator import ErrorAccumulator
 from qcnn.results.model_folder import describe
 from qcnn.results.predictions import Files
 from qcnn.startup import load_tensorflow
 from qcnn.storage.copies import new_file_copy
-from qcnn.tables.chunks import NOTHING, Columns, Piece
+from qcnn.tables.chunks import NOTHING, Chunk, Columns
 from qcnn.tables.table import Table, open_table, write_table
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ Watch: TypeAlias = "Callable[[int | None], AbstractContextManager[Callable[[int]
 
 
 @dataclasses.dataclass(frozen=True)
-class Predicted:
+class PredictionSummary:
     """How many rows were predicted, and their error by its names, none without labels."""
 
     rows: int
@@ -45,7 +45,7 @@ def unwatched(rows: int | None) -> Iterator[Callable[[int], None]]:
     yield lambda more: None
 
 
-def predict_files(model: Path, files: Files, watch: Watch = unwatched) -> Predicted:
+def predict_files(model: Path, files: Files, watch: Watch = unwatched) -> PredictionSummary:
     """Predict every row of a file with the model of a folder, and write what comes of it.
 
     What is written is there as a whole in the end, or not at all.
@@ -70,7 +70,7 @@ def predict_files(model: Path, files: Files, watch: Watch = unwatched) -> Predic
             return predict_table(predictor, table, files, seen)
 
 
-def predict_table(predictor: Predictor, table: Table, files: Files, seen: Callable[[int], None]) -> Predicted:
+def predict_table(predictor: Predictor, table: Table, files: Files, seen: Callable[[int], None]) -> PredictionSummary:
     """Write a row for each of a table: what the model takes of it, its label if it has one, and the prediction.
 
     States are not written again.
@@ -81,7 +81,7 @@ def predict_table(predictor: Predictor, table: Table, files: Files, seen: Callab
     """
     layout, config = predictor.layout, predictor.config
     labels = (LABEL,) if LABEL in table.names else ()
-    tally, rows = Tally(layout, config.qubits), 0
+    tally, rows = ErrorAccumulator(layout, config.qubits), 0
     with contextlib.ExitStack() as stack:
         # Both take their names when all is written; the page, which is about the predictions, after them.
         page = stack.enter_context(new_file_copy(files.report)) if files.report else None
@@ -99,10 +99,10 @@ def predict_table(predictor: Predictor, table: Table, files: Files, seen: Callab
                 seen(len(piece))
         if page:
             _write_page(page, files, config, tally)
-    return Predicted(rows, tally.metrics if labels else {})
+    return PredictionSummary(rows, tally.metrics if labels else {})
 
 
-def _check_columns(table: Table, layout: Layout, files: Files) -> None:
+def _check_columns(table: Table, layout: FeatureLayout, files: Files) -> None:
     if not set(layout.columns) <= set(table.names):
         raise ArtifactError(
             f"data: must have the columns that the model takes, {', '.join(layout.columns)}. "
@@ -114,14 +114,14 @@ def _check_columns(table: Table, layout: Layout, files: Files) -> None:
         raise ArtifactError(f"report: the data must have labels, a column {LABEL}. Given: {', '.join(table.names)}")
 
 
-def _kept(columns: Columns, layout: Layout) -> Columns:
+def _kept(columns: Columns, layout: FeatureLayout) -> Columns:
     """Return what is written beside the prediction; numbers of qubits as whole numbers."""
     kind = layout.preparation.kind
     kept = {name: values for name, values in columns.items() if kind != "state" or name == LABEL}
     return {**kept, "qubit": columns["qubit"].astype(np.int32)} if kind == "excitation" else kept
 
 
-def _label(piece: Piece, layout: Layout) -> Column:
+def _label(piece: Chunk, layout: FeatureLayout) -> Column:
     """Return labels as predictions are compared with them; of two classes -1 and +1."""
     label = piece.columns[LABEL]
     match layout.labels:
@@ -135,7 +135,7 @@ def _label(piece: Piece, layout: Layout) -> Column:
     return label
 
 
-def _check_finite(piece: Piece, prediction: Column) -> None:
+def _check_finite(piece: Chunk, prediction: Column) -> None:
     if not (finite := np.isfinite(prediction)).all():
         row = int(np.argmin(finite))
         raise ArtifactError(
@@ -144,7 +144,7 @@ def _check_finite(piece: Piece, prediction: Column) -> None:
         )
 
 
-def _write_page(path: Path, files: Files, config: ExperimentConfig, tally: Tally) -> None:
+def _write_page(path: Path, files: Files, config: ExperimentConfig, tally: ErrorAccumulator) -> None:
     # matplotlib takes a second to load.
     from qcnn.results.report import prediction_page
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from qcnn.data.samples import Layout
+from qcnn.data.samples import FeatureLayout
 
 # Rows that are kept to be drawn; a figure shows no more.
 _KEPT = 2000
@@ -35,10 +35,10 @@ class Moments:
         self.count = count
 
 
-class Tally:
+class ErrorAccumulator:
     """The error of predictions over all rows, and a random few of the rows; equal rows give equal ones."""
 
-    def __init__(self, layout: Layout, qubits: int) -> None:
+    def __init__(self, layout: FeatureLayout, qubits: int) -> None:
         self.layout = layout
         self._labels, self._errors, self._right = Moments(), Moments(), 0
         self._first_label = 0.0

@@ -44,7 +44,7 @@ class Evaluation:
     samples: Samples
     predictions: npt.NDArray[np.float64]
     metrics: dict[str, float]
-    layout: data.Layout = data.EXCITATIONS
+    layout: data.FeatureLayout = data.EXCITATIONS
     errors: npt.NDArray[np.float64] | None = None
 
     @property

@@ -11,10 +11,10 @@ import tf_keras
 
 from qcnn import data
 from qcnn.artifact_io import save_description
-from qcnn.atomic_files import check_room, new_folder, readable, sha256_of, written_by_library
-from qcnn.circuits.formats.embedded import shown
+from qcnn.atomic_files import check_disk_space, new_folder, readable, sha256_of, written_by_library
+from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.data import described
-from qcnn.data.samples import Layout
+from qcnn.data.samples import FeatureLayout
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
@@ -62,7 +62,7 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
     epoch = exported_epoch(history, config.options.export_checkpoint)
     model = build_model(config)
     with new_folder(folder) as unfinished, written_by_library("output", unfinished, tf.errors.OpError):
-        check_room(unfinished, _ROOM + sum(array.nbytes for array in checkpoint.line.weights))
+        check_disk_space(unfinished, _ROOM + sum(array.nbytes for array in checkpoint.line.weights))
         if config.options.export_checkpoint == "both":
             assign(model.trainable_variables, checkpoint.line.weights)
             model.save_weights(unfinished / _LAST_WEIGHTS)
@@ -136,7 +136,9 @@ def load(folder: Path) -> tuple[tf_keras.Model, dict[str, Any]]:
     description, config = describe(folder)
     weights = checked_weights(folder, description)
     if description["circuit"] != fingerprint(config.model, config.qubits):
-        raise ArtifactError(f"model: was trained with another circuit of that name. Given: {shown(config.model)}")
+        raise ArtifactError(
+            f"model: was trained with another circuit of that name. Given: {model_display_name(config.model)}"
+        )
     model = build_model(config)
     with readable("model", weights):
         model.load_weights(weights)
@@ -152,7 +154,7 @@ class Predictor:
     """
 
     config: ExperimentConfig
-    layout: Layout
+    layout: FeatureLayout
     predict: ExactPredictor
 
 

@@ -74,7 +74,7 @@ def read_record(run: Path) -> RunRecord:
     return record
 
 
-class Recorder:
+class RunRecorder:
     """Keeps the record of a run that is going on; a block of it ends with the run's end written down."""
 
     def __init__(self, words: Mapping[str, Any]) -> None:
@@ -83,7 +83,7 @@ class Recorder:
         self._lock: int | None = None
         self._step_started = 0.0
 
-    def __enter__(self) -> "Recorder":
+    def __enter__(self) -> "RunRecorder":
         return self
 
     def __exit__(

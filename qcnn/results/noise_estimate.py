@@ -16,8 +16,8 @@ from qcnn.circuits.noise import Noise
 from qcnn.data import Samples
 from qcnn.experiment import TRAJECTORY_BYTES, ExperimentConfig
 from qcnn.model.network import outputs_of
-from qcnn.planning.training_estimate import in_time
-from qcnn.simulators.structure.gates import Network, read_network
+from qcnn.planning.training_estimate import format_duration
+from qcnn.simulators.structure.gates import CircuitIR, read_network
 from qcnn.simulators.trajectories import Trajectories
 
 Floats = npt.NDArray[np.float64]
@@ -31,7 +31,7 @@ _SAID_EVERY = 30.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Estimated:
+class TrajectoryEstimate:
     """Predictions (samples,) with their standard errors, and how far the mean squared error may be off by these.
 
     `mse_error` is the root of the expected square of that: of what scatters, and of the mean of the squared errors,
@@ -53,7 +53,7 @@ class _Readouts:
 
 def predict_from_trajectories(
     model: tf_keras.Model, config: ExperimentConfig, samples: Samples, noise: Noise
-) -> Estimated:
+) -> TrajectoryEstimate:
     """Return what a model that knows of no noise predicts under it.
 
     Each sample has `trajectories` of its own, drawn from the seed, the sample's place in the split and the number of
@@ -80,7 +80,7 @@ def predict_from_trajectories(
     variance = (
         np.mean(4 * residuals**2 * own + 2 * own**2) / len(samples) + together @ unturned.covariances[0] @ together
     )
-    return Estimated(predictions, np.sqrt(own + shared), float(np.sqrt(variance + np.mean(own + shared) ** 2)))
+    return TrajectoryEstimate(predictions, np.sqrt(own + shared), float(np.sqrt(variance + np.mean(own + shared) ** 2)))
 
 
 def _outputs(model: tf_keras.Model, readouts: Floats) -> tuple[Floats, Floats]:
@@ -93,7 +93,7 @@ def _outputs(model: tf_keras.Model, readouts: Floats) -> tuple[Floats, Floats]:
 
 
 def _estimate(
-    network: Network, parameters: Floats, config: ExperimentConfig, samples: Samples, first: int = 0
+    network: CircuitIR, parameters: Floats, config: ExperimentConfig, samples: Samples, first: int = 0
 ) -> _Readouts:
     """Estimate the readouts of samples, which are numbered from `first` on in what they are drawn from."""
     count, readouts = len(samples), len(network.readouts)
@@ -111,7 +111,7 @@ def _estimate(
             done, now = done + len(part), time.monotonic()
             if now - said >= _SAID_EVERY:
                 left = (now - started) * (count - done) / max(done, 1)
-                logger.info("noise: %d of %d samples, about %s left", done, count, in_time(left))
+                logger.info("noise: %d of %d samples, about %s left", done, count, format_duration(left))
                 said = now
     return found
 

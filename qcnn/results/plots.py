@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from qcnn.circuits.cluster_ising import MOST_H1, MOST_H2, boundaries
-from qcnn.circuits.error_bound import Floor
+from qcnn.circuits.error_bound import ErrorBound
 from qcnn.data import Samples
 
 _Values = npt.NDArray[np.float64]
@@ -55,7 +55,7 @@ def loss_curves(
     name: str,
     *,
     labels: Sequence[str] = (),
-    floor: Floor | None = None,
+    floor: ErrorBound | None = None,
 ) -> str:
     """Draw mean squared errors, one of each epoch from 1 on; a legend where there are labels."""
     figure, axes = _figure("epoch", "mean squared error")
@@ -82,7 +82,7 @@ def loss_curves(
 
 
 @mpl.rc_context(_STYLE)
-def predictions(samples: Samples, predicted: npt.NDArray[np.float64], floor: Floor | None, name: str) -> str:
+def predictions(samples: Samples, predicted: npt.NDArray[np.float64], floor: ErrorBound | None, name: str) -> str:
     """Draw the prediction of each sample against its angle, with the label and the best prediction as curves."""
     figure, axes = _figure("angle, rad", "prediction")
     angle = np.linspace(-np.pi, np.pi, 201)
@@ -161,7 +161,7 @@ def phase_diagram(
 
 
 @mpl.rc_context(_STYLE)
-def error_by_qubit(error: npt.NDArray[np.float64], floor: Floor | None, name: str) -> str:
+def error_by_qubit(error: npt.NDArray[np.float64], floor: ErrorBound | None, name: str) -> str:
     """Draw the mean squared error of each qubit (qubits,), nan where it has no sample."""
     figure, axes = _figure("excited qubit", "mean squared error")
     qubit = np.arange(len(error))
@@ -179,7 +179,7 @@ def error_by_qubit(error: npt.NDArray[np.float64], floor: Floor | None, name: st
 
 
 @mpl.rc_context(_STYLE)
-def error_beside_floor(errors: Mapping[str, float], colors: Sequence[str], floor: Floor | None, name: str) -> str:
+def error_beside_floor(errors: Mapping[str, float], colors: Sequence[str], floor: ErrorBound | None, name: str) -> str:
     """Draw mean squared errors as bars, the floor as a line across them."""
     figure, axes = _figure("mean squared error", "")
     axes.xaxis.set_major_locator(MaxNLocator(5))

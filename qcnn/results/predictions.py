@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from qcnn.errors import ConfigError
-from qcnn.storage.store import in_bucket
+from qcnn.storage.store import parse_bucket_uri
 from qcnn.tables import check_ending
 
 _PAGE_ENDING = ".html"
@@ -50,7 +50,7 @@ class Files:
 
 def _plain(name: str) -> object:
     """Return the address of a name, or the path in its shortest form."""
-    return in_bucket(name) or os.path.normpath(name)
+    return parse_bucket_uri(name) or os.path.normpath(name)
 
 
 def files_of(data: str | None, output: str | None, report: str | None) -> Files | None:

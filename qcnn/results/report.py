@@ -7,14 +7,14 @@ import numpy as np
 import numpy.typing as npt
 
 from qcnn import data
-from qcnn.circuits.error_bound import Floor, floor_of
+from qcnn.circuits.error_bound import ErrorBound, error_bound
 from qcnn.data import Samples
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import as_shown
 from qcnn.fields import EXCITATIONS
 from qcnn.model.history import Epoch
 from qcnn.results import html, plots
-from qcnn.results.error_accumulator import Tally
+from qcnn.results.error_accumulator import ErrorAccumulator
 from qcnn.results.html import Figure
 
 # In the order of the page.
@@ -42,7 +42,7 @@ def report_page(
     """
     experiment, (layout, _) = as_shown(description["experiment"]), data.described(description)
     is_drawn = experiment.get("data", EXCITATIONS) == EXCITATIONS
-    floor = floor_of(experiment["model"], experiment["hidden_activation"]) if is_drawn else None
+    floor = error_bound(experiment["model"], experiment["hidden_activation"]) if is_drawn else None
     experiment.update(experiment.pop("options"))
     network = f"{experiment['model']}, {experiment['qubits']} qubits, seed {experiment['seed']}"
     if noise := experiment.get("noise"):
@@ -76,7 +76,7 @@ def qubit_errors(samples: Samples, predictions: npt.NDArray[np.float64], qubits:
     return np.divide(total, count, out=np.full(qubits, np.nan), where=count > 0)
 
 
-def _headline(metrics: Mapping[str, float], floor: Floor | None, *, is_drawn: bool) -> dict[str, str]:
+def _headline(metrics: Mapping[str, float], floor: ErrorBound | None, *, is_drawn: bool) -> dict[str, str]:
     measured = {title: f"{metrics[name]:.4f}" for name, title in _HEADLINE.items() if name in metrics}
     if is_drawn:
         measured["Floor of the MSE"] = f"{floor.mse:.4f}" if floor else "not known"
@@ -87,8 +87,8 @@ def _of_samples(
     samples: Samples,
     predictions: npt.NDArray[np.float64],
     qubits: int,
-    layout: data.Layout,
-    floor: Floor | None,
+    layout: data.FeatureLayout,
+    floor: ErrorBound | None,
     *,
     is_drawn: bool,
 ) -> Iterator[Figure]:
@@ -110,28 +110,28 @@ def _of_samples(
         yield _by_qubit(samples, predictions, qubits, floor)
 
 
-def _losses(history: Sequence[Epoch], floor: Floor | None) -> Figure:
+def _losses(history: Sequence[Epoch], floor: ErrorBound | None) -> Figure:
     curves = [[epoch.train_loss for epoch in history], [epoch.val_loss for epoch in history]]
     colors = (plots.TRAIN, plots.VALIDATION)
     svg = plots.loss_curves(curves, colors, "Loss", labels=("training", "validation"), floor=floor)
     return Figure("Loss", svg, "Mean squared error of every epoch.")
 
 
-def _predictions(samples: Samples, predictions: npt.NDArray[np.float64], floor: Floor | None) -> Figure:
+def _predictions(samples: Samples, predictions: npt.NDArray[np.float64], floor: ErrorBound | None) -> Figure:
     title = "Prediction against angle"
     best = f"Best possible: {floor.slope:.4f} cos(angle)." if floor else _NO_FLOOR
     svg = plots.predictions(samples, predictions, floor, title)
     return Figure(title, svg, f"The {len(samples)} test samples. {best}")
 
 
-def _by_qubit(samples: Samples, predictions: npt.NDArray[np.float64], qubits: int, floor: Floor | None) -> Figure:
+def _by_qubit(samples: Samples, predictions: npt.NDArray[np.float64], qubits: int, floor: ErrorBound | None) -> Figure:
     title = "Error by qubit"
     count = np.bincount(samples.qubit, minlength=qubits)
     svg = plots.error_by_qubit(qubit_errors(samples, predictions, qubits), floor, title)
     return Figure(title, svg, f"Over the test samples that excite it, from {count.min()} to {count.max()} a qubit.")
 
 
-def _errors(metrics: Mapping[str, float], floor: Floor | None, *, is_drawn: bool) -> Figure:
+def _errors(metrics: Mapping[str, float], floor: ErrorBound | None, *, is_drawn: bool) -> Figure:
     title = "Error beside its floor" if is_drawn else "Error by split"
     names = {"training": "train_loss", "validation": "val_loss", "test": "mse", "fresh": "fresh_mse"}
     errors = {split: metrics[name] for split, name in names.items() if name in metrics}
@@ -162,7 +162,7 @@ def _provenance(description: Mapping[str, Any]) -> dict[str, Any]:
 _TITLES = {"mse": "MSE", "accuracy": "Sign accuracy", "r2": "R2"}
 
 
-def prediction_page(config: ExperimentConfig, tally: Tally, data: str) -> str:
+def prediction_page(config: ExperimentConfig, tally: ErrorAccumulator, data: str) -> str:
     """Return the page as HTML; equal input gives equal bytes. `data` is the file that was predicted."""
     tiles = {"Rows": f"{tally.rows:,}", **{_TITLES[name]: f"{value:.4f}" for name, value in tally.metrics.items()}}
     return html.document(
@@ -178,16 +178,16 @@ def prediction_page(config: ExperimentConfig, tally: Tally, data: str) -> str:
     )
 
 
-def _figures(tally: Tally) -> list[Figure]:
+def _figures(tally: ErrorAccumulator) -> list[Figure]:
     kept = tally.kept
     label, prediction, count = kept["label"], kept["prediction"], len(kept["label"])
     rows = f"{count:,} of {tally.rows:,} rows, drawn at random." if count < tally.rows else f"All {count:,} rows."
     if tally.layout.preparation.kind == "excitation":
-        title, by_qubit = "Prediction against angle", "Error by qubit"
-        svg = plots.error_by_qubit(tally.error_by_qubit, None, by_qubit)
+        title, shards_by_qubit = "Prediction against angle", "Error by qubit"
+        svg = plots.error_by_qubit(tally.error_by_qubit, None, shards_by_qubit)
         return [
             Figure(title, plots.against_angle(kept["angle"], label, prediction, title), rows),
-            Figure(by_qubit, svg, "Over all rows that excite it."),
+            Figure(shards_by_qubit, svg, "Over all rows that excite it."),
         ]
     if tally.layout.is_regression:
         title = "Prediction against label"

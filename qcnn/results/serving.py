@@ -88,7 +88,7 @@ class ServableCircuit(tf.Module):
     type that their layout says, float32 or float64. It returns the prediction, float32 (batch,).
     """
 
-    def __init__(self, model: tf_keras.Model, layout: data.Layout) -> None:
+    def __init__(self, model: tf_keras.Model, layout: data.FeatureLayout) -> None:
         """Take the weights of a model, and how rows are read."""
         super().__init__()
         # What is an attribute of a module is saved with it, which a simulator cannot be.
@@ -106,7 +106,7 @@ class ServableCircuit(tf.Module):
         )
 
 
-def servable_of(model: tf_keras.Model, config: ExperimentConfig, layout: data.Layout) -> tf.Module:
+def servable_of(model: tf_keras.Model, config: ExperimentConfig, layout: data.FeatureLayout) -> tf.Module:
     """Return a network with the weights of a model, whose `predict` any TensorFlow Serving loads."""
     if layout.preparation.kind == "excitation":
         return ServableModel(model)
@@ -151,7 +151,7 @@ def _prediction(
     return prediction
 
 
-def _turned(rows: tf.Tensor, layout: data.Layout) -> tf.Tensor:
+def _turned(rows: tf.Tensor, layout: data.FeatureLayout) -> tf.Tensor:
     """Return what qubits are turned by, float32 (batch, qubits), of features (batch, features); states as they are."""
     if not layout.features:
         return rows
@@ -167,7 +167,7 @@ def fresh_mse(model: tf_keras.Model, config: ExperimentConfig, weights: _Weights
     """
     if config.data != EXCITATIONS:
         return None
-    samples = data.fresh(config.qubits, config.seed)
+    samples = data.sample_fresh(config.qubits, config.seed)
     return float(np.mean((exact_predictor(model, weights)(samples.inputs) - samples.label) ** 2))
 
 

@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from qcnn.artifact_io import check_size
 from qcnn.atomic_files import readable, sha256_of
-from qcnn.circuits.formats.embedded import shown
+from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.results.model_folder import FILE, WEIGHTS, describe
-from qcnn.simulators.structure.gates import Network, fingerprint_of, read_model
+from qcnn.simulators.structure.gates import CircuitIR, fingerprint_of, read_model
 
 # Kinds of NumPy's data types: floating, signed and unsigned.
 _NUMBERS = "fiu"
@@ -78,15 +78,15 @@ _PARAMETERS = "layers/quantum_layer/vars/0"
 
 
 @dataclasses.dataclass(frozen=True)
-class Trained:
+class TrainedCircuit:
     """A trained circuit: `values`, float64 (parameters,), are those of its symbols in turns of pi."""
 
     config: ExperimentConfig
-    network: Network
+    network: CircuitIR
     values: npt.NDArray[np.float64]
 
 
-def load_trained(folder: Path) -> Trained:
+def load_trained(folder: Path) -> TrainedCircuit:
     """Read the circuit of a model folder and what it has learnt.
 
     Raises:
@@ -99,5 +99,7 @@ def load_trained(folder: Path) -> Trained:
         values = np.asarray(file[_PARAMETERS], np.float64)
     _, network = read_model(config.model, config.qubits, config.preparation, config.noise_in_training)
     if description["circuit"] != fingerprint_of(config.model, network) or values.shape != (network.parameters,):
-        raise ArtifactError(f"model: was trained with another circuit of that name. Given: {shown(config.model)}")
-    return Trained(config, network, values)
+        raise ArtifactError(
+            f"model: was trained with another circuit of that name. Given: {model_display_name(config.model)}"
+        )
+    return TrainedCircuit(config, network, values)

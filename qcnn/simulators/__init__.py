@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING
 
 from qcnn.circuits.noise import NOISELESS, Noise
 from qcnn.circuits.preparation import EXCITATION, Preparation
-from qcnn.simulators.interface import Batch, Features, Inputs, Limits, Simulator, States, Table, batch_of
+from qcnn.simulators.interface import (
+    ExcitationBatch,
+    Inputs,
+    ProductStateBatch,
+    ReadoutCoefficients,
+    Simulator,
+    SimulatorLimits,
+    StateBatch,
+    batch_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,14 +25,24 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("qcnn")
 
-__all__ = ["Batch", "Features", "Inputs", "Limits", "Simulator", "States", "Table", "batch_of", "create"]
+__all__ = [
+    "ExcitationBatch",
+    "Inputs",
+    "ProductStateBatch",
+    "ReadoutCoefficients",
+    "Simulator",
+    "SimulatorLimits",
+    "StateBatch",
+    "batch_of",
+    "create",
+]
 
 
 def create(
     simulator: str,
     ansatz: "Ansatz",
     qubits: "Sequence[cirq.Qid]",
-    limits: Limits,
+    limits: SimulatorLimits,
     preparation: Preparation = EXCITATION,
     noise: Noise = NOISELESS,
     gradient: str = "adjoint",
@@ -37,10 +56,10 @@ def create(
 
     >>> import tensorflow as tf
     >>> from qcnn.circuits import circuits
-    >>> from qcnn.simulators import Batch, Limits
+    >>> from qcnn.simulators import ExcitationBatch, SimulatorLimits
     >>> ansatz = circuits.build("hybrid", 4)
-    >>> simulator = create("auto", ansatz, circuits.ring(4), Limits(memory=2**30, batch=3))
-    >>> samples = Batch(tf.constant([0, 1, 3]), tf.constant([0.1, 3.0, -2.0]))
+    >>> simulator = create("auto", ansatz, circuits.ring(4), SimulatorLimits(memory=2**30, batch=3))
+    >>> samples = ExcitationBatch(tf.constant([0, 1, 3]), tf.constant([0.1, 3.0, -2.0]))
     >>> parameters = tf.zeros(len(ansatz.symbols), tf.float64)
     >>> simulator.name, simulator.expectations(parameters, samples).shape
     ('statevector', TensorShape([3, 2]))
@@ -48,11 +67,11 @@ def create(
     # Imported here: cirq and TensorFlow take seconds to load, and the interface does not need them.
     from qcnn.simulators import registry
     from qcnn.simulators.structure.gates import read_network
-    from qcnn.simulators.structure.shift_rules import simulated
+    from qcnn.simulators.structure.shift_rules import with_shift_rule
 
     # All simulators share one reader: what it refuses, none of them runs.
     network = read_network(ansatz, qubits, preparation, noise)
-    own = simulated(network, gradient)
+    own = with_shift_rule(network, gradient)
     if simulator == "auto":
         simulator = registry.cheapest(registry.estimates(own, limits), own, limits).simulator
         logger.info("simulator: %s, the cheapest that is exact and fits", simulator)

@@ -13,8 +13,8 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from qcnn.circuits.preparation import Edges, Kind, ring_edges
-from qcnn.simulators.interface import Features, Inputs, States
-from qcnn.simulators.structure.gates import Network
+from qcnn.simulators.interface import Inputs, ProductStateBatch, StateBatch
+from qcnn.simulators.structure.gates import CircuitIR
 
 
 def flip_masks(qubits: int, edges: Edges, flipped: Iterable[int]) -> npt.NDArray[np.int32]:
@@ -73,13 +73,13 @@ def shares(angles: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return (1 - tf.cos(angle)) / 2, tf.sin(angle) / 2
 
 
-def data_states(network: Network, samples: Inputs, dtype: tf.DType) -> tf.Tensor:
+def data_states(network: CircuitIR, samples: Inputs, dtype: tf.DType) -> tf.Tensor:
     """Return the state of every sample, real and imaginary parts, (samples, 2^qubits, 2)."""
     qubits = network.qubits
-    if isinstance(samples, States):
+    if isinstance(samples, StateBatch):
         real = tf.cast(samples.state, dtype)
         return tf.stack([real, tf.zeros_like(real)], axis=2)
-    if isinstance(samples, Features):
+    if isinstance(samples, ProductStateBatch):
         # Qubits without a feature are turned by nothing.
         angles = tf.pad(samples.features, [[0, 0], [0, qubits - network.preparation.features]])
         return product_states(network.preparation.kind, angles, dtype)

@@ -8,13 +8,20 @@ import tensorflow as tf
 
 from qcnn.circuits.circuits import cluster_state
 from qcnn.simulators.costs.density import DECLARATION
-from qcnn.simulators.evolution import runs
-from qcnn.simulators.interface import Batch, Features, Inputs, Limits, States, Table
+from qcnn.simulators.evolution import common_slices
+from qcnn.simulators.interface import (
+    ExcitationBatch,
+    Inputs,
+    ProductStateBatch,
+    ReadoutCoefficients,
+    SimulatorLimits,
+    StateBatch,
+)
 from qcnn.simulators.structure import heisenberg
-from qcnn.simulators.structure.gate_fusion import Block, on_block
-from qcnn.simulators.structure.gates import Exponent, Network, read_gates
-from qcnn.simulators.structure.heisenberg import Floats, Pulled, Step, pulled_readouts, terms
-from qcnn.simulators.tensor_ops import as_input, padded, permuted, product, rows_at
+from qcnn.simulators.structure.gate_fusion import Block, expand_to_block
+from qcnn.simulators.structure.gates import CircuitIR, Exponent, read_gates
+from qcnn.simulators.structure.heisenberg import Floats, PropagatedObservable, Step, propagate_readouts, terms
+from qcnn.simulators.tensor_ops import as_input, gather_rows, padded, permuted, product
 
 
 class Superoperators:
@@ -54,8 +61,8 @@ class _Alike:
             for column, (gate, each) in enumerate(zip(block.gates, gates, strict=True)):
                 count = len(each.frequencies)
                 self._frequencies[row, column, :count] = each.frequencies
-                self._cosines[row, column, :count] = on_block(each.cosines, gate.qubits, block.qubits, levels=4)
-                self._sines[row, column, :count] = on_block(each.sines, gate.qubits, block.qubits, levels=4)
+                self._cosines[row, column, :count] = expand_to_block(each.cosines, gate.qubits, block.qubits, levels=4)
+                self._sines[row, column, :count] = expand_to_block(each.sines, gate.qubits, block.qubits, levels=4)
                 self._set_exponent(gate.exponent, row, column)
 
     def _set_exponent(self, exponent: Exponent, row: int, column: int) -> None:
@@ -77,21 +84,21 @@ _PIECE = 2
 _REAL = np.array([[1.0, 0, 0, 1], [0, 1, 1, 0], [0, -1, 1, 0], [1, 0, 0, -1]])
 
 
-def create(network: Network, _: Limits) -> "Density":
+def create(network: CircuitIR, _: SimulatorLimits) -> "DensitySimulator":
     """Create the simulator of a network that has been checked."""
-    return Density(network)
+    return DensitySimulator(network)
 
 
-class Density:
+class DensitySimulator:
     """Evaluates the readouts of a circuit under the noise of its network."""
 
     name = "density"
     compiles = DECLARATION.own_operations
     large = True
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: CircuitIR) -> None:
         self.network = network
-        self._pulled = pulled_readouts(network)
+        self._pulled = propagate_readouts(network)
         blocks = [step.block for pulled in self._pulled for step in pulled.steps]
         self._superoperators = Superoperators(blocks, network.parameters)
         match network.preparation.kind:
@@ -104,34 +111,34 @@ class Density:
             case _:
                 self._products = _Products(network)
 
-    def by_qubit(self, batch: int, replicas: int) -> bool:
+    def shards_by_qubit(self, batch: int, replicas: int) -> bool:
         """Return False: one observable a readout serves all samples."""
         return False
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
         """Return Z on the readouts, float64 (batch, readouts)."""
         match batch:
-            case Batch():
+            case ExcitationBatch():
                 return self._of_excitations(parameters, batch)
-            case Features():
+            case ProductStateBatch():
                 vectors = self._products(batch.features)
                 columns = [_of_products(vectors, *each) for each in self._observables(parameters)]
-            case States():
+            case StateBatch():
                 state = tf.cast(batch.state, tf.float64)
                 pairs = zip(self._operators, self._observables(parameters), strict=True)
                 columns = [operator(observable, state) for operator, (_, observable) in pairs]
         return tf.stack(columns, axis=1)
 
-    def table(self, parameters: tf.Tensor) -> Table:
+    def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
         """Return what the readouts of every possible sample follow from; every qubit reaches all of them."""
         constant, cosine, sine = self._rows(parameters)
         still = constant + cosine
         reached = tf.tile(tf.range(still.shape[1])[None, :], [still.shape[0], 1])
-        return Table(still[0], reached, -2 * cosine, 2 * sine, still - still[0])
+        return ReadoutCoefficients(still[0], reached, -2 * cosine, 2 * sine, still - still[0])
 
-    def _of_excitations(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
+    def _of_excitations(self, parameters: tf.Tensor, batch: ExcitationBatch) -> tf.Tensor:
         rows = tf.concat(self._rows(parameters), axis=1)
-        constant, cosine, sine = tf.split(rows_at(rows, batch.qubit), 3, axis=1)
+        constant, cosine, sine = tf.split(gather_rows(rows, batch.qubit), 3, axis=1)
         angle = tf.cast(batch.angle, tf.float64)[:, None]
         return constant + cosine * tf.cos(angle) + sine * tf.sin(angle)
 
@@ -142,12 +149,12 @@ class Density:
         constant, cosine, sine = (tf.reduce_sum(overlaps * part, axis=[2, 3]) for part in self._turn)
         return constant, cosine, sine
 
-    def _observables(self, parameters: tf.Tensor) -> list[tuple[Pulled, tf.Tensor]]:
+    def _observables(self, parameters: tf.Tensor) -> list[tuple[PropagatedObservable, tf.Tensor]]:
         """Return each readout's observable before the circuit, float64 (4^cone,)."""
         matrices = self._superoperators(parameters)
         return [(pulled, self._pull(pulled, matrices)) for pulled in self._pulled]
 
-    def _pull(self, pulled: Pulled, matrices: Sequence[tf.Tensor]) -> tf.Tensor:
+    def _pull(self, pulled: PropagatedObservable, matrices: Sequence[tf.Tensor]) -> tf.Tensor:
         observable = self.network.noise.visibility * tf.constant([0, 0, 0, 1], tf.float64)
         for step in pulled.steps:
             rows = tf.reshape(_moved(observable, step), [-1, 4 ** len(step.held)])
@@ -160,7 +167,7 @@ def _moved(observable: tf.Tensor, step: Step) -> tf.Tensor:
     wanted = (*step.rest, *step.held)
     if wanted == step.before:
         return observable
-    together = list(runs(step.before, wanted))
+    together = list(common_slices(step.before, wanted))
     before = sorted(together, key=lambda run: step.before.index(run[0]))
     view = tf.reshape(observable, [4 ** len(run) for run in before])
     return tf.transpose(view, [before.index(run) for run in together])
@@ -175,7 +182,7 @@ def _rows_of(matrix: tf.Tensor, step: Step) -> tf.Tensor:
     return tf.reshape(bits[places], [4 ** len(step.held), -1])
 
 
-def _cluster(network: Network) -> Floats:
+def _cluster(network: CircuitIR) -> Floats:
     """Return the coefficients of the cluster state as its own noisy gates make it, (4,) * qubits."""
     gates = read_gates(cluster_state(network.ring).all_operations(), (), network.ring, network.noise)
     state = heisenberg.ground_state(network.qubits)
@@ -184,7 +191,7 @@ def _cluster(network: Network) -> Floats:
     return state
 
 
-def _turn(kind: str, network: Network) -> tuple[Floats, Floats, Floats]:
+def _turn(kind: str, network: CircuitIR) -> tuple[Floats, Floats, Floats]:
     """Return A, B and C of the matrix A + B cos + C sin, (4, 4), that a turn about an axis is, with its noise."""
     axis = {"rx": 1, "ry": 2, "rz": 3}[kind]
     one, other = 1 + axis % 3, 1 + (axis + 1) % 3
@@ -200,7 +207,7 @@ def _turn(kind: str, network: Network) -> tuple[Floats, Floats, Floats]:
 class _Overlaps:
     """What an observable gives for the cluster state with any one qubit in any other state."""
 
-    def __init__(self, pulled: Pulled, cluster: Floats) -> None:
+    def __init__(self, pulled: PropagatedObservable, cluster: Floats) -> None:
         self._qubits, self._cone = cluster.ndim, pulled.qubits
         own = _on_cone(cluster, pulled.qubits)
         self._pieces = [range(at, min(at + _PIECE, own.ndim)) for at in range(0, own.ndim, _PIECE)]
@@ -248,7 +255,7 @@ def _piece_last(state: Floats, piece: range) -> Floats:
 class _Products:
     """The product states of samples: each qubit's coefficients as a + b cos + c sin of its feature."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: CircuitIR) -> None:
         preparation = network.preparation
         ground, channel = np.array([1.0, 0.0, 0.0, 1.0]), network.noise.channel(1)
         if preparation.kind == "rz":
@@ -266,7 +273,7 @@ class _Products:
         return [*tf.unstack(turned, axis=1), *(tf.constant(row[None]) for row in self._idle)]
 
 
-def _of_products(vectors: Sequence[tf.Tensor], pulled: Pulled, observable: tf.Tensor) -> tf.Tensor:
+def _of_products(vectors: Sequence[tf.Tensor], pulled: PropagatedObservable, observable: tf.Tensor) -> tf.Tensor:
     """Return an observable's values, (samples,), on products of the qubits' states."""
     half = len(pulled.qubits) // 2
     samples = tf.shape(vectors[0])[0]
@@ -288,7 +295,7 @@ def _joined(vectors: Sequence[tf.Tensor], samples: tf.Tensor) -> tf.Tensor:
 class _Operator:
     """The real part of an observable as a matrix on states, which is all that real amplitudes see."""
 
-    def __init__(self, pulled: Pulled, qubits: int) -> None:
+    def __init__(self, pulled: PropagatedObservable, qubits: int) -> None:
         count = len(pulled.qubits)
         self._size = 2**count
         self._sizes = [4 ** min(_PIECE, count - at) for at in range(0, count, _PIECE)]

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from qcnn.simulators.structure.gate_fusion import MOST_QUBITS, Block, Group
-from qcnn.simulators.tensor_ops import Matrices, chosen_rows, padded, permuted, product
+from qcnn.simulators.structure.gate_fusion import MOST_QUBITS, Block, GateGroup
+from qcnn.simulators.tensor_ops import Matrices, gather_sparse, padded, permuted, product
 
 # Two blocks of up to so many qubits act side by side.
 _PAIR_QUBITS = 2
@@ -29,7 +29,7 @@ class Unitaries:
     a layer the Kronecker product of blocks side by side, with the qubits put in order.
     """
 
-    def __init__(self, groups: Iterable[Group], parameters: int) -> None:
+    def __init__(self, groups: Iterable[GateGroup], parameters: int) -> None:
         kinds = {group.key: _layers(group) for group in groups}
         alike: dict[int, list[tuple[object, ...]]] = {}
         for key, layers in kinds.items():
@@ -42,7 +42,7 @@ class Unitaries:
         wide = [layer.wide for layer in every]
         self._wide = _LayerMatrices(wide, MOST_QUBITS, parameters) if any(wide) else None
 
-    def index(self, group: Group) -> int:
+    def index(self, group: GateGroup) -> int:
         """Return which of the matrices is the group's."""
         return self._index[group.key]
 
@@ -86,7 +86,7 @@ class _Layer:
         return True
 
 
-def _layers(group: Group) -> list[_Layer]:
+def _layers(group: GateGroup) -> list[_Layer]:
     """Return a group's blocks in layers, each in the first that comes late enough and has room."""
     layers: list[_Layer] = []
     last: dict[int, int] = {}
@@ -126,7 +126,7 @@ class _LayerMatrices:
         """Return every layer's matrix, complex128 (layers, 16, 16)."""
         wide, narrow = 2**MOST_QUBITS, 2**self._width
         pieces = tf.reshape(self._matrices(parameters), [-1, narrow**2])
-        chosen = chosen_rows(pieces, self._numbers, self._matrices.identity)
+        chosen = gather_sparse(pieces, self._numbers, self._matrices.identity)
         factors = product(tf.reshape(chosen, [self._layers, -1, self._longest, narrow, narrow]))
         if factors.shape[1] == 1:
             whole = factors
@@ -224,13 +224,13 @@ def _moved(states: tf.Tensor, old: tuple[int, ...], new: tuple[int, ...]) -> tf.
     """Put the qubits' axes into another order; those that stay neighbours travel as one."""
     if old == new:
         return states
-    together = list(runs(old, new))
+    together = list(common_slices(old, new))
     before = sorted(together, key=lambda run: old.index(run[0]))
     view = tf.reshape(states, [-1, *(2 ** len(run) for run in before), 2])
     return tf.transpose(view, [0, *(1 + before.index(run) for run in together), 1 + len(together)])
 
 
-def runs(old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+def common_slices(old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """Yield the stretches of the new order that are also stretches of the old."""
     run = new[:1]
     for qubit, following in itertools.pairwise(new):

@@ -11,7 +11,7 @@ from qcnn.circuits.preparation import Preparation
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from qcnn.simulators.structure.gates import Network
+    from qcnn.simulators.structure.gates import CircuitIR
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Declaration:
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
+class SimulatorLimits:
     """Bytes that states may take at a time and of a real number of a state; a step's samples and who share them.
 
     `own_operations`: whoever runs the simulator runs TensorFlow's own operations only.
@@ -53,7 +53,7 @@ class Limits:
         return -(-self.batch // self.replicas)
 
 
-class Batch(NamedTuple):
+class ExcitationBatch(NamedTuple):
     """Samples: the excited qubit, int32 (batch,), and its angle, float32 (batch,), rad.
 
     With `own`, int32 (most,), only the samples of these qubits count (-1 stands for none); what is returned for the
@@ -65,30 +65,30 @@ class Batch(NamedTuple):
     own: tf.Tensor | None = None
 
 
-class Features(NamedTuple):
+class ProductStateBatch(NamedTuple):
     """Samples of a product state: what each feature's qubit is turned by, float32 (batch, features), rad."""
 
     features: tf.Tensor
 
 
-class States(NamedTuple):
+class StateBatch(NamedTuple):
     """Samples that are states: real amplitudes of length 1, float32 (batch, 2^qubits), qubit 0 most significant."""
 
     state: tf.Tensor
 
 
 # By the network's preparation: excitation; rx, ry or rz; state. Its fields are the names of the model's inputs.
-Inputs: TypeAlias = Batch | Features | States
+Inputs: TypeAlias = ExcitationBatch | ProductStateBatch | StateBatch
 
 
 def batch_of(preparation: Preparation, inputs: Mapping[str, tf.Tensor]) -> Inputs:
     """Return samples of a preparation from what the model takes of them, by name."""
     # Without match, which TensorFlow cannot read where it compiles this, and says so.
-    kinds: dict[str, type[Inputs]] = {"excitation": Batch, "state": States}
-    return kinds.get(preparation.kind, Features)(**inputs)
+    kinds: dict[str, type[Inputs]] = {"excitation": ExcitationBatch, "state": StateBatch}
+    return kinds.get(preparation.kind, ProductStateBatch)(**inputs)
 
 
-class Table(NamedTuple):
+class ReadoutCoefficients(NamedTuple):
     """What the readouts of every possible sample follow from, float64.
 
     Where the circuit is shallow a sample changes few readouts, those in its qubit's row of `reached` (a place that is
@@ -111,7 +111,7 @@ class Simulator(Protocol):
         """Its name in the experiment's word `simulator`."""
 
     @property
-    def network(self) -> Network:
+    def network(self) -> CircuitIR:
         """What it simulates."""
 
     @property
@@ -122,7 +122,7 @@ class Simulator(Protocol):
     def large(self) -> bool:
         """Whether compiling it pays off even for a few calls."""
 
-    def by_qubit(self, batch: int, replicas: int) -> bool:
+    def shards_by_qubit(self, batch: int, replicas: int) -> bool:
         """Whether replicas had better share a step of so many samples by qubit (`Batch.own`) than by sample.
 
         False wherever samples are no excitations.
@@ -135,7 +135,7 @@ class Simulator(Protocol):
         in a tf.function and under every strategy the simulator's hardware allows.
         """
 
-    def table(self, parameters: tf.Tensor) -> Table:
+    def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
         """Return what the readouts of every possible excitation follow from, for parameters float64 (parameters,).
 
         Asked for only where samples are excitations: no table holds every other sample.

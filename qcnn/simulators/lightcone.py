@@ -12,32 +12,32 @@ from qcnn.simulators import data_states
 from qcnn.simulators.costs.lightcone import DECLARATION, fitting
 from qcnn.simulators.data_states import product_states
 from qcnn.simulators.evolution import Unitaries, evolve, on_last, real_forms
-from qcnn.simulators.interface import Batch, Inputs, Limits, Table
-from qcnn.simulators.structure.gate_fusion import Group
-from qcnn.simulators.structure.gates import Network
-from qcnn.simulators.structure.light_cones import Cone, Split
+from qcnn.simulators.interface import ExcitationBatch, Inputs, ReadoutCoefficients, SimulatorLimits
+from qcnn.simulators.structure.gate_fusion import GateGroup
+from qcnn.simulators.structure.gates import CircuitIR
+from qcnn.simulators.structure.light_cones import Factorization, LightCone
 from qcnn.simulators.structure.readouts import (
     TOGETHER_AMPLITUDES,
     PlacedKind,
     PlacedPart,
     Places,
-    absorbed,
+    absorbed_gates,
     alike_kinds,
     alike_parts,
     find_products,
     find_readouts,
     groups_of,
 )
-from qcnn.simulators.tensor_ops import as_input, fixed_rows, in_turns, rows_at, wide_rows
+from qcnn.simulators.tensor_ops import as_input, fixed_rows, gather_rows, gather_wide, map_in_chunks
 
 
-def together(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
+def stack(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
     """Return a batch of tensors, or the only one as it is, whose products the compiler makes faster."""
     return tensors[0] if len(tensors) == 1 else tf.stack(tensors)
 
 
 def sweeps_of(
-    groups: Sequence[Sequence[Group]], unitaries: Unitaries, forms: Sequence[tf.Tensor]
+    groups: Sequence[Sequence[GateGroup]], unitaries: Unitaries, forms: Sequence[tf.Tensor]
 ) -> tuple[list[tuple[int, ...]], list[tf.Tensor]]:
     """Return the qubits and the matrices of each sweep over parts, whose groups are a row each.
 
@@ -46,13 +46,12 @@ def sweeps_of(
     places = [group.qubits for group in groups[0]]
     columns = zip(*groups, strict=True)
     return places, [
-        on_last(together([forms[unitaries.index(group)] for group in column]), len(column[0].qubits))
-        for column in columns
+        on_last(stack([forms[unitaries.index(group)] for group in column]), len(column[0].qubits)) for column in columns
     ]
 
 
 def observables(
-    kinds: Sequence[Split], absorbed: Sequence[Group], unitaries: Unitaries, matrices: Sequence[tf.Tensor]
+    kinds: Sequence[Factorization], absorbed: Sequence[GateGroup], unitaries: Unitaries, matrices: Sequence[tf.Tensor]
 ) -> tf.Tensor:
     """Return the kinds' observables, complex128 (kinds, d^2 of each part ...), d^2 those of the part's density."""
     first = kinds[0]
@@ -71,14 +70,14 @@ def observables(
 _SMALL = 4
 
 
-class ProductWindow:
+class ProductLightconeSimulator:
     """Evaluates every part wherever other features turn its qubits, and puts the readouts together from them."""
 
     name = "lightcone"
     compiles = DECLARATION.own_operations
     large = False
 
-    def __init__(self, network: Network, limits: Limits) -> None:
+    def __init__(self, network: CircuitIR, limits: SimulatorLimits) -> None:
         self.network = network
         self._samples = fitting(network, limits)
         found, prepared = find_products(network), network.preparation.kind
@@ -98,15 +97,15 @@ class ProductWindow:
         taken_in = [group for kinds in self._kinds for group in kinds.absorbed]
         self._unitaries = Unitaries([*groups, *taken_in], network.parameters)
 
-    def by_qubit(self, batch: int, replicas: int) -> bool:
+    def shards_by_qubit(self, batch: int, replicas: int) -> bool:
         """Return False: it evolves every sample."""
         return False
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
         """Return Z on the readouts, float64 (batch, readouts), of `Features`."""
-        return in_turns(self._measure, parameters, (batch[0],), self._samples, (len(self._readouts),))
+        return map_in_chunks(self._measure, parameters, (batch[0],), self._samples, (len(self._readouts),))
 
-    def table(self, parameters: tf.Tensor) -> Table:
+    def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
         """Raise: no table holds every product state."""
         raise NotImplementedError
 
@@ -120,7 +119,7 @@ class ProductWindow:
             densities.setdefault(parts.targets, []).append(parts.densities(self._unitaries, forms, angles))
         every = {targets: tf.concat(own, axis=0) for targets, own in densities.items()}
         values = [kinds.values(self._unitaries, unitaries, every) for kinds in self._kinds]
-        return tf.transpose(wide_rows(tf.concat(values, axis=0), self._readouts))
+        return tf.transpose(gather_wide(tf.concat(values, axis=0), self._readouts))
 
 
 class _Parts:
@@ -156,7 +155,7 @@ class _Kinds:
 
     def __init__(self, kinds: Sequence[PlacedKind], starts: Mapping[int, int]) -> None:
         self._splits = [kind.split for kind in kinds]
-        self.absorbed = [absorbed(split) for split in self._splits]
+        self.absorbed = [absorbed_gates(split) for split in self._splits]
         self._targets = [len(part.targets) for part in self._splits[0].parts]
         # One row a place of a kind, one column each of its parts: the row of that part's density.
         rows = [
@@ -171,7 +170,7 @@ class _Kinds:
     ) -> tf.Tensor:
         """Return the values, float64 (places of all kinds, samples)."""
         first, *others = (
-            wide_rows(densities[targets], rows) for targets, rows in zip(self._targets, self._rows.T, strict=True)
+            gather_wide(densities[targets], rows) for targets, rows in zip(self._targets, self._rows.T, strict=True)
         )
         observable = observables(self._splits, self.absorbed, unitaries, matrices)
         kinds, size = observable.shape[:2]
@@ -183,19 +182,23 @@ class _Kinds:
         return tf.math.real(tf.reshape(values, [len(self._rows), -1]))
 
 
-def create(network: Network, limits: Limits) -> "Window | ProductWindow":
+def create(network: CircuitIR, limits: SimulatorLimits) -> "LightconeSimulator | ProductLightconeSimulator":
     """Create the simulator of a network that has been checked."""
-    return Window(network) if network.preparation.kind == "excitation" else ProductWindow(network, limits)
+    return (
+        LightconeSimulator(network)
+        if network.preparation.kind == "excitation"
+        else ProductLightconeSimulator(network, limits)
+    )
 
 
-class Window:
+class LightconeSimulator:
     """Evaluates every kind of independent part once, and puts the readouts of samples together from them."""
 
     name = "lightcone"
     compiles = DECLARATION.own_operations
     large = False
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: CircuitIR) -> None:
         self.network = network
         self._readouts = find_readouts(network)
         kinds = self._readouts.kinds
@@ -206,23 +209,23 @@ class Window:
         self._unitaries = Unitaries([*groups, *absorbed], network.parameters)
         self._places = self._places_of_values()
 
-    def by_qubit(self, batch: int, replicas: int) -> bool:
+    def shards_by_qubit(self, batch: int, replicas: int) -> bool:
         """Return False: one of each kind of window serves all qubits."""
         return False
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
-        """Return Z on the readouts, float64 (batch, readouts), of a `Batch`."""
-        assert isinstance(batch, Batch)
+        """Return Z on the readouts, float64 (batch, readouts), of a `ExcitationBatch`."""
+        assert isinstance(batch, ExcitationBatch)
         table = self.table(parameters)
         most = table.reached.shape[1]
         # One row for each qubit first: each sample then adds up a row instead of single numbers.
-        rows = rows_at(tf.concat([table.flipped, table.mixed], axis=1), batch.qubit)
+        rows = gather_rows(tf.concat([table.flipped, table.mixed], axis=1), batch.qubit)
         flip_share, mix_share = data_states.shares(batch.angle)
         change = flip_share[:, None] * rows[:, :most] + mix_share[:, None] * rows[:, most:]
         where = tf.one_hot(tf.gather(table.reached, batch.qubit), len(self._readouts.unexcited), dtype=change.dtype)
         return table.unexcited + tf.reduce_sum(change[:, :, None] * where, axis=1)
 
-    def table(self, parameters: tf.Tensor) -> Table:
+    def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
         """Return what the readouts of every possible excitation follow from."""
         found = self._readouts
         readouts, (qubits, most) = len(found.unexcited), found.reached.shape
@@ -231,7 +234,7 @@ class Window:
         every = fixed_rows(self._values(parameters)[:, None], self._places[places])[:, 0]
         unexcited, *parts = tf.split(every, [readouts, *[qubits * most] * 3])
         flipped, before, mixed = (tf.reshape(part, [qubits, most]) for part in parts)
-        return Table(unexcited, as_input(found.reached), flipped - before, mixed)
+        return ReadoutCoefficients(unexcited, as_input(found.reached), flipped - before, mixed)
 
     def _values(self, parameters: tf.Tensor) -> tf.Tensor:
         """Return the values of all kinds, float64, at their `_places`, and last a zero."""
@@ -257,7 +260,7 @@ class Window:
 class _ReadoutParts:
     """Parts of one shape, which are evolved as one batch."""
 
-    def __init__(self, cones: Sequence[Cone]) -> None:
+    def __init__(self, cones: Sequence[LightCone]) -> None:
         self.cones = cones
         # One row a cone, one column a group of each.
         self.groups = [groups_of(cone) for cone in cones]
@@ -285,15 +288,15 @@ class _ReadoutParts:
         for cone in self.cones:
             masks = data_states.flip_masks(qubits, cone.edges, range(cone.inner))
             every.append(data_states.spanning_states(qubits, cone.edges, tf.constant(masks), tf.float64))
-        return together(every)
+        return stack(every)
 
 
 class _ReadoutKinds:
     """Kinds of readouts of one shape, whose values are put together as one batch."""
 
-    def __init__(self, kinds: Sequence[Split], parts: Sequence[_ReadoutParts]) -> None:
+    def __init__(self, kinds: Sequence[Factorization], parts: Sequence[_ReadoutParts]) -> None:
         self.kinds = kinds
-        self.absorbed = [absorbed(kind) for kind in kinds]
+        self.absorbed = [absorbed_gates(kind) for kind in kinds]
         where = {cone.key: (number, row) for number, alike in enumerate(parts) for row, cone in enumerate(alike.cones)}
         # One row a kind, one column each of its parts: the batch of parts, and the row there.
         self._where = [[where[part.cone.key] for part in kind.parts] for kind in kinds]

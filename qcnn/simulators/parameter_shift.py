@@ -5,9 +5,9 @@ from typing import TypeAlias
 
 import tensorflow as tf
 
-from qcnn.simulators.interface import Inputs, Simulator, Table
-from qcnn.simulators.structure.gates import Network
-from qcnn.simulators.structure.shift_rules import occurrences
+from qcnn.simulators.interface import Inputs, ReadoutCoefficients, Simulator
+from qcnn.simulators.structure.gates import CircuitIR
+from qcnn.simulators.structure.shift_rules import shift_parameters
 from qcnn.simulators.tensor_ops import as_input
 
 # What is known of readouts, (samples, readouts), at a point, int32 (): 0 where nothing is shifted.
@@ -20,17 +20,17 @@ class ParameterShift:
     A gradient evaluates every sample at each of the points of `Occurrences`, one after another.
     """
 
-    def __init__(self, network: Network, simulator: Simulator) -> None:
+    def __init__(self, network: CircuitIR, simulator: Simulator) -> None:
         self.network = network
         self.name, self.compiles, self.large = simulator.name, simulator.compiles, simulator.large
         self._simulator = simulator
-        self._points = occurrences(network)
+        self._points = shift_parameters(network)
         # XLA cannot compile the sampling around it.
         self._compiled = tf.function(simulator.expectations, jit_compile=simulator.compiles, autograph=False)
 
-    def by_qubit(self, batch: int, replicas: int) -> bool:
+    def shards_by_qubit(self, batch: int, replicas: int) -> bool:
         """Whether replicas had better share a step of so many samples by qubit than by sample."""
-        return self._simulator.by_qubit(batch, replicas)
+        return self._simulator.shards_by_qubit(batch, replicas)
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
         """Return Z on the readouts, float64 (batch, readouts)."""
@@ -40,7 +40,7 @@ class ParameterShift:
         """Return what is estimated of the readouts, float64 (batch, readouts); so are those of the gradient."""
         return self._differentiable(self._compiled, estimate, parameters, batch)
 
-    def table(self, parameters: tf.Tensor) -> Table:
+    def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
         """Return what the readouts of every possible excitation follow from."""
         return self._simulator.table(self._exponents(parameters))
 

@@ -14,11 +14,11 @@ from qcnn import extras, operating_system
 from qcnn.circuits.formats.embedded import MAX_QUBITS
 from qcnn.errors import ConfigError
 from qcnn.simulators.costs import density, lightcone, statevector, tfq
-from qcnn.simulators.costs.cost import NOMINAL, Cost, in_words
-from qcnn.simulators.interface import Declaration, Limits, Simulator
+from qcnn.simulators.costs.cost import NOMINAL, StepCost, format_bytes
+from qcnn.simulators.interface import Declaration, Simulator, SimulatorLimits
 
 if TYPE_CHECKING:
-    from qcnn.simulators.structure.gates import Network
+    from qcnn.simulators.structure.gates import CircuitIR
 
 
 class Costs(Protocol):
@@ -26,10 +26,10 @@ class Costs(Protocol):
 
     DECLARATION: Declaration
 
-    def estimate(self, network: Network, limits: Limits, /) -> Cost:
+    def estimate(self, network: CircuitIR, limits: SimulatorLimits, /) -> StepCost:
         """Return the cost of a training step, counted before anything runs; infinite memory where it is impossible."""
 
-    def check(self, network: Network, limits: Limits, /) -> None:
+    def check(self, network: CircuitIR, limits: SimulatorLimits, /) -> None:
         """Refuse what cannot be run.
 
         Raises:
@@ -40,7 +40,7 @@ class Costs(Protocol):
 class SimulatorModule(Protocol):
     """What the module that computes offers."""
 
-    def create(self, network: Network, limits: Limits, /) -> Simulator:
+    def create(self, network: CircuitIR, limits: SimulatorLimits, /) -> Simulator:
         """Create the simulator of a network that has been checked."""
 
 
@@ -122,15 +122,15 @@ def check_published(simulator: str) -> None:
         raise ConfigError(reason)
 
 
-def estimate(simulator: str, network: Network, limits: Limits) -> Cost:
+def estimate(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     """Return what a training step would cost a simulator; infinite memory where it is impossible."""
     if _reason(simulator, network, limits):
-        return Cost(memory=math.inf)
+        return StepCost(memory=math.inf)
     cost = SIMULATORS[simulator].estimate(network, limits)
     return cost * (_FORWARD * network.evaluations) if network.evaluations else cost
 
 
-def check(simulator: str, network: Network, limits: Limits) -> None:
+def check(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> None:
     """Refuse what a simulator cannot run.
 
     Raises:
@@ -141,7 +141,7 @@ def check(simulator: str, network: Network, limits: Limits) -> None:
     SIMULATORS[simulator].check(network, limits)
 
 
-def create(simulator: str, network: Network, limits: Limits) -> Simulator:
+def create(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> Simulator:
     """Create a simulator.
 
     Raises:
@@ -160,7 +160,7 @@ def _knowing_noise() -> list[str]:
     return [name for name, each in SIMULATORS.items() if each.DECLARATION.noise]
 
 
-def _reason(simulator: str, network: Network, limits: Limits) -> str:
+def _reason(simulator: str, network: CircuitIR, limits: SimulatorLimits) -> str:
     """Say why a simulator runs no such networks here; empty if it does."""
     if limits.own_operations and not SIMULATORS[simulator].DECLARATION.own_operations:
         able = " or ".join(of_own_operations())
@@ -179,17 +179,17 @@ class Estimate:
     """What a training step would cost a simulator, and whether it fits."""
 
     simulator: str
-    cost: Cost
+    cost: StepCost
     fits: bool
 
 
-def estimates(network: Network, limits: Limits) -> tuple[Estimate, ...]:
+def estimates(network: CircuitIR, limits: SimulatorLimits) -> tuple[Estimate, ...]:
     """Return what a training step would cost each simulator."""
     costs = {name: estimate(name, network, limits) for name in SIMULATORS}
     return tuple(Estimate(name, cost, cost.memory <= limits.memory) for name, cost in costs.items())
 
 
-def cheapest(every: tuple[Estimate, ...], network: Network, limits: Limits) -> Estimate:
+def cheapest(every: tuple[Estimate, ...], network: CircuitIR, limits: SimulatorLimits) -> Estimate:
     """Return the estimate of the fastest that fits.
 
     Raises:
@@ -199,7 +199,7 @@ def cheapest(every: tuple[Estimate, ...], network: Network, limits: Limits) -> E
     if not fitting:
         least = min(every, key=lambda estimate: estimate.cost.memory)
         raise ConfigError(
-            f"qubits: no simulator can run this circuit in {in_words(limits.memory)} (simulator_memory_gib); "
-            f"{least.simulator} needs the least, {in_words(least.cost.memory)}. Given: {network.qubits}"
+            f"qubits: no simulator can run this circuit in {format_bytes(limits.memory)} (simulator_memory_gib); "
+            f"{least.simulator} needs the least, {format_bytes(least.cost.memory)}. Given: {network.qubits}"
         )
     return min(fitting, key=lambda estimate: NOMINAL.seconds(estimate.cost))

@@ -11,57 +11,64 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from qcnn.circuits.preparation import ring_edges
-from qcnn.simulators.costs.statevector import DECLARATION, by_qubit, columns, few_amplitudes, real_bytes
+from qcnn.simulators.costs.statevector import DECLARATION, columns, few_amplitudes, real_bytes, shards_by_qubit
 from qcnn.simulators.data_states import data_states, flip_masks, sample_states, shares, spanning_states
 from qcnn.simulators.evolution import Unitaries, evolve, on_last, real_forms
-from qcnn.simulators.interface import Batch, Features, Inputs, Limits, States, Table
-from qcnn.simulators.structure.gate_fusion import collect, fuse
-from qcnn.simulators.structure.gates import Network
-from qcnn.simulators.tensor_ops import in_turns, rows_at
+from qcnn.simulators.interface import (
+    ExcitationBatch,
+    Inputs,
+    ProductStateBatch,
+    ReadoutCoefficients,
+    SimulatorLimits,
+    StateBatch,
+)
+from qcnn.simulators.structure.gate_fusion import fuse, group_blocks
+from qcnn.simulators.structure.gates import CircuitIR
+from qcnn.simulators.tensor_ops import gather_rows, map_in_chunks
 
 
-def create(network: Network, limits: Limits) -> "StateVector":
+def create(network: CircuitIR, limits: SimulatorLimits) -> "StatevectorSimulator":
     """Create the simulator of a network that has been checked."""
     dtype = tf.float64 if real_bytes(network, limits) == 8 else tf.float32
-    return StateVector(network, columns(network, limits), dtype)
+    return StatevectorSimulator(network, columns(network, limits), dtype)
 
 
-class StateVector:
+class StatevectorSimulator:
     """Evolves state vectors through the whole circuit; every readout is then a sum over probabilities."""
 
     name = "statevector"
     compiles = DECLARATION.own_operations
 
-    def __init__(self, network: Network, columns: int, dtype: tf.DType) -> None:
+    def __init__(self, network: CircuitIR, columns: int, dtype: tf.DType) -> None:
         self.network = network
         self._qubits, self._readouts = network.qubits, network.readouts
         self._columns, self._dtype = columns, dtype
         self.large = not few_amplitudes(network.qubits)
-        self._groups = collect(fuse(network.gates))
+        self._groups = group_blocks(fuse(network.gates))
         self._unitaries = Unitaries(self._groups, network.parameters)
         self._edges = ring_edges(self._qubits)
         self._masks = flip_masks(self._qubits, self._edges, range(self._qubits))
 
-    def by_qubit(self, batch: int, replicas: int) -> bool:
+    def shards_by_qubit(self, batch: int, replicas: int) -> bool:
         """Whether replicas had better share a step of so many samples by qubit than by sample."""
-        return self.network.preparation.kind == "excitation" and by_qubit(self._qubits, batch, replicas)
+        return self.network.preparation.kind == "excitation" and shards_by_qubit(self._qubits, batch, replicas)
 
     def expectations(self, parameters: tf.Tensor, batch: Inputs) -> tf.Tensor:
         """Return Z on the readouts, float64 (batch, readouts)."""
-        if isinstance(batch, Features | States):
+        if isinstance(batch, ProductStateBatch | StateBatch):
             kind, shape = type(batch), (len(self._readouts),)
 
             def measured(parameters: tf.Tensor, samples: tf.Tensor) -> tf.Tensor:
                 return self._measure(data_states(self.network, kind(samples), self._dtype), parameters)
 
-            return in_turns(measured, parameters, tuple(batch), self._columns, shape)
+            return map_in_chunks(measured, parameters, tuple(batch), self._columns, shape)
         return self._excited(parameters, batch)
 
-    def _excited(self, parameters: tf.Tensor, batch: Batch) -> tf.Tensor:
+    def _excited(self, parameters: tf.Tensor, batch: ExcitationBatch) -> tf.Tensor:
         size, readouts = batch.qubit.shape[0], len(self._readouts)
         if batch.own is None and size is not None and size <= self._qubits:
             masks = tf.gather(self._masks, batch.qubit)
-            return in_turns(self._measure_samples, parameters, (masks, batch.angle), self._columns, (readouts,))
+            return map_in_chunks(self._measure_samples, parameters, (masks, batch.angle), self._columns, (readouts,))
         if batch.own is None:
             masks, places = tf.constant(self._masks), batch.qubit
         else:
@@ -70,20 +77,20 @@ class StateVector:
             places = tf.reduce_sum(here * tf.range(batch.own.shape[0]), axis=1)
         unexcited, flipped, mixed = self._rows(parameters, masks)
         flip_share, mix_share = shares(batch.angle)
-        difference = rows_at(flipped, places) * flip_share[:, None]
-        mixture = rows_at(mixed, places) * mix_share[:, None]
+        difference = gather_rows(flipped, places) * flip_share[:, None]
+        mixture = gather_rows(mixed, places) * mix_share[:, None]
         return unexcited + difference + mixture
 
-    def table(self, parameters: tf.Tensor) -> Table:
+    def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
         """Return what the readouts of every possible excitation follow from; every qubit reaches all of them."""
         unexcited, flipped, mixed = self._rows(parameters, tf.constant(self._masks))
         reached = tf.tile(tf.range(len(self._readouts))[None, :], [self._qubits, 1])
-        return Table(unexcited, reached, flipped, mixed)
+        return ReadoutCoefficients(unexcited, reached, flipped, mixed)
 
     def _rows(self, parameters: tf.Tensor, masks: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Return the unexcited readouts, and what flipped ones differ by and mixed ones are, (masks, readouts)."""
         shape = 3, len(self._readouts)
-        rows = in_turns(self._measure_spanning, parameters, (masks,), self._columns - 1, shape)
+        rows = map_in_chunks(self._measure_spanning, parameters, (masks,), self._columns - 1, shape)
         unexcited = rows[0, 0]
         return unexcited, rows[:, 1] - unexcited, rows[:, 2]
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from qcnn.simulators.structure.gate_fusion import Block, on_block
+from qcnn.simulators.structure.gate_fusion import Block, expand_to_block
 from qcnn.simulators.structure.gates import Exponent
 
 
@@ -21,7 +21,7 @@ def as_input(array: npt.NDArray[Any]) -> tf.Tensor:
         return tf.constant(array)
 
 
-def chosen_rows(table: tf.Tensor, places: npt.NDArray[np.int32], constant: int) -> tf.Tensor:
+def gather_sparse(table: tf.Tensor, places: npt.NDArray[np.int32], constant: int) -> tf.Tensor:
     """Return table[places], (places, columns), where few places are the same but for a row that is constant.
 
     The gradient gathers what the uses of each row were given; to the constant row it is zero.
@@ -55,7 +55,7 @@ def permuted(values: tf.Tensor, places: npt.NDArray[np.int32]) -> tf.Tensor:
     return gather(values)
 
 
-def rows_at(table: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+def gather_rows(table: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
     """Return table[places], (places, columns).
 
     The gradient is a matrix product: that of tf.gather, compiled, adds up one row after another.
@@ -64,12 +64,12 @@ def rows_at(table: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
 
 
 def fixed_rows(table: tf.Tensor, places: npt.NDArray[np.int32]) -> tf.Tensor:
-    """Return what `rows_at` does, for places that are the same in every step."""
+    """Return what `gather_rows` does, for places that are the same in every step."""
     ones = np.equal.outer(places, np.arange(table.shape[0])).astype(table.dtype.as_numpy_dtype)
     return _rows_at(table, as_input(places), lambda: as_input(ones))
 
 
-def wide_rows(table: tf.Tensor, places: npt.NDArray[np.int32]) -> tf.Tensor:
+def gather_wide(table: tf.Tensor, places: npt.NDArray[np.int32]) -> tf.Tensor:
     """Return table[places], (places, ...), for rows so long that their gradient may add up one after another."""
     where = as_input(places)
 
@@ -89,7 +89,7 @@ def _rows_at(table: tf.Tensor, places: tf.Tensor, chosen: Callable[[], tf.Tensor
     return gather(table)
 
 
-def in_turns(
+def map_in_chunks(
     rows: Callable[..., tf.Tensor],
     parameters: tf.Tensor,
     inputs: tuple[tf.Tensor, ...],
@@ -161,7 +161,7 @@ class Matrices:
             spare = np.eye(2 ** (qubits - len(block.qubits)))
             for column, gate in enumerate(block.gates):
                 count = len(gate.spectrum.phases)
-                own = on_block(gate.spectrum.projectors, gate.qubits, block.qubits, levels=2)
+                own = expand_to_block(gate.spectrum.projectors, gate.qubits, block.qubits, levels=2)
                 self._phases[row, column, :count] = gate.spectrum.phases
                 self._projectors[row, column, :count] = np.kron(spare, own)
                 self._set_exponent(gate.exponent, row, column)

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from qcnn.circuits.circuits import cluster_state
 from qcnn.simulators.costs.tfq import DECLARATION, library
-from qcnn.simulators.interface import Batch, Inputs, Limits, Table
-from qcnn.simulators.structure.gates import Network
+from qcnn.simulators.interface import ExcitationBatch, Inputs, ReadoutCoefficients, SimulatorLimits
+from qcnn.simulators.structure.gates import CircuitIR
 
 _ANGLE, _FEATURE = "excitation_angle", "feature"
 _TURNS = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}
@@ -18,7 +18,7 @@ _TURNS = {"rx": cirq.rx, "ry": cirq.ry, "rz": cirq.rz}
 _PERIOD = 4 * math.pi
 
 
-def create(network: Network, _: Limits) -> "TensorFlowQuantum":
+def create(network: CircuitIR, _: SimulatorLimits) -> "TensorFlowQuantum":
     """Create the simulator of a network that has been checked."""
     return TensorFlowQuantum(network)
 
@@ -33,7 +33,7 @@ class TensorFlowQuantum:
     compiles = DECLARATION.own_operations
     large = False
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: CircuitIR) -> None:
         tfq = library()
         self.network = network
         names = [symbol.name for symbol in network.ansatz.symbols]
@@ -51,7 +51,7 @@ class TensorFlowQuantum:
             analytic_op=tfq.get_expectation_op()
         )
 
-    def by_qubit(self, batch: int, replicas: int) -> bool:
+    def shards_by_qubit(self, batch: int, replicas: int) -> bool:
         """Return False: it evolves every sample."""
         return False
 
@@ -60,7 +60,7 @@ class TensorFlowQuantum:
         size = tf.shape(batch[0])[0]
         # Rounded after they are repeated: the gradient's sum over samples is then one of float64 numbers.
         repeated = tf.cast(tf.tile(parameters[None, :], [size, 1]), tf.float32)
-        if isinstance(batch, Batch):
+        if isinstance(batch, ExcitationBatch):
             angles, circuits = batch.angle[:, None], tf.gather(self._circuits, batch.qubit)
         else:
             angles, circuits = batch[0], tf.tile(self._circuits, [size])
@@ -68,18 +68,18 @@ class TensorFlowQuantum:
         values = self._expectation(circuits, self._names, values, tf.tile(self._readouts, [size, 1]))
         return tf.cast(values, tf.float64)
 
-    def table(self, parameters: tf.Tensor) -> Table:
+    def table(self, parameters: tf.Tensor) -> ReadoutCoefficients:
         """Return what the readouts of every possible excitation follow from; every qubit reaches all of them."""
         qubits, readouts = self._circuits.shape[0], self._readouts.shape[1]
         every = tf.tile(tf.range(qubits), [3])
         angles = tf.repeat(tf.constant([0.0, math.pi, math.pi / 2]), qubits)
-        values = self.expectations(parameters, Batch(every, angles))
+        values = self.expectations(parameters, ExcitationBatch(every, angles))
         at_zero, at_pi, between = tf.split(values, 3)
         reached = tf.tile(tf.range(readouts)[None, :], [qubits, 1])
-        return Table(at_zero[0], reached, at_pi - at_zero, 2 * between - at_zero - at_pi)
+        return ReadoutCoefficients(at_zero[0], reached, at_pi - at_zero, 2 * between - at_zero - at_pi)
 
 
-def _product(network: Network, angles: Sequence[sympy.Symbol]) -> cirq.Circuit:
+def _product(network: CircuitIR, angles: Sequence[sympy.Symbol]) -> cirq.Circuit:
     """Return what makes the product state of features; qubits without one are turned by nothing."""
     kind = network.preparation.kind
     begun = cirq.H.on_each(*network.ring) if kind == "rz" else []

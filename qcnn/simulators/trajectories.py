@@ -18,21 +18,21 @@ import sympy
 from qcnn.circuits.circuits import cluster_state
 from qcnn.circuits.noise import Channel
 from qcnn.circuits.sample_circuits import product
-from qcnn.simulators.structure.gate_fusion import Block, Group, collect, fuse, on_block
-from qcnn.simulators.structure.gates import Complex, Gate, Network, read_gates
+from qcnn.simulators.structure.gate_fusion import Block, GateGroup, expand_to_block, fuse, group_blocks
+from qcnn.simulators.structure.gates import CircuitIR, Complex, Gate, read_gates
 from qcnn.simulators.structure.heisenberg import Floats, paulis
 
 
 class Trajectories:
     """Draws trajectories of samples of a network under its noise; excitations all of the same qubit."""
 
-    def __init__(self, network: Network, parameters: Floats, excited: int = 0) -> None:
+    def __init__(self, network: CircuitIR, parameters: Floats, excited: int = 0) -> None:
         self._network, self._parameters = network, parameters
         features = network.preparation.features if network.preparation.kind != "excitation" else 1
         symbols = sympy.symbols(f"p0:{len(parameters) + features}")
         operations = _preparation(network, symbols[len(parameters) :], excited)
         prepared = read_gates(operations, symbols, network.ring, network.noise)
-        self._groups = collect(fuse([*prepared, *(gate for gate in network.gates if gate.qubits)]))
+        self._groups = group_blocks(fuse([*prepared, *(gate for gate in network.gates if gate.qubits)]))
 
     @property
     def draws(self) -> int:
@@ -59,7 +59,7 @@ class Trajectories:
             states = np.matmul(rows, operators.transpose(0, 2, 1)).reshape(count, -1)
         return network.noise.visibility * _z(states, [order.index(readout) for readout in network.readouts])
 
-    def _operators(self, group: Group, angles: Floats, rows: Complex, columns: Iterator[Floats]) -> Complex:
+    def _operators(self, group: GateGroup, angles: Floats, rows: Complex, columns: Iterator[Floats]) -> Complex:
         """Return what a group does to each trajectory, (trajectories, d, d)."""
         count, _, size = rows.shape
         # Of what is drawn by probabilities that no state changes, the state need not be known.
@@ -69,7 +69,7 @@ class Trajectories:
         for block in group.blocks:
             unitaries = [self._unitary(gate, angles) for gate in block.gates]
             own = None if density is None else _reduced(density, group.qubits, block.qubits)
-            wide = on_block(_drawn(block, unitaries, own, count, columns), block.qubits, group.qubits, levels=2)
+            wide = expand_to_block(_drawn(block, unitaries, own, count, columns), block.qubits, group.qubits, levels=2)
             operators = np.matmul(wide, operators)
             if density is not None:
                 density = np.matmul(np.matmul(wide, density), wide.conj().transpose(0, 2, 1))
@@ -86,7 +86,7 @@ class Trajectories:
         return matrix
 
 
-def _preparation(network: Network, angles: Sequence[sympy.Symbol], excited: int) -> Iterator[cirq.Operation]:
+def _preparation(network: CircuitIR, angles: Sequence[sympy.Symbol], excited: int) -> Iterator[cirq.Operation]:
     match network.preparation.kind:
         case "excitation":
             yield from cluster_state(network.ring).all_operations()
@@ -127,7 +127,7 @@ def _drawn(
     """
     operators: Complex = np.tile(np.eye(2 ** len(block.qubits), dtype=np.complex128), (count, 1, 1))
     for gate, unitary in zip(block.gates, unitaries, strict=True):
-        operators = np.matmul(on_block(unitary, gate.qubits, block.qubits, levels=2), operators)
+        operators = np.matmul(expand_to_block(unitary, gate.qubits, block.qubits, levels=2), operators)
         if gate.channel:
             own = itertools.islice(columns, _draws(gate))
             operators = _noisy(gate.channel, gate.qubits, block.qubits, operators, density, own)
@@ -176,7 +176,7 @@ def _depolarized(
     others = 4 ** len(qubits) - 1
     # A number below the probability is uniform there; rounding may reach the end.
     chosen = 1 + np.minimum((units[hit] / probability * others).astype(np.int64), others - 1)
-    operators[hit] = np.matmul(on_block(paulis(len(qubits))[chosen], qubits, block, levels=2), operators[hit])
+    operators[hit] = np.matmul(expand_to_block(paulis(len(qubits))[chosen], qubits, block, levels=2), operators[hit])
     return operators
 
 

@@ -6,16 +6,16 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from qcnn.atomic_files import new_file, whole_files
-from qcnn.errors import ArtifactError, ConfigError, one_line
-from qcnn.storage.store import Address, Store, in_bucket, is_below
-from qcnn.storage.sync import Mirror, open_store
+from qcnn.atomic_files import complete_files, new_file
+from qcnn.errors import ArtifactError, ConfigError, single_line
+from qcnn.storage.store import BucketUri, Store, is_below, parse_bucket_uri
+from qcnn.storage.sync import FolderUploader, open_store
 
 
 class WorkingCopy:
     """A local folder to work in; if it stands for a folder in a bucket, what is written is copied there."""
 
-    def __init__(self, folder: Path, mirror: Mirror | None) -> None:
+    def __init__(self, folder: Path, mirror: FolderUploader | None) -> None:
         self.folder = folder
         self._mirror = mirror
 
@@ -43,7 +43,7 @@ class WorkingCopy:
 @contextlib.contextmanager
 def local_copy(address: str) -> Iterator[Path]:
     """Yield a local folder with everything at an address: the folder itself, or a temporary copy."""
-    if not (place := in_bucket(address)):
+    if not (place := parse_bucket_uri(address)):
         yield Path(address)
         return
     with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
@@ -61,7 +61,7 @@ def local_file(address: str) -> Iterator[Path]:
     Raises:
         ConfigError: the bucket refuses, or the address names no file.
     """
-    if not (place := in_bucket(address)):
+    if not (place := parse_bucket_uri(address)):
         yield Path(address)
         return
     folder, name = _split(place)
@@ -80,7 +80,7 @@ def new_file_copy(address: str) -> Iterator[Path]:
         ArtifactError: it cannot be written here.
         ConfigError: the bucket refuses, or the address names no file.
     """
-    if not (place := in_bucket(address)):
+    if not (place := parse_bucket_uri(address)):
         with new_file(Path(address)) as unfinished:
             yield unfinished
         return
@@ -93,7 +93,7 @@ def new_file_copy(address: str) -> Iterator[Path]:
             store.write(path, name)
 
 
-def _split(place: Address) -> tuple[Address, str]:
+def _split(place: BucketUri) -> tuple[BucketUri, str]:
     """Return the folder of a file in a bucket, and the file's name.
 
     Raises:
@@ -111,20 +111,20 @@ def new_copy(address: str, last: str) -> Iterator[Path]:
 
     In a bucket the file `last` is written last of all: where it is, everything is.
     """
-    if not (place := in_bucket(address)):
+    if not (place := parse_bucket_uri(address)):
         yield Path(address)
         return
     with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
         folder = Path(temporary) / "new"
         yield folder
         with contextlib.closing(open_store(place)) as store:
-            for name in sorted(whole_files(folder), key=lambda name: (name == last, name)):
+            for name in sorted(complete_files(folder), key=lambda name: (name == last, name)):
                 store.write(folder / name, name)
 
 
 def is_whole(address: str, last: str) -> bool:
     """Whether what `new_copy` writes is at an address."""
-    if not (place := in_bucket(address)):
+    if not (place := parse_bucket_uri(address)):
         return (Path(address) / last).is_file()
     with contextlib.closing(open_store(place)) as store:
         return last in store.names()
@@ -140,7 +140,7 @@ def working_copy(
     changes is copied to the bucket within seconds and at the end of the block; a file that it has not taken for
     `patience` seconds is waited for in `check`.
     """
-    if not (place := in_bucket(address)):
+    if not (place := parse_bucket_uri(address)):
         yield WorkingCopy(Path(address), None)
         return
     with contextlib.ExitStack() as stack:
@@ -151,7 +151,7 @@ def working_copy(
         if not written:
             yield WorkingCopy(folder, None)
             return
-        mirror = stack.enter_context(contextlib.closing(Mirror(folder, store, patience)))
+        mirror = stack.enter_context(contextlib.closing(FolderUploader(folder, store, patience)))
         yield WorkingCopy(folder, mirror)
         mirror.flush()
 
@@ -182,6 +182,6 @@ def _place(folder: Path, name: str) -> Path:
         if path.is_dir():
             raise IsADirectoryError("another file's name goes on where this one ends")
     except OSError as error:
-        reason = one_line(error.strerror or error)
+        reason = single_line(error.strerror or error)
         raise ArtifactError(f"bucket: no file can have such a name here ({reason}). Given: {name}") from None
     return path

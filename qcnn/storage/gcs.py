@@ -17,7 +17,7 @@ with warnings.catch_warnings():
     from google.cloud.storage.retry import DEFAULT_RETRY
 
 from qcnn.errors import ConfigError
-from qcnn.storage.store import Address, UnreachableError, proxy_note, reason_of
+from qcnn.storage.store import BucketUri, UnreachableError, proxy_note, reason_of
 
 _EMULATOR = "STORAGE_EMULATOR_HOST"
 _RETRY = DEFAULT_RETRY.with_timeout(120.0)
@@ -28,7 +28,7 @@ _TIMEOUT = (10.0, 60.0)
 class GoogleStore:
     """A folder of a Cloud Storage bucket."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: BucketUri) -> None:
         self._address = address
         with _one_line(self._address):
             self._client = storage.Client(client_options=_client_options())
@@ -73,7 +73,7 @@ class GoogleStore:
         return self._bucket.blob(self._address.prefix + name)
 
 
-def bucket_region(address: Address, project: str) -> str | None:
+def bucket_region(address: BucketUri, project: str) -> str | None:
     """Return the region that an address's bucket is in; None where that is several, or may not be asked for.
 
     Raises:
@@ -97,7 +97,7 @@ def _client_options() -> dict[str, str] | None:
 
 
 @contextlib.contextmanager
-def _one_line(address: Address) -> Iterator[None]:
+def _one_line(address: BucketUri) -> Iterator[None]:
     try:
         yield
     except exceptions.NotFound:

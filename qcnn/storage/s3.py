@@ -13,7 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, PartialCredentialsError
 
 from qcnn.errors import ConfigError
-from qcnn.storage.store import Address, UnreachableError, proxy_note, reason_of
+from qcnn.storage.store import BucketUri, UnreachableError, proxy_note, reason_of
 
 # Where Kubeflow Pipelines keeps artifacts in a cluster unless it is told otherwise.
 _KUBEFLOW_ENDPOINT = "http://minio-service.kubeflow:9000"
@@ -27,7 +27,7 @@ _ONE_THREAD = TransferConfig(use_threads=False)
 class S3Store:
     """A folder of an S3 bucket."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: BucketUri) -> None:
         self._address = address
         endpoint = next(filter(None, map(os.environ.get, _ENDPOINTS)), None)
         if address.scheme == "minio":

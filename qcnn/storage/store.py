@@ -100,7 +100,7 @@ SCHEMES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Address:
+class BucketUri:
     """A folder in a bucket."""
 
     scheme: str
@@ -116,7 +116,7 @@ class Address:
         return f"{self.folder}/" if self.folder else ""
 
 
-def in_bucket(text: str) -> Address | None:
+def parse_bucket_uri(text: str) -> BucketUri | None:
     """Return the address of a folder in a bucket, None for a local folder.
 
     Raises:
@@ -136,7 +136,7 @@ def in_bucket(text: str) -> Address | None:
         )
     if {".", ".."} & {bucket, *folder.split("/")}:
         raise ConfigError(f"address: no part of it may be . or .., which mean nothing in a bucket. Given: {text}")
-    return Address(scheme, bucket, folder.strip("/"))
+    return BucketUri(scheme, bucket, folder.strip("/"))
 
 
 def check_reachable(word: str, address: str) -> bool:
@@ -145,7 +145,7 @@ def check_reachable(word: str, address: str) -> bool:
     Raises:
         ConfigError: it is neither in a bucket nor an absolute path, where the pods may have a volume.
     """
-    is_bucket = in_bucket(address) is not None
+    is_bucket = parse_bucket_uri(address) is not None
     if not is_bucket and not address.startswith("/"):
         raise ConfigError(
             f"{word}: must be {', '.join(f'{scheme}://BUCKET/FOLDER' for scheme in SCHEMES)}, or an absolute path at "

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from qcnn.atomic_files import whole_files
+from qcnn.atomic_files import complete_files
 from qcnn.errors import QcnnError
-from qcnn.storage.store import SCHEMES, Address, Store, UnreachableError, in_bucket, is_below
+from qcnn.storage.store import SCHEMES, BucketUri, Store, UnreachableError, is_below, parse_bucket_uri
 
 
-def open_store(address: Address) -> Store:
+def open_store(address: BucketUri) -> Store:
     """Return the files at an address.
 
     Raises:
@@ -24,7 +24,7 @@ def open_store(address: Address) -> Store:
     """
     # Only the library that is needed is imported: each takes a second.
     module, _, name = SCHEMES[address.scheme].partition(":")
-    kind: Callable[[Address], Store] = getattr(importlib.import_module(module), name)
+    kind: Callable[[BucketUri], Store] = getattr(importlib.import_module(module), name)
     return kind(address)
 
 
@@ -46,14 +46,14 @@ def followed(address: str, prefix: str) -> Iterator[Callable[[], Path]]:
 
     That is the folder itself, or a copy of one in a bucket.
     """
-    if not (place := in_bucket(address)):
+    if not (place := parse_bucket_uri(address)):
         yield lambda: Path(address)
         return
     with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
         folder = Path(temporary)
         store = open_store(place)
         with contextlib.closing(
-            Follower(store, folder, lambda name: name if name.startswith(prefix) else None)
+            FolderDownloader(store, folder, lambda name: name if name.startswith(prefix) else None)
         ) as copy:
 
             def look() -> Path:
@@ -63,7 +63,7 @@ def followed(address: str, prefix: str) -> Iterator[Callable[[], Path]]:
             yield look
 
 
-class Follower:
+class FolderDownloader:
     """Copies what is new or has changed; what is removed stays.
 
     A file that has grown is appended to, so that whoever reads it can go on from where they are.
@@ -153,7 +153,7 @@ class _Copy:
     again: float
 
 
-class Mirror:
+class FolderUploader:
     """Copies what is written, and removes what is removed; what was there at first is in the bucket already.
 
     A file that the bucket has not taken for `patience` seconds is waited for in `check`.
@@ -248,7 +248,7 @@ class Mirror:
     def _found(self) -> dict[str, _State]:
         """Return the state of every whole file by its name, the oldest first."""
         states = {}
-        for name in whole_files(self._folder):
+        for name in complete_files(self._folder):
             try:
                 status = (self._folder / name).stat()
             except FileNotFoundError:

@@ -13,7 +13,7 @@ from typing import Any
 from qcnn import data
 from qcnn.artifact_io import text_of
 from qcnn.atomic_files import new_file, readable
-from qcnn.errors import ConfigError, QcnnError, TrainingError, given, one_line
+from qcnn.errors import ConfigError, QcnnError, TrainingError, format_value, single_line
 from qcnn.experiment import ALL_FIELDS, ExperimentConfig
 from qcnn.experiment_io import current_name, current_value, from_mapping, from_saved, merge
 from qcnn.fields import field_type
@@ -53,12 +53,12 @@ def search_from_mapping(values: Mapping[str, Any]) -> Search:
     """
     grid, ranges, random = values.get("grid") or {}, values.get("range") or {}, values.get("random") or 0
     if not isinstance(grid, Mapping) or not all(isinstance(choices, list) for choices in grid.values()):
-        raise ConfigError(f"grid: must be a mapping of words to lists of values. Given: {given(grid)}")
+        raise ConfigError(f"grid: must be a mapping of words to lists of values. Given: {format_value(grid)}")
     if not isinstance(ranges, Mapping):
         what = "must be a mapping of words to [low, high] or [low, high, log]"
-        raise ConfigError(f"range: {what}. Given: {given(ranges)}")
+        raise ConfigError(f"range: {what}. Given: {format_value(ranges)}")
     if not isinstance(random, int | float) or (isinstance(random, float) and not random.is_integer()):
-        raise ConfigError(f"random: must be an integer. Given: {given(random)}")
+        raise ConfigError(f"random: must be an integer. Given: {format_value(random)}")
     values_of = {
         (field := current_name(name)): [current_value(field, choice) for choice in choices]
         for name, choices in grid.items()
@@ -83,7 +83,7 @@ def _range(name: str, bounds: Any) -> Range:
             if not rest or (len(rest) == 1 and isinstance(rest[0], str)):
                 return Range(low, high, *rest)
     form = f"must be [low, high], or [low, high, log], of numbers up to {_MOST:g} in size"
-    raise ConfigError(f"{one_line(name)}: a range {form}. Given: {given(bounds)}")
+    raise ConfigError(f"{single_line(name)}: a range {form}. Given: {format_value(bounds)}")
 
 
 def _check(search: Search) -> None:
@@ -111,7 +111,7 @@ def _check(search: Search) -> None:
             )
     count = search.random or math.prod(len(values) for values in search.grid.values())
     if not 1 <= count <= MAX_TRIALS:
-        raise ConfigError(f"study: must have at least 1 and at most {MAX_TRIALS} trials. Given: {given(count)}")
+        raise ConfigError(f"study: must have at least 1 and at most {MAX_TRIALS} trials. Given: {format_value(count)}")
 
 
 def _grid(search: Search) -> Iterator[dict[str, Any]]:
@@ -279,7 +279,7 @@ def shared_experiment(base: Mapping[str, Any], search: Search) -> ExperimentConf
         if len(found) > 1:
             raise ConfigError(
                 f"{name}: must be the same in all trials of a tuner, which share their data and their number of "
-                f"processes; give it one value. Given: {given(list(found))}"
+                f"processes; give it one value. Given: {format_value(list(found))}"
             )
     return first
 

@@ -54,7 +54,7 @@ class TableFile:
 
 
 @dataclasses.dataclass(frozen=True)
-class Piece:
+class Chunk:
     """Rows that follow each other: columns (rows,), float64 or, of text, objects; the first row's number, from 1.
 
     `place` takes a row's number and returns what names it in a message, such as "line 17".
@@ -75,15 +75,15 @@ class Piece:
         """
         if not good.all():
             row = int(np.argmin(good))
-            raise fault(self.place(self.first + row), column, what, written(self.columns[column][row]))
+            raise value_error(self.place(self.first + row), column, what, format_number(self.columns[column][row]))
 
 
-def fault(place: str, column: str, what: str, value: object) -> ArtifactError:
+def value_error(place: str, column: str, what: str, value: object) -> ArtifactError:
     """Return the error of a value in a table."""
     return ArtifactError(f"data: {place}, column {column}: {what}. Given: {value}")
 
 
-def written(value: object) -> str:
+def format_number(value: object) -> str:
     """Return a value of a column as a person writes it: whole numbers, as far as floats tell them, without a point."""
     is_whole = isinstance(value, float) and value.is_integer() and abs(value) <= _MOST_WHOLE
     return str(int(value)) if is_whole else str(value) or NOTHING  # type: ignore[call-overload]
@@ -118,7 +118,7 @@ def columns_of(batch: pa.RecordBatch, names: Sequence[str], text: Collection[str
         column = batch.column(name)
         if column.null_count:
             row = done + int(np.argmin(column.is_valid().to_numpy(zero_copy_only=False))) + 1
-            raise fault(f"row {row}", name, TEXT if name in text else FINITE, NOTHING)
+            raise value_error(f"row {row}", name, TEXT if name in text else FINITE, NOTHING)
         values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
         found[name] = values if name in text else values.astype(np.float64, copy=False)
     return found

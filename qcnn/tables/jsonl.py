@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow import compute
 from pyarrow import json as arrow_json
 
-from qcnn.errors import ArtifactError, given
+from qcnn.errors import ArtifactError, format_value
 from qcnn.tables.chunks import NOTHING, Columns, Write
 from qcnn.tables.text import BLOCK, LONGEST, TextFile, check_utf8, lines_of
 
@@ -64,7 +64,7 @@ class JsonLines(TextFile):
         with contextlib.suppress(OverflowError):
             if isinstance(value, int | float) and math.isfinite(number := float(value)):
                 return number
-        return NOTHING if value is None else given(value)
+        return NOTHING if value is None else format_value(value)
 
 
 @contextlib.contextmanager

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from qcnn.errors import ArtifactError, given, one_line
+from qcnn.errors import ArtifactError, format_value, single_line
 from qcnn.storage.copies import local_file, new_file_copy
 from qcnn.tables import check_ending
-from qcnn.tables.chunks import FINITE, NOTHING, Piece, TableFile, Write, piece_rows
+from qcnn.tables.chunks import FINITE, NOTHING, Chunk, TableFile, Write, piece_rows
 from qcnn.tables.csv_file import CsvFile, write_csv
 from qcnn.tables.jsonl import JsonLines, write_json_lines
 from qcnn.tables.npz import ArraysFile, write_arrays
@@ -46,7 +46,7 @@ class Table:
     rows: int | None
     _file: TableFile
 
-    def pieces(self, names: Collection[str] | None = None, text: Collection[str] = ()) -> Iterator[Piece]:
+    def pieces(self, names: Collection[str] | None = None, text: Collection[str] = ()) -> Iterator[Chunk]:
         """Yield the rows of these columns, or of all, in order; those in `text` hold text, the others numbers."""
         wanted = self.names if names is None else tuple(names)
         self._check_names(wanted)
@@ -56,7 +56,7 @@ class Table:
                 count = len(next(iter(columns.values())))
                 for start in range(0, count, most):
                     part = {name: column[start : start + most] for name, column in columns.items()}
-                    piece = Piece(first + start, part, self._file.place)
+                    piece = Chunk(first + start, part, self._file.place)
                     for name in wanted:
                         if name not in text:
                             piece.check(name, np.isfinite(part[name]), FINITE)
@@ -79,7 +79,9 @@ class Table:
                 raise ArtifactError(f"data: column {name} is missing. Given: {known} in {self.address}")
             if not name.strip():
                 position = self.names.index(name) + 1
-                raise ArtifactError(f"data: column {position} must have a name. Given: {given(list(self.names))}")
+                raise ArtifactError(
+                    f"data: column {position} must have a name. Given: {format_value(list(self.names))}"
+                )
             if counts[name] > 1:
                 raise ArtifactError(f"data: every column must have a name of its own. Given: {name} twice")
 
@@ -125,9 +127,9 @@ def _readable(shown: str) -> Iterator[None]:
     except Exception as error:
         # Libraries raise OSError for damage too; only an error of the system has a number.
         if isinstance(error, OSError) and error.errno is not None:
-            reason = "it is not there" if error.errno == errno.ENOENT else one_line(error.strerror or error)
+            reason = "it is not there" if error.errno == errno.ENOENT else single_line(error.strerror or error)
             raise ArtifactError(f"data: cannot be read ({reason}). Given: {shown}") from None
-        raise ArtifactError(f"data: is damaged ({one_line(error) or NOTHING}). Given: {shown}") from None
+        raise ArtifactError(f"data: is damaged ({single_line(error) or NOTHING}). Given: {shown}") from None
 
 
 _WRITERS: dict[str, Callable[[Path], AbstractContextManager[Write]]] = {

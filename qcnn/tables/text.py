@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from qcnn.errors import ArtifactError, given
-from qcnn.tables.chunks import FINITE, NOTHING, TEXT, Columns, TableFile, columns_of, fault
+from qcnn.errors import ArtifactError, format_value
+from qcnn.tables.chunks import FINITE, NOTHING, TEXT, Columns, TableFile, columns_of, value_error
 
 # Characters of a line; a row of some 200,000 numbers has them.
 LONGEST = 2**22
@@ -68,10 +68,10 @@ class TextFile(TableFile):
     def _value(self, value: Any, place: str, name: str, text: Collection[str]) -> float | str:
         if name not in text:
             if isinstance(number := self._number(value), str):
-                raise fault(place, name, FINITE, number)
+                raise value_error(place, name, FINITE, number)
             return number
         if not isinstance(value, str):
-            raise fault(place, name, TEXT, NOTHING if value is None else given(value))
+            raise value_error(place, name, TEXT, NOTHING if value is None else format_value(value))
         check_utf8(value, f"{place}, column {name}")
         return value
 

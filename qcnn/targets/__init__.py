@@ -4,7 +4,7 @@ import functools
 import importlib
 from typing import TypeVar, cast
 
-from qcnn.errors import ConfigError, given
+from qcnn.errors import ConfigError, format_value
 from qcnn.targets.base import Target
 
 # Each is loaded when it is first asked for.
@@ -39,5 +39,5 @@ def target_that(capability: type[Capability], name: str) -> Capability:
     """
     known = targets_that(capability)
     if name not in known:
-        raise ConfigError(f"target: must be one of {', '.join(known)}. Given: {given(name)}")
+        raise ConfigError(f"target: must be one of {', '.join(known)}. Given: {format_value(name)}")
     return known[name]

@@ -11,7 +11,7 @@ from qcnn.components.steps.tensorboard import BACKENDS_OWN
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ALL_FIELDS
 from qcnn.experiment_io import current_name, from_mapping, from_saved, with_current_names
-from qcnn.storage.store import in_bucket
+from qcnn.storage.store import parse_bucket_uri
 
 _LOGS = Path("train", "logs")
 _EVENTS = "*tfevents*"
@@ -30,7 +30,7 @@ class Logs:
     of_run: bool = False
 
 
-def runs_here(runs: Path) -> list[Logs]:
+def local_run_logs(runs: Path) -> list[Logs]:
     """Return the logs of all runs of a folder.
 
     Raises:
@@ -42,13 +42,13 @@ def runs_here(runs: Path) -> list[Logs]:
     return found
 
 
-def logs_here(chosen: str, runs: Path) -> Logs | None:
+def resolve_logs(chosen: str, runs: Path) -> Logs | None:
     """Return the logs at an address in a bucket, or in the folder of a run or of logs, or of that name in `runs`.
 
     Raises:
         ConfigError: it is an address of no known kind.
     """
-    if place := in_bucket(chosen):
+    if place := parse_bucket_uri(chosen):
         return Logs(_name(PurePosixPath(place.bucket, place.folder)), chosen)
     for folder in (Path(chosen), runs / chosen):
         if (folder / _LOGS).is_dir():
@@ -67,14 +67,15 @@ def _name(folder: PurePath) -> str:
     return parts[-1]
 
 
-def distinct(found: Iterable[Logs]) -> list[Logs]:
+def deduplicate(found: Iterable[Logs]) -> list[Logs]:
     """Return logs without duplicates.
 
     Raises:
         ArtifactError: two different ones have one name.
     """
     unique = {
-        str(Path(logs.address).resolve()) if not in_bucket(logs.address) else logs.address: logs for logs in found
+        str(Path(logs.address).resolve()) if not parse_bucket_uri(logs.address) else logs.address: logs
+        for logs in found
     }
     names = collections.Counter(logs.name for logs in unique.values())
     if twice := [name for name, count in names.items() if count > 1]:
@@ -98,7 +99,7 @@ class Artifact:
     metadata: Mapping[str, Any]
 
 
-def metrics_of(artifacts: Sequence[Artifact]) -> dict[str, float]:
+def run_metrics(artifacts: Sequence[Artifact]) -> dict[str, float]:
     """Return the metrics of a run, first those that are looked at first: stores keep them in no order."""
     return {
         name: float(value)
@@ -109,7 +110,7 @@ def metrics_of(artifacts: Sequence[Artifact]) -> dict[str, float]:
     }
 
 
-def models_of(artifacts: Sequence[Artifact]) -> list[str]:
+def run_models(artifacts: Sequence[Artifact]) -> list[str]:
     """Return the addresses of the models that a run has exported."""
     return list(dict.fromkeys(artifact.uri for artifact in artifacts if artifact.type == _MODEL))
 
@@ -125,7 +126,7 @@ def only_model(addresses: Sequence[str], job: str) -> str:
     return addresses[0]
 
 
-def words_of(artifacts: Sequence[Artifact], submitted: Mapping[str, Any]) -> dict[str, Any]:
+def run_fields(artifacts: Sequence[Artifact], submitted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the words of the experiment that was run, which may differ from those that were submitted.
 
     A schedule gives each run a seed of its own, a study each trial its words; the artifacts record them. Of a study
@@ -155,7 +156,7 @@ def words_of(artifacts: Sequence[Artifact], submitted: Mapping[str, Any]) -> dic
     return {name: value for name, value in words.items() if name in ALL_FIELDS and name not in searched}
 
 
-def logs_of(name: str, run: str, artifacts: Sequence[Artifact], *, ended: bool) -> list[Logs]:
+def run_logs(name: str, run: str, artifacts: Sequence[Artifact], *, ended: bool) -> list[Logs]:
     """Return the logs of a run, called `name`: those that are its artifacts; while it runs, all that lie in its folder.
 
     A backend knows an artifact once the step that makes it has ended. It knows the folder from the first step on: the

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from qcnn.components.cost_estimate import Platform
+    from qcnn.components.cost_estimate import PricingPlatform
     from qcnn.experiment import ExperimentConfig
-    from qcnn.jobs.pod_settings import Pod
+    from qcnn.jobs.pod_settings import PodSettings
     from qcnn.jobs.pricing import Prices
     from qcnn.model.history import Epoch
     from qcnn.pipelines.compiler import PipelineTarget
@@ -65,7 +65,7 @@ class Prepared:
 
     requests: Callable[[], Sequence[Mapping[str, Any]]]
     submit: Callable[[], Submitted]
-    pod: Pod | None
+    pod: PodSettings | None
 
 
 @runtime_checkable
@@ -90,7 +90,7 @@ class Submits(Target, Protocol):
         """
         ...
 
-    def platform(self, pod: Pod, prices: Prices, machine_type: str = "") -> Platform:
+    def platform(self, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
         """Return what pods with these settings run on, for an estimate; of a machine type where one is named.
 
         Raises:

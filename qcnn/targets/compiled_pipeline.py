@@ -12,12 +12,12 @@ from typing import Any
 
 from qcnn.atomic_files import sha256_of
 from qcnn.components.training_job import check_data
-from qcnn.errors import ConfigError, given, one_line
+from qcnn.errors import ConfigError, format_value, single_line
 from qcnn.experiment import ExperimentConfig
-from qcnn.jobs.pod_settings import Pod, pod_settings
+from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.storage.copies import local_file
 from qcnn.targets.base import Compiles
-from qcnn.targets.errors import quiet
+from qcnn.targets.errors import suppress_output
 from qcnn.targets.settings import setting
 
 # Writes a pipeline to a path, every step in an image, with settings of the training's pods.
@@ -25,7 +25,7 @@ Compile = Callable[[Path, str | None, Mapping[str, Any]], None]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Source:
+class PipelineSource:
     """Where a compiled pipeline comes from: a file; or the compiler, given an image and the settings of pods."""
 
     package: Path | None = setting(
@@ -44,14 +44,16 @@ class Source:
     )
 
 
-def main_pipeline(target: Compiles, *, seeded_by_run: bool = False, board: str = "") -> Compile:
+def compile_main(target: Compiles, *, seeded_by_run: bool = False, board: str = "") -> Compile:
     """Return what compiles the main pipeline for a target; `board` is the address of a TensorBoard to be linked."""
 
     def compile_now(path: Path, image: str | None, settings: Mapping[str, Any]) -> None:
         from qcnn.pipelines.compiler import compile_qcnn
-        from qcnn.pipelines.parts import Viewer
+        from qcnn.pipelines.parts import TensorBoardLink
 
-        compile_qcnn(target.pipeline_target(), path, image, settings, viewer=Viewer(board), seeded_by_run=seeded_by_run)
+        compile_qcnn(
+            target.pipeline_target(), path, image, settings, viewer=TensorBoardLink(board), seeded_by_run=seeded_by_run
+        )
 
     return compile_now
 
@@ -112,7 +114,7 @@ def file_sha256(address: str) -> str:
 
 
 @contextlib.contextmanager
-def compiled(source: Source, compile_now: Compile) -> Iterator[Path]:
+def compiled(source: PipelineSource, compile_now: Compile) -> Iterator[Path]:
     """Yield a compiled pipeline: the file that is given, or one made now.
 
     Raises:
@@ -123,30 +125,30 @@ def compiled(source: Source, compile_now: Compile) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "pipeline.yaml")
-        with quiet():
+        with suppress_output():
             compile_now(path, source.image, source.pod)
         yield path
 
 
 @contextlib.contextmanager
-def scheduled(source: Source, target: Compiles) -> Iterator[Path]:
+def compile_for_schedule(source: PipelineSource, target: Compiles) -> Iterator[Path]:
     """Yield a compiled main pipeline, each of whose runs has a seed of its own.
 
     Raises:
         ConfigError: the given file does not hold the main pipeline, or a setting of the pods is wrong.
     """
-    with compiled(source, main_pipeline(target, seeded_by_run=True)) as package:
+    with compiled(source, compile_main(target, seeded_by_run=True)) as package:
         if not source.package:
             yield package
             return
-        with quiet():
+        with suppress_output():
             import yaml
 
-            from qcnn.pipelines.parts import seeded_by_run
+            from qcnn.pipelines.parts import per_run_seed
 
         pipeline, *platform = read_package(package, target)
         try:
-            documents = [seeded_by_run(pipeline), *platform]
+            documents = [per_run_seed(pipeline), *platform]
         except LookupError:
             raise ConfigError(
                 f"package: must be the main pipeline, as compile.py writes it. Given: {package}"
@@ -172,7 +174,7 @@ def read_package(package: Path, target: Compiles) -> list[dict[str, Any]]:
             return documents
         reason = "no pipeline in it"
     except (OSError, ValueError, TypeError, LookupError, yaml.YAMLError) as error:
-        reason = one_line(error)
+        reason = single_line(error)
     raise ConfigError(f"package: must be a pipeline that compile.py wrote ({reason}). Given: {package}")
 
 
@@ -193,10 +195,10 @@ def check_arguments(spec: Mapping[str, Any], arguments: Mapping[str, Any]) -> No
     """
     known = spec["root"].get("inputDefinitions", {}).get("parameters", {})
     if unknown := sorted(arguments.keys() - known.keys()):
-        raise ConfigError(f"package: the pipeline takes no {', '.join(unknown)}. Given: {given(sorted(known))}")
+        raise ConfigError(f"package: the pipeline takes no {', '.join(unknown)}. Given: {format_value(sorted(known))}")
 
 
-def pod_of(spec: Mapping[str, Any]) -> Pod | None:
+def pod_settings_in(spec: Mapping[str, Any]) -> PodSettings | None:
     """Return the settings of the training's pods that a compiled pipeline holds; None if it holds none."""
     for component in (spec["root"], *spec["components"].values()):
         for task in component.get("dag", {}).get("tasks", {}).values():
@@ -206,7 +208,7 @@ def pod_of(spec: Mapping[str, Any]) -> Pod | None:
     return None
 
 
-def steps_of(spec: Mapping[str, Any]) -> frozenset[str]:
+def step_names(spec: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of all steps of a compiled pipeline, those inside loops among them, but not the loops."""
     components = spec["components"]
     return frozenset(

@@ -6,14 +6,14 @@ import logging
 import warnings
 from collections.abc import Iterator
 
-from qcnn.errors import QcnnError, bounded
+from qcnn.errors import QcnnError, truncate_message
 
 
 class StepError(Exception):
     """A step of a pipeline, or a job, failed; the message is one line that names it, `code` the exit code of qcnn."""
 
     def __init__(self, message: str, code: int = 1) -> None:
-        super().__init__(bounded(message))
+        super().__init__(truncate_message(message))
         self.code = code
 
 
@@ -30,7 +30,7 @@ class UnavailableError(BackendError):
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def suppress_output() -> Iterator[None]:
     """Hide what a client prints and warns of: it speaks of its own code."""
     logging.getLogger("urllib3").setLevel(logging.ERROR)
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
@@ -39,7 +39,7 @@ def quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def shown() -> Iterator[None]:
+def logs_to_stderr() -> Iterator[None]:
     """Show the messages of a launcher on stderr."""
     logger = logging.getLogger("qcnn")
     handler = logging.StreamHandler()

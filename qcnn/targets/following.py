@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen(Generic[R]):
+class RunSnapshot(Generic[R]):
     """A run as it was seen once: its state, whether it has ended, and the states of its steps by their names.
 
     `is_late`: whether the service has yet to store the last state of something else that belongs to the run.
@@ -35,7 +35,9 @@ class Seen(Generic[R]):
     is_late: bool = False
 
 
-def follow(look: Callable[[], Seen[R] | None], say: Callable[[str], None], seconds: float = float("inf")) -> Seen[R]:
+def wait_for_run(
+    look: Callable[[], RunSnapshot[R] | None], say: Callable[[str], None], seconds: float = float("inf")
+) -> RunSnapshot[R]:
     """Wait until a run has ended, at most `seconds`, and return it as it is then; `look` gives None for no answer.
 
     Each change of its state, and of its steps, is reported through `say`. A service that does not answer is waited for.
@@ -70,7 +72,7 @@ def follow(look: Callable[[], Seen[R] | None], say: Callable[[str], None], secon
         time.sleep(INTERVAL)
 
 
-def numbered(steps: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def number_repeated(steps: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Return steps by their names; where a loop runs a step several times, a number stands behind its name."""
     counts: dict[str, int] = {}
     found: dict[str, Any] = {}
@@ -88,11 +90,11 @@ def wait(look: Callable[[], JobStatus], say: Callable[[str], None], kind: str) -
         UnavailableError: its target has not answered for ten minutes.
     """
 
-    def seen() -> Seen[JobStatus]:
+    def seen() -> RunSnapshot[JobStatus]:
         status = look()
-        return Seen(status, status.state, status.has_ended, {part.name: part.state for part in status.parts})
+        return RunSnapshot(status, status.state, status.has_ended, {part.name: part.state for part in status.parts})
 
-    ended = follow(seen, say).run
+    ended = wait_for_run(seen, say).run
     check_succeeded(ended, kind)
     return ended
 

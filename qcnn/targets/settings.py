@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from qcnn.components.resources import KEY, step_resources
-from qcnn.errors import ConfigError, given
-from qcnn.jobs.pod_settings import Pod, pod_settings
+from qcnn.errors import ConfigError, format_value
+from qcnn.jobs.pod_settings import PodSettings, pod_settings
 
 T = TypeVar("T")
 
@@ -118,7 +118,7 @@ def settings_from(kind: type[T], values: Mapping[str, Any], target: str) -> T:
         if name not in fields:
             raise ConfigError(
                 f"{name}: unknown setting of target {target}; the settings are {', '.join(fields)}. "
-                f"Given: {given(value)}"
+                f"Given: {format_value(value)}"
             )
     found = dict(values)
     for name, each in fields.items():
@@ -173,12 +173,12 @@ def _checked(field: Described, value: Any) -> Any:
     if bounds:
         allowed = f"{allowed}, {' and '.join(bounds)}"
     if not isinstance(value, kinds) or (isinstance(value, bool) and kind is not bool):
-        raise ConfigError(f"{field.name}: must be {allowed}. Given: {given(value)}")
+        raise ConfigError(f"{field.name}: must be {allowed}. Given: {format_value(value)}")
     if kind is str or kind is Path:
         value = kind(str(value))
     is_below = said.least is not None and value < said.least
     if is_below or (said.most is not None and value > said.most) or (said.choices and value not in said.choices):
-        raise ConfigError(f"{field.name}: must be {allowed}. Given: {given(value)}")
+        raise ConfigError(f"{field.name}: must be {allowed}. Given: {format_value(value)}")
     return value
 
 
@@ -195,7 +195,7 @@ class PodFields:
 
     image: str | None = setting("Image of the pods.", None, metavar="IMAGE")
     pod: Mapping[str, Any] = setting(
-        f"Settings of the pods, any of {', '.join(Pod.model_fields)}; for the command a YAML file.",
+        f"Settings of the pods, any of {', '.join(PodSettings.model_fields)}; for the command a YAML file.",
         {},
         metavar="FILE",
     )
@@ -217,7 +217,7 @@ class PodFields:
         """Whether any of these is given."""
         return bool(self.pod or self.environment) or any(getattr(self, name) is not None for name in _OF_PODS)
 
-    def pod_with(self, **defaults: str) -> Pod:
+    def pod_with(self, **defaults: str) -> PodSettings:
         """Return the settings of the pods; `defaults` count where nothing is given.
 
         Raises:

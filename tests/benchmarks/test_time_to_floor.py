@@ -69,7 +69,7 @@ def test_others_train_on_what_ours_trains_on(config: ExperimentConfig, tmp_path:
     np.testing.assert_array_equal(exercise.train[0], dataset.train.qubit)
     np.testing.assert_array_equal(exercise.train[1], dataset.train.angle)
     np.testing.assert_array_equal(exercise.train[2], dataset.train.label)
-    np.testing.assert_array_equal(exercise.order[1], data.order(config.seed, 2, len(dataset.train)))
+    np.testing.assert_array_equal(exercise.order[1], data.epoch_order(config.seed, 2, len(dataset.train)))
     np.testing.assert_array_equal(exercise.weights[0][0], model.get_layer("quantum").parameters.numpy())
     assert len(exercise.rates) == config.epochs * -(-len(dataset.train) // config.batch_size)
     assert exercise.rates.max() == pytest.approx(config.learning_rate)

@@ -10,12 +10,12 @@ from typing import Any
 from kubernetes.client import CoreV1Api, CustomObjectsApi
 
 from qcnn.components.resources import IMAGE
-from qcnn.jobs.job import Identity, Job, run_label
-from qcnn.jobs.kubernetes.api import LEASES, PODS, SERVICES, Api, Resource
+from qcnn.jobs.job import Job, JobIdentity, run_label
+from qcnn.jobs.kubernetes.api import LEASES, PODS, SERVICES, NamespaceClient, Resource
 from qcnn.jobs.kubernetes.manifest import CONTAINER, RUN_LABEL
 from qcnn.jobs.kubernetes.retry import NOT_FOUND, RefusedError
-from qcnn.jobs.pod_settings import Pod
-from qcnn.jobs.tfjob.manifest import TFJOBS, Manifest, Policy, tfjob
+from qcnn.jobs.pod_settings import PodSettings
+from qcnn.jobs.tfjob.manifest import TFJOBS, JobTimeouts, Manifest, tfjob
 from tests.cluster.programs import Program
 
 _PROGRAM = """
@@ -37,7 +37,7 @@ def job(program: str, *, restarts: int = 0, replicas: dict[str, int] | None = No
         replicas=replicas or {"worker": 2},
         restarts=restarts,
         heartbeat_timeout_seconds=60,
-        pod=Pod(**described),
+        pod=PodSettings(**described),
     )
 
 
@@ -46,14 +46,14 @@ class Launchers:
 
     def __init__(self, namespace: str, kubeconfig: Path, run: str) -> None:
         self.namespace = namespace
-        self.identity = Identity(run, "train")
-        self.api = Api(namespace)
+        self.identity = JobIdentity(run, "train")
+        self.api = NamespaceClient(namespace)
         self._kubeconfig = kubeconfig
         self._started: list[Program] = []
         self._names: set[str] = set()
 
     def start(
-        self, job: Job, policy: Policy | None = None, *, pending_seconds: float = 600, namespace: str = ""
+        self, job: Job, policy: JobTimeouts | None = None, *, pending_seconds: float = 600, namespace: str = ""
     ) -> Program:
         manifest = self.manifest(job, policy)
         self._names.add(manifest["metadata"]["name"])
@@ -66,19 +66,19 @@ class Launchers:
         self._started.append(launcher)
         return launcher
 
-    def create(self, job: Job, policy: Policy | None = None) -> dict[str, Any]:
+    def create(self, job: Job, policy: JobTimeouts | None = None) -> dict[str, Any]:
         """Create the TFJob of a job that nobody launches, and return it."""
-        manifest = tfjob(job, self.identity, policy or Policy(lease_seconds=None))
+        manifest = tfjob(job, self.identity, policy or JobTimeouts(lease_seconds=None))
         self._names.add(manifest["metadata"]["name"])
         created = self.api.create(TFJOBS, manifest)
         assert created
         return created
 
-    def manifest(self, job: Job, policy: Policy | None = None) -> Manifest:
+    def manifest(self, job: Job, policy: JobTimeouts | None = None) -> Manifest:
         """Return the TFJob of a job."""
-        return tfjob(job, self.identity, policy or Policy())
+        return tfjob(job, self.identity, policy or JobTimeouts())
 
-    def name(self, job: Job, policy: Policy | None = None) -> str:
+    def name(self, job: Job, policy: JobTimeouts | None = None) -> str:
         """Return the name of the TFJob of a job."""
         return str(self.manifest(job, policy)["metadata"]["name"])
 

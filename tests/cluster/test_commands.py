@@ -13,7 +13,7 @@ from kubernetes.client import CoreV1Api
 from qcnn.jobs.kubernetes.api import LEASES, PODS, SERVICES
 from qcnn.jobs.kubernetes.manifest import condition
 from qcnn.jobs.references import micro_time
-from qcnn.jobs.tfjob.manifest import TFJOBS, Policy, lease, profiler_service
+from qcnn.jobs.tfjob.manifest import TFJOBS, JobTimeouts, lease, profiler_service
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Qcnn
 
@@ -199,7 +199,7 @@ def test_orphans_are_jobs_whose_launcher_is_gone(launchers: Launchers, qcnn: Qcn
         return micro_time(launchers.api.now() - datetime.timedelta(seconds=seconds_ago))
 
     left, kept, free = (
-        launchers.create(job(f"{WAITER}  # {number}", restarts=3), Policy(lease_seconds=seconds))
+        launchers.create(job(f"{WAITER}  # {number}", restarts=3), JobTimeouts(lease_seconds=seconds))
         for number, seconds in enumerate((600, 600, None))
     )
     launchers.api.apply(LEASES, lease(left, "test", 600, renewed(700)))

@@ -17,7 +17,7 @@ from qcnn.components.steps.train_local import train
 from qcnn.components.training_job import cluster_job
 from qcnn.experiment_io import from_mapping
 from qcnn.jobs.job import Job
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
 from qcnn.storage.copies import local_copy
@@ -45,7 +45,7 @@ def uninterrupted(namespace: str, tmp_path_factory: pytest.TempPathFactory) -> C
 def training(bucket: str) -> Job:
     """Two workers that write to a bucket."""
     environment = {"STORAGE_EMULATOR_HOST": os.environ["STORAGE_EMULATOR_HOST"]}
-    pod = Pod(image=IMAGE, service_account="qcnn-worker", cpu="500m", memory="3Gi", environment=environment)
+    pod = PodSettings(image=IMAGE, service_account="qcnn-worker", cpu="500m", memory="3Gi", environment=environment)
     return cluster_job(CONFIG, bucket, pod)
 
 

@@ -13,7 +13,7 @@ from qcnn.errors import RetryableError
 from qcnn.jobs.kubernetes.api import LEASES, PODS
 from qcnn.jobs.kubernetes.manifest import TRAINING_ANNOTATION, condition
 from qcnn.jobs.tfjob.launch import launch
-from qcnn.jobs.tfjob.manifest import TFJOBS, Policy
+from qcnn.jobs.tfjob.manifest import TFJOBS, JobTimeouts
 from qcnn.startup import ABANDONED
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Program, Qcnn
@@ -231,7 +231,7 @@ def test_a_launcher_that_is_told_to_end_while_it_creates_leaves_nothing(launcher
 
 
 def test_without_a_launcher_a_job_ends_for_good(launchers: Launchers, qcnn: Qcnn) -> None:
-    policy = Policy(lease_seconds=10)
+    policy = JobTimeouts(lease_seconds=10)
     launcher = launchers.start(job(WAITER, restarts=3), policy)
     launcher.says("up")
     launcher.process.kill()
@@ -248,7 +248,7 @@ def test_without_a_launcher_a_job_ends_for_good(launchers: Launchers, qcnn: Qcnn
 
 
 def test_a_job_goes_on_while_any_launcher_renews_its_lease(launchers: Launchers) -> None:
-    policy = Policy(lease_seconds=10)
+    policy = JobTimeouts(lease_seconds=10)
     counting = job(COUNTER.format(45), restarts=0)
     launcher = launchers.start(counting, policy)
     launcher.says("second 1$")
@@ -260,7 +260,7 @@ def test_a_job_goes_on_while_any_launcher_renews_its_lease(launchers: Launchers)
 
 
 def test_a_job_without_a_lease_needs_no_launcher(launchers: Launchers) -> None:
-    launcher = launchers.start(job(COUNTER.format(3)), Policy(lease_seconds=None))
+    launcher = launchers.start(job(COUNTER.format(3)), JobTimeouts(lease_seconds=None))
     launcher.says("is created")
     launcher.process.kill()
     launchers.until(TFJOBS, lambda jobs: any(condition(found, "Succeeded") for found in jobs))
@@ -278,7 +278,7 @@ def test_a_job_without_a_lease_needs_no_launcher(launchers: Launchers) -> None:
 )
 def test_why_a_job_cannot_start_is_said(launchers: Launchers, given: dict[str, Any], said: str) -> None:
     # With a Lease, the account's rights would be looked at first.
-    launcher = launchers.start(job("", replicas={"worker": 1}, **given), Policy(lease_seconds=None))
+    launcher = launchers.start(job("", replicas={"worker": 1}, **given), JobTimeouts(lease_seconds=None))
     launcher.says(said)
 
 

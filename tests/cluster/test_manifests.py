@@ -3,15 +3,15 @@
 import pytest
 from kubernetes.client import BatchV1Api, CustomObjectsApi
 
-from qcnn.jobs.job import Identity, Job
-from qcnn.jobs.pod_settings import Pod, RoleResources
-from qcnn.jobs.tfjob.manifest import Policy, tfjob
+from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.pod_settings import PodSettings, RoleResources
+from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
 from qcnn.jobs.tfjob.predict_job import for_model, for_training
 
 SHAPES = [{"worker": 1}, {"worker": 2}, {"chief": 1, "worker": 1}, {"chief": 1, "worker": 2, "ps": 2}]
 
 
-POD = Pod(
+POD = PodSettings(
     image="qcnn",
     pull_secrets=("registry",),
     environment={"A": "b"},
@@ -38,7 +38,7 @@ def test_every_shape_of_job_is_accepted(namespace: str, replicas: dict[str, int]
         pod=POD.model_copy(update={"gpus": gpus}),
     )
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "run", "uid": "3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7b1ce"}
-    manifest = tfjob(job, Identity("Run_1", "train"), Policy(active_deadline_seconds=100), owner)
+    manifest = tfjob(job, JobIdentity("Run_1", "train"), JobTimeouts(active_deadline_seconds=100), owner)
     accepted = CustomObjectsApi().create_namespaced_custom_object(
         "kubeflow.org", "v1", namespace, "tfjobs", manifest, dry_run="All", field_validation="Strict"
     )
@@ -49,7 +49,12 @@ def test_predictions_are_accepted(namespace: str) -> None:
     outputs = {"model": "gs://bucket/$(QCNN_JOB)/model"}
     described = Job(("train",), {"worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=POD, outputs=outputs)
     trained = CustomObjectsApi().create_namespaced_custom_object(
-        "kubeflow.org", "v1", namespace, "tfjobs", tfjob(described, Identity("run", "train"), Policy()), dry_run="All"
+        "kubeflow.org",
+        "v1",
+        namespace,
+        "tfjobs",
+        tfjob(described, JobIdentity("run", "train"), JobTimeouts()),
+        dry_run="All",
     )
     trained["status"] = {"conditions": [{"type": "Succeeded", "status": "True"}]}
     for manifest in (for_training(trained), for_model("gs://bucket/model", POD)):

@@ -10,7 +10,7 @@ import psutil
 import pytest
 from kubernetes.client import CoreV1Api
 
-from qcnn.jobs.tfjob.manifest import TFJOBS, Policy
+from qcnn.jobs.tfjob.manifest import TFJOBS, JobTimeouts
 from tests.cluster.launchers import Launchers, job
 
 FOUND = """
@@ -39,7 +39,7 @@ WRITING = "open('/output/checkpoint', 'w').write('all'); print('written')"
 
 @pytest.mark.parametrize("seconds", [None, 600])
 def test_processes_are_nobody_and_nothing_makes_them_somebody(launchers: Launchers, seconds: int | None) -> None:
-    launcher = launchers.start(job(FOUND, replicas={"worker": 1}), Policy(lease_seconds=seconds))
+    launcher = launchers.start(job(FOUND, replicas={"worker": 1}), JobTimeouts(lease_seconds=seconds))
     assert launcher.ends() == 0, launcher.output
     said = [line for line in launcher.output.splitlines() if line.startswith("[worker 0] ")]
     assert said == ["[worker 0] user and group 10001 10001", f"[worker 0] has a token {seconds is not None}"]

@@ -35,7 +35,7 @@ def test_what_is_submitted_is_trained_once_and_predicts_as_here(launchers: Launc
     predicted = qcnn("predict", "--target", "tfjob", name)
     with local_copy(f"{bucket}/{name}/model") as folder:
         _, experiment = describe(folder)
-        here = evaluate.evaluate(folder, data.obtain(None, experiment))
+        here = evaluate.evaluate(folder, data.load_or_generate(None, experiment))
     assert experiment == from_mapping(WORDS)
     (mse,) = _MSE.findall(predicted)
     assert float(mse) == pytest.approx(here.metrics["mse"], abs=1e-6)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kubernetes.client import ApiClient, ApiException, CoreV1Api, RbacAuthorizationV1Api
 
-from qcnn.jobs.tfjob.manifest import TFJOBS, Policy
+from qcnn.jobs.tfjob.manifest import TFJOBS, JobTimeouts
 from tests.cluster.launchers import Launchers, job
 from tests.cluster.programs import Qcnn
 
@@ -126,7 +126,7 @@ def test_a_right_that_is_missing_is_named_and_nothing_stays(apart: Launchers) ->
 
 
 def test_rights_that_are_taken_away_end_a_launcher_that_names_them(apart: Launchers) -> None:
-    launcher = apart.start(job(WAITER), Policy(lease_seconds=30))
+    launcher = apart.start(job(WAITER), JobTimeouts(lease_seconds=30))
     launcher.says(r"\[worker 1\] up")
     RbacAuthorizationV1Api().delete_namespaced_role_binding("qcnn-launcher", apart.namespace)
     launcher.says(r"^patch leases .* is refused, though it was allowed before \(.*\); trying again for 15 s$")
@@ -138,7 +138,7 @@ def test_rights_that_are_taken_away_end_a_launcher_that_names_them(apart: Launch
 
 
 def test_a_right_that_comes_back_is_as_if_it_had_never_been_away(apart: Launchers) -> None:
-    launcher = apart.start(job("import time; print('up', flush=True); time.sleep(30)"), Policy(lease_seconds=30))
+    launcher = apart.start(job("import time; print('up', flush=True); time.sleep(30)"), JobTimeouts(lease_seconds=30))
     launcher.says(r"\[worker 1\] up")
     roles = RbacAuthorizationV1Api()
     binding = roles.read_namespaced_role_binding("qcnn-launcher", apart.namespace)
@@ -201,5 +201,5 @@ def test_where_nobody_may_ask_beforehand_pods_say_themselves_what_they_may_not(a
 
 
 def test_pods_that_need_no_launcher_need_no_right(apart: Launchers) -> None:
-    launcher = apart.start(job("", service_account="default"), Policy(lease_seconds=None))
+    launcher = apart.start(job("", service_account="default"), JobTimeouts(lease_seconds=None))
     assert launcher.ends() == 0, launcher.output

@@ -16,7 +16,7 @@ from qcnn.components.steps.train_local import train
 from qcnn.components.training_job import cluster_job
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
 from qcnn.storage.copies import local_copy
@@ -27,9 +27,9 @@ WORDS: dict[str, Any] = {"qubits": 4, "rounds": 100, "batch_size": 32, "epochs":
 _CLOSE = 0.01
 
 
-def _pod() -> Pod:
+def _pod() -> PodSettings:
     environment = {"STORAGE_EMULATOR_HOST": os.environ["STORAGE_EMULATOR_HOST"]}
-    return Pod(image=IMAGE, service_account="qcnn-worker", cpu="300m", memory="2Gi", environment=environment)
+    return PodSettings(image=IMAGE, service_account="qcnn-worker", cpu="300m", memory="2Gi", environment=environment)
 
 
 def _config(**words: Any) -> ExperimentConfig:

@@ -10,7 +10,7 @@ import pytest
 
 from qcnn.components.resources import IMAGE
 from qcnn.jobs.kubernetes.api import DEPLOYMENTS, PODS, SERVICES
-from qcnn.storage.store import in_bucket
+from qcnn.storage.store import parse_bucket_uri
 from qcnn.storage.sync import open_store
 from tests.board import Board
 from tests.cluster.launchers import Launchers
@@ -77,7 +77,7 @@ def test_a_training_that_runs_is_shown_and_profiled_until_the_board_is_deleted(
     following.close()
     qcnn("delete", "--run", run, "--yes")
     # Profiles of all workers but the chief's own were captured, and stayed in the pod.
-    place = in_bucket(f"{bucket}/{name}/logs")
+    place = parse_bucket_uri(f"{bucket}/{name}/logs")
     assert place
     with contextlib.closing(open_store(place)) as store:
         assert not [name for name in store.versions() if "plugins/profile" in name and "worker-1" in name]

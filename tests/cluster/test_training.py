@@ -11,7 +11,7 @@ from qcnn.components.steps.train_local import train
 from qcnn.components.training_job import local_job
 from qcnn.experiment_io import from_json
 from qcnn.jobs.job import Job
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.model.history import load_history
 from tests.cluster.launchers import Launchers
 
@@ -36,7 +36,7 @@ def test_two_workers_train_as_on_one_machine(launchers: Launchers, tmp_path: Pat
         replicas=local.replicas,
         restarts=local.restarts,
         heartbeat_timeout_seconds=local.heartbeat_timeout_seconds,
-        pod=Pod(image=IMAGE, service_account="qcnn-worker", cpu="500m", memory="3Gi"),
+        pod=PodSettings(image=IMAGE, service_account="qcnn-worker", cpu="500m", memory="3Gi"),
     )
     launcher = launchers.start(job)
     assert launcher.ends() == 0, launcher.output

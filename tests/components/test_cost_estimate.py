@@ -5,11 +5,18 @@ from typing import Any
 
 import pytest
 
-from qcnn.components.cost_estimate import Platform, Ways, enough_here, on_kubernetes, on_vertex, ways
+from qcnn.components.cost_estimate import (
+    PricingPlatform,
+    ScalingOptions,
+    compare_worker_counts,
+    local_is_sufficient,
+    on_kubernetes,
+    on_vertex,
+)
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_mapping
-from qcnn.jobs.pod_settings import Pod, pod_settings
-from qcnn.jobs.pricing import Bill, Prices, own_prices
+from qcnn.jobs.pod_settings import PodSettings, pod_settings
+from qcnn.jobs.pricing import CostEstimate, Prices, own_prices
 from qcnn.planning.machine import NOMINAL_MACHINE
 from qcnn.planning.plan import count, predict
 
@@ -17,14 +24,14 @@ from qcnn.planning.plan import count, predict
 LARGE = {"model": "deep", "qubits": 16, "rounds": 100, "batch_size": 256, "epochs": 200}
 
 
-def pod(**settings: Any) -> Pod:
+def pod(**settings: Any) -> PodSettings:
     return pod_settings({"image": "qcnn", **settings})
 
 
-def estimated(settings: dict[str, Any], **words: Any) -> Ways:
+def estimated(settings: dict[str, Any], **words: Any) -> ScalingOptions:
     config = from_mapping({**LARGE, **words})
     asked = pod(**settings)
-    return ways(config, count(config), on_kubernetes(asked, own_prices()), NOMINAL_MACHINE, asked.spot)
+    return compare_worker_counts(config, count(config), on_kubernetes(asked, own_prices()), NOMINAL_MACHINE, asked.spot)
 
 
 def test_more_workers_are_faster_and_dearer() -> None:
@@ -54,8 +61,8 @@ def test_processes_beside_the_workers_are_charged_too() -> None:
 
 
 @pytest.mark.parametrize("platform", [on_kubernetes, on_vertex])
-def test_roles_are_charged_by_what_they_are_given(platform: Callable[[Pod, Prices], Platform]) -> None:
-    def bill(**roles: Any) -> Bill:
+def test_roles_are_charged_by_what_they_are_given(platform: Callable[[PodSettings, Prices], PricingPlatform]) -> None:
+    def bill(**roles: Any) -> CostEstimate:
         return platform(pod(cpu="7", memory="4Gi", roles=roles), own_prices()).bill(replicas, 3600)
 
     replicas = {"chief": 1, "worker": 2, "ps": 1, "evaluator": 0}
@@ -92,11 +99,11 @@ def test_vertex_ai_gives_a_process_all_of_its_machine() -> None:
 
 @pytest.mark.parametrize(("seconds", "enough"), [(10, True), (900, True), (1e5, False)])
 def test_a_short_training_needs_no_other_machine(seconds: float, enough: bool) -> None:
-    assert enough_here(seconds, 1e6, estimated({"cpu": "4", "memory": "4Gi"})) == enough
+    assert local_is_sufficient(seconds, 1e6, estimated({"cpu": "4", "memory": "4Gi"})) == enough
 
 
 def test_a_machine_without_the_memory_is_not_enough() -> None:
-    assert not enough_here(10, 1e16, estimated({"cpu": "4", "memory": "4Gi"}))
+    assert not local_is_sufficient(10, 1e16, estimated({"cpu": "4", "memory": "4Gi"}))
 
 
 @pytest.mark.parametrize("settings", [{"cpu": "0"}, {"memory": "0"}, {"cpu": "1e999"}, {"roles": {"ps": {"cpu": 0}}}])

@@ -8,12 +8,12 @@ import pytest
 from qcnn.components.training_job import cluster_job, is_retry, local_job, run_id
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_json, from_mapping
-from qcnn.jobs.job import Identity, Job
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob import status
-from qcnn.jobs.tfjob.manifest import Policy, tfjob
+from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
 
-POD = Pod(image="qcnn", volumes={"/data": {"persistentVolumeClaim": {"claimName": "outputs"}}})
+POD = PodSettings(image="qcnn", volumes={"/data": {"persistentVolumeClaim": {"claimName": "outputs"}}})
 EXPERIMENT = from_mapping(
     {"qubits": 4, "workers": 3, "options": {"max_restarts": 7, "heartbeat_timeout_seconds": 90.0}}
 )
@@ -44,7 +44,7 @@ def test_a_training_is_the_same_wherever_it_runs() -> None:
 @pytest.mark.parametrize("output", ["gs://bucket", "s3://bucket/a/b/", "minio://bucket/a", "/data"])
 def test_what_is_written_lies_in_a_folder_named_by_the_job(output: str) -> None:
     described = cluster_job(EXPERIMENT, output, POD)
-    job = tfjob(described, Identity("run", "train"), Policy(lease_seconds=None))
+    job = tfjob(described, JobIdentity("run", "train"), JobTimeouts(lease_seconds=None))
     place = f"{output.rstrip('/')}/{job['metadata']['name']}"
     assert status.outputs(job) == {name: f"{place}/{name}" for name in ("training", "logs", "model")}
     told = {flag: word.replace("$(QCNN_JOB)", job["metadata"]["name"]) for flag, word in _given(described).items()}
@@ -91,12 +91,12 @@ def test_what_not_every_pod_could_reach_is_refused(output: str, words: dict[str,
     ],
 )
 def test_roles_are_those_of_the_strategy_wherever_it_runs(
-    words: dict[str, Any], replicas: dict[str, int], ends_with_others: tuple[str, ...], started_alone: tuple[str, ...]
+    words: dict[str, Any], replicas: dict[str, int], ignore_exit: tuple[str, ...], restart_individually: tuple[str, ...]
 ) -> None:
     config = from_mapping(words)
     for job in (local_job(config, "/dataset", "/training", "/logs"), cluster_job(config, "gs://bucket", POD)):
         assert dict(job.replicas) == replicas
-        assert (job.ends_with_others, job.started_alone) == (ends_with_others, started_alone)
+        assert (job.ignore_exit, job.restart_individually) == (ignore_exit, restart_individually)
 
 
 def test_only_trainings_on_the_same_devices_share_processes() -> None:

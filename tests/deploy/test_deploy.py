@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from qcnn.jobs.job import Identity
+from qcnn.jobs.job import JobIdentity
 from qcnn.jobs.kubernetes.manifest import labels
 from qcnn.jobs.tfjob.manifest import CLUSTER_PORT, PROFILER_PORT
 
@@ -78,7 +78,7 @@ def _ports(rule: dict[str, Any]) -> set[tuple[str, int]]:
 def test_the_policy_is_about_the_pods_of_trainings_both_ways() -> None:
     policy = _policy()
     assert policy["policyTypes"] == ["Ingress", "Egress"]
-    assert policy["podSelector"]["matchLabels"].items() <= labels(Identity("run", "train")).items()
+    assert policy["podSelector"]["matchLabels"].items() <= labels(JobIdentity("run", "train")).items()
 
 
 def test_processes_of_trainings_reach_each_other_and_nobody_else_reaches_them() -> None:

@@ -11,11 +11,11 @@ import yaml
 from qcnn.cli.output import as_text
 from qcnn.components.training_job import cluster_job
 from qcnn.experiment_io import from_mapping
-from qcnn.jobs.job import Identity
-from qcnn.jobs.kubernetes.create_or_adopt import Step, next_step
+from qcnn.jobs.job import JobIdentity
+from qcnn.jobs.kubernetes.create_or_adopt import Step, next_action
 from qcnn.jobs.pod_settings import pod_settings
 from qcnn.jobs.tfjob.launch import applied
-from qcnn.jobs.tfjob.manifest import REPLICA_TYPES, TFJOB, Manifest, Policy, tfjob
+from qcnn.jobs.tfjob.manifest import REPLICA_TYPES, TFJOB, JobTimeouts, Manifest, tfjob
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 EXAMPLE = DEPLOY.parent / "examples" / "overlay"
@@ -69,7 +69,7 @@ def _training(image: str) -> Manifest:
     secrets = {"KEY": "store/key"}
     pod = pod_settings({"image": image, "environment": environment, "secrets": secrets, "queue": "team"})
     job = cluster_job(from_mapping(words), "gs://example-bucket/trainings", pod)
-    return tfjob(job, Identity("run", "train"), Policy(lease_seconds=None))
+    return tfjob(job, JobIdentity("run", "train"), JobTimeouts(lease_seconds=None))
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
@@ -100,4 +100,4 @@ def test_a_training_in_an_overlay_has_its_image_and_is_still_the_same_training(
         assert environment == {**expected, "QCNN_IMAGE": IMAGE}
         assert container["command"] == printed["command"]
     # Submitted as it was printed, it is taken up.
-    assert next_step(TFJOB, manifest, job) is Step.ADOPT
+    assert next_action(TFJOB, manifest, job) is Step.ADOPT

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.job import Job, JobIdentity
 from qcnn.jobs.kubernetes.manifest import OWN
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob import status
-from qcnn.jobs.tfjob.manifest import CLUSTER_PORT, PROFILER_PORT, Policy, tfjob
+from qcnn.jobs.tfjob.manifest import CLUSTER_PORT, PROFILER_PORT, JobTimeouts, tfjob
 from qcnn.monitoring.metrics import LauncherMetrics
 from qcnn.pipelines.kubeflow import LAUNCHER_LABEL
 from tests.watched import Watched
@@ -29,9 +29,9 @@ def objects() -> dict[tuple[str, str], Object]:
 
 @pytest.fixture(scope="module")
 def template() -> Object:
-    pod = Pod(image="qcnn", metrics_port=9095)
+    pod = PodSettings(image="qcnn", metrics_port=9095)
     job = Job(("train",), {"worker": 2}, restarts=1, heartbeat_timeout_seconds=60, pod=pod)
-    return status.leading_template(tfjob(job, Identity("run", "train"), Policy()))
+    return status.leading_template(tfjob(job, JobIdentity("run", "train"), JobTimeouts()))
 
 
 def _metrics(watched: Watched) -> dict[str, set[str]]:

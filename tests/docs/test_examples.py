@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.cli.options.experiment import Words
-from qcnn.cli.options.search import SearchFlags, read_study
+from qcnn.cli.options.experiment import ExperimentOptions
+from qcnn.cli.options.search import SearchOptions, read_study
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping, read_file
-from qcnn.jobs.pod_settings import Pod, pod_settings
+from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.jobs.vertex.machines import Settings, machine_for, vertex_settings
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.kubeflow import KUBEFLOW
@@ -42,7 +42,7 @@ def test_first_example_is_default_experiment() -> None:
 
 
 def _trials(path: Path) -> Sequence[ExperimentConfig]:
-    return read_study(SearchFlags((), (), None), Words(str(path), {})).trials
+    return read_study(SearchOptions((), (), None), ExperimentOptions(str(path), {})).trials
 
 
 def test_studies_have_expected_trials(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_pod_settings_block_is_valid(tmp_path: Path) -> None:
 
 def test_pod_settings_table_lists_all_settings() -> None:
     page = (ROOT / "docs" / "pod-settings.md").read_text()
-    assert _names_in_tables(page) == set(Pod.model_fields)
+    assert _names_in_tables(page) == set(PodSettings.model_fields)
 
 
 def _names_in_tables(page: str) -> set[str]:

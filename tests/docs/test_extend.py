@@ -25,11 +25,11 @@ from qcnn.model.optimizer import build_optimizer, values_of
 from qcnn.model.steps import training_epoch
 from qcnn.planning.machine import NOMINAL_MACHINE
 from qcnn.planning.machine_cache import keep
-from qcnn.simulators import Batch, Limits, statevector
+from qcnn.simulators import ExcitationBatch, SimulatorLimits, statevector
 from qcnn.simulators.structure.gates import read_network
 from qcnn.storage.copies import download
-from qcnn.storage.store import Address
-from qcnn.storage.sync import Mirror
+from qcnn.storage.store import BucketUri
+from qcnn.storage.sync import FolderUploader
 from qcnn.targets import TARGETS
 from qcnn.trainer.distribution.parameter_servers import SharedWeights
 from qcnn.trainer.loop import train
@@ -57,7 +57,11 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     registry = folder / "qcnn" / "simulators" / "registry.py"
     _insert(registry, "from qcnn.simulators.costs import density, ", "plain, ")
     _insert(registry, '    "density": density,\n', '    "plain": plain,\n')
-    _insert(folder / "qcnn" / "requirements.py", '    "none": Needs(),\n', '    "one_device": Needs(),\n')
+    _insert(
+        folder / "qcnn" / "requirements.py",
+        '    "none": StrategyRequirements(),\n',
+        '    "one_device": StrategyRequirements(),\n',
+    )
     strategies = folder / "qcnn" / "trainer" / "distribution" / "strategies.py"
     _insert(
         strategies, "    return tf.distribute.get_strategy()\n", "\n\n" + example("trainer/distribution/strategies.py")
@@ -128,7 +132,7 @@ def test_registered_simulator_is_planned(extended: Path, monkeypatch: pytest.Mon
 
 def test_custom_model_trains_on_parameter_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     mean = _run_as_module("mean.py", monkeypatch).Mean()
-    shared = SharedWeights(["/device:CPU:0"], 1, mean.another_optimizer)
+    shared = SharedWeights(["/device:CPU:0"], 1, mean.clone_optimizer)
     shared.push(values_of(mean.weights), values_of(mean.optimizer.variables))
     batch = {"y": tf.constant([1.0, 2.0, 6.0], tf.float64)}
     assert mean.compiles(batch)
@@ -152,13 +156,13 @@ def test_custom_simulator_matches_statevector(monkeypatch: pytest.MonkeyPatch) -
     network = read_network(circuits.build("hybrid", 5), circuits.ring(5))
     costs = _run_as_module("qcnn/simulators/costs/plain.py", monkeypatch)
     monkeypatch.setitem(sys.modules, "qcnn.simulators.costs.plain", costs)
-    limits = Limits(memory=2**30, batch=4)
+    limits = SimulatorLimits(memory=2**30, batch=4)
     costs.check(network, limits)
     own = _run_as_module("qcnn/simulators/plain.py", monkeypatch).create(network, limits)
     known = statevector.create(network, limits)
     random = np.random.default_rng(0)
     parameters = random.uniform(0, 2, network.parameters)
-    batch = Batch(tf.constant([0, 2, 4, 2]), tf.constant([0.1, -2, 3, 1], tf.float32))
+    batch = ExcitationBatch(tf.constant([0, 2, 4, 2]), tf.constant([0.1, -2, 3, 1], tf.float32))
     weights = random.normal(size=(4, len(network.readouts)))
     for found, expected in zip(
         step(own, parameters, batch, weights), step(known, parameters, batch, weights), strict=True
@@ -172,10 +176,10 @@ def test_custom_simulator_matches_statevector(monkeypatch: pytest.MonkeyPatch) -
 
 def test_custom_store_mirrors_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = _run_as_module("qcnn/storage/mounted.py", monkeypatch).MountedStore
-    store = made(Address("mnt", "share", "runs/1"), tmp_path / "mnt")
+    store = made(BucketUri("mnt", "share", "runs/1"), tmp_path / "mnt")
     folder = tmp_path / "training"
     (folder / "checkpoints").mkdir(parents=True)
-    with contextlib.closing(Mirror(folder, store, 60.0)) as mirror:
+    with contextlib.closing(FolderUploader(folder, store, 60.0)) as mirror:
         (folder / "checkpoints" / "epoch-000001.npz").write_bytes(b"1")
         mirror.flush()
         (folder / "history.csv").write_bytes(b"2")

@@ -11,7 +11,7 @@ from qcnn import data, simulators
 from qcnn.circuits import circuits, noise
 from qcnn.experiment_io import from_mapping, read_file
 from qcnn.results import evaluate, export
-from qcnn.simulators import Batch, Limits
+from qcnn.simulators import ExcitationBatch, SimulatorLimits
 from qcnn.trainer.loop import train
 from tests.docs.documents import ROOT, blocks
 
@@ -30,10 +30,10 @@ def test_python_example_readouts_match_simulator() -> None:
     exec(compile(block.text, block.title, "exec"), found)
     ring = circuits.ring(4)
     channels = noise.parse("depolarizing=0.01,readout=0.02")
-    limits = Limits(memory=2**30, batch=1)
+    limits = SimulatorLimits(memory=2**30, batch=1)
     simulator = simulators.create("auto", circuits.hybrid(ring), ring, limits, noise=channels)
     parameters = tf.constant(np.linspace(0, 1, 21))
-    batch = Batch(tf.constant([1]), tf.constant([0.3]))
+    batch = ExcitationBatch(tf.constant([1]), tf.constant([0.3]))
     np.testing.assert_allclose(simulator.expectations(parameters, batch)[0], np.real(found["readouts"]), atol=1e-7)
 
 

@@ -59,6 +59,6 @@ def test_what_the_network_is_compared_with_tells_digits_apart() -> None:
 def test_the_example_is_learnt(tmp_path: Path) -> None:
     config = from_mapping(WORDS)
     dataset = data.generate(config)
-    train(data.completed(config, dataset), dataset, tmp_path / "training")
+    train(data.with_file_metadata(config, dataset), dataset, tmp_path / "training")
     export.export(tmp_path / "training", tmp_path / "model")
     assert evaluate.evaluate(tmp_path / "model", dataset).metrics["accuracy"] >= 0.93

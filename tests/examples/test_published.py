@@ -12,7 +12,7 @@ from qcnn import simulators
 from qcnn.circuits import circuits
 from qcnn.circuits.ansatz import Ansatz
 from qcnn.circuits.formats.loading import embedded
-from qcnn.simulators import Batch, Limits
+from qcnn.simulators import ExcitationBatch, SimulatorLimits
 from tests.qcnn.simulators.drawn import Floats
 
 FILE = Path(__file__).parents[2] / "examples" / "published.qasm"
@@ -57,8 +57,8 @@ def published() -> Ansatz:
 
 
 def _readouts(ansatz: Ansatz, excited: Sequence[int], angles: Sequence[float]) -> Floats:
-    simulator = simulators.create("auto", ansatz, RING, Limits(memory=2**31, batch=32))
-    batch = Batch(tf.constant(excited, tf.int32), tf.constant(angles, tf.float32))
+    simulator = simulators.create("auto", ansatz, RING, SimulatorLimits(memory=2**31, batch=32))
+    batch = ExcitationBatch(tf.constant(excited, tf.int32), tf.constant(angles, tf.float32))
     found: Floats = simulator.expectations(tf.constant(VALUES, tf.float64), batch).numpy()
     return found
 

@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 from infra.__main__ import resources
-from infra.commands import Answer, Argv, Resource, is_not_found
+from infra.commands import Argv, CommandResult, Resource, is_not_found
 from infra.settings import Settings
-from infra.steps import State, state_of
+from infra.steps import ResourceState, state_of
 from tests.infra.conftest import ROOT
 
 Table = tuple[Resource, ...]
-Gcloud = Callable[[Iterable[Argv]], list[Answer]]
+Gcloud = Callable[[Iterable[Argv]], list[CommandResult]]
 
 _PROGRAM = shutil.which("gcloud")
 _UNDERSTOOD = "You do not currently have an active account selected"
@@ -41,7 +41,7 @@ def _gcloud(variables: Mapping[str, str]) -> Gcloud:
     python = str(bundled) if bundled.is_file() else shutil.which("python3")
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
 
-    def run(commands: Iterable[Argv]) -> list[Answer]:
+    def run(commands: Iterable[Argv]) -> list[CommandResult]:
         done = subprocess.run(
             [python or "python3", str(Path(__file__).with_name("in_gcloud.py")), str(root)],
             input=json.dumps([argv[1:] for argv in commands]),
@@ -52,7 +52,7 @@ def _gcloud(variables: Mapping[str, str]) -> Gcloud:
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        return [Answer(*answer) for answer in json.loads(done.stdout)]
+        return [CommandResult(*answer) for answer in json.loads(done.stdout)]
 
     return run
 
@@ -235,7 +235,7 @@ def test_what_google_has_is_present(google: Google, table: Table) -> None:
     for resource, answer in zip(
         rows, google.with_answers(answers)(resource.describe for resource in rows), strict=True
     ):
-        assert state_of(resource, answer).state is State.PRESENT, (resource.name, answer)
+        assert state_of(resource, answer).state is ResourceState.PRESENT, (resource.name, answer)
 
 
 @needs_gcloud

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import infra.__main__
-from infra.commands import PROGRAMS, Answer, Argv, Resource
+from infra.commands import PROGRAMS, Argv, CommandResult, Resource
 from qcnn.errors import MOST_QUOTED
 from tests.infra.conftest import ROOT
 from tests.infra.fake_cloud import FakeCloud
@@ -23,11 +23,11 @@ def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file of a cloud in which commands are run."""
     file = tmp_path / "cloud.json"
 
-    def run(argv: Argv) -> Answer:
+    def run(argv: Argv) -> CommandResult:
         cloud = FakeCloud(file)
         code, output, errors = cloud.answer(argv)
         cloud.save()
-        return Answer(code == 0, output, errors)
+        return CommandResult(code == 0, output, errors)
 
     monkeypatch.setattr(infra.__main__, "commands", lambda: contextlib.nullcontext(run))
     monkeypatch.setattr(infra.__main__, "check_programs", lambda: None)

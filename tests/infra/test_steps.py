@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.commands import Answer, Argv, CommandError, Resource, Run
-from infra.steps import State, check_deletable, create_absent, delete, look_at_all, to_delete
+from infra.commands import Argv, CommandError, CommandResult, Resource, Run
+from infra.steps import ResourceState, check_deletable, create_missing, delete, look_at_all, to_delete
 from qcnn.errors import ConfigError
 from tests.infra.fake_cloud import FakeCloud
 
@@ -19,18 +19,18 @@ _DISABLED = "ERROR: (gcloud.artifacts.repositories.create) PERMISSION_DENIED: SE
 def _in(cloud: FakeCloud, stop: Callable[[Argv], bool] = lambda _: False) -> Run:
     """Run commands in a cloud; Ctrl-C once a command has done what `stop` says yes to."""
 
-    def run(argv: Argv) -> Answer:
+    def run(argv: Argv) -> CommandResult:
         code, output, errors = cloud.answer(argv)
         if stop(argv):
             raise KeyboardInterrupt
-        return Answer(code == 0, output, errors)
+        return CommandResult(code == 0, output, errors)
 
     return run
 
 
 def _apply(table: Table, run: Run) -> list[str]:
     said: list[str] = []
-    create_absent(table, run, said.append, _no_sleep)
+    create_missing(table, run, said.append, _no_sleep)
     return said
 
 
@@ -46,7 +46,7 @@ def _no_sleep(_: float) -> None:
     pytest.fail("nothing had to be waited for")
 
 
-def _states(table: Table, cloud: FakeCloud) -> dict[str, State]:
+def _states(table: Table, cloud: FakeCloud) -> dict[str, ResourceState]:
     return {found.resource.name: found.state for found in look_at_all(table, _in(cloud))}
 
 
@@ -59,7 +59,7 @@ def made(table: Table, cloud: FakeCloud) -> FakeCloud:
 
 def test_everything_is_made_once_and_the_second_time_nothing(table: Table, made: FakeCloud) -> None:
     before = copy.deepcopy(made.state)
-    assert set(_states(table, made).values()) == {State.PRESENT}
+    assert set(_states(table, made).values()) == {ResourceState.PRESENT}
     assert all(line.startswith("present ") for line in _apply(table, _in(made)))
     assert made.state == before
 
@@ -67,15 +67,15 @@ def test_everything_is_made_once_and_the_second_time_nothing(table: Table, made:
 def test_of_an_empty_project_nothing_is_asked_that_no_service_could_answer(table: Table, cloud: FakeCloud) -> None:
     asked: list[Argv] = []
 
-    def run(argv: Argv) -> Answer:
+    def run(argv: Argv) -> CommandResult:
         asked.append(argv)
         return _in(cloud)(argv)
 
     states = {found.resource.name: found.state for found in look_at_all(table, run)}
     assert [argv[1] for argv in asked] == ["projects", "services"]
-    assert states.pop("project") is State.PRESENT
-    assert states.pop("apis") is State.ABSENT
-    assert set(states.values()) == {State.UNKNOWN}
+    assert states.pop("project") is ResourceState.PRESENT
+    assert states.pop("apis") is ResourceState.ABSENT
+    assert set(states.values()) == {ResourceState.UNKNOWN}
 
 
 def _creating(table: Table) -> list[Argv]:
@@ -142,8 +142,8 @@ def test_a_command_that_fails_ends_all_and_nothing_after_it_is_made(table: Table
         _apply(table, _in(cloud))
     states = _states(table, cloud)
     order = [resource.name for resource in table]
-    assert {states[name] for name in order[: order.index("cluster")]} == {State.PRESENT}
-    assert {states[name] for name in order[order.index("cluster") :]} == {State.ABSENT}
+    assert {states[name] for name in order[: order.index("cluster")]} == {ResourceState.PRESENT}
+    assert {states[name] for name in order[order.index("cluster") :]} == {ResourceState.ABSENT}
 
 
 @pytest.mark.parametrize("verb", ["create", "describe"])
@@ -156,24 +156,24 @@ def test_what_is_not_known_everywhere_yet_is_asked_for_again(verb: str, table: T
         if len(pauses) == 3:
             cloud.state["errors"].clear()
 
-    create_absent(table, _in(cloud), lambda _: None, sleep)
+    create_missing(table, _in(cloud), lambda _: None, sleep)
     assert pauses == [10, 10, 10]
-    assert set(_states(table, cloud).values()) == {State.PRESENT}
+    assert set(_states(table, cloud).values()) == {ResourceState.PRESENT}
 
 
 def test_what_never_becomes_known_ends_it(table: Table, cloud: FakeCloud) -> None:
     cloud.state["errors"]["repositories create"] = _DISABLED
     pauses: list[float] = []
     with pytest.raises(CommandError, match="SERVICE_DISABLED"):
-        create_absent(table, _in(cloud), lambda _: None, pauses.append)
+        create_missing(table, _in(cloud), lambda _: None, pauses.append)
     assert sum(pauses) == pytest.approx(410)
 
 
 def test_a_project_must_exist(table: Table, cloud: FakeCloud) -> None:
     project, *_ = table
-    nowhere = Answer(True, "", "")
+    nowhere = CommandResult(True, "", "")
     with pytest.raises(ConfigError, match=r"^project: must exist .*Given: my-project$"):
-        create_absent([project], lambda _: nowhere, lambda _: None, _no_sleep)
+        create_missing([project], lambda _: nowhere, lambda _: None, _no_sleep)
 
 
 @pytest.mark.parametrize("status", ["PROVISIONING", "STOPPING"])
@@ -181,7 +181,7 @@ def test_what_google_is_changing_is_left_alone(status: str, table: Table, made: 
     run = _with_status(made, status)
     pauses: list[float] = []
     with pytest.raises(CommandError, match=r"^cluster: .*wait for the end"):
-        create_absent(table, run, lambda _: None, pauses.append)
+        create_missing(table, run, lambda _: None, pauses.append)
     assert sum(pauses) == pytest.approx(1790)
     with pytest.raises(CommandError, match=r"^cluster: .*wait for the end"):
         check_deletable(list(look_at_all(table, run)))
@@ -198,17 +198,17 @@ def test_what_google_was_still_changing_is_waited_for(status: str, table: Table,
             made.answer(["gcloud", "container", "clusters", "delete", "qcnn"])
 
     said: list[str] = []
-    create_absent(table, lambda argv: (ended if len(pauses) >= 3 else changing)(argv), said.append, sleep)
+    create_missing(table, lambda argv: (ended if len(pauses) >= 3 else changing)(argv), said.append, sleep)
     assert pauses == [10, 10, 10]
     assert "waiting   cluster: Google is making or deleting it" in said
     assert any(line.startswith("creating  cluster") for line in said) == (status == "STOPPING")
-    assert set(_states(table, made).values()) == {State.PRESENT}
+    assert set(_states(table, made).values()) == {ResourceState.PRESENT}
 
 
 def test_a_cluster_that_google_gave_up_can_only_be_deleted(table: Table, made: FakeCloud) -> None:
     run = _with_status(made, "ERROR")
     with pytest.raises(CommandError, match=r"^cluster: .*destroy, then apply again"):
-        create_absent(table, run, lambda _: None, _no_sleep)
+        create_missing(table, run, lambda _: None, _no_sleep)
     found = list(look_at_all(table, run))
     check_deletable(found)
     names = [resource.name for resource in to_delete(found, with_data=False)]
@@ -220,11 +220,11 @@ def test_a_cluster_that_google_gave_up_can_only_be_deleted(table: Table, made: F
 def _with_status(cloud: FakeCloud, status: str) -> Run:
     run = _in(cloud)
 
-    def changed(argv: Argv) -> Answer:
+    def changed(argv: Argv) -> CommandResult:
         assert argv[0] != "kubectl"
         answer = run(argv)
         if argv[1:4] == ("container", "clusters", "describe"):
-            return Answer(True, answer.output.replace("RUNNING", status), "")
+            return CommandResult(True, answer.output.replace("RUNNING", status), "")
         return answer
 
     return changed
@@ -236,7 +236,7 @@ def test_all_is_deleted_in_reverse_order_but_the_bucket(table: Table, made: Fake
     deleted = [line.split(maxsplit=1)[1] for line in said]
     assert deleted == sorted(deleted, key=order.index, reverse=True)
     assert {"bucket", "apis", "project"}.isdisjoint(deleted)
-    left = {name for name, state in _states(table, made).items() if state is not State.ABSENT}
+    left = {name for name, state in _states(table, made).items() if state is not ResourceState.ABSENT}
     assert left == {"project", "apis", "bucket", "bucket lifecycle"}
     # Nothing that stays names an account that is gone.
     assert made.state["members"] == []
@@ -274,12 +274,12 @@ def _deleting(resources: Sequence[Resource]) -> list[Argv]:
 def test_of_a_cluster_that_is_gone_nothing_is_asked(table: Table, made: FakeCloud) -> None:
     del made.things["cluster qcnn"]
 
-    def run(argv: Argv) -> Answer:
+    def run(argv: Argv) -> CommandResult:
         assert argv[0] != "kubectl"
         return _in(made)(argv)
 
     found = list(look_at_all(table, run))
-    assert {each.state for each in found if each.resource.inside == "cluster"} == {State.ABSENT}
+    assert {each.state for each in found if each.resource.inside == "cluster"} == {ResourceState.ABSENT}
     delete(to_delete(found, with_data=False), run, lambda _: None)
 
 
@@ -293,6 +293,6 @@ def test_what_is_gone_by_the_time_it_is_deleted_is_passed_over(table: Table, mad
 
 def test_what_is_half_there_is_completed(table: Table, made: FakeCloud) -> None:
     made.things["objects"].pop("deployment.apps/ml-pipeline")
-    assert _states(table, made)["pipelines"] is State.INCOMPLETE
+    assert _states(table, made)["pipelines"] is ResourceState.INCOMPLETE
     assert "creating  pipelines: Kubeflow Pipelines 2.17.0, for one user" in _apply(table, _in(made))
-    assert _states(table, made)["pipelines"] is State.PRESENT
+    assert _states(table, made)["pipelines"] is ResourceState.PRESENT

@@ -3,7 +3,7 @@
 import contextlib
 
 from qcnn.jobs.job import run_label
-from qcnn.jobs.kubernetes.api import PODS, Api
+from qcnn.jobs.kubernetes.api import PODS, NamespaceClient
 from qcnn.jobs.kubernetes.manifest import RUN_LABEL
 from qcnn.jobs.tfjob.manifest import TFJOBS
 from qcnn.targets.kubeflow.client import SINGLE_USER
@@ -14,7 +14,7 @@ _TRAIN_STEP = "qcnn.components.steps.train_tfjob"
 
 def steps_log(run: str) -> str:
     """Return what the user's containers of a run have printed."""
-    with contextlib.closing(Api(SINGLE_USER)) as api:
+    with contextlib.closing(NamespaceClient(SINGLE_USER)) as api:
         names = [pod["metadata"]["name"] for pod in api.find(PODS, labelSelector=f"pipeline/runid={run}")]
         lines = [api.log(name, "main", "", follow=False) for name in names if "impl" in name]
         return "".join(f"{text}\n" for log in lines for _, text in log)
@@ -22,7 +22,7 @@ def steps_log(run: str) -> str:
 
 def launchers(run: str) -> dict[str, str]:
     """Return the names of the pods of a run's train step that run, by their uids."""
-    with contextlib.closing(Api(SINGLE_USER)) as api:
+    with contextlib.closing(NamespaceClient(SINGLE_USER)) as api:
         found = api.find(PODS, labelSelector=f"pipeline/runid={run}", fieldSelector="status.phase=Running")
         return {
             pod["metadata"]["uid"]: pod["metadata"]["name"]
@@ -33,18 +33,18 @@ def launchers(run: str) -> dict[str, str]:
 
 def evict(pod: str) -> None:
     """Delete a pod, as draining its node does."""
-    with contextlib.closing(Api(SINGLE_USER)) as api:
+    with contextlib.closing(NamespaceClient(SINGLE_USER)) as api:
         assert api.delete(PODS, pod)
 
 
 def log(pod: str) -> str:
     """Return what the user's container of a step's pod has printed so far."""
-    with contextlib.closing(Api(SINGLE_USER)) as api:
+    with contextlib.closing(NamespaceClient(SINGLE_USER)) as api:
         return "".join(f"{text}\n" for _, text in api.log(pod, "main", "", follow=False))
 
 
 def tfjobs(run: str) -> dict[str, str]:
     """Return the names of a run's TFJobs, by their uids."""
-    with contextlib.closing(Api(SINGLE_USER)) as api:
+    with contextlib.closing(NamespaceClient(SINGLE_USER)) as api:
         found = api.find(TFJOBS, labelSelector=f"{RUN_LABEL}={run_label(run)}")
         return {job["metadata"]["uid"]: job["metadata"]["name"] for job in found}

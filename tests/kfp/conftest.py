@@ -21,7 +21,7 @@ import tenacity
 
 from qcnn.components.resources import IMAGE
 from qcnn.targets.artifacts import Artifact
-from qcnn.targets.kubeflow.client import Backend, connect
+from qcnn.targets.kubeflow.client import KfpConnection, connect
 from qcnn.targets.kubeflow.ml_metadata import MetadataStore
 from qcnn.targets.kubeflow.runs import find_experiment, pages
 
@@ -61,8 +61,8 @@ class Kubeflow:
     seed: int
 
     @property
-    def backend(self) -> Backend:
-        return Backend(host=self.host, metadata_host=self.metadata_host)
+    def backend(self) -> KfpConnection:
+        return KfpConnection(host=self.host, metadata_host=self.metadata_host)
 
     @property
     def where(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import pytest
 
 from qcnn.targets.kubeflow.client import connect
 from qcnn.targets.kubeflow.experiments import logs_of_runs
-from qcnn.targets.kubeflow.runs import Asking, follow
+from qcnn.targets.kubeflow.runs import RunPoller, follow
 from tests.kfp.cluster import evict, launchers, log, tfjobs
 from tests.kfp.conftest import SMALL, Kubeflow, until
 
@@ -24,7 +24,7 @@ def _begun(kubeflow: Kubeflow, name: str) -> str:
             raise StartedError
 
     with pytest.raises(StartedError):
-        follow(Asking(connect(kubeflow.backend), kubeflow.backend, run), ("train",), say)
+        follow(RunPoller(connect(kubeflow.backend), kubeflow.backend, run), ("train",), say)
     return run
 
 

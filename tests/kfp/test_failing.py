@@ -9,7 +9,7 @@ import yaml
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.kubeflow import KUBEFLOW
 from qcnn.targets.kubeflow.client import connect
-from qcnn.targets.kubeflow.runs import Asking, follow
+from qcnn.targets.kubeflow.runs import RunPoller, follow
 from tests.kfp.cluster import steps_log, tfjobs
 from tests.kfp.conftest import SMALL, Ended, Kubeflow, until
 
@@ -46,7 +46,7 @@ def test_a_training_that_fails_is_replaced_when_its_run_is_retried_and_deleted_w
 
     until(look, lambda there: bool(there) and first not in there)
     assert max(at_once) == 1
-    assert follow(Asking(client, kubeflow.backend, failed.run), (), print).state == "FAILED"
+    assert follow(RunPoller(client, kubeflow.backend, failed.run), (), print).state == "FAILED"
     assert list(tfjobs(failed.run).values()) == [name]
 
     client.delete_run(failed.run)

@@ -11,7 +11,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.kubeflow import KUBEFLOW
 from qcnn.targets.kubeflow.client import connect
-from qcnn.targets.kubeflow.runs import Asking, follow, states
+from qcnn.targets.kubeflow.runs import RunPoller, follow, states
 from tests.kfp.cluster import steps_log
 from tests.kfp.conftest import SMALL, Ended, Kubeflow
 
@@ -107,7 +107,7 @@ def test_what_cannot_run_fails_in_its_first_step_whoever_submits_it(kubeflow: Ku
     run = client.create_run_from_pipeline_package(
         str(package), arguments=words, run_name="refused", experiment_name=kubeflow.experiment
     ).run_id
-    ended = follow(Asking(client, kubeflow.backend, run), STEPS, print)
+    ended = follow(RunPoller(client, kubeflow.backend, run), STEPS, print)
     assert ended.state == "FAILED"
     assert states(ended, STEPS) == {"generate-data": "FAILED"}
     row = kubeflow.rows()["refused"]

@@ -12,7 +12,7 @@ from kfp.pipeline_spec.pipeline_spec_pb2 import PipelineSpec
 import compile as compile_command
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.kubeflow import KUBEFLOW
-from qcnn.pipelines.parts import seeded_by_run
+from qcnn.pipelines.parts import per_run_seed
 
 
 def _compiled(path: Path, *, seeded: bool) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def test_only_the_first_step_hears_of_the_run_and_takes_it(tmp_path: Path) -> No
 def test_a_file_that_was_compiled_before_becomes_what_is_compiled_for_a_schedule(tmp_path: Path) -> None:
     document = _compiled(tmp_path / "before.yaml", seeded=False)
     before = copy.deepcopy(document)
-    assert seeded_by_run(document) == _compiled(tmp_path / "now.yaml", seeded=True)
+    assert per_run_seed(document) == _compiled(tmp_path / "now.yaml", seeded=True)
     assert document == before
 
 
@@ -45,4 +45,4 @@ def test_compile_with_seed_per_run_gives_the_first_step_the_run(tmp_path: Path) 
     for target in ("kubeflow", "vertex"):
         paths = [tmp_path / folder / f"qcnn-{target}.yaml" for folder in ("once", "each")]
         once, each = (next(yaml.safe_load_all(path.read_text())) for path in paths)
-        assert each == seeded_by_run(once) != once
+        assert each == per_run_seed(once) != once

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.atomic_files import new_file, new_folder, only_writer, readable, whole_files
+from qcnn.atomic_files import complete_files, exclusive_lock, new_file, new_folder, readable
 from qcnn.errors import ArtifactError
 
 
@@ -58,7 +58,7 @@ def test_a_file_is_replaced_only_by_a_whole_one(tmp_path: Path) -> None:
     with new_file(path) as unfinished:
         unfinished.write_text("new")
         # A mirror of the folder leaves it out.
-        assert whole_files(tmp_path) == ["history.csv"]
+        assert complete_files(tmp_path) == ["history.csv"]
     assert path.read_text() == "new"
     assert [path.name for path in tmp_path.iterdir()] == ["history.csv"]
 
@@ -67,8 +67,8 @@ def test_what_a_killed_process_left_is_removed_by_the_next_one(tmp_path: Path) -
     (tmp_path / "checkpoints").mkdir()
     (tmp_path / "checkpoints" / ".unfinished-epoch-000001.npz.1").write_text("half")
     (tmp_path / "checkpoints" / "epoch-000001.npz").write_text("whole")
-    with only_writer(tmp_path):
-        assert whole_files(tmp_path) == ["checkpoints/epoch-000001.npz"]
+    with exclusive_lock(tmp_path):
+        assert complete_files(tmp_path) == ["checkpoints/epoch-000001.npz"]
         assert not list(tmp_path.rglob(".unfinished-*"))
 
 
@@ -96,7 +96,7 @@ def test_whatever_a_reader_raises_is_one_line(error: Exception, line: str, tmp_p
 
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
-    for write in (new_file, new_folder, only_writer):
+    for write in (new_file, new_folder, exclusive_lock):
         with (
             pytest.raises(
                 ArtifactError, match=r"^output: cannot be written \((Not a directory|File exists)\). Given: "
@@ -114,9 +114,9 @@ def test_what_another_process_writes_below_is_left_to_it(tmp_path: Path) -> None
     held = os.open(tmp_path / "evaluation", os.O_RDONLY)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with only_writer(tmp_path):
+        with exclusive_lock(tmp_path):
             assert [path.parent for path in tmp_path.rglob(".unfinished-*")] == [others]
     finally:
         os.close(held)
-    with only_writer(tmp_path):
+    with exclusive_lock(tmp_path):
         assert not list(tmp_path.rglob(".unfinished-*"))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from qcnn import data, defaults
-from qcnn.circuits.error_bound import floor_of
+from qcnn.circuits.error_bound import error_bound
 from qcnn.experiment_io import from_mapping
 from qcnn.model import checkpoints
 from qcnn.trainer.loop import train
@@ -40,7 +40,7 @@ def test_a_network_with_all_defaults_ends_at_its_floor(qubits: int, tmp_path: Pa
     config = from_mapping({"qubits": qubits, "workers": 1, "strategy": "none", "options": {"checkpoint_seconds": 60}})
     train(config, data.generate(config), tmp_path)
     checkpoint = checkpoints.load_latest(tmp_path / checkpoints.FOLDER)
-    floor = floor_of(config.model, config.hidden_activation)
+    floor = error_bound(config.model, config.hidden_activation)
     assert checkpoint
     assert checkpoint.fresh_mse is not None
     assert floor

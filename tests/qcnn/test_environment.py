@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.environment import Reports, address, in_pod, requested_gpus
+from qcnn.environment import HyperparameterReporter, address, in_pod, requested_gpus
 from qcnn.errors import ConfigError
 
 
@@ -25,7 +25,7 @@ def test_a_mounted_bucket_is_written_to_itself(given: str, environment: dict[str
 
 def test_a_trial_reports_each_epoch_as_the_tuner_reads_it(tmp_path: Path) -> None:
     path = tmp_path / "hypertune" / "output.metrics"
-    reports = Reports({"CLOUD_ML_TRIAL_ID": "7", "CLOUD_ML_HP_METRIC_FILE": str(path)})
+    reports = HyperparameterReporter({"CLOUD_ML_TRIAL_ID": "7", "CLOUD_ML_HP_METRIC_FILE": str(path)})
     reports.listen("state", state="training")
     assert not path.exists()
     for epoch in range(1, 103):
@@ -43,7 +43,7 @@ def test_a_trial_reports_each_epoch_as_the_tuner_reads_it(tmp_path: Path) -> Non
 
 def test_what_is_no_trial_reports_nothing(tmp_path: Path) -> None:
     path = tmp_path / "output.metrics"
-    Reports({"CLOUD_ML_HP_METRIC_FILE": str(path)}).listen("epoch", epoch=1, val_loss=1.0)
+    HyperparameterReporter({"CLOUD_ML_HP_METRIC_FILE": str(path)}).listen("epoch", epoch=1, val_loss=1.0)
     assert not path.exists()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from qcnn import errors
-from qcnn.errors import QcnnError, given, one_line
+from qcnn.errors import QcnnError, format_value, single_line
 from qcnn.targets.errors import StepError
 
 
@@ -37,7 +37,7 @@ def test_every_error_is_one_line_that_quotes_200_characters_at_most(kind: type[E
     "value", [None, True, 8, -1.5, "text", "it's", b"x", [1, [2]], {"a": [1, "b"]}, (1, 2), (21,), (), [], {}, ""]
 )
 def test_a_small_value_is_quoted_as_python_writes_it(value: object) -> None:
-    assert given(value) == repr(value)
+    assert format_value(value) == repr(value)
 
 
 class Unwritable:
@@ -71,17 +71,17 @@ def in_itself() -> dict[str, Any]:
         (10**5000, "an integer of 16610 bits"),
         (Unwritable(), "something of Unwritable, which cannot be written"),
     ],
-    ids=lambda value: given(value)[:20],
+    ids=lambda value: format_value(value)[:20],
 )
 def test_of_a_large_value_no_more_is_written_than_is_quoted(value: object, beginning: str) -> None:
-    assert given(value).startswith(beginning)
-    assert len(given(value)) <= errors.MOST_QUOTED
+    assert format_value(value).startswith(beginning)
+    assert len(format_value(value)) <= errors.MOST_QUOTED
 
 
 def test_what_others_say_becomes_one_line() -> None:
     said = ValueError("first\n    second\r\n\tthird\x07 \ud800")
-    assert one_line(said) == r"first second third\x07 \ud800"
-    assert len(one_line("y" * 10**6)) == 200
+    assert single_line(said) == r"first second third\x07 \ud800"
+    assert len(single_line("y" * 10**6)) == 200
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_others_say_becomes_one_line() -> None:
     ],
 )
 def test_no_message_holds_a_password_of_an_address(text: str, shown: str) -> None:
-    assert (one_line(text), given(text), str(QcnnError(f"{text}. Given: {text}"))) == (
+    assert (single_line(text), format_value(text), str(QcnnError(f"{text}. Given: {text}"))) == (
         shown,
         repr(shown),
         f"{shown}. Given: {shown}",
@@ -105,6 +105,6 @@ def test_no_message_holds_a_password_of_an_address(text: str, shown: str) -> Non
 
 @pytest.mark.parametrize("given_in", [lambda text: text, lambda text: [text], lambda text: {"a": text}, str.encode])
 def test_a_password_that_is_longer_than_what_is_quoted_is_hidden(given_in: Callable[[str], object]) -> None:
-    shown = given(given_in(f"ftp://user:{'p' * 300}@host/a"))
+    shown = format_value(given_in(f"ftp://user:{'p' * 300}@host/a"))
     assert "pp" not in shown
     assert "ftp://***@host/a" in shown

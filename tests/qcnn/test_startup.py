@@ -8,8 +8,8 @@ import pytest
 
 HELD_BACK = """
 import os
-from qcnn.startup import end_now, stderr_held_back
-with stderr_held_back():
+from qcnn.startup import end_now, buffer_stderr
+with buffer_stderr():
     os.write(2, b"a greeting\\n")
     {}
 os.write(2, b"the end\\n")
@@ -35,9 +35,9 @@ def test_last_words_are_heard_while_greetings_are_not(program: str, said: str) -
 
 KILLED = """
 import ctypes, os, sys, threading
-from qcnn.startup import stderr_held_back
+from qcnn.startup import buffer_stderr
 libc = ctypes.CDLL(None)
-with stderr_held_back():
+with buffer_stderr():
     os.write(2, b"the reason\\n")
     {}
 """
@@ -86,9 +86,9 @@ def test_a_signal_that_a_library_takes_for_itself_is_taken_back(number: signal.S
 
 ENDING = """
 import atexit
-from qcnn.startup import ending_at_once
+from qcnn.startup import exit_immediately
 atexit.register(print, "waited")
-with ending_at_once():
+with exit_immediately():
     print("said", flush=False)
     {}
 """

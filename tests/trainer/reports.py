@@ -14,7 +14,7 @@ def report(
     qubits: int = 8, rounds: int = 3, epochs: int = 5, description: dict[str, Any] | None = None, **words: Any
 ) -> str:
     experiment = {**ExperimentConfig().model_dump(), "qubits": qubits, "rounds": rounds, "epochs": epochs, **words}
-    samples = data.draw(qubits, rounds, seed=1)
+    samples = data.sample_excitations(qubits, rounds, seed=1)
     noise = np.random.default_rng(0)
     predictions = np.cos(samples.angle) + noise.normal(scale=0.2, size=len(samples))
     losses = 0.2 + np.exp(-np.arange(epochs) / 20) + noise.uniform(0, 0.05, (2, epochs))

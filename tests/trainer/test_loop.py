@@ -14,7 +14,7 @@ import tensorflow as tf
 import tf_keras
 
 from qcnn import data
-from qcnn.atomic_files import only_writer
+from qcnn.atomic_files import exclusive_lock
 from qcnn.errors import ArtifactError, ConfigError, TrainingError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
@@ -36,7 +36,7 @@ def test_equals_plain_gradient_descent_on_each_true_batch(
     history = train(config, small_dataset, tmp_path)
 
     model = build_model(config)
-    samples = small_dataset.train.take(data.order(config.seed, 1, len(small_dataset.train)))
+    samples = small_dataset.train.take(data.epoch_order(config.seed, 1, len(small_dataset.train)))
     squared = []
     for start in range(0, len(samples), config.batch_size):
         batch = samples.take(np.arange(start, min(start + config.batch_size, len(samples))))
@@ -62,7 +62,7 @@ def test_the_checkpoint_of_a_complete_training_says_what_ran_and_how_it_does_on_
     checkpoint = checkpoints.load_latest(trained / "checkpoints")
     assert checkpoint
     assert checkpoint.simulator == "statevector"
-    model, fresh = build_model(small_config), data.fresh(4, seed=0)
+    model, fresh = build_model(small_config), data.sample_fresh(4, seed=0)
     assign(model.trainable_variables, checkpoint.line.weights)
     assert checkpoint.fresh_mse == pytest.approx(np.mean((predict(model, fresh) - fresh.label) ** 2), rel=1e-5)
     (before,) = (path for path in (trained / "checkpoints").iterdir() if path.name == "epoch-000002.npz")
@@ -207,7 +207,7 @@ def test_early_stopping_and_best_weights(tmp_path: Path) -> None:
     assert description["training"]["val_loss"] == losses[best]
     split = data.generate(config).validation
     assert np.mean((predict(model, split) - split.label) ** 2) == pytest.approx(losses[best], rel=1e-6)
-    checkpoint, fresh = checkpoints.load_latest(tmp_path / "checkpoints"), data.fresh(4, seed=0)
+    checkpoint, fresh = checkpoints.load_latest(tmp_path / "checkpoints"), data.sample_fresh(4, seed=0)
     assert checkpoint
     # Of the weights that are exported, not of the last.
     assert checkpoint.fresh_mse == pytest.approx(np.mean((predict(model, fresh) - fresh.label) ** 2), rel=1e-5)
@@ -236,7 +236,10 @@ def test_one_folder_is_trained_in_by_one_process_at_a_time(
     small_dataset: data.Dataset, small_config: ExperimentConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("qcnn.atomic_files._PATIENCE", 0.2)
-    with only_writer(tmp_path), pytest.raises(ArtifactError, match=r"^training: another process trains in this folder"):
+    with (
+        exclusive_lock(tmp_path),
+        pytest.raises(ArtifactError, match=r"^training: another process trains in this folder"),
+    ):
         train(small_config, small_dataset, tmp_path)
 
 

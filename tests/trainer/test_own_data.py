@@ -40,7 +40,7 @@ def _trained(folder: Path, rows: str, **words: Any) -> Trained:
     base = {"qubits": 4, "workers": 1, "strategy": "none", "data": str(folder / "rows.csv")}
     config = from_mapping(merge({**base, "options": {"profile_batches": ""}}, words))
     dataset = data.read(config)
-    config = data.completed(config, dataset)
+    config = data.with_file_metadata(config, dataset)
     history = train(config, dataset, folder / "training")
     export.export(folder / "training", folder / "model")
     data.save(dataset, folder / "dataset")

@@ -15,7 +15,7 @@ from qcnn.model import checkpoints
 from qcnn.model.history import Epoch, load_history
 from qcnn.model.network import build_model, initial_weights
 from qcnn.results import export
-from qcnn.trainer.state import Training
+from qcnn.trainer.state import TrainingState
 from qcnn.trainer.tensorboard import batch_profile
 from tests.board import scalars
 from tests.small_trainings import SMALL, assert_same_training, outcomes, shared_programs, train
@@ -57,7 +57,7 @@ def test_the_start_with_the_lowest_validation_loss_goes_on(
     config: ExperimentConfig, every: Path, tmp_path: Path
 ) -> None:
     programs = shared_programs()
-    training = Training(config, data.generate(config), tmp_path, tf.distribute.get_strategy(), None, programs)
+    training = TrainingState(config, data.generate(config), tmp_path, tf.distribute.get_strategy(), None, programs)
     tried: list[list[Epoch]] = [[] for _ in range(STARTS)]
     with batch_profile(range(0), None) as profile:
         while training.is_undecided:

@@ -16,7 +16,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.results import export
 from qcnn.trainer.loop import train
-from qcnn.trainer.state import Training, load_saved
+from qcnn.trainer.state import TrainingState, load_saved
 
 
 def test_what_a_checkpoint_holds_must_fit_the_model(
@@ -35,7 +35,7 @@ def test_what_a_checkpoint_holds_must_fit_the_model(
         )
         saved = load_saved(small_config, small_dataset, folder)
         with pytest.raises(ArtifactError, match=r"^checkpoint: its weights must be of shapes \[\(21,\), .*Given: \["):
-            Training(small_config, small_dataset, folder, tf.distribute.get_strategy(), saved)
+            TrainingState(small_config, small_dataset, folder, tf.distribute.get_strategy(), saved)
 
 
 def test_a_circuit_of_gates_that_cirq_cannot_write_down_is_known_again(

@@ -16,7 +16,7 @@ import pytest
 
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
-from qcnn.jobs.local.fork_client import Started, start_process
+from qcnn.jobs.local.fork_client import ChildProcess, start_process
 from qcnn.model.checkpoints import load_latest
 from qcnn.model.history import load_history
 from qcnn.trainer import worker
@@ -52,7 +52,7 @@ class Pair:
             server.close()
         self.processes = [self.start(0, chief), self.start(1)]
 
-    def start(self, index: int, program: Sequence[str] = WORKER) -> Started:
+    def start(self, index: int, program: Sequence[str] = WORKER) -> ChildProcess:
         """Start a worker, which is forked where this process has a fork server."""
         cluster = {"cluster": {"worker": self._addresses}, "task": {"type": "worker", "index": index}}
         folders = [word for name in ("workdir", "logs", "export") for word in (f"--{name}", str(self._folder / name))]
@@ -141,7 +141,7 @@ def test_a_worker_that_is_told_to_end_does_so_at_once(pair: Pair, number: signal
 
 def _waiting(
     folder: Path, port: int, heartbeat_timeout_seconds: float
-) -> contextlib.AbstractContextManager[tuple[Started, TextIO]]:
+) -> contextlib.AbstractContextManager[tuple[ChildProcess, TextIO]]:
     """Start worker 0 of two, of which the other never comes."""
     cluster = {"worker": [f"127.0.0.1:{port}", "127.0.0.1:1"]}
     config = from_mapping(
@@ -158,7 +158,7 @@ def _waiting(
     )
 
 
-def _ended(process: Started, number: signal.Signals) -> int | None:
+def _ended(process: ChildProcess, number: signal.Signals) -> int | None:
     """Send a signal; return the exit code. TensorFlow's server may take a SIGTERM at the moment when it starts."""
     for _ in range(3):
         os.kill(process.pid, number)

@@ -15,10 +15,10 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 
-from qcnn.errors import RetryableError, one_line
+from qcnn.errors import RetryableError, single_line
 from qcnn.operating_system import bind_to_machine, descriptors, shared_library
 from qcnn.startup import ERROR, RETRYABLE, end_now
-from qcnn.trainer.distribution.roles import Cluster
+from qcnn.trainer.distribution.roles import ClusterConfig
 
 logger = logging.getLogger("qcnn")
 
@@ -33,13 +33,13 @@ _NOTE_SECONDS = 30.0
 _CONNECT_SECONDS = 1.0
 
 
-def limit(cluster: Cluster, heartbeat_timeout_seconds: float) -> float:
+def limit(cluster: ClusterConfig, heartbeat_timeout_seconds: float) -> float:
     """Return how long to wait for the other processes of a training, in seconds."""
     return heartbeat_timeout_seconds if cluster.is_here else _ELSEWHERE_SECONDS
 
 
 @contextlib.contextmanager
-def joining(cluster: Cluster | None, heartbeat_timeout_seconds: float) -> Iterator[None]:
+def joining(cluster: ClusterConfig | None, heartbeat_timeout_seconds: float) -> Iterator[None]:
     """Context manager for a block in which TensorFlow waits for the other processes of the training.
 
     All threads of this process go on meanwhile: signals, signs of life and metrics are served. If the block takes
@@ -70,7 +70,7 @@ def answers(address: str) -> bool:
     return False
 
 
-def _end_after(cluster: Cluster, seconds: float, joined: threading.Event) -> None:
+def _end_after(cluster: ClusterConfig, seconds: float, joined: threading.Event) -> None:
     """End this process if the others have not joined after so many seconds."""
     first = min(_NOTE_SECONDS, seconds)
     if joined.wait(first):
@@ -85,7 +85,7 @@ def _end_after(cluster: Cluster, seconds: float, joined: threading.Event) -> Non
         end_now(f"{ERROR}lost {missing}, after {seconds:g} s of waiting", RETRYABLE)
 
 
-def _missing(cluster: Cluster) -> str:
+def _missing(cluster: ClusterConfig) -> str:
     """Return the names of the other processes that do not answer, with their addresses."""
     missing = [
         f"{role} {index} (no answer at {address})"
@@ -155,7 +155,7 @@ def _pointer(capsule: object) -> int:
 _EXCEPTIONS = ("no_grpc_proxy", "no_proxy")
 
 
-def connect_directly(cluster: Cluster, environment: MutableMapping[str, str]) -> None:
+def connect_directly(cluster: ClusterConfig, environment: MutableMapping[str, str]) -> None:
     """Exempt the hosts of a cluster from the proxy variables that gRPC reads in an environment.
 
     gRPC sends everything to the proxy of grpc_proxy, https_proxy or http_proxy, connections to this machine too.
@@ -173,7 +173,7 @@ def connect_directly(cluster: Cluster, environment: MutableMapping[str, str]) ->
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
-def keep_to_machine(cluster: Cluster | None) -> None:
+def restrict_to_localhost(cluster: ClusterConfig | None) -> None:
     """Let this process' server of a cluster answer this machine alone, if all of the cluster is here.
 
     It listens on all interfaces until this is called: TensorFlow starts it, and then waits for the others.
@@ -195,7 +195,7 @@ def keep_port_to_machine(port: int) -> bool:
             try:
                 bind_to_machine(listening)
             except OSError as error:
-                logger.warning("port %d stays open to other machines (%s)", port, one_line(error))
+                logger.warning("port %d stays open to other machines (%s)", port, single_line(error))
                 return False
     return True
 
@@ -220,7 +220,7 @@ def _listening() -> Iterator[socket.socket]:
 
 
 @contextlib.contextmanager
-def lost_peers(cluster: Cluster | None) -> Iterator[None]:
+def translate_peer_errors(cluster: ClusterConfig | None) -> Iterator[None]:
     """Turn TensorFlow's errors about another process into one line that names it.
 
     Raises:
@@ -238,22 +238,22 @@ def lost_peers(cluster: Cluster | None) -> Iterator[None]:
         raise RetryableError(f"lost {name}: {_reason(error.message)}") from None
 
 
-def leave_together(meet: Callable[[], object], cluster: Cluster) -> None:
+def exit_barrier(meet: Callable[[], object], cluster: ClusterConfig) -> None:
     """Return once all processes of the training have come so far; `meet` waits until all of them call it.
 
     Raises:
         RetryableError: another was lost before it had come so far.
     """
-    with lost_peers(cluster):
+    with translate_peer_errors(cluster):
         meet()
     # Whoever ends takes along what it has sent and others have yet to fetch: they would take it for lost. Now that all
     # have met, nobody needs them.
-    with contextlib.suppress(RetryableError), lost_peers(cluster):
+    with contextlib.suppress(RetryableError), translate_peer_errors(cluster):
         meet()
 
 
 @contextlib.contextmanager
-def taken_address(cluster: Cluster | None) -> Iterator[None]:
+def taken_address(cluster: ClusterConfig | None) -> Iterator[None]:
     """Report which address cannot be listened on.
 
     Raises:

@@ -20,9 +20,9 @@ from tensorflow.python.eager import context
 
 from qcnn.errors import RetryableError
 from qcnn.requirements import CHIEF, PS
-from qcnn.startup import RETRYABLE, end_now, start_compiler, stderr_held_back
-from qcnn.trainer.distribution.joining import answers, connect_directly, keep_to_machine, limit, taken_address
-from qcnn.trainer.distribution.roles import Cluster
+from qcnn.startup import RETRYABLE, buffer_stderr, end_now, start_compiler
+from qcnn.trainer.distribution.joining import answers, connect_directly, limit, restrict_to_localhost, taken_address
+from qcnn.trainer.distribution.roles import ClusterConfig
 
 Optimizer: TypeAlias = tf_keras.optimizers.Optimizer
 Flat = npt.NDArray[np.float64]
@@ -35,7 +35,7 @@ _UNANSWERED = 3
 _CAUTION, _FORGOTTEN = 4.0, 0.05
 
 
-def serve(cluster: Cluster, is_over: Callable[[], bool], heartbeat_timeout_seconds: float) -> None:
+def serve(cluster: ClusterConfig, is_over: Callable[[], bool], heartbeat_timeout_seconds: float) -> None:
     """Serve as a worker or parameter server until the chief has come and gone.
 
     One that comes when the training `is_over` has nothing to do.
@@ -50,11 +50,11 @@ def serve(cluster: Cluster, is_over: Callable[[], bool], heartbeat_timeout_secon
     chief = addresses[CHIEF][0]
     most = limit(cluster, heartbeat_timeout_seconds)
     # Server and chief greet each other, whatever the level of TensorFlow's log.
-    with taken_address(cluster), stderr_held_back():
+    with taken_address(cluster), buffer_stderr():
         server = tf.distribute.Server(
             tf.train.ClusterSpec(addresses), job_name=cluster.role, task_index=cluster.index, protocol="grpc"
         )
-        keep_to_machine(cluster)
+        restrict_to_localhost(cluster)
         end = time.monotonic() + most
         while not answers(chief):
             if is_over():
@@ -190,7 +190,7 @@ _PROBE_SECONDS, _UNANSWERED_PROBES = 1.0, 10
 Batch: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
 
-class Learner(Protocol):
+class TrainableModel(Protocol):
     """What a model must provide to be trained by parameter servers; the chief's own copy of it."""
 
     @property
@@ -201,7 +201,7 @@ class Learner(Protocol):
     def optimizer(self) -> tf_keras.optimizers.Optimizer:
         """An optimizer that was built for them."""
 
-    def another_optimizer(self) -> tf_keras.optimizers.Optimizer:
+    def clone_optimizer(self) -> tf_keras.optimizers.Optimizer:
         """Return one that is made as the optimizer was, for a shard of the weights."""
 
     def gradient(self, weights: Sequence[tf.Tensor], **batch: tf.Tensor) -> tf.Tensor:
@@ -239,13 +239,13 @@ def _is_alive(device: str) -> bool:
 class Coordinator:
     """Has the workers of a training update the weights of a learner, each in its own time."""
 
-    def __init__(self, strategy: tf.distribute.ParameterServerStrategy, servers: int, learner: Learner) -> None:
+    def __init__(self, strategy: tf.distribute.ParameterServerStrategy, servers: int, learner: TrainableModel) -> None:
         self._learner = learner
         self._coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
         shapes = [variable.shape for variable in learner.weights]
         sizes = [shape.num_elements() for shape in shapes]
         devices = [f"/job:{PS}/replica:0/task:{number}/device:CPU:0" for number in range(servers)]
-        shared = self._shared = SharedWeights(devices, sum(sizes), learner.another_optimizer)
+        shared = self._shared = SharedWeights(devices, sum(sizes), learner.clone_optimizer)
         threading.Thread(target=_end_without, args=(devices,), name="parameter servers", daemon=True).start()
 
         def gradient(flat: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:

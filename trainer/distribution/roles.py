@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from qcnn.errors import ConfigError, given
+from qcnn.errors import ConfigError, format_value
 from qcnn.experiment import ExperimentConfig
 from qcnn.requirements import CHIEF, EVALUATOR, ROLES, STRATEGIES, WORKER, Chief
 
@@ -19,7 +19,7 @@ _POOLS = {f"workerpool{position}": role for position, role in enumerate(ROLES)}
 
 
 @dataclasses.dataclass(frozen=True)
-class Cluster:
+class ClusterConfig:
     """Role and index of one process, and the addresses of every process by role."""
 
     addresses: dict[str, tuple[str, ...]]
@@ -47,7 +47,7 @@ class Cluster:
         return self.role == CHIEF or (self.role == WORKER and self.index == 0 and CHIEF not in self.addresses)
 
 
-def parse_cluster(environment: Mapping[str, str]) -> Cluster | None:
+def parse_cluster(environment: Mapping[str, str]) -> ClusterConfig | None:
     """Read TF_CONFIG, or CLUSTER_SPEC where there is none; None for a process that trains alone.
 
     Shapes: training-operator v1.9 `genTFConfigJSONStr` (an evaluator is listed in `cluster`; nothing is
@@ -62,7 +62,7 @@ def parse_cluster(environment: Mapping[str, str]) -> Cluster | None:
     return None
 
 
-def check_roles(config: ExperimentConfig, cluster: Cluster | None) -> None:
+def check_roles(config: ExperimentConfig, cluster: ClusterConfig | None) -> None:
     """Refuse a cluster whose processes are not those of the experiment.
 
     On Vertex AI one of the training processes is always called the chief.
@@ -106,13 +106,13 @@ def _is_loopback(address: str) -> bool:
         return host == "localhost"
 
 
-def _parse(variable: str, text: str) -> Cluster | None:
+def _parse(variable: str, text: str) -> ClusterConfig | None:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{variable}: is not JSON ({error}). Given: {given(text)}") from None
+        raise ConfigError(f"{variable}: is not JSON ({error}). Given: {format_value(text)}") from None
     if not isinstance(content, dict):
-        raise ConfigError(f"{variable}: must be an object with cluster and task. Given: {given(text)}")
+        raise ConfigError(f"{variable}: must be an object with cluster and task. Given: {format_value(text)}")
     if not content.get("cluster") and not content.get("task"):
         return None
     addresses = _addresses(variable, content.get("cluster"))
@@ -125,12 +125,12 @@ def _parse(variable: str, text: str) -> Cluster | None:
     hosts = addresses.get(role)
     if hosts is None and role == EVALUATOR:
         # Vertex and TensorFlow itself leave the evaluator out of the cluster.
-        return Cluster(addresses, role, index)
+        return ClusterConfig(addresses, role, index)
     if hosts is None or index >= len(hosts):
         raise ConfigError(
             f"{variable}: task.index must be below the number of {role} addresses, {len(hosts or ())}. Given: {index}"
         )
-    return Cluster(addresses, role, index)
+    return ClusterConfig(addresses, role, index)
 
 
 def _addresses(variable: str, cluster: Any) -> dict[str, tuple[str, ...]]:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 import tensorflow as tf
 
 from qcnn import requirements
-from qcnn.errors import ConfigError, one_line
+from qcnn.errors import ConfigError, single_line
 from qcnn.experiment import ExperimentConfig
 from qcnn.provenance import IMAGE_VARIABLE
-from qcnn.startup import stderr_held_back
-from qcnn.trainer.distribution.joining import joining, keep_to_machine
-from qcnn.trainer.distribution.roles import Cluster
+from qcnn.startup import buffer_stderr
+from qcnn.trainer.distribution.joining import joining, restrict_to_localhost
+from qcnn.trainer.distribution.roles import ClusterConfig
 
 _MIB = 1024
 
@@ -100,7 +100,7 @@ def _limit(gpu: tf.config.PhysicalDevice, memory: str) -> None:
 Implementation = tf.distribute.experimental.CollectiveCommunication
 
 
-def create_strategy(config: ExperimentConfig, cluster: Cluster | None) -> tf.distribute.Strategy:
+def create_strategy(config: ExperimentConfig, cluster: ClusterConfig | None) -> tf.distribute.Strategy:
     """Create the strategy of an experiment for this process.
 
     With several processes this starts TensorFlow's server and waits for the others, so nothing may
@@ -113,20 +113,20 @@ def create_strategy(config: ExperimentConfig, cluster: Cluster | None) -> tf.dis
     return STRATEGIES[config.strategy](config, cluster)
 
 
-def _multi_worker(config: ExperimentConfig, cluster: Cluster | None) -> tf.distribute.Strategy:
+def _multi_worker(config: ExperimentConfig, cluster: ClusterConfig | None) -> tf.distribute.Strategy:
     options = config.options
     how = tf.distribute.experimental.CommunicationOptions(
         implementation=Implementation(options.communication.upper()),
         timeout_seconds=options.communication_timeout or None,
     )
     # TensorFlow's server prints a greeting whatever the level of its log.
-    with stderr_held_back(), joining(cluster, options.heartbeat_timeout_seconds):
+    with buffer_stderr(), joining(cluster, options.heartbeat_timeout_seconds):
         strategy = tf.distribute.MultiWorkerMirroredStrategy(_resolver(cluster), how)
-    keep_to_machine(cluster)
+    restrict_to_localhost(cluster)
     return strategy
 
 
-def _mirrored(config: ExperimentConfig, _: Cluster | None) -> tf.distribute.Strategy:
+def _mirrored(config: ExperimentConfig, _: ClusterConfig | None) -> tf.distribute.Strategy:
     devices, reduction = device_names(config), config.options.reduction
     on_gpus = "GPU" in devices[0]
     if reduction == "hierarchical_copy" and len(devices) % 2:
@@ -138,31 +138,31 @@ def _mirrored(config: ExperimentConfig, _: Cluster | None) -> tf.distribute.Stra
     return tf.distribute.MirroredStrategy(devices, cross_device_ops=_REDUCTIONS[chosen]())
 
 
-def _central_storage(config: ExperimentConfig, _: Cluster | None) -> tf.distribute.Strategy:
+def _central_storage(config: ExperimentConfig, _: ClusterConfig | None) -> tf.distribute.Strategy:
     return tf.distribute.experimental.CentralStorageStrategy(device_names(config), parameter_device="/cpu:0")
 
 
 def parameter_servers(
-    cluster: Cluster | None, heartbeat_timeout_seconds: float
+    cluster: ClusterConfig | None, heartbeat_timeout_seconds: float
 ) -> tf.distribute.ParameterServerStrategy:
     """Return the strategy of a chief that has workers and parameter servers, once they are there; see `joining`."""
-    with stderr_held_back(), joining(cluster, heartbeat_timeout_seconds):
+    with buffer_stderr(), joining(cluster, heartbeat_timeout_seconds):
         strategy = tf.distribute.ParameterServerStrategy(_resolver(cluster))
-    keep_to_machine(cluster)
+    restrict_to_localhost(cluster)
     return strategy
 
 
-def _tpu(config: ExperimentConfig, _: Cluster | None) -> tf.distribute.Strategy:
+def _tpu(config: ExperimentConfig, _: ClusterConfig | None) -> tf.distribute.Strategy:
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver.connect()
     except Exception as error:  # A resolver that finds none raises whatever it was doing.
         raise ConfigError(
-            f"strategy: no TPU is found from here ({one_line(error)}). Given: {config.strategy}"
+            f"strategy: no TPU is found from here ({single_line(error)}). Given: {config.strategy}"
         ) from None
     return tf.distribute.TPUStrategy(resolver)
 
 
-def _none(_: ExperimentConfig, __: Cluster | None) -> tf.distribute.Strategy:
+def _none(_: ExperimentConfig, __: ClusterConfig | None) -> tf.distribute.Strategy:
     return tf.distribute.get_strategy()
 
 
@@ -171,7 +171,7 @@ _REDUCTIONS: dict[str, Callable[[], tf.distribute.CrossDeviceOps]] = {
     "one_device": tf.distribute.ReductionToOneDevice,
     "nccl": tf.distribute.NcclAllReduce,
 }
-STRATEGIES: dict[str, Callable[[ExperimentConfig, Cluster | None], tf.distribute.Strategy]] = {
+STRATEGIES: dict[str, Callable[[ExperimentConfig, ClusterConfig | None], tf.distribute.Strategy]] = {
     "multi_worker": _multi_worker,
     "mirrored": _mirrored,
     "central_storage": _central_storage,
@@ -181,7 +181,7 @@ STRATEGIES: dict[str, Callable[[ExperimentConfig, Cluster | None], tf.distribute
 }
 
 
-def _resolver(cluster: Cluster | None) -> tf.distribute.cluster_resolver.ClusterResolver:
+def _resolver(cluster: ClusterConfig | None) -> tf.distribute.cluster_resolver.ClusterResolver:
     """Describe the cluster ourselves: TensorFlow's own reading of TF_CONFIG counts an evaluator in."""
     if cluster is None:
         return tf.distribute.cluster_resolver.SimpleClusterResolver(tf.train.ClusterSpec({}))

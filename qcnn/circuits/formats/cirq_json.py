@@ -8,7 +8,7 @@ import sympy
 
 from qcnn.circuits.ansatz import Ansatz
 from qcnn.circuits.formats.embedded import MAX_QUBITS
-from qcnn.errors import ConfigError, one_line
+from qcnn.errors import ConfigError, single_line
 
 # What a circuit of gates does not need: a circuit within it may be repeated any number of times, a power of a number
 # may have any number of digits.
@@ -56,7 +56,7 @@ def read(content: str, name: str) -> Ansatz:
     except ConfigError:
         raise
     except Exception as error:  # Whatever cirq raises of numbers, names and qubits that are none.
-        reason = f"{type(error).__name__}: {one_line(error)}"
+        reason = f"{type(error).__name__}: {single_line(error)}"
         raise ConfigError(f"model: the file is no cirq JSON that can be read ({reason}). Given: {name}") from None
 
 
@@ -79,13 +79,13 @@ def _of_circuit(circuit: cirq.Circuit, name: str) -> Ansatz:
         if again := [qubit for qubit in operation.qubits if qubit in measured]:
             raise ConfigError(
                 f"model: a qubit may be measured at the circuit's end alone. Given: {again[0]}, on which "
-                f"{one_line(operation)} follows, in {name}"
+                f"{single_line(operation)} follows, in {name}"
             )
         if isinstance(operation.gate, cirq.MeasurementGate):
             if any(operation.gate.full_invert_mask()) or operation.gate.confusion_map:
                 raise ConfigError(
                     "model: a measurement must be as it is read, without invert_mask and confusion_map. "
-                    f"Given: {one_line(operation)} in {name}"
+                    f"Given: {single_line(operation)} in {name}"
                 )
             measured.update(dict.fromkeys(operation.qubits))
         else:
@@ -102,7 +102,7 @@ def _natural(symbol: sympy.Symbol) -> Any:
 def _on_ring(ansatz: Ansatz, name: str) -> Ansatz:
     qubits = sorted(ansatz.circuit.all_qubits().union(ansatz.readouts))
     if wrong := [qubit for qubit in qubits if qubit.dimension != 2]:
-        raise ConfigError(f"model: qubits must have two levels. Given: {one_line(wrong[0])} in {name}")
+        raise ConfigError(f"model: qubits must have two levels. Given: {single_line(wrong[0])} in {name}")
     numbers = [_number(qubit) for qubit in qubits]
     places = [number for number in numbers if number is not None]
     if len(set(places)) < len(qubits):

@@ -16,7 +16,7 @@ from qiskit_qasm3_import.expression import ValueResolver
 from qiskit_qasm3_import.state import State
 
 from qcnn.circuits.formats.qiskit_gates import OWN, said
-from qcnn.errors import one_line
+from qcnn.errors import single_line
 
 _CONTROLS = (ast.GateModifierName.ctrl, ast.GateModifierName.negctrl)
 _DECLARATIONS = (
@@ -257,7 +257,7 @@ def _checked(places: list[int], size: int, base: ast.QASMNode) -> list[int]:
 
 
 def _text(node: ast.QASMNode) -> str:
-    return one_line(openqasm3.dumps(node))
+    return single_line(openqasm3.dumps(node))
 
 
 def _refuse(node: ast.QASMNode, message: str) -> NoReturn:

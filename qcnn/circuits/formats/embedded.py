@@ -35,12 +35,12 @@ def is_file(model: str) -> bool:
     return PurePosixPath(model).suffix in (QASM, JSON) and "#" not in model
 
 
-def holds(model: str) -> bool:
+def is_embedded(model: str) -> bool:
     """Whether a model has the form of a text that holds a circuit."""
     return bool(_HELD.fullmatch(model))
 
 
-def hold(file: str, content: str) -> str:
+def embed(file: str, content: str) -> str:
     """Return the text that holds a circuit, of its file's name and its content.
 
     The content is as `qcnn.circuits.formats.cirq_json` writes it.
@@ -60,7 +60,7 @@ def hold(file: str, content: str) -> str:
 
 
 @functools.lru_cache(maxsize=8)
-def held(model: str) -> str:
+def embedded_content(model: str) -> str:
     """Return the content that a text holds.
 
     Raises:
@@ -80,22 +80,22 @@ def held(model: str) -> str:
     return content.decode()
 
 
-def shown_within(text: str) -> str:
+def with_display_names(text: str) -> str:
     """Return text, such as a line of a log, with the circuits that it holds as people read them."""
-    return _HELD.sub(lambda found: shown(found[0]), text) if "#" in text else text
+    return _HELD.sub(lambda found: model_display_name(found[0]), text) if "#" in text else text
 
 
-def shown(model: str) -> str:
+def model_display_name(model: str) -> str:
     """Return a model as people read it: of a text that holds a circuit the file's name and what tells it from others.
 
     >>> shown("hybrid"), shown(hold("mine.qasm", "[]"))
     ('hybrid', 'mine.qasm@4f53cda1')
     """
-    if not holds(model):
+    if not is_embedded(model):
         return model
     name, _, packed = model.partition("#")
     try:
-        content = held(model)
+        content = embedded_content(model)
     except ValueError:
         # Refused elsewhere; what is shown has an end all the same.
         content = packed

@@ -17,7 +17,7 @@ from qcnn.atomic_files import new_file
 from qcnn.circuits.ansatz import Ansatz, decomposed
 from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.embedded import JSON, QASM
-from qcnn.errors import ConfigError, one_line
+from qcnn.errors import ConfigError, single_line
 
 # How often an operation may decompose into operations that decompose in turn.
 _MOST_DEPTH = 50
@@ -122,7 +122,7 @@ def _parts(operation: cirq.Operation) -> Iterable[cirq.Operation]:
         except (
             Exception
         ) as error:  # Whatever a gate of somebody's own raises, or cirq of a matrix that is hardly unitary.
-            raise _unwritable(operation, f" ({type(error).__name__}: {one_line(error)})") from None
+            raise _unwritable(operation, f" ({type(error).__name__}: {single_line(error)})") from None
     if parts is None:
         raise _unwritable(operation)
     return parts
@@ -151,7 +151,7 @@ def _unwritable(operation: cirq.Operation, reason: str = "") -> ConfigError:
     free = " while its parameters are free; those of a trained model are numbers"
     return ConfigError(
         f"export: an operation has no form in the gates of OpenQASM{free if cirq.is_parameterized(operation) else ''}"
-        f"{reason}. Given: {one_line(operation)}"
+        f"{reason}. Given: {single_line(operation)}"
     )
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from qcnn.circuits.formats.embedded import JSON, QASM, hold, is_file
-from qcnn.errors import ConfigError, one_line
-from qcnn.storage.store import Address, in_bucket
+from qcnn.circuits.formats.embedded import JSON, QASM, embed, is_file
+from qcnn.errors import ConfigError, single_line
+from qcnn.storage.store import BucketUri, parse_bucket_uri
 from qcnn.storage.sync import open_store
 
 # Bytes of a file; those of circuits that a text can hold are far smaller.
@@ -50,23 +50,23 @@ def embedded(model: str) -> str:
 
     ansatz = openqasm.read(content, model) if model.endswith(QASM) else cirq_json.read(content, model)
     try:
-        return hold(model, cirq_json.written(ansatz))
+        return embed(model, cirq_json.written(ansatz))
     except (TypeError, ValueError) as error:
         raise ConfigError(
-            f"model: the file's circuit must be one that cirq can write as JSON ({one_line(error)}). Given: {model}"
+            f"model: the file's circuit must be one that cirq can write as JSON ({single_line(error)}). Given: {model}"
         ) from None
 
 
 @contextlib.contextmanager
 def _local(model: str) -> Iterator[Path]:
-    place = in_bucket(model)
+    place = parse_bucket_uri(model)
     if not place:
         yield Path(model)
         return
     folder, _, name = place.folder.rpartition("/")
     with tempfile.TemporaryDirectory(prefix="qcnn-") as temporary:
         path = Path(temporary, "circuit")
-        with contextlib.closing(open_store(Address(place.scheme, place.bucket, folder))) as store:
+        with contextlib.closing(open_store(BucketUri(place.scheme, place.bucket, folder))) as store:
             if name not in store.names():
                 raise ConfigError(f"model: no such file. Given: {model}")
             store.read(name, path)
@@ -84,4 +84,4 @@ def _content(path: Path, model: str) -> str:
     except FileNotFoundError:
         raise ConfigError(f"model: no such file. Given: {model}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"model: the file cannot be read ({one_line(error)}). Given: {model}") from None
+        raise ConfigError(f"model: the file cannot be read ({single_line(error)}). Given: {model}") from None

@@ -13,7 +13,7 @@ import sympy
 
 from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.formats.embedded import MAX_QUBITS
-from qcnn.errors import ConfigError, one_line
+from qcnn.errors import ConfigError, single_line
 
 if TYPE_CHECKING:
     from openqasm3.ast import Program, QASMNode
@@ -274,7 +274,7 @@ def _refused(error: Exception, name: str) -> ConfigError:
     cause = error.__cause__.args[0] if error.__cause__ and error.__cause__.args else None
     token = getattr(cause, "offendingToken", None)
     if token is not None:
-        return ConfigError(f"model: line {token.line}: no OpenQASM 3 at {one_line(token.text)}. Given: {name}")
+        return ConfigError(f"model: line {token.line}: no OpenQASM 3 at {single_line(token.text)}. Given: {name}")
     from qcnn.circuits.formats.qiskit_gates import said
 
     message = said(error)

@@ -12,7 +12,7 @@ import sympy
 from qiskit.circuit import Barrier, ControlledGate, Gate, Instruction, ParameterExpression, QuantumCircuit, Qubit
 from qiskit.circuit.library import UnitaryGate, standard_gates
 
-from qcnn.errors import ConfigError, one_line
+from qcnn.errors import ConfigError, single_line
 
 # A number, or a linear form of symbols, in turns of pi.
 Turns = Any
@@ -84,7 +84,7 @@ def said(error: Exception) -> str:
     """Return the message of an error of Qiskit's on one line, or its class if it has none."""
     # Qiskit's errors quote their message, and Python that of a KeyError.
     message = error.args[0] if isinstance(error, KeyError) and error.args else getattr(error, "message", error)
-    return one_line(message).replace(OWN, "") or type(error).__name__
+    return single_line(message).replace(OWN, "") or type(error).__name__
 
 
 def operations(
@@ -167,7 +167,7 @@ def _turns(angle: object, gate: Gate, symbols: Mapping[str, sympy.Symbol]) -> Tu
     used = sorted(form.free_symbols, key=lambda symbol: str(symbol.name))
     slopes = [form.diff(symbol) for symbol in used]
     if any(slope.free_symbols for slope in slopes):
-        raise ConfigError(f"model: an angle must be linear in the inputs. Given: {word_of(gate)}({one_line(form)})")
+        raise ConfigError(f"model: an angle must be linear in the inputs. Given: {word_of(gate)}({single_line(form)})")
     turns: Turns = sum(
         _plain(_finite(slope, gate)) * symbols[str(symbol.name)] for symbol, slope in zip(used, slopes, strict=True)
     )
@@ -186,5 +186,5 @@ def _finite(value: Any, gate: Gate) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise ConfigError(f"model: an angle must be a finite number. Given: {word_of(gate)}({one_line(value)})")
+        raise ConfigError(f"model: an angle must be a finite number. Given: {word_of(gate)}({single_line(value)})")
     return number

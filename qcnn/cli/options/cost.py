@@ -17,15 +17,15 @@ from qcnn.experiment_io import read_file
 from qcnn.jobs.pricing import own_prices, prices_from
 
 if TYPE_CHECKING:
-    from qcnn.components.cost_estimate import Platform, Way
+    from qcnn.components.cost_estimate import PricingPlatform, ScalingOption
     from qcnn.experiment import ExperimentConfig
-    from qcnn.jobs.pod_settings import Pod
+    from qcnn.jobs.pod_settings import PodSettings
     from qcnn.jobs.pricing import Prices
     from qcnn.planning.machine import Machine
 
 
 # What pods with these settings run on, by these prices.
-OnPlatform = Callable[["Pod", "Prices"], "Platform"]
+OnPlatform = Callable[["PodSettings", "Prices"], "PricingPlatform"]
 
 
 def read_prices(file: Path | None) -> Prices:
@@ -37,7 +37,7 @@ def read_prices(file: Path | None) -> Prices:
     return prices_from(read_file(file, "prices")) if file else own_prices()
 
 
-def in_dollars(value: float | None) -> str:
+def format_usd(value: float | None) -> str:
     """Return dollars as text, to the cent; an empty one for None.
 
     >>> in_dollars(1234.5), in_dollars(0.004)
@@ -54,7 +54,7 @@ def about_dollars(value: float) -> str:
     >>> about_dollars(1234.5), about_dollars(0.004)
     ('about 1,234.50 dollars', 'below 0.01 dollars')
     """
-    text = in_dollars(value)
+    text = format_usd(value)
     return f"{text} dollars" if text.startswith("below") else f"about {text} dollars"
 
 
@@ -65,7 +65,7 @@ _TRIALS = 8
 
 
 @dataclasses.dataclass(frozen=True)
-class Cost:
+class CostOptions:
     """Above how many dollars to ask, whether that is answered beforehand, and a file of prices.
 
     Raises:
@@ -84,7 +84,7 @@ class Cost:
 # Gives a command --cost-limit, --yes and --prices, and hands it `cost`.
 cost_options = options_as(
     "cost",
-    lambda cost_limit, yes, prices: Cost(cost_limit, yes, prices),
+    lambda cost_limit, yes, prices: CostOptions(cost_limit, yes, prices),
     click.option(
         "--cost-limit",
         type=float,
@@ -104,7 +104,9 @@ cost_options = options_as(
 )
 
 
-def check_cost(cost: Cost, platform: OnPlatform, pod: Pod | None, trials: Sequence[ExperimentConfig]) -> None:
+def confirm_cost(
+    cost: CostOptions, platform: OnPlatform, pod: PodSettings | None, trials: Sequence[ExperimentConfig]
+) -> None:
     """Say on stderr what trainings are estimated to cost where pods run so, and ask about more than the limit.
 
     Where no estimate can be made, that is said, and nothing is asked.
@@ -134,15 +136,17 @@ def check_cost(cost: Cost, platform: OnPlatform, pod: Pod | None, trials: Sequen
     ask(f"submit what may cost more than {cost.limit:g} dollars?", refusal, err=True)
 
 
-def _estimated(platform: OnPlatform, pod: Pod, prices: Prices, trials: Sequence[ExperimentConfig]) -> list[Way]:
+def _estimated(
+    platform: OnPlatform, pod: PodSettings, prices: Prices, trials: Sequence[ExperimentConfig]
+) -> list[ScalingOption]:
     """Return what some of the trials take as they are asked for: all of few, else each of as many steps."""
-    from qcnn.components.cost_estimate import ways
+    from qcnn.components.cost_estimate import compare_worker_counts
     from qcnn.planning.plan import count
 
     there = platform(pod, prices)
     machine = _machine()
     picked = trials[:: math.ceil(len(trials) / _TRIALS)]
-    return [ways(trial, count(trial), there, machine, pod.spot).asked for trial in picked]
+    return [compare_worker_counts(trial, count(trial), there, machine, pod.spot).asked for trial in picked]
 
 
 def _machine() -> Machine:
@@ -160,8 +164,10 @@ def _machine() -> Machine:
     return kept.machine if kept else NOMINAL_MACHINE
 
 
-def _line(trials: int, ways: Sequence[Way], share: float, dollars: float, pod: Pod, prices: Prices) -> str:
-    from qcnn.planning.training_estimate import in_time
+def _line(
+    trials: int, ways: Sequence[ScalingOption], share: float, dollars: float, pod: PodSettings, prices: Prices
+) -> str:
+    from qcnn.planning.training_estimate import format_duration
 
     seconds = share * sum(way.seconds for way in ways)
     hours = share * sum(way.bill.hours for way in ways)
@@ -170,6 +176,6 @@ def _line(trials: int, ways: Sequence[Way], share: float, dollars: float, pod: P
     short = "" if all(way.fits for way in ways) else "; its processes need more memory than they ask for"
     on = f"{bill.machines} x {bill.machine}{' (Spot)' if pod.spot else ''}"
     return (
-        f"estimate: {what} {in_time(seconds)} on {on}, {hours:.2g} machine hours, {about_dollars(dollars)} "
+        f"estimate: {what} {format_duration(seconds)} on {on}, {hours:.2g} machine hours, {about_dollars(dollars)} "
         f"by the prices of {prices.region} on {prices.date}{short}"
     )

@@ -58,7 +58,7 @@ def _values(name: str, field: FieldInfo) -> tuple[str, ...]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Words:
+class ExperimentOptions:
     """What was typed about an experiment: a file, and the text of each flag; None for what was not given.
 
     Where it is only to be printed, whatever reads the experiment prints it and ends the command.
@@ -117,7 +117,7 @@ def _option(name: str, field: FieldInfo) -> Callable[..., Any]:
 # Gives a command --config and a flag for each word, and hands it `words`.
 experiment_options = options_as(
     "words",
-    lambda config, print_config, **flags: Words(config, flags, print_config),
+    lambda config, print_config, **flags: ExperimentOptions(config, flags, print_config),
     click.option(
         "--config",
         help="YAML file with any of the words below; flags win.",
@@ -137,7 +137,7 @@ def unwarned(line: str) -> None:
     """Leave a line about a file out, which the step that makes the dataset prints."""
 
 
-def prepared(
+def prepare_experiments(
     experiments: Sequence[ExperimentConfig], warn: Callable[[str], None] = data.warn_once
 ) -> list[ExperimentConfig]:
     """Return experiments as they will run here: circuits are checked and files are read, and nothing has begun.
@@ -149,7 +149,7 @@ def prepared(
     for experiment in experiments:
         check_model(experiment)
         check_published(experiment.simulator)
-    return data.files_read(experiments, warn)
+    return data.resolve_files(experiments, warn)
 
 
 def check_model(experiment: ExperimentConfig) -> None:

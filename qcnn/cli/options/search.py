@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from qcnn.circuits.formats.loading import with_circuits
-from qcnn.cli.options.experiment import Words
+from qcnn.cli.options.experiment import ExperimentOptions
 from qcnn.cli.options.settings import options_as
 from qcnn.errors import ConfigError
 from qcnn.experiment import ALL_FIELDS
@@ -26,7 +26,7 @@ _KEYS = ("grid", "range", "random")
 
 
 @dataclasses.dataclass(frozen=True)
-class SearchFlags:
+class SearchOptions:
     """What was typed of a search."""
 
     grid: Sequence[str]
@@ -55,14 +55,14 @@ class SearchFlags:
 # Gives a command --grid, --range and --random, and hands it `search`.
 search_options = options_as(
     "search",
-    SearchFlags,
+    SearchOptions,
     click.option("--grid", metavar="WORD=VALUE,...", multiple=True, help="Values of a word; again for another."),
     click.option("--range", metavar="WORD=LOW:HIGH[:log]", multiple=True, help="Numbers that --random draws from."),
     click.option("--random", type=int, metavar="N", help="Draw so many trials.  [default: every combination]"),
 )
 
 
-def read_study(search: SearchFlags, words: Words) -> StudyPlan:
+def read_study(search: SearchOptions, words: ExperimentOptions) -> StudyPlan:
     """Return the study of a file with flags laid over it.
 
     Raises:

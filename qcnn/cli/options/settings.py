@@ -52,7 +52,7 @@ shown_only_option = click.option("--dry-run", is_flag=True, help="Print what it 
 
 
 @dataclasses.dataclass(frozen=True)
-class Sending:
+class OutputOptions:
     """Whether a request is printed instead of sent, and in which form the answer is printed.
 
     Raises:
@@ -74,7 +74,7 @@ def sending_options(requests_are: Literal["json", "yaml"]) -> Decorator:
     forms = ["text", "yaml", "json"] if is_yaml else ["text", "json"]
     return options_as(
         "sending",
-        Sending,
+        OutputOptions,
         click.option("--dry-run", is_flag=True, help=f"Print {printed}, and send nothing."),
         click.option(
             *("-o", "--format"), "form", type=click.Choice(forms), default="text", show_default=True, help=_HELP

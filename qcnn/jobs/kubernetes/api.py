@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import urllib3
 
-from qcnn.errors import ConfigError, RetryableError, one_line
-from qcnn.jobs.kubernetes.retry import NO_ANSWER, NOT_FOUND, Patience, RefusedError, is_broken, refused, why
+from qcnn.errors import ConfigError, RetryableError, single_line
+from qcnn.jobs.kubernetes.retry import NO_ANSWER, NOT_FOUND, RefusedError, RetryPolicy, is_broken, refused, why
 
 # The client library takes a third of a second to load: functions import it.
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _config_errors() -> Iterator[None]:
     try:
         yield
     except Exception as error:  # Of a damaged file the library raises whatever its parser does.
-        raise ConfigError(f"cluster: no access to any; set KUBECONFIG. Given: {one_line(error)}") from None
+        raise ConfigError(f"cluster: no access to any; set KUBECONFIG. Given: {single_line(error)}") from None
 
 
 logger = logging.getLogger("qcnn")
@@ -141,7 +141,7 @@ class _Server:
             return is_new
 
 
-class Api:
+class NamespaceClient:
     """One namespace of the cluster that this process runs in, or that KUBECONFIG names.
 
     Every request is tried again with backoff and jitter while the server is busy (429), broken (5xx) or gone, for as
@@ -163,13 +163,13 @@ class Api:
         self._client.rest_client.pool_manager.clear()
         self._client.close()
 
-    def with_own_connections(self) -> Api:
+    def with_own_connections(self) -> NamespaceClient:
         """Return the same on connections of its own, which are not taken up by watches and logs."""
         other = copy.copy(self)
         other._client = _connect()
         return other
 
-    def limited_to(self, seconds: float) -> Api:
+    def limited_to(self, seconds: float) -> NamespaceClient:
         """Return the same, on the same connections, that tries no request for longer than so many seconds."""
         hurried = copy.copy(self)
         hurried._longest = seconds
@@ -377,7 +377,7 @@ class Api:
 
         action = f"{verb} {resource.plural}{'/' * bool(subresource)}{subresource}"
         was_allowed = (verb, resource) in self._server.allowed
-        patience = Patience(
+        patience = RetryPolicy(
             f"{action} in namespace {self.namespace}",
             lambda: self._server.answered,
             was_allowed,

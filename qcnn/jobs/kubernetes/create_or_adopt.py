@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from qcnn.errors import ConfigError, QcnnError
-from qcnn.jobs.kubernetes.api import Api
-from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, TRAINING_ANNOTATION, Kind, annotation, condition
+from qcnn.jobs.kubernetes.api import NamespaceClient
+from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, TRAINING_ANNOTATION, JobKind, annotation, condition
 
 logger = logging.getLogger("qcnn")
 
 
-class How(enum.Enum):
+class CreateOutcome(enum.Enum):
     """How a job came to be on the cluster."""
 
     CREATED = "is created"
@@ -31,11 +31,11 @@ class Step(enum.Enum):
 
 
 def create_or_adopt(
-    api: Api,
-    kind: Kind,
+    api: NamespaceClient,
+    kind: JobKind,
     manifest: dict[str, Any],
     creating: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
-) -> tuple[dict[str, Any], How]:
+) -> tuple[dict[str, Any], CreateOutcome]:
     """Return the job of a manifest, as the API returns it; one that has failed is replaced.
 
     It is created within `creating()`. A job that trains the same with other settings (image, memory, ...) is taken up
@@ -48,11 +48,11 @@ def create_or_adopt(
     name = manifest["metadata"]["name"]
     while True:
         found = api.get(kind.resource, name)
-        step = next_step(kind, manifest, found)
+        step = next_action(kind, manifest, found)
         if found and step is Step.RETURN:
-            return found, How.SUCCEEDED
+            return found, CreateOutcome.SUCCEEDED
         if found and step is Step.ADOPT:
-            return found, How.ADOPTED
+            return found, CreateOutcome.ADOPTED
         if found:
             logger.info("%s %s has failed or is being deleted; it is replaced", kind.name, name)
             _replace(api, kind, found)
@@ -60,10 +60,10 @@ def create_or_adopt(
             created = api.create(kind.resource, manifest)
         # Where nothing was created, another launcher was faster, and its job is looked at.
         if created:
-            return created, How.CREATED
+            return created, CreateOutcome.CREATED
 
 
-def next_step(kind: Kind, manifest: dict[str, Any], found: dict[str, Any] | None) -> Step:
+def next_action(kind: JobKind, manifest: dict[str, Any], found: dict[str, Any] | None) -> Step:
     """Return what is done about a manifest whose name a job may have already.
 
     Raises:
@@ -87,7 +87,7 @@ def next_step(kind: Kind, manifest: dict[str, Any], found: dict[str, Any] | None
     )
 
 
-def abandon(api: Api, kind: Kind, job: dict[str, Any], otherwise: str = "") -> None:
+def cancel_unwatched(api: NamespaceClient, kind: JobKind, job: dict[str, Any], otherwise: str = "") -> None:
     """Delete a job that nobody will follow any more.
 
     Where it cannot be deleted, a warning says so, with what becomes of it `otherwise`; the caller's own error counts.
@@ -99,7 +99,7 @@ def abandon(api: Api, kind: Kind, job: dict[str, Any], otherwise: str = "") -> N
         logger.warning("%s %s cannot be deleted%s (%s)", kind.name, name, otherwise, error)
 
 
-def _replace(api: Api, kind: Kind, found: dict[str, Any]) -> None:
+def _replace(api: NamespaceClient, kind: JobKind, found: dict[str, Any]) -> None:
     """Delete a job and wait until it and its pods are gone: the next job needs their names."""
     name, uid = found["metadata"]["name"], found["metadata"]["uid"]
     if "deletionTimestamp" not in found["metadata"]:

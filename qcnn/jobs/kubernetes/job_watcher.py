@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from qcnn.errors import QcnnError, RetryableError, TrainingError
-from qcnn.jobs.job import last_words
+from qcnn.jobs.job import last_error_line
 from qcnn.jobs.kubernetes import pods
-from qcnn.jobs.kubernetes.api import PODS, Api
-from qcnn.jobs.kubernetes.create_or_adopt import abandon
-from qcnn.jobs.kubernetes.manifest import CONTAINER, Kind, condition, is_suspended
-from qcnn.jobs.kubernetes.pods import Process, Start
-from qcnn.jobs.kubernetes.restart_policy import POD_SECONDS, Action, Lives, Seen, Verdict, judge
+from qcnn.jobs.kubernetes.api import PODS, NamespaceClient
+from qcnn.jobs.kubernetes.create_or_adopt import cancel_unwatched
+from qcnn.jobs.kubernetes.manifest import CONTAINER, JobKind, condition, is_suspended
+from qcnn.jobs.kubernetes.pods import Process, StartupMonitor
+from qcnn.jobs.kubernetes.restart_policy import POD_SECONDS, Action, Decision, Observation, RestartTracker, decide
 from qcnn.monitoring import logs
 
 # So many lines of a process are kept, to be shown again when it has failed.
@@ -39,7 +39,7 @@ class LogCursor:
         # The kubelet sends lines from a whole second on: those of the last second that it has already sent.
         self._since, self._sent = "", set[tuple[str, str]]()
 
-    def new(self, api: Api, *, follow: bool) -> Iterator[tuple[str, str]]:
+    def new(self, api: NamespaceClient, *, follow: bool) -> Iterator[tuple[str, str]]:
         """Yield time and text of every line that was not yielded before."""
         for line in api.log(self._pod, self._container, self._since, follow=follow):
             if line[0][:_TO_THE_SECOND] > self._since[:_TO_THE_SECOND]:
@@ -55,7 +55,7 @@ class PodLog:
     Call `ended` when the process has ended.
     """
 
-    def __init__(self, api: Api, process: Process, name: str) -> None:
+    def __init__(self, api: NamespaceClient, process: Process, name: str) -> None:
         self.last_lines = collections.deque[str](maxlen=LAST_LINES)
         self._api = api
         self._process = process
@@ -91,7 +91,7 @@ class PodLog:
     def _print(self, text: str) -> None:
         self.last_lines.append(text)
         with _printing:
-            for line in logs.passed_on(text, self._name):
+            for line in logs.reformat_line(text, self._name):
                 sys.stdout.write(f"{line}\n")
             sys.stdout.flush()
 
@@ -126,16 +126,16 @@ class LostError(RetryableError):
         self.reason = reason
 
 
-class GivenUpError(LostError):
+class JobAbandonedError(LostError):
     """A job was given up though its processes may be started again; it is to be replaced."""
 
-    def __init__(self, reason: str, name: str, lives: Lives) -> None:
+    def __init__(self, reason: str, name: str, lives: RestartTracker) -> None:
         super().__init__(reason, name)
         # All losses so far, this one included.
         self.lives = lives
 
 
-class Following:
+class JobWatcher:
     """Follows one job, as the API returned it, to its end.
 
     `processes` are role and index of all that it is made of. Without `restarts` it only looks on, however often
@@ -144,13 +144,13 @@ class Following:
 
     def __init__(
         self,
-        api: Api,
-        kind: Kind,
+        api: NamespaceClient,
+        kind: JobKind,
         job: dict[str, Any],
         processes: Sequence[tuple[str, int]],
         restarts: int | None,
         pending_seconds: float,
-        lives: Lives | None = None,
+        lives: RestartTracker | None = None,
         observer: Observer = ignore,
     ) -> None:
         self._api = api
@@ -159,8 +159,8 @@ class Following:
         self._name, self._uid = job["metadata"]["name"], job["metadata"]["uid"]
         names = [f"{role} {index}" for role, index in processes]
         leader = "chief 0" if "chief 0" in names else names[0]
-        self._seen = Seen(leader, restarts, lives.moved_to(self._uid) if lives else Lives(self._uid))
-        self._start = Start(api, job, names, pending_seconds)
+        self._seen = Observation(leader, restarts, lives.moved_to(self._uid) if lives else RestartTracker(self._uid))
+        self._start = StartupMonitor(api, job, names, pending_seconds)
         self._observer = observer
         self._news: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._logs: dict[str, PodLog] = {}
@@ -197,14 +197,14 @@ class Following:
     @property
     def exit_code(self) -> int | None:
         """The exit code of the process to blame, None where none has failed."""
-        process = pods.most_to_blame(self._seen.processes or ())
+        process = pods.root_cause_process(self._seen.processes or ())
         return process.exit_code if process else None
 
     def _run(self) -> None:
         own = f"metadata.name={self._name}"
         self._watch(self._api.watch(self._kind.resource, fieldSelector=own), self._see_job)
         self._watch(self._api.watch(PODS, labelSelector=f"{self._kind.pod_label}={self._name}"), self._see_pods)
-        while (verdict := judge(self._seen)).action is Action.GO_ON:
+        while (verdict := decide(self._seen)).action is Action.GO_ON:
             self._log_changes()
             if self._seen.failure:
                 self._handle_news(POD_SECONDS)
@@ -213,7 +213,7 @@ class Following:
                 self._start.check()
                 self._handle_news(_LOOK_SECONDS if self._start.is_pending else None)
         if verdict.action is Action.GIVE_UP:
-            abandon(self._api, self._kind, self._job)
+            cancel_unwatched(self._api, self._kind, self._job)
         if verdict.action is not Action.DELETED:
             self._end_logs()
         if verdict.action is not Action.SUCCEEDED:
@@ -297,19 +297,19 @@ class Following:
         for log in self._logs.values():
             log.wait(max(0.0, end - time.monotonic()))
 
-    def _error(self, verdict: Verdict) -> Exception:
+    def _error(self, verdict: Decision) -> Exception:
         """Log the last lines of the process to blame, and return the error that a verdict comes to."""
         process, reason = verdict.process, f"{self._kind.name}: {verdict.reason}"
         if process:
             lines = list(self._logs[process.uid].last_lines) if process.uid in self._logs else []
             if self._kind.many:
                 logger.info("last lines of %s:", process.name)
-                for line in logs.texts(lines):
+                for line in logs.lines_to_text(lines):
                     logger.info("    %s", line)
-            reason = f"{verdict.reason}: {last_words(lines)}"
+            reason = f"{verdict.reason}: {last_error_line(lines)}"
         reason = reason.removesuffix(".")
         if verdict.action is Action.START_AGAIN and verdict.lives:
-            return GivenUpError(reason, self._name, verdict.lives)
+            return JobAbandonedError(reason, self._name, verdict.lives)
         if verdict.is_final:
             return TrainingError(f"{reason}. Given: {self._name}")
         if verdict.action is Action.DELETED:

@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qcnn.jobs.job import LABEL_LENGTH, Identity, run_label, slug
+from qcnn.jobs.job import LABEL_LENGTH, JobIdentity, run_label, slug
 from qcnn.jobs.kubernetes.api import JOBS, Resource
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.monitoring.logs import JOB_VARIABLE
 
 # By these labels qcnn finds its own objects, and those of a run, of a task, and of a TFJob that they predict with.
@@ -23,7 +23,7 @@ TRAINING_ANNOTATION = "qcnn/training-sha256"
 HASH_ANNOTATION = "qcnn/spec-sha256"
 
 
-def labels(identity: Identity) -> dict[str, str]:
+def labels(identity: JobIdentity) -> dict[str, str]:
     """Return the labels of whatever belongs to a training."""
     task = slug(identity.task)[:LABEL_LENGTH].strip("-")
     return {**OWN, RUN_LABEL: run_label(identity.run), TASK_LABEL: task}
@@ -34,7 +34,7 @@ def queue_label(queue: str) -> dict[str, str]:
     return {QUEUE_LABEL: queue} if queue else {}
 
 
-def annotations(identity: Identity) -> dict[str, str]:
+def annotations(identity: JobIdentity) -> dict[str, str]:
     """Return the annotations of whatever belongs to a training."""
     return {RUN_ANNOTATION: identity.run}
 
@@ -65,7 +65,7 @@ _SPOT_LABEL = "cloud.google.com/gke-spot"
 
 
 def pod_template(
-    pod: Pod, name: str, identity: Identity, command: Sequence[str], *, speaks_to_api: bool
+    pod: PodSettings, name: str, identity: JobIdentity, command: Sequence[str], *, speaks_to_api: bool
 ) -> dict[str, Any]:
     """Return the pod template (core/v1 PodTemplateSpec) of a process of the job `name`.
 
@@ -108,12 +108,12 @@ def pod_template(
     }
 
 
-def _nodes(pod: Pod) -> dict[str, str]:
+def _nodes(pod: PodSettings) -> dict[str, str]:
     accelerator = {_ACCELERATOR_LABEL: pod.accelerator} if pod.accelerator else {}
     return accelerator | ({_SPOT_LABEL: "true"} if pod.spot else {})
 
 
-def _container(pod: Pod, name: str, command: Sequence[str], mounts: Sequence[str]) -> dict[str, Any]:
+def _container(pod: PodSettings, name: str, command: Sequence[str], mounts: Sequence[str]) -> dict[str, Any]:
     gpus = {"nvidia.com/gpu": str(pod.gpus)} if pod.gpus else {}
     return {
         "name": CONTAINER,
@@ -137,7 +137,7 @@ def _container(pod: Pod, name: str, command: Sequence[str], mounts: Sequence[str
     }
 
 
-def _environment(pod: Pod, name: str) -> list[dict[str, Any]]:
+def _environment(pod: PodSettings, name: str) -> list[dict[str, Any]]:
     plain = {**pod.process_variables, JOB_VARIABLE: name}
     secret = [
         {"name": variable, "valueFrom": {"secretKeyRef": dict(zip(("name", "key"), source.split("/"), strict=True))}}
@@ -147,7 +147,7 @@ def _environment(pod: Pod, name: str) -> list[dict[str, Any]]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Kind:
+class JobKind:
     """A kind, the condition in which it has succeeded, and the labels of its pods.
 
     `pod_label` names the object on its pods, `role_label` the role of a process, and `index_label` its index, without
@@ -163,7 +163,7 @@ class Kind:
     many: bool
 
 
-JOB = Kind("Job", JOBS, "Complete", "batch.kubernetes.io/job-name", TASK_LABEL, index_label=None, many=False)
+JOB = JobKind("Job", JOBS, "Complete", "batch.kubernetes.io/job-name", TASK_LABEL, index_label=None, many=False)
 
 
 def condition(job: dict[str, Any], kind: str) -> str | None:

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from qcnn.errors import ConfigError, one_line
-from qcnn.jobs.kubernetes.api import EVENTS, Api
-from qcnn.jobs.kubernetes.manifest import CONTAINER, Kind, is_suspended
-from qcnn.startup import RETRYABLE, is_own_fault
+from qcnn.errors import ConfigError, single_line
+from qcnn.jobs.kubernetes.api import EVENTS, NamespaceClient
+from qcnn.jobs.kubernetes.manifest import CONTAINER, JobKind, is_suspended
+from qcnn.startup import RETRYABLE, is_permanent_error
 
 # Reasons for which a container waits while it starts normally; all others are trouble.
 _ON_ITS_WAY = ("ContainerCreating", "PodInitializing")
@@ -41,9 +41,9 @@ class Process:
         return f"{self.role} {self.index}"
 
     @property
-    def own_fault(self) -> bool:
+    def is_permanent_error(self) -> bool:
         """Whether it ended by a fault of its own, after which the operator does not start it again."""
-        return self.exit_code is not None and is_own_fault(self.exit_code)
+        return self.exit_code is not None and is_permanent_error(self.exit_code)
 
     @property
     def lost_a_peer(self) -> bool:
@@ -53,10 +53,10 @@ class Process:
     @property
     def lost(self) -> bool:
         """Whether it failed neither by its own fault nor because it was told to end."""
-        return bool(self.exit_code) and not self.own_fault and not self.told_to_end
+        return bool(self.exit_code) and not self.is_permanent_error and not self.told_to_end
 
 
-def read(pod: dict[str, Any], kind: Kind) -> Process:
+def read(pod: dict[str, Any], kind: JobKind) -> Process:
     """Return what a pod of a job of this kind says of the process in it."""
     metadata, status = pod["metadata"], pod.get("status", {})
     labels = metadata["labels"]
@@ -78,26 +78,26 @@ def read(pod: dict[str, Any], kind: Kind) -> Process:
     )
 
 
-def of_job(found: Iterable[dict[str, Any]], job: dict[str, Any], kind: Kind) -> list[Process]:
+def of_job(found: Iterable[dict[str, Any]], job: dict[str, Any], kind: JobKind) -> list[Process]:
     """Return the processes of a job; pods of an earlier job of its name, which have not gone yet, are none of them."""
     uid = job["metadata"]["uid"]
     own = (pod for pod in found if any(owner["uid"] == uid for owner in pod["metadata"].get("ownerReferences", ())))
     return [read(pod, kind) for pod in own]
 
 
-def most_to_blame(processes: Iterable[Process]) -> Process | None:
+def root_cause_process(processes: Iterable[Process]) -> Process | None:
     """Return a process that failed by its own fault, else one that was killed, else one that lost a peer, else None."""
     failed = [process for process in processes if process.exit_code]
-    return min(failed, key=lambda process: (not process.own_fault, process.lost_a_peer), default=None)
+    return min(failed, key=lambda process: (not process.is_permanent_error, process.lost_a_peer), default=None)
 
 
 def _trouble(status: dict[str, Any], state: dict[str, Any]) -> str | None:
     for condition in status.get("conditions", ()):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
-            return f"cannot be scheduled: {one_line(condition.get('message', condition.get('reason', '')))}"
+            return f"cannot be scheduled: {single_line(condition.get('message', condition.get('reason', '')))}"
     waiting = state.get("waiting", {})
     if waiting and waiting.get("reason") not in _ON_ITS_WAY:
-        return f"cannot start, {waiting.get('reason')}: {one_line(waiting.get('message', ''))}"
+        return f"cannot start, {waiting.get('reason')}: {single_line(waiting.get('message', ''))}"
     return None
 
 
@@ -121,7 +121,7 @@ def last_warning(warnings: Iterable[Mapping[str, Any]], reason: str = "", pod: s
     if not telling:
         return None
     last = max(telling, key=lambda event: (not _NAME_ALONE.fullmatch(event["message"]), _when(event)))
-    return f"cannot start, {last['reason']}: {one_line(last['message'])}"
+    return f"cannot start, {last['reason']}: {single_line(last['message'])}"
 
 
 def restarts(job: Mapping[str, Any], scheduled: Iterable[Mapping[str, Any]], processes: Iterable[Process]) -> int:
@@ -155,7 +155,7 @@ _EVENTS_SECONDS = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
-class Question:
+class EventQuery:
     """Which warnings say why a process has not started: those about the object of this uid whose reason begins so.
 
     With `pod`, those that name another pod are left out.
@@ -165,22 +165,22 @@ class Question:
     reason: str
     pod: str = ""
 
-    def ask(self, api: Api) -> str | None:
+    def ask(self, api: NamespaceClient) -> str | None:
         """Return the last of them in one line, None if there is none."""
         warnings = api.find(EVENTS, fieldSelector=f"involvedObject.uid={self.uid},type=Warning")
         return last_warning(warnings, self.reason, self.pod)
 
 
-def question(job: Mapping[str, Any], process: Process | None, pod: str = "") -> Question:
+def question(job: Mapping[str, Any], process: Process | None, pod: str = "") -> EventQuery:
     """Return what to ask about a process that has not started; where it has no pod, the job's events say why.
 
     Those are events of all processes that have no pod, but for what they say of others than `pod` if that is given.
     """
-    return Question(process.uid, "") if process else Question(job["metadata"]["uid"], "FailedCreate", pod)
+    return EventQuery(process.uid, "") if process else EventQuery(job["metadata"]["uid"], "FailedCreate", pod)
 
 
 @dataclasses.dataclass(frozen=True)
-class Waiting:
+class PendingProcesses:
     """Which processes have not started, by their names, and why, as far as is known.
 
     `processes` has None for one without a pod. `since` is when the first of them was seen not to have started, None
@@ -191,17 +191,19 @@ class Waiting:
     processes: Mapping[str, Process | None]
     troubles: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
-    def see(self, expected: Sequence[str], processes: Sequence[Process], *, suspended: bool, now: float) -> "Waiting":
+    def see(
+        self, expected: Sequence[str], processes: Sequence[Process], *, suspended: bool, now: float
+    ) -> "PendingProcesses":
         """Return what is known once all pods that are there were looked at; no pod of a suspended job is waited for."""
         by_name = {process.name: process for process in processes}
         waiting = {name: by_name.get(name) for name in expected if name not in by_name or not by_name[name].started}
         if suspended or not waiting:
-            return Waiting(since=None, processes={})
+            return PendingProcesses(since=None, processes={})
         troubles = {name: process.trouble for name, process in waiting.items() if process and process.trouble}
         since = now if self.since is None else self.since
-        return Waiting(since, waiting, {**self.troubles, **troubles})
+        return PendingProcesses(since, waiting, {**self.troubles, **troubles})
 
-    def told(self, name: str, trouble: str) -> "Waiting":
+    def told(self, name: str, trouble: str) -> "PendingProcesses":
         """Return what is known once events have told why a process does not start."""
         return dataclasses.replace(self, troubles={**self.troubles, name: trouble})
 
@@ -218,12 +220,12 @@ class Waiting:
         return "; ".join(known) or ", ".join(waiting)
 
 
-class Start:
+class StartupMonitor:
     """Watches over the start of the processes of a job, by their names; those that are started again are included."""
 
     def __init__(
         self,
-        api: Api,
+        api: NamespaceClient,
         job: dict[str, Any],
         expected: Sequence[str],
         seconds: float,
@@ -234,7 +236,9 @@ class Start:
         self._expected = expected
         self._seconds = seconds
         self._clock = clock
-        self._waiting = Waiting(None, {}) if is_suspended(job) else Waiting(clock(), dict.fromkeys(expected))
+        self._waiting = (
+            PendingProcesses(None, {}) if is_suspended(job) else PendingProcesses(clock(), dict.fromkeys(expected))
+        )
         self._events_at = clock() + _EVENTS_SECONDS
 
     @property
@@ -267,7 +271,7 @@ class Start:
             reason, name = self._waiting.why(), self._job["metadata"]["name"]
             raise ConfigError(f"not started after {self._seconds:g} s: {reason}. Given: {name}")
 
-    def _note(self, waiting: Waiting) -> None:
+    def _note(self, waiting: PendingProcesses) -> None:
         """Log a process' first trouble; the two of an image that cannot be pulled would else take turns for ever."""
         for name, trouble in waiting.troubles.items():
             if name not in self._waiting.troubles:

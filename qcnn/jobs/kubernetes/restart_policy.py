@@ -5,7 +5,7 @@ import dataclasses
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 
-from qcnn.jobs.kubernetes.pods import Process, most_to_blame
+from qcnn.jobs.kubernetes.pods import Process, root_cause_process
 
 # Where one process is lost, all others end because they lost a peer, and are started again. A process that is back
 # before the last of the others has ended connects to that one, and ends a second time for the same loss.
@@ -13,7 +13,7 @@ _ENDS = 2
 
 
 @dataclasses.dataclass(frozen=True)
-class Loss:
+class ProcessFailure:
     """A process, in one pod, that ended too early; `by_peer` where it ended only because it lost another process.
 
     `job` is the uid of the TFJob; a TFJob that replaces another one starts all processes anew.
@@ -25,7 +25,7 @@ class Loss:
     by_peer: bool = False
 
 
-def restarts(losses: Iterable[Loss]) -> int:
+def restarts(losses: Iterable[ProcessFailure]) -> int:
     """Return how often a training had to be started again, by its losses in the order in which they were seen.
 
     Losses with one cause count once: those of a node's processes, and of the processes that lost them as peers.
@@ -43,7 +43,7 @@ def restarts(losses: Iterable[Loss]) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class Lives:
+class RestartTracker:
     """What was seen of the processes of a training, each of which has one pod after the other.
 
     `job` is the uid of the TFJob, `current` the last pod of each process by its name. `endings` are the pods that
@@ -53,18 +53,18 @@ class Lives:
 
     job: str
     current: Mapping[str, Process] = dataclasses.field(default_factory=dict)
-    endings: tuple[Loss, ...] = ()
+    endings: tuple[ProcessFailure, ...] = ()
     lost: frozenset[str] = frozenset()
     excused: frozenset[str] = frozenset()
 
     @property
-    def losses(self) -> list[Loss]:
+    def losses(self) -> list[ProcessFailure]:
         """What was lost, in the order in which it was seen.
 
         A pod that is told to end is a loss once another one has taken its place, or once a process has ended because
         it lost this one as a peer: the operator also tells pods to end when their job is over.
         """
-        found: list[Loss] = []
+        found: list[ProcessFailure] = []
         for ending in reversed(self.endings):
             if ending.pod not in self.excused and (found or ending.pod in self.lost):
                 found.insert(0, ending)
@@ -75,12 +75,12 @@ class Lives:
         """How often the training was started again, a restart that is due now included."""
         return restarts(self.losses)
 
-    def one_too_many(self, allowed: int) -> Loss | None:
+    def one_too_many(self, allowed: int) -> ProcessFailure | None:
         """Return the loss after which the training would be started again more often than is allowed."""
         losses = self.losses
         return next((loss for number, loss in enumerate(losses, 1) if restarts(losses[:number]) > allowed), None)
 
-    def see(self, processes: Sequence[Process], *, suspended: bool) -> "Lives":
+    def see(self, processes: Sequence[Process], *, suspended: bool) -> "RestartTracker":
         """Return what is known once all pods that are there have been looked at.
 
         The operator ends the pods of a suspended job, which is no loss.
@@ -96,7 +96,7 @@ class Lives:
             excused=self.excused | {process.uid for process in current.values() if suspended},
         )
 
-    def given_up(self) -> "Lives":
+    def given_up(self) -> "RestartTracker":
         """Return what is known once the operator has given the job up, though no process is at fault.
 
         It does so for a pod that is being deleted, and starts no other one in its place.
@@ -104,13 +104,13 @@ class Lives:
         last = {process.uid for process in self.current.values()}
         # The first ending is the cause: later ones come of the job's failure. Without any, a pod has vanished unseen.
         first = next((ending.pod for ending in self.endings if ending.pod in last), None)
-        endings = self.endings if first else (*self.endings, Loss(self.job, self.job, ""))
+        endings = self.endings if first else (*self.endings, ProcessFailure(self.job, self.job, ""))
         return dataclasses.replace(self, endings=endings, lost=self.lost | {first or self.job})
 
-    def moved_to(self, job: str) -> "Lives":
+    def moved_to(self, job: str) -> "RestartTracker":
         """Return what is known as the job that replaces this one begins."""
         losses = self.losses
-        return Lives(job, endings=tuple(losses), lost=frozenset(loss.pod for loss in losses))
+        return RestartTracker(job, endings=tuple(losses), lost=frozenset(loss.pod for loss in losses))
 
     def returned(self, process: Process) -> bool:
         """Whether this pod has taken the place of one that was lost."""
@@ -119,10 +119,12 @@ class Lives:
     def _is_replaced_by(self, process: Process) -> bool:
         return process.name in self.current and self.current[process.name].uid != process.uid
 
-    def _with(self, ended: Iterable[Process]) -> tuple[Loss, ...]:
+    def _with(self, ended: Iterable[Process]) -> tuple[ProcessFailure, ...]:
         """Return all endings; among those that are seen at the same moment, causes come first."""
         known = {ending.pod for ending in self.endings}
-        new = [Loss(self.job, each.uid, each.name, each.lost_a_peer) for each in ended if each.uid not in known]
+        new = [
+            ProcessFailure(self.job, each.uid, each.name, each.lost_a_peer) for each in ended if each.uid not in known
+        ]
         return (*self.endings, *sorted(new, key=lambda loss: loss.by_peer))
 
 
@@ -144,7 +146,7 @@ class Action(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
+class Observation:
     """What is known of a followed job at one moment.
 
     `processes` are those that have a pod, None until pods were looked for; `known` are these and those whose pod is
@@ -155,7 +157,7 @@ class Seen:
 
     leader: str
     restarts: int | None
-    lives: Lives
+    lives: RestartTracker
     processes: Sequence[Process] | None = None
     known: Mapping[str, Process] = dataclasses.field(default_factory=dict)
     deleted: bool = False
@@ -163,7 +165,7 @@ class Seen:
     failure: str | None = None
     failed_for: float = 0.0
 
-    def see(self, processes: Sequence[Process], *, suspended: bool) -> "Seen":
+    def see(self, processes: Sequence[Process], *, suspended: bool) -> "Observation":
         """Return what is known once all pods that are there were looked at."""
         return dataclasses.replace(
             self,
@@ -174,7 +176,7 @@ class Seen:
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class Decision:
     """What is done, and why.
 
     `process` is the one to blame, None where it is no single one. Of a failure, `reason` is what an error says of it,
@@ -186,60 +188,60 @@ class Verdict:
     process: Process | None = None
     reason: str = ""
     is_final: bool = False
-    lives: Lives | None = None
+    lives: RestartTracker | None = None
 
 
-def judge(seen: Seen) -> Verdict:
+def decide(seen: Observation) -> Decision:
     """Return what is done about a job."""
     if seen.deleted:
-        return Verdict(Action.DELETED, reason="it, or its namespace, was deleted while it was followed.")
+        return Decision(Action.DELETED, reason="it, or its namespace, was deleted while it was followed.")
     if seen.processes is None:
-        return Verdict(Action.GO_ON)
+        return Decision(Action.GO_ON)
     if seen.failure:
         return _judge_failed(seen, seen.processes, seen.failure)
     if seen.succeeded:
-        return Verdict(Action.SUCCEEDED)
+        return Decision(Action.SUCCEEDED)
     return _judge_running(seen, seen.processes)
 
 
-def _judge_running(seen: Seen, processes: Sequence[Process]) -> Verdict:
+def _judge_running(seen: Observation, processes: Sequence[Process]) -> Decision:
     is_done = any(process.name == seen.leader and process.exit_code == 0 for process in processes)
     if seen.restarts is None or is_done:
-        return Verdict(Action.GO_ON)
+        return Decision(Action.GO_ON)
     if greedy := [process for process in processes if process.out_of_memory]:
         return _blame(Action.GIVE_UP, greedy[0], seen.lives)
     if loss := seen.lives.one_too_many(seen.restarts):
         return _blame(Action.GIVE_UP, seen.known[loss.pod], seen.lives)
-    return Verdict(Action.GO_ON)
+    return Decision(Action.GO_ON)
 
 
-def _judge_failed(seen: Seen, processes: Sequence[Process], failure: str) -> Verdict:
-    blamed = most_to_blame(processes)
+def _judge_failed(seen: Observation, processes: Sequence[Process], failure: str) -> Decision:
+    blamed = root_cause_process(processes)
     if blamed is None and seen.failed_for < POD_SECONDS:
-        return Verdict(Action.GO_ON)
+        return Decision(Action.GO_ON)
     if seen.restarts is not None and _PODS_FAILED in failure and not (blamed and _is_final(blamed)):
         # The operator (1.9) takes a pod that is being deleted for one that has failed (updateJobReplicaStatuses),
         # whatever its exit code will be: so nodes that are drained or taken back end jobs that are to go on.
         lives = seen.lives.given_up()
         if lives.restarts <= seen.restarts:
-            return Verdict(Action.START_AGAIN, reason="was given up for a process that was lost.", lives=lives)
-        return Verdict(
+            return Decision(Action.START_AGAIN, reason="was given up for a process that was lost.", lives=lives)
+        return Decision(
             Action.FAILED, reason=f"processes were lost, after {seen.restarts} restarts: {failure}", lives=lives
         )
     if blamed is None:
-        return Verdict(Action.FAILED, reason=failure, is_final=True)
+        return Decision(Action.FAILED, reason=failure, is_final=True)
     return _blame(Action.FAILED, blamed, seen.lives)
 
 
-def _blame(action: Action, process: Process, lives: Lives) -> Verdict:
+def _blame(action: Action, process: Process, lives: RestartTracker) -> Decision:
     """Return a verdict whose reason is how a process ended."""
     how = "was lost" if process.exit_code is None else f"ended with exit code {process.exit_code}"
     if process.out_of_memory:
         how = "used more memory than its limit"
-    elif not process.own_fault:
+    elif not process.is_permanent_error:
         how += f", after {max(0, lives.restarts - 1)} restarts"
-    return Verdict(action, process, f"{process.name} {how}", _is_final(process))
+    return Decision(action, process, f"{process.name} {how}", _is_final(process))
 
 
 def _is_final(process: Process) -> bool:
-    return process.own_fault or process.out_of_memory
+    return process.is_permanent_error or process.out_of_memory

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import tenacity
 import urllib3
 
-from qcnn.errors import ConfigError, one_line
+from qcnn.errors import ConfigError, single_line
 
 # The client library takes a third of a second to load: functions import it.
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def is_broken(error: BaseException) -> bool:
 def why(error: BaseException) -> str:
     """Return what an answer says, or what broke the connection, in one line."""
     found = _answer(error)
-    return one_line(_reason(found) if found else _cause(error))
+    return single_line(_reason(found) if found else _cause(error))
 
 
 def _answer(error: BaseException | None) -> ApiException | None:
@@ -121,7 +121,7 @@ _TRIES_BEFORE_WARNING = 3
 
 
 @dataclasses.dataclass
-class Patience:
+class RetryPolicy:
     """Decides after each try of the request `action` whether it is tried again, and when.
 
     `has_answered` tells whether the server has answered anything yet, `was_allowed` whether it has allowed the same

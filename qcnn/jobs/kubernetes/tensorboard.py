@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from qcnn.errors import ArtifactError, ConfigError, one_line
-from qcnn.jobs.job import Identity
-from qcnn.jobs.kubernetes.api import DEPLOYMENTS, PODS, SERVICES, Api
-from qcnn.jobs.kubernetes.manifest import CONTAINER, OWN, TASK_LABEL, Kind, condition, pod_template
+from qcnn.errors import ArtifactError, ConfigError, single_line
+from qcnn.jobs.job import JobIdentity
+from qcnn.jobs.kubernetes.api import DEPLOYMENTS, PODS, SERVICES, NamespaceClient
+from qcnn.jobs.kubernetes.manifest import CONTAINER, OWN, TASK_LABEL, JobKind, condition, pod_template
 from qcnn.jobs.kubernetes.pods import read
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.pod_settings import PodSettings
 
 # The Service's port is the tutorial's.
 PORT = 5001
@@ -35,7 +35,7 @@ _NAME = re.compile(r"[a-z]([-a-z0-9]{0,48}[a-z0-9])?")
 
 
 @dataclasses.dataclass(frozen=True)
-class Board:
+class TensorBoardSpec:
     """A TensorBoard of this name that shows what is logged at these addresses, in a pod with these settings.
 
     It is reached from the cluster alone, or from everywhere if it is `public`.
@@ -46,7 +46,7 @@ class Board:
 
     name: str
     addresses: Sequence[str]
-    pod: Pod
+    pod: PodSettings
     public: bool = False
 
     def __post_init__(self) -> None:
@@ -71,11 +71,11 @@ def selector(name: str) -> dict[str, str]:
     return {_NAME_LABEL: name, TASK_LABEL: _TASK}
 
 
-def deployment(board: Board) -> dict[str, Any]:
+def deployment(board: TensorBoardSpec) -> dict[str, Any]:
     """Return the Deployment: one pod, which mirrors its addresses and opens TensorBoard on the copies."""
     shown = ("--bind-address", "0.0.0.0", "--port", str(_LISTENS), "--wait")
     command = ["python", "-m", "qcnn.cli", "tensorboard", *board.addresses, *shown]
-    template = pod_template(board.pod, board.name, Identity(board.name, _TASK), command, speaks_to_api=False)
+    template = pod_template(board.pod, board.name, JobIdentity(board.name, _TASK), command, speaks_to_api=False)
     labels = selector(board.name)
     # Not qcnn's own label: what guards the ports of trainings would close this one's.
     template["metadata"]["labels"] = {**board.pod.labels, **labels, **_CAPTURES}
@@ -98,7 +98,7 @@ def deployment(board: Board) -> dict[str, Any]:
     }
 
 
-def service(board: Board) -> dict[str, Any]:
+def service(board: TensorBoardSpec) -> dict[str, Any]:
     """Return the Service by which the pod is reached."""
     labels = selector(board.name)
     return {
@@ -113,10 +113,10 @@ def service(board: Board) -> dict[str, Any]:
     }
 
 
-_KIND = Kind("Deployment", DEPLOYMENTS, "Available", "", TASK_LABEL, index_label=None, many=False)
+_KIND = JobKind("Deployment", DEPLOYMENTS, "Available", "", TASK_LABEL, index_label=None, many=False)
 
 
-def deploy(api: Api, board: Board) -> None:
+def deploy(api: NamespaceClient, board: TensorBoardSpec) -> None:
     """Create a TensorBoard, or bring one of this name to what is asked for; wait until it answers.
 
     Raises:
@@ -134,7 +134,7 @@ def deploy(api: Api, board: Board) -> None:
                 return
 
 
-def undeploy(api: Api, name: str) -> None:
+def undeploy(api: NamespaceClient, name: str) -> None:
     """Delete a TensorBoard, and wait until its pod is gone.
 
     Raises:
@@ -159,7 +159,7 @@ def _label_selector(name: str) -> str:
     return ",".join(f"{key}={value}" for key, value in selector(name).items())
 
 
-def _is_up(api: Api, found: dict[str, Any]) -> bool:
+def _is_up(api: NamespaceClient, found: dict[str, Any]) -> bool:
     """Whether the pod that is asked for answers.
 
     Raises:
@@ -171,7 +171,7 @@ def _is_up(api: Api, found: dict[str, Any]) -> bool:
     if status.get("updatedReplicas") == status.get("availableReplicas") == status.get("replicas") == 1:
         return True
     if failure := condition(found, "ReplicaFailure"):
-        raise ConfigError(f"tensorboard: its pod cannot be created ({one_line(failure)}). Given: {name}")
+        raise ConfigError(f"tensorboard: its pod cannot be created ({single_line(failure)}). Given: {name}")
     for each in status.get("conditions", ()):
         # What was said of an earlier pod stands there until one of the new ones is made.
         if each["type"] == "Progressing" and each["status"] == "False" and status.get("updatedReplicas"):

@@ -29,7 +29,7 @@ _BACKLOG = 1024
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 
 
-class Started(Protocol):
+class ChildProcess(Protocol):
     """A process that was started here, as subprocess.Popen knows it."""
 
     pid: int
@@ -108,7 +108,7 @@ def start_process(
     stdout: int,
     stderr: int,
     pass_fds: Sequence[int] = (),
-) -> Started:
+) -> ChildProcess:
     """Start a process with these descriptors, forked from the fork server of this process where it has one.
 
     Only python -m MODULE ... with the libraries' settings of that server is; anything else is started as usual, and so

@@ -117,7 +117,7 @@ class Process:
         argv, environment, lives_on = self._command
         return Process(self.name, argv, environment, self._on_event, lives_on=lives_on)
 
-    def silent_for(self) -> float:
+    def seconds_since_heartbeat(self) -> float:
         """Return the seconds since the last sign of life."""
         return time.monotonic() - self.last_sign_at
 
@@ -154,8 +154,8 @@ class Process:
 
     def _pass_on(self, line: bytes) -> None:
         text = line.decode(errors="replace").rstrip()
-        self.last_line = logs.texts([text])[-1] or self.last_line
-        for passed_on in logs.passed_on(text, self.name):
+        self.last_line = logs.lines_to_text([text])[-1] or self.last_line
+        for passed_on in logs.reformat_line(text, self.name):
             sys.stdout.write(f"{passed_on}\n")
         sys.stdout.flush()
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from qcnn.errors import RetryableError, TrainingError
 from qcnn.jobs.job import Job, tf_config
 from qcnn.jobs.local.processes import EventHandler, Process, stop
-from qcnn.startup import ERROR, FAULTS, is_own_fault, terminated_as_interrupt
+from qcnn.startup import ERROR, FAULTS, is_permanent_error, terminated_as_interrupt
 
 
 class Action(enum.Enum):
@@ -30,42 +30,42 @@ class Action(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen:
-    """What is known of a process: its exit code, minus the signal's number where one ended it, None while it runs.
+class ProcessObservation:
+    """Observed state of a process: its exit code, negative for a signal, or None while it runs.
 
-    `silent_for` are the seconds since its last sign of life. The others do not wait for the end of one that
-    `ends_with_others`, and go on while one that is `started_alone` is lost.
+    With `ignore_exit`, the job ends without waiting for the process. With `restart_individually`, the other processes
+    continue after it has failed.
     """
 
     name: str
     exit_code: int | None
-    silent_for: float
-    ends_with_others: bool = False
-    started_alone: bool = False
+    seconds_since_heartbeat: float
+    ignore_exit: bool = False
+    restart_individually: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class ProcessesDecision:
     """What is done, and which process is to blame for it."""
 
     action: Action
-    process: Seen | None = None
+    process: ProcessObservation | None = None
 
 
-def judge(processes: Sequence[Seen], heartbeat_timeout_seconds: float) -> Verdict:
+def decide(processes: Sequence[ProcessObservation], heartbeat_timeout_seconds: float) -> ProcessesDecision:
     """Return what is done about processes; one without a heartbeat for `heartbeat_timeout_seconds` is lost."""
-    if all(process.exit_code == 0 for process in processes if not process.ends_with_others):
-        return Verdict(Action.SUCCEEDED)
+    if all(process.exit_code == 0 for process in processes if not process.ignore_exit):
+        return ProcessesDecision(Action.SUCCEEDED)
     failed = [process for process in processes if process.exit_code]
     if failed:
         blamed = min(failed, key=_blame)
-        return Verdict(Action.FAILED if is_own_fault(blamed.exit_code or 0) else _lost(blamed), blamed)
+        return ProcessesDecision(Action.FAILED if is_permanent_error(blamed.exit_code or 0) else _lost(blamed), blamed)
     running = [process for process in processes if process.exit_code is None]
-    hanging = [process for process in running if process.silent_for > heartbeat_timeout_seconds]
-    return Verdict(_lost(hanging[0]), hanging[0]) if hanging else Verdict(Action.GO_ON)
+    hanging = [process for process in running if process.seconds_since_heartbeat > heartbeat_timeout_seconds]
+    return ProcessesDecision(_lost(hanging[0]), hanging[0]) if hanging else ProcessesDecision(Action.GO_ON)
 
 
-def explain(process: Seen, last_line: str, heartbeat_timeout_seconds: float) -> str:
+def explain(process: ProcessObservation, last_line: str, heartbeat_timeout_seconds: float) -> str:
     """Return how the process to blame ended, with the last line that it printed."""
     if process.exit_code is None:
         return f"{process.name} gave no sign of life for {heartbeat_timeout_seconds:g} s"
@@ -78,18 +78,18 @@ def explain(process: Seen, last_line: str, heartbeat_timeout_seconds: float) -> 
     return f"{process.name} ended with exit code {process.exit_code}: {reason}"
 
 
-def _lost(process: Seen) -> Action:
-    return Action.ONE_LOST if process.started_alone else Action.LOST
+def _lost(process: ProcessObservation) -> Action:
+    return Action.ONE_LOST if process.restart_individually else Action.LOST
 
 
-def _blame(process: Seen) -> tuple[bool, bool, bool]:
+def _blame(process: ProcessObservation) -> tuple[bool, bool, bool]:
     """Order the failed of one moment.
 
     Own faults come first, then those without whom the others cannot go on, of these the killed before those who only
     lost a peer.
     """
     code = process.exit_code or 0
-    return not is_own_fault(code), process.started_alone, code > 0
+    return not is_permanent_error(code), process.restart_individually, code > 0
 
 
 logger = logging.getLogger("qcnn")
@@ -114,11 +114,11 @@ def run_processes(job: Job, on_event: EventHandler) -> None:
         TrainingError: a process failed by its own fault; its last line says why.
         RetryableError: workers were lost more often than `job.restarts`.
     """
-    with contextlib.closing(Crew(lives_on=False)) as crew:
+    with contextlib.closing(ProcessPool(lives_on=False)) as crew:
         crew.run(job, on_event)
 
 
-class Crew:
+class ProcessPool:
     """The processes of one job after the other: where they `live_on`, those of one job are those of the next.
 
     They are started anew for a job of another `kind` or number of processes, and after one that failed or has processes
@@ -173,7 +173,7 @@ class Crew:
 
     def _keeps(self, job: Job) -> bool:
         """Whether the processes of a job live on: those that end with others would have none to end with."""
-        return self._lives_on and not any(job.replicas.get(role) for role in job.ends_with_others)
+        return self._lives_on and not any(job.replicas.get(role) for role in job.ignore_exit)
 
     def _start(self, job: Job, on_event: EventHandler) -> None:
         kind = (job.kind, dict(job.replicas))
@@ -225,7 +225,7 @@ class _Restarts:
         logger.warning("%s; starting %s again (%d of %d)", lost, what, self._count, self._most)
 
 
-def _follow(processes: Sequence[Process], job: Job, selector: selectors.BaseSelector) -> Verdict:
+def _follow(processes: Sequence[Process], job: Job, selector: selectors.BaseSelector) -> ProcessesDecision:
     """Pass on what the processes write until they have ended, one way or another."""
     while (verdict := _judge(processes, job)).action is Action.GO_ON:
         _pass_on(selector)
@@ -248,18 +248,18 @@ def _pass_on(selector: selectors.BaseSelector) -> None:
             selector.unregister(key.fileobj)
 
 
-def _judge(processes: Sequence[Process], job: Job) -> Verdict:
+def _judge(processes: Sequence[Process], job: Job) -> ProcessesDecision:
     seen = [
-        Seen(
+        ProcessObservation(
             process.name,
             process.exit_code,
-            process.silent_for(),
-            role in job.ends_with_others,
-            role in job.started_alone,
+            process.seconds_since_heartbeat(),
+            role in job.ignore_exit,
+            role in job.restart_individually,
         )
         for process, (role, _) in zip(processes, job.processes(), strict=True)
     ]
-    return judge(seen, job.heartbeat_timeout_seconds)
+    return decide(seen, job.heartbeat_timeout_seconds)
 
 
 def _check_reader() -> None:

@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from qcnn.jobs.kubernetes.api import JOBS, LEASES, PODS, SERVICES, Api, Resource
+from qcnn.jobs.kubernetes.api import JOBS, LEASES, PODS, SERVICES, NamespaceClient, Resource
 from qcnn.jobs.kubernetes.manifest import JOB_LABEL, OWN, run_of
 from qcnn.jobs.references import parse_time
 from qcnn.jobs.tfjob import status
@@ -18,7 +18,7 @@ _OWNERS = ("Job", "TFJob")
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class OwnedObject:
     """An object of the cluster, as the API returned it."""
 
     kind: str
@@ -61,22 +61,22 @@ class Found:
         return {owner["uid"] for owner in references if owner["kind"] in _OWNERS}
 
 
-def find_all(api: Api) -> list[Found]:
+def find_all(api: NamespaceClient) -> list[OwnedObject]:
     """Return all objects of a namespace that can belong to a training, whoever made them."""
-    return [Found(kind, found) for kind, resource in _KINDS.items() for found in api.find(resource)]
+    return [OwnedObject(kind, found) for kind, resource in _KINDS.items() for found in api.find(resource)]
 
 
-def jobs(everything: Iterable[Found]) -> list[Found]:
+def jobs(everything: Iterable[OwnedObject]) -> list[OwnedObject]:
     """Return our TFJobs and Jobs."""
     return [found for found in everything if found.kind in _OWNERS and found.is_own]
 
 
-def belonging_to(run: str, everything: Iterable[Found]) -> list[Found]:
+def belonging_to(run: str, everything: Iterable[OwnedObject]) -> list[OwnedObject]:
     """Return our objects that belong to the run of exactly this name."""
     return [found for found in everything if found.is_own and found.run == run]
 
 
-def orphans(everything: Collection[Found], now: datetime.datetime) -> list[Found]:
+def orphans(everything: Collection[OwnedObject], now: datetime.datetime) -> list[OwnedObject]:
     """Return our TFJobs whose launcher is gone, by its Lease, and our objects whose owner is gone.
 
     A TFJob without the annotation of a Lease needs no launcher, and is no orphan.
@@ -87,7 +87,7 @@ def orphans(everything: Collection[Found], now: datetime.datetime) -> list[Found
     return left + [found for found in everything if found.is_own and found.owners and not found.owners & there]
 
 
-def with_dependents(chosen: Sequence[Found], everything: Sequence[Found]) -> list[Found]:
+def with_dependents(chosen: Sequence[OwnedObject], everything: Sequence[OwnedObject]) -> list[OwnedObject]:
     """Return objects with the Jobs that predict with them, and everything that these own."""
     names = {found.name for found in chosen if found.kind == "TFJob"}
     parts = [found for found in jobs(everything) if found.labels.get(JOB_LABEL) in names]
@@ -96,7 +96,7 @@ def with_dependents(chosen: Sequence[Found], everything: Sequence[Found]) -> lis
     return list({**whole, **{found.uid: found for found in owned}}.values())
 
 
-def delete(api: Api, objects: Sequence[Found]) -> None:
+def delete(api: NamespaceClient, objects: Sequence[OwnedObject]) -> None:
     """Delete objects and wait until they are gone."""
     uids = {found.uid for found in objects}
     for found in objects:
@@ -107,7 +107,7 @@ def delete(api: Api, objects: Sequence[Found]) -> None:
             next(left for left in watch if not uids & {item["metadata"]["uid"] for item in left.values()})
 
 
-def _has_lost_its_launcher(found: Found, leases: dict[str, dict[str, Any]], now: datetime.datetime) -> bool:
+def _has_lost_its_launcher(found: OwnedObject, leases: dict[str, dict[str, Any]], now: datetime.datetime) -> bool:
     seconds = status.lease_seconds(found.object)
     if seconds is None or status.has_ended(found.object):
         return False

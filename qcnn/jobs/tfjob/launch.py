@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from qcnn.errors import ConfigError, RetryableError, TrainingError
-from qcnn.jobs.job import Creation
-from qcnn.jobs.kubernetes.api import PODS, SERVICE_ACCOUNTS, SERVICES, Api
-from qcnn.jobs.kubernetes.create_or_adopt import How, abandon, create_or_adopt
-from qcnn.jobs.kubernetes.job_watcher import Following, GivenUpError, Observer, ignore
-from qcnn.jobs.kubernetes.restart_policy import Lives
+from qcnn.jobs.job import PendingCreation
+from qcnn.jobs.kubernetes.api import PODS, SERVICE_ACCOUNTS, SERVICES, NamespaceClient
+from qcnn.jobs.kubernetes.create_or_adopt import CreateOutcome, cancel_unwatched, create_or_adopt
+from qcnn.jobs.kubernetes.job_watcher import JobAbandonedError, JobWatcher, Observer, ignore
+from qcnn.jobs.kubernetes.restart_policy import RestartTracker
 from qcnn.jobs.kubernetes.retry import FORBIDDEN, RefusedError
-from qcnn.jobs.pod_settings import WORKER_ACCOUNT, Pod
+from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings
 from qcnn.jobs.tfjob import status
-from qcnn.jobs.tfjob.lease import Renewal, check_lease_right
+from qcnn.jobs.tfjob.lease import LeaseRenewer, check_lease_right
 from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS, Manifest, profiler_service, restarted
 from qcnn.startup import ABANDONED, end_now
 
@@ -29,31 +29,31 @@ GRACE = 0.7
 _SEEN_SECONDS = 0.1
 
 
-class OwnPod:
-    """Watches a pod in a thread until this process ends, so that `is_going` is known without a request."""
+class OwnPodWatcher:
+    """Watches a pod in a thread until this process ends, so that `is_terminating` is known without a request."""
 
-    def __init__(self, api: Api, name: str) -> None:
+    def __init__(self, api: NamespaceClient, name: str) -> None:
         self._api = api
         self._name = name
         self._is_going = threading.Event()
         threading.Thread(target=self._run, name=f"watch of {name}", daemon=True).start()
 
     @property
-    def is_going(self) -> bool:
+    def is_terminating(self) -> bool:
         """Whether the pod is being taken away; a mark that comes within a moment counts too."""
         return self._is_going.wait(_SEEN_SECONDS)
 
     def _run(self) -> None:
         try:
             for pods in self._api.watch(PODS, fieldSelector=f"metadata.name={self._name}"):
-                if any(map(is_going, pods.values())):
+                if any(map(is_terminating, pods.values())):
                     self._is_going.set()
                     return
         except Exception as error:  # Whatever it is: the training goes on without this knowledge.
             logger.warning("an eviction of this pod would not be seen: %s", error)
 
 
-def is_going(pod: Mapping[str, Any]) -> bool:
+def is_terminating(pod: Mapping[str, Any]) -> bool:
     """Whether a pod, as the API returns it, is being deleted, or ended by its node (drained, preempted, out of memory).
 
     Where a backend terminates a run, its pods stay: Argo only sends a signal to their processes.
@@ -66,15 +66,15 @@ def is_going(pod: Mapping[str, Any]) -> bool:
 class Termination:
     """Deletes a TFJob with everything that it owns when SIGTERM or Ctrl-C comes, and ends this process.
 
-    Where only the pod of this process `is_going`, the run goes on: the TFJob stays for the next launcher, until its
-    Lease is stale. Nothing but the Lease may use the connections of `api`, so that one is free at any moment.
+    If only the pod of this process `is_terminating`, the run continues: the TFJob stays for the next launcher, until
+    its Lease is stale. Only the Lease may use the connections of `api`, so that one is free at any moment.
     """
 
-    def __init__(self, api: Api, name: str, is_going: Callable[[], bool]) -> None:
+    def __init__(self, api: NamespaceClient, name: str, is_terminating: Callable[[], bool]) -> None:
         self._api = api
         self._name = name
-        self._is_going = is_going
-        self.creation = Creation()
+        self._is_going = is_terminating
+        self.creation = PendingCreation()
 
     @contextlib.contextmanager
     def installed(self) -> Iterator["Termination"]:
@@ -108,7 +108,7 @@ def applied(manifest: Manifest, namespace: str | None) -> list[Manifest]:
     return [{**each, "metadata": {**each["metadata"], **place}} for each in made]
 
 
-def check_worker_account(api: Api, pod: Pod) -> None:
+def check_worker_account(api: NamespaceClient, pod: PodSettings) -> None:
     """Check that the account is there as which pods run by default.
 
     The role qcnn-user may not look at accounts; whoever has it has the account too, which the same file makes.
@@ -132,7 +132,7 @@ def check_worker_account(api: Api, pod: Pod) -> None:
         )
 
 
-def submit(api: Api, manifest: Manifest) -> tuple[dict[str, Any], How]:
+def submit(api: NamespaceClient, manifest: Manifest) -> tuple[dict[str, Any], CreateOutcome]:
     """Return the TFJob of a manifest, which is created, or taken up where it runs or has succeeded.
 
     Raises:
@@ -140,11 +140,11 @@ def submit(api: Api, manifest: Manifest) -> tuple[dict[str, Any], How]:
     """
     found, how = create_or_adopt(api, TFJOB, manifest)
     try:
-        if how is not How.SUCCEEDED:
+        if how is not CreateOutcome.SUCCEEDED:
             api.apply(SERVICES, profiler_service(found))
     except ConfigError:
-        if how is How.CREATED:
-            abandon(api, TFJOB, found)
+        if how is CreateOutcome.CREATED:
+            cancel_unwatched(api, TFJOB, found)
         raise
     return found, how
 
@@ -180,10 +180,10 @@ def launch(
         status.restarts(manifest),
     )
     with contextlib.ExitStack() as stack:
-        api = stack.enter_context(contextlib.closing(Api(namespace)))
+        api = stack.enter_context(contextlib.closing(NamespaceClient(namespace)))
         renewing = stack.enter_context(contextlib.closing(api.with_own_connections()))
-        is_going = _watched(stack, api, own_pod)
-        termination = stack.enter_context(Termination(renewing.limited_to(GRACE), name, is_going).installed())
+        is_terminating = _watched(stack, api, own_pod)
+        termination = stack.enter_context(Termination(renewing.limited_to(GRACE), name, is_terminating).installed())
         if retried:
             _check_fault(api, manifest)
 
@@ -195,32 +195,32 @@ def launch(
                 yield
 
         observer = _observer(stack, manifest)
-        lives: Lives | None = None
+        lives: RestartTracker | None = None
         # What earlier launchers of the training have counted.
         before: int | None = None
         while True:
             running, how = create_or_adopt(api, TFJOB, manifest, creating)
             logger.info("TFJob %s %s", name, how.value)
-            if how is How.SUCCEEDED:
+            if how is CreateOutcome.SUCCEEDED:
                 return
             before = status.restarts_before(running) if before is None else before
             processes = status.replicas(manifest)
-            following = Following(api, TFJOB, running, processes, restarts, pending_seconds, lives, observer)
+            following = JobWatcher(api, TFJOB, running, processes, restarts, pending_seconds, lives, observer)
             try:
                 _follow(api, renewing, running, following, lease_seconds)
                 return
-            except GivenUpError as error:
+            except JobAbandonedError as error:
                 lives = error.lives
                 manifest = restarted(manifest, before + lives.restarts)
                 logger.warning("%s; it is started again (%d of %d)", error, lives.restarts, restarts)
 
 
-def _watched(stack: contextlib.ExitStack, api: Api, own_pod: str | None) -> Callable[[], bool]:
+def _watched(stack: contextlib.ExitStack, api: NamespaceClient, own_pod: str | None) -> Callable[[], bool]:
     """Return a function that tells whether the pod of this process is being taken away."""
     if not own_pod:
         return lambda: False
-    pod = OwnPod(stack.enter_context(contextlib.closing(api.with_own_connections())), own_pod)
-    return lambda: pod.is_going
+    pod = OwnPodWatcher(stack.enter_context(contextlib.closing(api.with_own_connections())), own_pod)
+    return lambda: pod.is_terminating
 
 
 def _observer(stack: contextlib.ExitStack, manifest: Manifest) -> Observer:
@@ -236,7 +236,7 @@ def _observer(stack: contextlib.ExitStack, manifest: Manifest) -> Observer:
     return lambda job, restarts: metrics.see(status.state(job), restarts)
 
 
-def _check_fault(api: Api, manifest: Manifest) -> None:
+def _check_fault(api: NamespaceClient, manifest: Manifest) -> None:
     """Refuse to train again what has failed by its own fault, and would fail again.
 
     Raises:
@@ -246,7 +246,7 @@ def _check_fault(api: Api, manifest: Manifest) -> None:
     if not found or status.state(found) != "Failed":
         return
     processes, restarts = status.replicas(manifest), status.restarts(manifest)
-    following = Following(api, TFJOB, found, processes, restarts, pending_seconds=float("inf"))
+    following = JobWatcher(api, TFJOB, found, processes, restarts, pending_seconds=float("inf"))
     try:
         following.run()
     except RetryableError:
@@ -256,16 +256,22 @@ def _check_fault(api: Api, manifest: Manifest) -> None:
             raise
 
 
-def _follow(api: Api, renewing: Api, running: dict[str, Any], following: Following, lease_seconds: int | None) -> None:
+def _follow(
+    api: NamespaceClient,
+    renewing: NamespaceClient,
+    running: dict[str, Any],
+    following: JobWatcher,
+    lease_seconds: int | None,
+) -> None:
     """Follow a TFJob to its end, renewing its Lease; delete one that cannot be followed."""
     try:
         with contextlib.ExitStack() as stack:
             if lease_seconds is not None:
-                renewal = Renewal(renewing, running, lease_seconds, following.fail)
+                renewal = LeaseRenewer(renewing, running, lease_seconds, following.fail)
                 stack.callback(renewal.stop)
             api.apply(SERVICES, profiler_service(running))
             following.run()
     except ConfigError:
         ends = "" if lease_seconds is None else f"; its pods end {lease_seconds} s from now"
-        abandon(api, TFJOB, running, ends)
+        cancel_unwatched(api, TFJOB, running, ends)
         raise

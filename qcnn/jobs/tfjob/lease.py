@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from qcnn.errors import ConfigError, RetryableError
-from qcnn.jobs.kubernetes.api import LEASES, REVIEWS, Api
+from qcnn.jobs.kubernetes.api import LEASES, REVIEWS, NamespaceClient
 from qcnn.jobs.kubernetes.retry import RefusedError
 from qcnn.jobs.references import micro_time
 from qcnn.jobs.tfjob import lease_watch
@@ -21,14 +21,16 @@ _RENEWALS = 10
 _LONGEST = 30.0
 
 
-class Renewal:
+class LeaseRenewer:
     """Renews the Lease of a TFJob (as the API returns it) until it is stopped.
 
-    The first renewal is at once, and raises what `Api` raises. After that, a server that cannot be reached is asked
-    again, and refusals are given to `on_error`.
+    The first renewal is immediate and raises the errors of `NamespaceClient`. Later requests are retried if the server
+    is unreachable; other errors are passed to `on_error`.
     """
 
-    def __init__(self, api: Api, job: dict[str, Any], seconds: int, on_error: Callable[[Exception], None]) -> None:
+    def __init__(
+        self, api: NamespaceClient, job: dict[str, Any], seconds: int, on_error: Callable[[Exception], None]
+    ) -> None:
         self._api = api
         self._job = job
         self._seconds = seconds
@@ -56,7 +58,7 @@ class Renewal:
         self._api.apply(LEASES, lease(self._job, platform.node(), self._seconds, renewed))
 
 
-def check_lease_right(api: Api, account: str, lease: str) -> None:
+def check_lease_right(api: NamespaceClient, account: str, lease: str) -> None:
     """Refuse a service account that may not read its launcher's Lease; do nothing where that may not be asked.
 
     Raises:

@@ -57,16 +57,16 @@ class _End:
     code: int
 
 
-class UnknownError(Exception):
+class LeaseUnreadableError(Exception):
     """The Lease cannot be read; the message says why."""
 
 
-class RefusedError(UnknownError):
+class RefusedError(LeaseUnreadableError):
     """The pod may not read it."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Watched:
+class LeaseState:
     """What was seen of a Lease that is stale after `seconds` without a renewal.
 
     `stale` is the number of last looks in a row at which it was. `is_known`: whether it could ever be read. `reason`
@@ -78,11 +78,11 @@ class Watched:
     is_known: bool = False
     reason: str = ""
 
-    def see(self, age: float) -> "Watched":
+    def see(self, age: float) -> "LeaseState":
         """Return what is known once a renewal so many seconds ago was seen."""
-        return Watched(self.seconds, self._counted(age), is_known=True)
+        return LeaseState(self.seconds, self._counted(age), is_known=True)
 
-    def miss(self, reason: str, watched_for: float) -> "Watched":
+    def miss(self, reason: str, watched_for: float) -> "LeaseState":
         """Return what is known once it could not be read, so many seconds after the watch began.
 
         An unreachable API server proves nothing; one that could never be reached does.
@@ -137,7 +137,7 @@ def _check_right(lease: str, account: str, process: "subprocess.Popen[bytes]", o
         except RefusedError:
             if time.monotonic() > end:
                 break
-        except UnknownError:
+        except LeaseUnreadableError:
             # The Lease may not have been created yet.
             return
         time.sleep(1)
@@ -147,16 +147,16 @@ def _check_right(lease: str, account: str, process: "subprocess.Popen[bytes]", o
 
 def _watch(lease: str, seconds: float, process: "subprocess.Popen[bytes]", on_end: Callable[[_End], None]) -> None:
     """End a process when the Lease is stale; `on_end` is told why before."""
-    began, watched, warned = time.monotonic(), Watched(seconds), False
+    began, watched, warned = time.monotonic(), LeaseState(seconds), False
     while not watched.is_over:
         time.sleep(min(seconds / _LOOKS, _LONGEST))
         try:
             watched = watched.see(seconds_since_renewal(lease))
-        except UnknownError as error:
+        except LeaseUnreadableError as error:
             watched = watched.miss(str(error), time.monotonic() - began)
             if watched.is_known and not warned and isinstance(error, RefusedError):
                 warning = f"warning: the training would not end with its launcher any more: {error}"
-                sys.stderr.write(f"{logs.printed(warning, logging.WARNING)}\n")
+                sys.stderr.write(f"{logs.format_message(warning, logging.WARNING)}\n")
                 warned = True
     reason = f" ({watched.reason})" if watched.reason else ""
     why = f"the launcher has not renewed its lease for {seconds:g} s{reason}; the last checkpoint counts"
@@ -196,12 +196,12 @@ def seconds_since_renewal(lease: str) -> float:
         if response.status == http.client.FORBIDDEN:
             raise RefusedError(body.get("message", response.reason))
         if response.status != http.client.OK:
-            raise UnknownError(body.get("message", response.reason))
+            raise LeaseUnreadableError(body.get("message", response.reason))
         renewed = parse_time(body["spec"]["renewTime"])
         now = email.utils.parsedate_to_datetime(response.headers["Date"])
         return (now - renewed).total_seconds()
     except (OSError, KeyError, ValueError, http.client.HTTPException) as error:
-        raise UnknownError(f"{type(error).__name__}: {error}") from None
+        raise LeaseUnreadableError(f"{type(error).__name__}: {error}") from None
 
 
 def _namespace() -> str:

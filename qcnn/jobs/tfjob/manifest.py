@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import Identity, Job, digest
+from qcnn.jobs.job import Job, JobIdentity, digest
 from qcnn.jobs.job import name as job_name
 from qcnn.jobs.kubernetes.api import Resource
 from qcnn.jobs.kubernetes.manifest import (
@@ -13,14 +13,14 @@ from qcnn.jobs.kubernetes.manifest import (
     QUEUE_LABEL,
     RUN_ANNOTATION,
     TRAINING_ANNOTATION,
-    Kind,
+    JobKind,
     annotations,
     labels,
     pod_template,
     queue_label,
     run_of,
 )
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.monitoring.logs import JOB_VARIABLE, PORT_VARIABLE
 
 TFJOBS = Resource("/apis/kubeflow.org/v1", "tfjobs")
@@ -28,7 +28,7 @@ TFJOBS = Resource("/apis/kubeflow.org/v1", "tfjobs")
 JOB_NAME_LABEL = "training.kubeflow.org/job-name"
 _ROLE_LABEL = "training.kubeflow.org/replica-type"
 _INDEX_LABEL = "training.kubeflow.org/replica-index"
-TFJOB = Kind("TFJob", TFJOBS, "Succeeded", JOB_NAME_LABEL, _ROLE_LABEL, _INDEX_LABEL, many=True)
+TFJOB = JobKind("TFJob", TFJOBS, "Succeeded", JOB_NAME_LABEL, _ROLE_LABEL, _INDEX_LABEL, many=True)
 REPLICA_TYPES = {"chief": "Chief", "worker": "Worker", "ps": "PS", "evaluator": "Evaluator"}
 
 
@@ -52,7 +52,7 @@ _LEASE_WATCH = ("python", "-m", "qcnn.jobs.tfjob.lease_watch")
 
 
 @dataclasses.dataclass(frozen=True)
-class Policy:
+class JobTimeouts:
     """How long a job may train, is kept after its end, and outlives its launcher; in seconds.
 
     Without `lease_seconds` it does not need a launcher.
@@ -63,7 +63,7 @@ class Policy:
     lease_seconds: int | None = 600
 
 
-def tfjob(job: Job, identity: Identity, policy: Policy, owner: Mapping[str, str] | None = None) -> Manifest:
+def tfjob(job: Job, identity: JobIdentity, policy: JobTimeouts, owner: Mapping[str, str] | None = None) -> Manifest:
     """Return the TFJob of a training job.
 
     Its name, by which its outputs lie in a folder, follows from what is trained: the run, task and iteration, the
@@ -111,7 +111,7 @@ def output_annotation(output: str) -> str:
     return f"qcnn/{output}"
 
 
-def _checked_pod(job: Job, counts: Mapping[str, int]) -> Pod:
+def _checked_pod(job: Job, counts: Mapping[str, int]) -> PodSettings:
     """Return the pod of a job that can be a TFJob, with so many processes of each role; refuse any other job."""
     if job.pod is None:
         raise ConfigError("pod: a job on Kubernetes needs an image. Given: none")
@@ -178,7 +178,9 @@ def _owned(job: Manifest, name: str) -> Manifest:
     return owned
 
 
-def _manifest(job: Job, pod: Pod, counts: Mapping[str, int], identity: Identity, policy: Policy, name: str) -> Manifest:
+def _manifest(
+    job: Job, pod: PodSettings, counts: Mapping[str, int], identity: JobIdentity, policy: JobTimeouts, name: str
+) -> Manifest:
     run_policy: Manifest = {
         # With ExitCode the operator counts nothing: 0 ends the job at the first loss, more is without effect, and the
         # launcher counts.
@@ -206,7 +208,7 @@ def _manifest(job: Job, pod: Pod, counts: Mapping[str, int], identity: Identity,
                 REPLICA_TYPES[role]: {
                     "replicas": count,
                     "restartPolicy": "ExitCode",
-                    "template": _template(job, pod.of_role(role), identity, policy, name),
+                    "template": _template(job, pod.for_role(role), identity, policy, name),
                 }
                 for role, count in counts.items()
             },
@@ -214,7 +216,7 @@ def _manifest(job: Job, pod: Pod, counts: Mapping[str, int], identity: Identity,
     }
 
 
-def _described(job: Job, policy: Policy, name: str) -> dict[str, str]:
+def _described(job: Job, policy: JobTimeouts, name: str) -> dict[str, str]:
     """Return the annotations with what else could only be read out of the job's command."""
     outputs = {
         output_annotation(output): address.replace(f"$({JOB_VARIABLE})", name)
@@ -223,7 +225,7 @@ def _described(job: Job, policy: Policy, name: str) -> dict[str, str]:
     return outputs if policy.lease_seconds is None else {**outputs, LEASE_ANNOTATION: str(policy.lease_seconds)}
 
 
-def _template(job: Job, pod: Pod, identity: Identity, policy: Policy, name: str) -> Manifest:
+def _template(job: Job, pod: PodSettings, identity: JobIdentity, policy: JobTimeouts, name: str) -> Manifest:
     made = pod_template(pod, name, identity, job.argv, speaks_to_api=policy.lease_seconds is not None)
     made["spec"]["affinity"] = _spread(name)
     if pod.topology_spread:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import Identity, digest, name
+from qcnn.jobs.job import JobIdentity, digest, name
 from qcnn.jobs.kubernetes.manifest import (
     CONTAINER,
     HASH_ANNOTATION,
@@ -17,7 +17,7 @@ from qcnn.jobs.kubernetes.manifest import (
     queue_label,
     run_of,
 )
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.status import leading_template, outputs, state
 
 # A Job is kept this long after its end, to be looked at, in seconds.
@@ -41,7 +41,7 @@ def for_training(job: dict[str, Any], arguments: Sequence[str] = ()) -> dict[str
         raise ConfigError(f"TFJob: must have succeeded, but is {state(job)}. Given: {metadata['name']}")
     if model is None:
         raise ConfigError(f"TFJob: exports no model; give --model. Given: {metadata['name']}")
-    identity = Identity(run_of(metadata) or "", TASK)
+    identity = JobIdentity(run_of(metadata) or "", TASK)
     template = copy.deepcopy(leading_template(job))
     # It speaks neither to other processes nor to the API server.
     for field in ("affinity", "topologySpreadConstraints"):
@@ -56,9 +56,9 @@ def for_training(job: dict[str, Any], arguments: Sequence[str] = ()) -> dict[str
     return _job(identity, template, {JOB_LABEL: metadata["name"]}, queue, metadata["uid"])
 
 
-def for_model(model: str, pod: Pod, arguments: Sequence[str] = ()) -> dict[str, Any]:
+def for_model(model: str, pod: PodSettings, arguments: Sequence[str] = ()) -> dict[str, Any]:
     """Return the Job that predicts with the model at an address; the address is the name of its run."""
-    identity = Identity(model, TASK)
+    identity = JobIdentity(model, TASK)
     template = pod_template(pod, "", identity, _command(model, arguments), speaks_to_api=False)
     return _job(identity, template, pod.labels, pod.queue, "")
 
@@ -68,7 +68,7 @@ def _command(model: str, arguments: Sequence[str]) -> list[str]:
 
 
 def _job(
-    identity: Identity, template: dict[str, Any], more: Mapping[str, str], queue: str, source: str
+    identity: JobIdentity, template: dict[str, Any], more: Mapping[str, str], queue: str, source: str
 ) -> dict[str, Any]:
     hashed = digest([template, source])
     own = {**more, **labels(identity)}

@@ -7,7 +7,7 @@ from typing import Any
 
 from qcnn.jobs.job import OUTPUTS
 from qcnn.jobs.kubernetes import pods
-from qcnn.jobs.kubernetes.api import EVENTS, PODS, Api
+from qcnn.jobs.kubernetes.api import EVENTS, PODS, NamespaceClient
 from qcnn.jobs.kubernetes.manifest import CONTAINER, OWN, annotation, condition, run_of
 from qcnn.jobs.kubernetes.pods import Process, question
 from qcnn.jobs.references import parse_time
@@ -124,7 +124,7 @@ class ProcessStatus:
     trouble: str | None
 
 
-def read_all(api: Api) -> list[Status]:
+def read_all(api: NamespaceClient) -> list[Status]:
     """Return the status of our TFJobs in a namespace, the newest last."""
     found = api.find(TFJOBS, labelSelector=OWN_SELECTOR)
     all_pods = api.find(PODS, labelSelector=OWN_SELECTOR)
@@ -133,7 +133,7 @@ def read_all(api: Api) -> list[Status]:
     return [status_of(job, pods.of_job(all_pods, job, TFJOB), scheduled, api.now()) for job in ordered]
 
 
-def read_one(api: Api, job: dict[str, Any]) -> tuple[Status, list[ProcessStatus]]:
+def read_one(api: NamespaceClient, job: dict[str, Any]) -> tuple[Status, list[ProcessStatus]]:
     """Return the status of a TFJob and of its processes."""
     found = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={job['metadata']['name']}")
     processes = pods.of_job(found, job, TFJOB)
@@ -205,7 +205,7 @@ def process_state(process: Process | None, *, job_has_ended: bool = False) -> st
         return "ending" if process.told_to_end else "running"
     if process.exit_code == 0:
         return "finished"
-    return "failed" if process.own_fault or process.out_of_memory else "lost"
+    return "failed" if process.is_permanent_error or process.out_of_memory else "lost"
 
 
 def _why_ended(process: Process) -> str | None:

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from qcnn.errors import ConfigError, QcnnError, RetryableError
-from qcnn.jobs.vertex.client import Api, UnansweredError, VertexJob
+from qcnn.jobs.vertex.client import JobClient, ResponseLostError, VertexJob
 from qcnn.jobs.vertex.custom_job import JOB_LABEL, POOLS, SPEC_LABEL
 from qcnn.jobs.vertex.location import ENDED, creation_time, state_of
-from qcnn.startup import is_own_fault
+from qcnn.startup import is_permanent_error
 
 _ENDING = "CANCELLING"
 _SUCCEEDED = "SUCCEEDED"
@@ -69,7 +69,7 @@ class Attempt:
 
 
 @dataclasses.dataclass(frozen=True)
-class Ended:
+class ReplicaExit:
     """How a process ended that a job failed for."""
 
     process: str
@@ -77,9 +77,9 @@ class Ended:
     out_of_memory: bool
 
     @property
-    def own_fault(self) -> bool:
+    def is_permanent_error(self) -> bool:
         """Whether it would fail again in the same way."""
-        return self.out_of_memory or is_own_fault(self.code)
+        return self.out_of_memory or is_permanent_error(self.code)
 
 
 def attempt(job: VertexJob) -> Attempt:
@@ -108,17 +108,17 @@ def process_name(replica: str) -> str:
     return f"{POOLS[int(found[1])]} {int(found[2])}"
 
 
-def to_blame(message: str) -> Ended | None:
+def root_cause_replica(message: str) -> ReplicaExit | None:
     """Return the process that a job failed for, by its error: one with a fault of its own if there is one."""
     found = [
-        Ended(
+        ReplicaExit(
             process=process_name(each["replica"]),
             code=int(each["code"]) + (_FIRST_SIGNAL if each["signal"] and int(each["code"]) < _FIRST_SIGNAL else 0),
             out_of_memory=bool(each["greedy"]),
         )
         for each in _REPLICA.finditer(message)
     ]
-    return min(found, key=lambda ended: not ended.own_fault, default=None)
+    return min(found, key=lambda ended: not ended.is_permanent_error, default=None)
 
 
 # google.rpc.Code.
@@ -131,7 +131,7 @@ _TAKEN_BACK = ("preempt", "internal error", "maintenance")
 _FAILED_TRIALS = "failed trials"
 
 
-class Fault(enum.Enum):
+class FailureType(enum.Enum):
     """Why a job has ended without success."""
 
     OWN = "it would fail again in the same way"
@@ -150,7 +150,7 @@ class Step(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class RecoveryPlan:
     """What is done, about which job; those of `surplus` are cancelled first."""
 
     step: Step
@@ -158,7 +158,7 @@ class Plan:
     surplus: tuple[Attempt, ...] = ()
 
 
-def next_step(attempts: Sequence[Attempt]) -> Plan:
+def next_action(attempts: Sequence[Attempt]) -> RecoveryPlan:
     """Return what is done about a training, by all of its jobs.
 
     Of several that live the oldest is kept, by the time of its creation, then by its name: so all that look come to the
@@ -166,39 +166,39 @@ def next_step(attempts: Sequence[Attempt]) -> Plan:
     """
     alive = [each for each in in_order(attempts) if each.is_alive]
     if done := [each for each in in_order(attempts) if each.has_succeeded]:
-        return Plan(Step.RETURN, done[0], tuple(alive))
+        return RecoveryPlan(Step.RETURN, done[0], tuple(alive))
     if alive:
-        return Plan(Step.FOLLOW, alive[0], tuple(alive[1:]))
+        return RecoveryPlan(Step.FOLLOW, alive[0], tuple(alive[1:]))
     if ending := [each for each in attempts if each.is_ending]:
-        return Plan(Step.WAIT, ending[0])
-    return Plan(Step.CREATE)
+        return RecoveryPlan(Step.WAIT, ending[0])
+    return RecoveryPlan(Step.CREATE)
 
 
-def fault(attempt: Attempt) -> Fault | None:
+def fault(attempt: Attempt) -> FailureType | None:
     """Return why a job that has ended did so, None for one that has succeeded."""
     if attempt.has_succeeded:
         return None
     if attempt.state == "CANCELLED":
-        return Fault.CANCELLED
-    if ended := to_blame(attempt.message):
-        return Fault.OWN if ended.own_fault else Fault.LOST
+        return FailureType.CANCELLED
+    if ended := root_cause_replica(attempt.message):
+        return FailureType.OWN if ended.is_permanent_error else FailureType.LOST
     message = attempt.message.lower()
     if _FAILED_TRIALS in message:
-        return Fault.OWN
+        return FailureType.OWN
     if attempt.code == _RESOURCE_EXHAUSTED or any(words in message for words in _NO_MACHINES):
         # A machine that was there has been taken back.
-        return Fault.LOST if attempt.started else Fault.NO_ROOM
+        return FailureType.LOST if attempt.started else FailureType.NO_ROOM
     if attempt.code in (_INTERNAL, _UNAVAILABLE, _ABORTED) or any(words in message for words in _TAKEN_BACK):
-        return Fault.LOST
-    return Fault.OWN
+        return FailureType.LOST
+    return FailureType.OWN
 
 
 def losses(attempts: Sequence[Attempt]) -> int:
     """Return how many jobs of a training were lost, whoever followed them."""
-    return sum(each.has_ended and fault(each) is Fault.LOST for each in attempts)
+    return sum(each.has_ended and fault(each) is FailureType.LOST for each in attempts)
 
 
-def last_fault(attempts: Sequence[Attempt]) -> tuple[Attempt, Fault] | None:
+def last_fault(attempts: Sequence[Attempt]) -> tuple[Attempt, FailureType] | None:
     """Return the newest job of a training that has ended without success, and why."""
     for each in reversed(in_order(attempts)):
         why = fault(each) if each.has_ended else None
@@ -215,7 +215,7 @@ _SECONDS = 600.0
 _LOOK_SECONDS = 1.0
 
 
-class How(enum.Enum):
+class AttemptOutcome(enum.Enum):
     """How a job came to be there."""
 
     CREATED = "is created"
@@ -224,11 +224,11 @@ class How(enum.Enum):
 
 
 def create_or_adopt(
-    api: Api,
+    api: JobClient,
     job: VertexJob,
     check: Callable[[Sequence[Attempt]], None] = lambda attempts: None,
     creating: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
-) -> tuple[Attempt, How]:
+) -> tuple[Attempt, AttemptOutcome]:
     """Return the job of a training; one that has ended without success is followed by another.
 
     Before one is created, within `creating()`, `check` may refuse that by all that are there. A job that trains the
@@ -242,10 +242,10 @@ def create_or_adopt(
     end = time.monotonic() + _SECONDS
     while True:
         attempts = look_at(api, job)
-        plan = next_step(attempts)
+        plan = next_action(attempts)
         kept = _taken_up(api, job, plan)
         if kept and plan.step is not Step.WAIT:
-            return kept, How.SUCCEEDED if plan.step is Step.RETURN else How.ADOPTED
+            return kept, AttemptOutcome.SUCCEEDED if plan.step is Step.RETURN else AttemptOutcome.ADOPTED
         why = f"{api.kind.word} {kept.id} is being cancelled" if kept else ""
         if plan.step is Step.CREATE:
             check(attempts)
@@ -253,7 +253,7 @@ def create_or_adopt(
                 with creating():
                     created = attempt(api.create(job))
                 return _oldest(api, job, created)
-            except UnansweredError as error:
+            except ResponseLostError as error:
                 why = str(error)
                 logger.warning("%s; whether there is one is looked for", why)
         if time.monotonic() > end:
@@ -261,12 +261,12 @@ def create_or_adopt(
         time.sleep(_LOOK_SECONDS)
 
 
-def look_at(api: Api, job: VertexJob) -> list[Attempt]:
+def look_at(api: JobClient, job: VertexJob) -> list[Attempt]:
     """Return all jobs of the training that a job is for."""
     return [attempt(found) for found in api.find(f"labels.{JOB_LABEL}={job.labels[JOB_LABEL]}")]
 
 
-def abandon(api: Api, name: str) -> None:
+def cancel_unwatched(api: JobClient, name: str) -> None:
     """Cancel a job that nobody will follow any more.
 
     Where that fails, a warning says so; the caller's own error counts.
@@ -277,20 +277,20 @@ def abandon(api: Api, name: str) -> None:
         logger.warning("%s %s cannot be cancelled (%s)", api.kind.word, name, error)
 
 
-def _oldest(api: Api, job: VertexJob, created: Attempt) -> tuple[Attempt, How]:
+def _oldest(api: JobClient, job: VertexJob, created: Attempt) -> tuple[Attempt, AttemptOutcome]:
     """Return the job that is kept, now that one was created: that of another launcher where it is older."""
     attempts = look_at(api, job)
     if created.name not in {each.name for each in attempts}:
         attempts.append(created)
-    plan = next_step(attempts)
+    plan = next_action(attempts)
     kept = _taken_up(api, job, plan)
     if kept and kept.name != created.name and plan.step is not Step.WAIT:
-        return kept, How.SUCCEEDED if plan.step is Step.RETURN else How.ADOPTED
+        return kept, AttemptOutcome.SUCCEEDED if plan.step is Step.RETURN else AttemptOutcome.ADOPTED
     # It may have ended already.
-    return next(each for each in attempts if each.name == created.name), How.CREATED
+    return next(each for each in attempts if each.name == created.name), AttemptOutcome.CREATED
 
 
-def _taken_up(api: Api, job: VertexJob, plan: Plan) -> Attempt | None:
+def _taken_up(api: JobClient, job: VertexJob, plan: RecoveryPlan) -> Attempt | None:
     """Return the job of a plan, once those that are too many are cancelled.
 
     Raises:

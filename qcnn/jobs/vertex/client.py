@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import tenacity
 
-from qcnn.errors import ConfigError, QcnnError, RetryableError, one_line
-from qcnn.jobs.vertex.location import Place
+from qcnn.errors import ConfigError, QcnnError, RetryableError, single_line
+from qcnn.jobs.vertex.location import VertexLocation
 
 if TYPE_CHECKING:
     pass
@@ -47,7 +47,7 @@ VertexJob = aiplatform.CustomJob | aiplatform.HyperparameterTuningJob
 
 
 @dataclasses.dataclass(frozen=True)
-class Kind:
+class JobType:
     """One kind of job: its `word` in messages, its `field` in requests, its type and where its processes stand."""
 
     word: str
@@ -66,11 +66,11 @@ class Kind:
         return found
 
 
-CUSTOM = Kind("custom job", "custom_job", aiplatform.CustomJob, "job_spec")
-TUNING = Kind("tuning job", "hyperparameter_tuning_job", aiplatform.HyperparameterTuningJob, "trial_job_spec")
+CUSTOM = JobType("custom job", "custom_job", aiplatform.CustomJob, "job_spec")
+TUNING = JobType("tuning job", "hyperparameter_tuning_job", aiplatform.HyperparameterTuningJob, "trial_job_spec")
 
 
-def kind_of(job: VertexJob) -> Kind:
+def kind_of(job: VertexJob) -> JobType:
     """Return the kind of a job."""
     return CUSTOM if isinstance(job, aiplatform.CustomJob) else TUNING
 
@@ -99,7 +99,7 @@ def is_quota(error: BaseException) -> bool:
 
 def why(error: BaseException) -> str:
     """Return what an answer says, or what broke the connection, in one line."""
-    return one_line(error.message if isinstance(error, exceptions.GoogleAPICallError) else error)
+    return single_line(error.message if isinstance(error, exceptions.GoogleAPICallError) else error)
 
 
 def refused(error: BaseException, action: str, place: str) -> ConfigError:
@@ -127,7 +127,7 @@ SECONDS = 600.0
 _TRIES_BEFORE_WARNING = 3
 
 
-def tries(
+def call_with_retries(
     action: str,
     has_answered: Callable[[], bool],
     clock: Callable[[], float] = time.monotonic,
@@ -167,11 +167,11 @@ class QuotaError(QcnnError):
     """No job can be created at present: a quota is used up."""
 
 
-class UnansweredError(QcnnError):
+class ResponseLostError(QcnnError):
     """Nobody knows whether what was asked for is done: the connection broke before the answer came."""
 
 
-class Api:
+class JobClient:
     """The jobs of one kind in a place. Requests may be made by several threads.
 
     Every request but `create` is tried again with backoff and jitter while the server is busy, broken or gone, for as
@@ -182,7 +182,7 @@ class Api:
         RetryableError: it did not answer for as long as that.
     """
 
-    def __init__(self, place: Place, kind: Kind = CUSTOM) -> None:
+    def __init__(self, place: VertexLocation, kind: JobType = CUSTOM) -> None:
         self.place = place
         self.kind = kind
         self._answered = False
@@ -228,7 +228,7 @@ class Api:
             if is_quota(error):
                 raise QuotaError(f"quota: none is left ({why(error)}). Given: {self.place.parent}") from None
             if is_broken(error):
-                raise UnansweredError(f"create a {self.kind.word}: no answer ({why(error)})") from None
+                raise ResponseLostError(f"create a {self.kind.word}: no answer ({why(error)})") from None
             raise refused(error, f"create {self.kind.word}s", self.place.parent) from None
         self._answered = True
         return created
@@ -250,7 +250,7 @@ class Api:
 
     def _tried(self, action: str, once: Callable[[], Result]) -> Result:
         try:
-            result = tries(action, lambda: self._answered)(once)
+            result = call_with_retries(action, lambda: self._answered)(once)
         except (exceptions.GoogleAPIError, auth_exceptions.GoogleAuthError, OSError) as error:
             if is_broken(error) or is_quota(error):
                 raise RetryableError(

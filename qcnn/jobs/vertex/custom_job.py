@@ -11,10 +11,10 @@ import posixpath
 from collections.abc import Mapping
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import LABEL_LENGTH, OUTPUTS, Identity, Job, digest, name, run_label, slug
-from qcnn.jobs.pod_settings import ROLES, Pod
+from qcnn.jobs.job import LABEL_LENGTH, OUTPUTS, Job, JobIdentity, digest, name, run_label, slug
+from qcnn.jobs.pod_settings import ROLES, PodSettings
 from qcnn.jobs.vertex.client import aiplatform
-from qcnn.jobs.vertex.location import Place
+from qcnn.jobs.vertex.location import VertexLocation
 from qcnn.jobs.vertex.machines import Machine, Settings, accelerator_type, machine_for, vertex_settings
 from qcnn.monitoring.logs import JOB_VARIABLE
 
@@ -32,7 +32,7 @@ POOLS = ROLES
 _BUCKET, _MOUNTED = "gs://", "/gcs/"
 
 
-def custom_job(job: Job, identity: Identity, place: Place) -> aiplatform.CustomJob:
+def custom_job(job: Job, identity: JobIdentity, place: VertexLocation) -> aiplatform.CustomJob:
     """Return the CustomJob of a training job.
 
     Its label JOB_LABEL, by which its outputs lie in a folder, follows from what is trained, as the name of a TFJob
@@ -89,7 +89,7 @@ def _named(text: str, label: str) -> str:
     return text.replace(f"$({JOB_VARIABLE})", label)
 
 
-def _checked_pod(job: Job) -> Pod:
+def _checked_pod(job: Job) -> PodSettings:
     """Return the pod of a job that can be a CustomJob; refuse any other job."""
     if job.pod is None:
         raise ConfigError("pod: a job on Vertex AI needs an image. Given: none")
@@ -101,7 +101,7 @@ def _checked_pod(job: Job) -> Pod:
     return job.pod
 
 
-def _check_location(settings: Settings, place: Place) -> None:
+def _check_location(settings: Settings, place: VertexLocation) -> None:
     for field in ("encryption_key", "tensorboard"):
         value = getattr(settings, field)
         if value and f"/locations/{place.location}/" not in value:
@@ -121,13 +121,15 @@ def _base(job: Job, label: str) -> str:
     return folder
 
 
-def _pools(job: Job, pod: Pod, settings: Settings, identity: Identity, label: str) -> list[aiplatform.WorkerPoolSpec]:
+def _pools(
+    job: Job, pod: PodSettings, settings: Settings, identity: JobIdentity, label: str
+) -> list[aiplatform.WorkerPoolSpec]:
     counts = _by_pool(job.replicas)
     used = max(position for position, count in enumerate(counts) if count) + 1
     # The first pool is that of the first worker where the job has no chief.
     roles = (POOLS[0] if job.replicas.get(POOLS[0]) else POOLS[1], *POOLS[1:])
     return [
-        _pool(job, pod.of_role(role), settings, identity, label, count) if count else aiplatform.WorkerPoolSpec()
+        _pool(job, pod.for_role(role), settings, identity, label, count) if count else aiplatform.WorkerPoolSpec()
         for role, count in zip(roles[:used], counts[:used], strict=True)
     ]
 
@@ -139,7 +141,7 @@ def _by_pool(replicas: Mapping[str, int]) -> list[int]:
 
 
 def _pool(
-    job: Job, pod: Pod, settings: Settings, identity: Identity, label: str, count: int
+    job: Job, pod: PodSettings, settings: Settings, identity: JobIdentity, label: str, count: int
 ) -> aiplatform.WorkerPoolSpec:
     machine = machine_for(pod, settings.machine_type)
     environment = {
@@ -169,7 +171,7 @@ def _accelerators(machine: Machine) -> dict[str, str | int]:
     return {"accelerator_type": accelerator_type(machine), "accelerator_count": machine.gpus}
 
 
-def _scheduling(job: Job, pod: Pod, settings: Settings) -> aiplatform.Scheduling:
+def _scheduling(job: Job, pod: PodSettings, settings: Settings) -> aiplatform.Scheduling:
     strategy = "SPOT" if pod.spot else settings.strategy
     scheduling = aiplatform.Scheduling(
         strategy=strategy,

@@ -12,9 +12,9 @@ from typing import Protocol
 from google.protobuf import json_format
 
 from qcnn.errors import ConfigError, QcnnError, RetryableError, as_clause
-from qcnn.jobs.vertex.attempts import Attempt, attempt, look_at, next_step, process_name
+from qcnn.jobs.vertex.attempts import Attempt, attempt, look_at, next_action, process_name
 from qcnn.jobs.vertex.client import (
-    Api,
+    JobClient,
     ListLogEntriesRequest,
     LogEntry,
     LoggingServiceV2Client,
@@ -31,7 +31,7 @@ from qcnn.monitoring import logs
 _WAITING = ("QUEUED", "PENDING")
 
 
-class Room:
+class CapacityTimeout:
     """Waits so many seconds for quota and machines, counted from when they were first missing, anew after a job ran.
 
     `word` is what the job is called.
@@ -83,7 +83,7 @@ _SECONDS = 30.0
 _PAGE = 1000
 
 
-class Cursor:
+class LogPosition:
     """Tells which entries are new; they come late and out of order, so a part of the past is read again each time."""
 
     def __init__(self, since: datetime.datetime) -> None:
@@ -106,14 +106,14 @@ class Cursor:
         return sorted(fresh, key=lambda entry: entry.timestamp)
 
 
-class Lines:
+class JobLogReader:
     """Passes on the lines of one job."""
 
     def __init__(self, endpoint: str, project: str, job: Attempt) -> None:
         self._client = LoggingServiceV2Client(client_options={"api_endpoint": endpoint})
         self._project = project
         self._job = job
-        self._cursor = Cursor(job.created)
+        self._cursor = LogPosition(job.created)
         self._last = collections.defaultdict[str, collections.deque[str]](lambda: collections.deque(maxlen=LAST_LINES))
         self._is_readable = True
 
@@ -142,7 +142,7 @@ class Lines:
             process = process_name(replica_of(entry))
             for line in text(entry).splitlines():
                 self._last[process].append(line)
-                for passed_on in logs.passed_on(line, process):
+                for passed_on in logs.reformat_line(line, process):
                     sys.stdout.write(f"{passed_on}\n")
         sys.stdout.flush()
         return not fresh
@@ -192,7 +192,7 @@ _FIRST_LOOK, _LONGEST_LOOK, _FACTOR = 0.5, 10.0, 1.5
 _LINES_SECONDS, _LINES_LOOK = 10.0, 1.0
 
 
-class News(Protocol):
+class JobReporter(Protocol):
     """What is passed on of a job while it is followed."""
 
     def pass_on(self) -> bool:
@@ -205,7 +205,7 @@ class News(Protocol):
         """Close the connection."""
 
 
-def follow(api: Api, job: VertexJob, followed: Attempt, news: News, room: Room) -> Attempt:
+def follow(api: JobClient, job: VertexJob, followed: Attempt, news: JobReporter, room: CapacityTimeout) -> Attempt:
     """Return a job once it has ended, or once another one of its training is to be followed in its place.
 
     Raises:
@@ -223,7 +223,7 @@ def follow(api: Api, job: VertexJob, followed: Attempt, news: News, room: Room) 
         if now.has_ended:
             _read_to_the_end(news)
             return now
-        plan = next_step(found)
+        plan = next_action(found)
         if plan.job and plan.job.name != now.name:
             return now
         room.see(now)
@@ -231,7 +231,7 @@ def follow(api: Api, job: VertexJob, followed: Attempt, news: News, room: Room) 
         pause = min(pause * _FACTOR, _LONGEST_LOOK)
 
 
-def _by_name(api: Api, followed: Attempt) -> Attempt:
+def _by_name(api: JobClient, followed: Attempt) -> Attempt:
     """Return a job that is missing in a list, which may be older than the job.
 
     Raises:
@@ -243,7 +243,7 @@ def _by_name(api: Api, followed: Attempt) -> Attempt:
     return attempt(found)
 
 
-def _read_to_the_end(news: News) -> None:
+def _read_to_the_end(news: JobReporter) -> None:
     """Read until nothing more comes."""
     end = time.monotonic() + _LINES_SECONDS
     was_quiet = False

@@ -15,24 +15,24 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from qcnn.errors import ConfigError, RetryableError, TrainingError, one_line
-from qcnn.jobs.job import Creation, last_words
+from qcnn.errors import ConfigError, RetryableError, TrainingError, single_line
+from qcnn.jobs.job import PendingCreation, last_error_line
 from qcnn.jobs.vertex.attempts import (
     Attempt,
-    Fault,
-    How,
-    abandon,
+    AttemptOutcome,
+    FailureType,
+    cancel_unwatched,
     create_or_adopt,
     fault,
     last_fault,
     look_at,
     losses,
-    to_blame,
+    root_cause_replica,
 )
-from qcnn.jobs.vertex.client import Api, QuotaError, VertexJob, aiplatform, kind_of
+from qcnn.jobs.vertex.client import JobClient, QuotaError, VertexJob, aiplatform, kind_of
 from qcnn.jobs.vertex.custom_job import JOB_LABEL
-from qcnn.jobs.vertex.job_watcher import Lines, News, Room, follow
-from qcnn.jobs.vertex.location import Place, job_page, logging_endpoint_of
+from qcnn.jobs.vertex.job_watcher import CapacityTimeout, JobLogReader, JobReporter, follow
+from qcnn.jobs.vertex.location import VertexLocation, job_page, logging_endpoint_of
 from qcnn.startup import end_now
 
 # A job whose creation is under way is looked for this long, in seconds; a container has 30 at most.
@@ -50,7 +50,7 @@ class Termination:
         self._cancel = cancel
         self._word = word
         self._name = name
-        self.creation = Creation()
+        self.creation = PendingCreation()
 
     @contextlib.contextmanager
     def installed(self) -> Iterator["Termination"]:
@@ -94,11 +94,11 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
 def launch(
     job: VertexJob,
-    place: Place,
+    place: VertexLocation,
     *,
     restarts: int,
     pending_seconds: float | None = None,
-    news: Callable[[Api, Attempt], News] | None = None,
+    news: Callable[[JobClient, Attempt], JobReporter] | None = None,
 ) -> Attempt:
     """Train as a job and return the one of this training that has succeeded, at once if it already has.
 
@@ -115,9 +115,11 @@ def launch(
     """
     label = job.labels[JOB_LABEL]
     kind = kind_of(job)
-    room = Room(_pending_seconds(kind.processes(job)) if pending_seconds is None else pending_seconds, kind.word)
+    room = CapacityTimeout(
+        _pending_seconds(kind.processes(job)) if pending_seconds is None else pending_seconds, kind.word
+    )
     with contextlib.ExitStack() as stack:
-        api = stack.enter_context(contextlib.closing(Api(place, kind)))
+        api = stack.enter_context(contextlib.closing(JobClient(place, kind)))
         termination = stack.enter_context(Termination(lambda: _cancel_all(api, job), kind.word, label).installed())
 
         def check(attempts: Sequence[Attempt]) -> None:
@@ -133,45 +135,45 @@ def launch(
                 time.sleep(next(pauses))
                 continue
             logger.info("%s %s %s: %s", kind.word, found.id, how.value, job_page(place, found.id))
-            if how is How.SUCCEEDED:
+            if how is AttemptOutcome.SUCCEEDED:
                 return found
             with contextlib.closing((news or _lines)(api, found)) as passed_on:
                 ended = _followed(api, job, found, passed_on, room)
                 why = fault(ended) if ended.has_ended else None
-                if why is Fault.OWN:
+                if why is FailureType.OWN:
                     raise _own_fault(kind.word, ended, passed_on)
             if ended.has_succeeded:
                 return ended
-            if why is Fault.CANCELLED:
+            if why is FailureType.CANCELLED:
                 raise RetryableError(f"{kind.word}: somebody else cancelled it. Given: {ended.name}")
-            if why is Fault.NO_ROOM:
-                room.missing(one_line(ended.message), label)
-                logger.warning("there are no machines (%s); they are asked for again", one_line(ended.message))
+            if why is FailureType.NO_ROOM:
+                room.missing(single_line(ended.message), label)
+                logger.warning("there are no machines (%s); they are asked for again", single_line(ended.message))
                 time.sleep(next(pauses))
-            if why is Fault.LOST:
+            if why is FailureType.LOST:
                 count = losses(look_at(api, job))
                 _check_losses(kind.word, ended, count, restarts)
-                logger.warning("%s; it is started again (%d of %d)", one_line(ended.message), count, restarts)
+                logger.warning("%s; it is started again (%d of %d)", single_line(ended.message), count, restarts)
 
 
-def _lines(api: Api, job: Attempt) -> Lines:
-    return Lines(logging_endpoint_of(os.environ), api.place.project, job)
+def _lines(api: JobClient, job: Attempt) -> JobLogReader:
+    return JobLogReader(logging_endpoint_of(os.environ), api.place.project, job)
 
 
-def _followed(api: Api, job: VertexJob, found: Attempt, news: News, room: Room) -> Attempt:
+def _followed(api: JobClient, job: VertexJob, found: Attempt, news: JobReporter, room: CapacityTimeout) -> Attempt:
     """Follow a job as `follow` does; one that cannot be followed is cancelled."""
     try:
         return follow(api, job, found, news, room)
     except ConfigError:
-        abandon(api, found.name)
+        cancel_unwatched(api, found.name)
         raise
 
 
 def _check_history(word: str, attempts: Sequence[Attempt], restarts: int) -> None:
     """Refuse to train again what has failed by its own fault, or was lost too often."""
     last = last_fault(attempts)
-    if last and last[1] is Fault.OWN:
-        raise TrainingError(f"{word}: has failed before: {one_line(last[0].message)} Given: {last[0].name}")
+    if last and last[1] is FailureType.OWN:
+        raise TrainingError(f"{word}: has failed before: {single_line(last[0].message)} Given: {last[0].name}")
     if last:
         _check_losses(word, last[0], losses(attempts), restarts)
 
@@ -179,24 +181,24 @@ def _check_history(word: str, attempts: Sequence[Attempt], restarts: int) -> Non
 def _check_losses(word: str, last: Attempt, count: int, restarts: int) -> None:
     if count > restarts:
         raise RetryableError(
-            f"{word}: processes were lost, after {restarts} restarts: {one_line(last.message)} Given: {last.name}"
+            f"{word}: processes were lost, after {restarts} restarts: {single_line(last.message)} Given: {last.name}"
         )
 
 
-def _own_fault(word: str, ended: Attempt, news: News) -> TrainingError:
+def _own_fault(word: str, ended: Attempt, news: JobReporter) -> TrainingError:
     """Log the last lines of the process to blame, and return the error with which the training failed."""
-    blamed = to_blame(ended.message)
+    blamed = root_cause_replica(ended.message)
     if not blamed:
-        return TrainingError(f"{word}: {ended.state}: {one_line(ended.message)} Given: {ended.name}")
+        return TrainingError(f"{word}: {ended.state}: {single_line(ended.message)} Given: {ended.name}")
     last = news.last_lines(blamed.process)
     logger.info("last lines of %s:", blamed.process)
     for line in last:
         logger.info("    %s", line)
     how = "used more memory than its machine has" if blamed.out_of_memory else f"ended with exit code {blamed.code}"
-    return TrainingError(f"{blamed.process} {how}: {last_words(last)}. Given: {ended.name}")
+    return TrainingError(f"{blamed.process} {how}: {last_error_line(last)}. Given: {ended.name}")
 
 
-def _cancel_all(api: Api, job: VertexJob) -> bool:
+def _cancel_all(api: JobClient, job: VertexJob) -> bool:
     """Have all jobs of a training cancelled; return whether there were any."""
     alive = [each for each in look_at(api, job) if each.is_alive]
     for each in alive:

@@ -25,7 +25,7 @@ _ENDPOINT = re.compile(r"[A-Za-z0-9.-]+(?::[0-9]{1,5})?")
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class VertexLocation:
     """A project and a location of Vertex AI; `endpoint` is HOST[:PORT] of its API, empty for Google's own.
 
     Raises:
@@ -81,22 +81,22 @@ def host(endpoint: str) -> str:
 _CONSOLE = "https://console.cloud.google.com"
 
 
-def run_page(place: Place, run: str) -> str:
+def run_page(place: VertexLocation, run: str) -> str:
     """Return the page of a pipeline job."""
     return f"{_CONSOLE}/vertex-ai/locations/{place.location}/pipelines/runs/{run}?project={place.project}"
 
 
-def schedule_page(place: Place, schedule: str) -> str:
+def schedule_page(place: VertexLocation, schedule: str) -> str:
     """Return the page of a schedule."""
     return f"{_CONSOLE}/vertex-ai/locations/{place.location}/pipelines/schedules/{schedule}?project={place.project}"
 
 
-def job_page(place: Place, job: str) -> str:
+def job_page(place: VertexLocation, job: str) -> str:
     """Return the page of a custom job."""
     return f"{_CONSOLE}/agent-platform/locations/{place.location}/training/{job}?project={place.project}"
 
 
-def endpoint_page(place: Place, endpoint: str) -> str:
+def endpoint_page(place: VertexLocation, endpoint: str) -> str:
     """Return the page of an endpoint."""
     return f"{_CONSOLE}/vertex-ai/locations/{place.location}/endpoints/{endpoint}?project={place.project}"
 

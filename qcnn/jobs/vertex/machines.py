@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-from qcnn.errors import ConfigError, given
-from qcnn.jobs.pod_settings import Pod, amount, on_vertex, refusal
-from qcnn.jobs.pricing import Bill, Prices, bill, left_of_memory
+from qcnn.errors import ConfigError, format_value
+from qcnn.jobs.pod_settings import PodSettings, amount, on_vertex, refusal
+from qcnn.jobs.pricing import CostEstimate, Prices, allocatable_memory, estimate_cost
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +76,7 @@ _GIB = 1024.0**3
 _AGENTS = 3.5
 
 
-def machine_for(pod: Pod, machine_type: str = "") -> Machine:
+def machine_for(pod: PodSettings, machine_type: str = "") -> Machine:
     """Return the smallest machine with what a pod asks for, with that many GPUs; or the one that is named, checked.
 
     The smallest has the fewest vCPUs, among those the least memory.
@@ -104,14 +104,14 @@ def machine_for(pod: Pod, machine_type: str = "") -> Machine:
     return dataclasses.replace(found, accelerator=pod.accelerator, gpus=pod.gpus)
 
 
-def check_machines(pod: Pod, machine_type: str = "") -> None:
+def check_machines(pod: PodSettings, machine_type: str = "") -> None:
     """Refuse settings with which there is no machine for workers, or for a role that has resources of its own.
 
     Raises:
         ConfigError: as `machine_for`.
     """
     for role in dict.fromkeys(("worker", *pod.roles)):
-        machine_for(pod.of_role(role), machine_type)
+        machine_for(pod.for_role(role), machine_type)
 
 
 def accelerator_type(machine: Machine) -> str:
@@ -119,7 +119,7 @@ def accelerator_type(machine: Machine) -> str:
     return on_vertex(machine.accelerator)
 
 
-def _fits(pod: Pod, machine: Machine) -> bool:
+def _fits(pod: PodSettings, machine: Machine) -> bool:
     if pod.accelerator in _ATTACHED:
         counts, most = _ATTACHED[pod.accelerator]
         fits = machine.family == "n1" and pod.gpus in counts and machine.cpus <= most * pod.gpus
@@ -130,10 +130,10 @@ def _fits(pod: Pod, machine: Machine) -> bool:
 
 def _free_memory(machine: Machine) -> float:
     """Return what of a machine's memory, in GiB, is left for a process."""
-    return left_of_memory(machine.memory) - _AGENTS
+    return allocatable_memory(machine.memory) - _AGENTS
 
 
-def bill_of_machines(processes: int, pod: Pod, seconds: float, prices: Prices) -> Bill:
+def bill_of_machines(processes: int, pod: PodSettings, seconds: float, prices: Prices) -> CostEstimate:
     """Return the bill for as many machines, of the type that a custom job would have, for so many seconds.
 
     The storage of its disks is not in it, and on a persistent resource nothing of it is charged anew.
@@ -146,7 +146,7 @@ def bill_of_machines(processes: int, pod: Pod, seconds: float, prices: Prices) -
     if priced is None or (priced.accelerator, priced.gpus) != (machine.accelerator, machine.gpus):
         gpus = f" with {machine.gpus} {machine.accelerator}" if machine.gpus else ""
         raise ConfigError(f"prices: must have the machine that the job would run on. Given: no {machine.name}{gpus}")
-    return bill(machine.name, priced, processes, seconds, prices.vertex_factor)
+    return estimate_cost(machine.name, priced, processes, seconds, prices.vertex_factor)
 
 
 # The rules by which Vertex AI ends a trial early ("Overview of hyperparameter tuning").
@@ -207,7 +207,7 @@ class Settings(BaseModel):
     tensorboard: Tensorboard = Field("", description="projects/PROJECT/locations/LOCATION/tensorboards/ID")
 
 
-def vertex_settings(pod: Pod) -> Settings:
+def vertex_settings(pod: PodSettings) -> Settings:
     """Validate what Vertex AI is told of a job's processes.
 
     The neutral `service_account` counts where `vertex` has none, and is an email address.
@@ -217,7 +217,7 @@ def vertex_settings(pod: Pod) -> Settings:
     """
     for name, instead in _MEANINGLESS.items():
         if value := getattr(pod, name):
-            raise ConfigError(f"pod.{name}: has no meaning on Vertex AI; {instead}. Given: {given(value)}")
+            raise ConfigError(f"pod.{name}: has no meaning on Vertex AI; {instead}. Given: {format_value(value)}")
     for key, value in pod.labels.items():
         if not re.fullmatch(_LABEL_KEY, key) or not re.fullmatch(_LABEL_VALUE, value):
             raise ConfigError(
@@ -233,7 +233,7 @@ def vertex_settings(pod: Pod) -> Settings:
     return settings
 
 
-def _check_together(pod: Pod, settings: Settings) -> None:
+def _check_together(pod: PodSettings, settings: Settings) -> None:
     """Refuse what Vertex AI refuses, or does not do, because of another setting."""
     if settings.strategy == "FLEX_START" and pod.spot:
         raise ConfigError("pod.spot: cannot be together with strategy FLEX_START. Given: True")

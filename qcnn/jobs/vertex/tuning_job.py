@@ -5,16 +5,16 @@ import logging
 from collections.abc import Sequence
 from typing import cast
 
-from qcnn.errors import one_line
+from qcnn.errors import single_line
 from qcnn.jobs.job import LABEL_LENGTH, digest
 from qcnn.jobs.vertex.attempts import Attempt
-from qcnn.jobs.vertex.client import Api, aiplatform
+from qcnn.jobs.vertex.client import JobClient, aiplatform
 from qcnn.jobs.vertex.custom_job import SPEC_LABEL
 from qcnn.jobs.vertex.machines import DECAY_CURVE, MEDIAN
 
 
 @dataclasses.dataclass(frozen=True)
-class Values:
+class Candidates:
     """What a parameter may be: one of these, which the tuner takes for ordered if all are numbers."""
 
     name: str
@@ -22,7 +22,7 @@ class Values:
 
 
 @dataclasses.dataclass(frozen=True)
-class Bounds:
+class NumericRange:
     """What a parameter may be: a number from `low` to `high`, a `whole` one if so, searched by its logarithm if so."""
 
     name: str
@@ -39,7 +39,7 @@ class Study:
     What counts is a trial's last report, or with `best_report` its best. `stopping` is one of RULES.
     """
 
-    parameters: Sequence[Values | Bounds]
+    parameters: Sequence[Candidates | NumericRange]
     metric: str
     trials: int
     parallel: int
@@ -63,9 +63,9 @@ def study_spec(study: Study) -> aiplatform.StudySpec:
     return spec
 
 
-def _parameter(given: Values | Bounds) -> aiplatform.StudySpec.ParameterSpec:
+def _parameter(given: Candidates | NumericRange) -> aiplatform.StudySpec.ParameterSpec:
     made = aiplatform.StudySpec.ParameterSpec
-    if isinstance(given, Values):
+    if isinstance(given, Candidates):
         if any(isinstance(value, str) for value in given.values):
             categories = {"values": list(dict.fromkeys(map(str, given.values)))}
             return made(parameter_id=given.name, categorical_value_spec=categories)
@@ -112,7 +112,7 @@ _MEANINGS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Tried:
+class FinishedTrial:
     """A trial that has ended: its id, the words that it was given, as text, and why it failed, empty if it has not."""
 
     id: str
@@ -120,10 +120,12 @@ class Tried:
     failure: str
 
 
-def tried(job: aiplatform.HyperparameterTuningJob) -> list[Tried]:
+def tried(job: aiplatform.HyperparameterTuningJob) -> list[FinishedTrial]:
     """Return the trials of a job that have ended, in their order."""
     return [
-        Tried(each.id, words(each), (one_line(each.infeasible_reason) or "no reason is said") if failed else "")
+        FinishedTrial(
+            each.id, words(each), (single_line(each.infeasible_reason) or "no reason is said") if failed else ""
+        )
         for each in sorted(job.trials, key=lambda trial: int(trial.id))
         for failed in [each.state == _STATE.INFEASIBLE]
         if each.state in (_STATE.SUCCEEDED, _STATE.INFEASIBLE)
@@ -135,10 +137,10 @@ def words(trial: aiplatform.Trial) -> dict[str, str]:
     return {each.parameter_id: str(each.value) for each in trial.parameters}
 
 
-class TrialNews:
+class TrialReporter:
     """Says of one tuning job which trials have begun and ended, with which words and values."""
 
-    def __init__(self, api: Api, job: Attempt) -> None:
+    def __init__(self, api: JobClient, job: Attempt) -> None:
         self._api = api
         self._name = job.name
         self._states: dict[str, aiplatform.Trial.State] = {}
@@ -170,6 +172,6 @@ def line(trial: aiplatform.Trial) -> str:
     """Return what is said of a trial when its state has changed."""
     given = ", ".join(f"{name} {value}" for name, value in words(trial).items())
     values = ", ".join(f"{metric.metric_id} {metric.value:.4f}" for metric in trial.final_measurement.metrics)
-    reason = one_line(trial.infeasible_reason) if trial.state == _STATE.INFEASIBLE else ""
+    reason = single_line(trial.infeasible_reason) if trial.state == _STATE.INFEASIBLE else ""
     end = f": {values or reason}" if values or reason else ""
     return f"trial {trial.id} ({given}) {_MEANINGS[trial.state]}{end}"

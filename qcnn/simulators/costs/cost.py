@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from qcnn.simulators.structure.gate_fusion import Group
+    from qcnn.simulators.structure.gate_fusion import GateGroup
 
 # Up to so many amplitudes one core evolves states, in complex128.
 FEW_AMPLITUDES = 2**15
@@ -23,7 +23,7 @@ _KERNELS_OF_A_GATE = 2
 
 
 @dataclasses.dataclass(frozen=True)
-class Cost:
+class StepCost:
     """Arithmetic and memory traffic (bytes) of one training step's states, and the bytes of memory that they take.
 
     `few_flops` is the arithmetic on so few numbers that one core does it, in its cache. `kernels` counts the pieces
@@ -41,9 +41,9 @@ class Cost:
         """All arithmetic."""
         return self.flops + self.few_flops
 
-    def __add__(self, other: Cost) -> Cost:
+    def __add__(self, other: StepCost) -> StepCost:
         """Return the cost of both, one after the other."""
-        return Cost(
+        return StepCost(
             self.flops + other.flops,
             self.traffic + other.traffic,
             self.few_flops + other.few_flops,
@@ -51,9 +51,11 @@ class Cost:
             max(self.memory, other.memory),
         )
 
-    def __mul__(self, times: float) -> Cost:
+    def __mul__(self, times: float) -> StepCost:
         """Return the cost of as many repetitions, one after the other."""
-        return Cost(self.flops * times, self.traffic * times, self.few_flops * times, self.kernels * times, self.memory)
+        return StepCost(
+            self.flops * times, self.traffic * times, self.few_flops * times, self.kernels * times, self.memory
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Speed:
     few_flops: float
     kernel_seconds: float
 
-    def seconds(self, cost: Cost) -> float:
+    def seconds(self, cost: StepCost) -> float:
         """Return the seconds that the states of a training step take."""
         few = cost.kernels * self.kernel_seconds + cost.few_flops / self.few_flops
         return few + max(cost.flops / self.flops, cost.traffic / self.traffic)
@@ -76,18 +78,20 @@ class Speed:
 NOMINAL = Speed(flops=7e10, traffic=1e10, few_flops=1.7e10, kernel_seconds=5e-7)
 
 
-def step(groups: Iterable[Group]) -> Cost:
+def step(groups: Iterable[GateGroup]) -> StepCost:
     """Return the cost of what a step has around its states: the matrices of groups, equal ones once, and the update."""
     blocks = {block.key: block for group in groups for block in group.blocks}
-    return Cost(kernels=_KERNELS_OF_A_STEP + _KERNELS_OF_A_GATE * sum(len(block.gates) for block in blocks.values()))
+    return StepCost(
+        kernels=_KERNELS_OF_A_STEP + _KERNELS_OF_A_GATE * sum(len(block.gates) for block in blocks.values())
+    )
 
 
-def sweeps(groups: Sequence[Group]) -> Cost:
+def sweeps(groups: Sequence[GateGroup]) -> StepCost:
     """Return the cost of the kernels that evolve states, however few."""
-    return Cost(kernels=_KERNELS_OF_A_GROUP * len(groups))
+    return StepCost(kernels=_KERNELS_OF_A_GROUP * len(groups))
 
 
-def evolution(groups: Sequence[Group], amplitudes: float, real_bytes: int) -> Cost:
+def evolution(groups: Sequence[GateGroup], amplitudes: float, real_bytes: int) -> StepCost:
     """Return the cost of the arithmetic that evolves states, of so many amplitudes together, and of the gradient.
 
     A group on k qubits is a real product of 2^(k+1) numbers: 8 x 2^k operations an amplitude, which is read
@@ -95,12 +99,12 @@ def evolution(groups: Sequence[Group], amplitudes: float, real_bytes: int) -> Co
     """
     operations = _SWEEPS * 8.0 * sum(2 ** len(group.qubits) for group in groups) * amplitudes
     if amplitudes <= FEW_AMPLITUDES:
-        return Cost(few_flops=operations)
+        return StepCost(few_flops=operations)
     traffic = _SWEEPS * 2 * 2.0 * real_bytes * len(groups) * amplitudes
-    return Cost(flops=operations * real_bytes / 4, traffic=traffic)
+    return StepCost(flops=operations * real_bytes / 4, traffic=traffic)
 
 
-def in_words(count: float) -> str:
+def format_bytes(count: float) -> str:
     """Return a number of bytes in words."""
     if math.isinf(count):
         return "more than any machine has"

@@ -7,11 +7,11 @@ import math
 from typing import TYPE_CHECKING
 
 from qcnn.errors import ConfigError
-from qcnn.simulators.costs.cost import Cost, evolution, in_words, step, sweeps
-from qcnn.simulators.interface import Declaration, Limits
+from qcnn.simulators.costs.cost import StepCost, evolution, format_bytes, step, sweeps
+from qcnn.simulators.interface import Declaration, SimulatorLimits
 
 if TYPE_CHECKING:
-    from qcnn.simulators.structure.gates import Network
+    from qcnn.simulators.structure.gates import CircuitIR
 
 DECLARATION = Declaration(states=False)
 
@@ -28,7 +28,7 @@ _MADE_AND_READ, _READ_BY_ROW = 500, 48
 _KERNELS_OF_PARTS, _KERNELS_OF_KINDS = 15, 15
 
 
-def estimate(network: Network, limits: Limits) -> Cost:
+def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     """Return the cost of a training step, counted before anything runs; infinite memory where it is impossible."""
     # NumPy and cirq are not needed to declare the simulator.
     from qcnn.simulators.structure.light_cones import TooWideError
@@ -38,18 +38,18 @@ def estimate(network: Network, limits: Limits) -> Cost:
             return _of_excitations(network, limits)
         return _of_products(network, limits)
     except TooWideError:
-        return Cost(memory=math.inf)
+        return StepCost(memory=math.inf)
 
 
-def _of_excitations(network: Network, limits: Limits) -> Cost:
+def _of_excitations(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     """Return the cost of a step, one sample a reached readout included."""
-    from qcnn.simulators.structure.readouts import absorbed, alike_kinds, alike_parts, find_readouts, groups_of
+    from qcnn.simulators.structure.readouts import absorbed_gates, alike_kinds, alike_parts, find_readouts, groups_of
 
     readouts = find_readouts(network)
     batches = alike_parts(readouts.kinds)
     groups = [group for cones in batches for cone in cones for group in groups_of(cone)]
-    total = step([*groups, *map(absorbed, readouts.kinds)])
-    total += Cost(kernels=_KERNELS_OF_KINDS * len(alike_kinds(readouts.kinds)) + _KERNELS_OF_PARTS * len(batches))
+    total = step([*groups, *map(absorbed_gates, readouts.kinds)])
+    total += StepCost(kernels=_KERNELS_OF_KINDS * len(alike_kinds(readouts.kinds)) + _KERNELS_OF_PARTS * len(batches))
     memory = 0.0
     for cones in batches:
         total += sweeps(groups_of(cones[0]))
@@ -58,43 +58,45 @@ def _of_excitations(network: Network, limits: Limits) -> Cost:
             memory += cone.amplitudes * 2.0 * _REAL_BYTES * _COPIES
     # Putting together: every sample reads what it reaches and writes all readouts, and the gradient does so again.
     reached, written = readouts.reached.shape[1], len(network.readouts)
-    total += Cost(flops=4.0 * limits.share * reached * written, traffic=2.0 * 8 * limits.share * (reached + written))
+    total += StepCost(
+        flops=4.0 * limits.share * reached * written, traffic=2.0 * 8 * limits.share * (reached + written)
+    )
     # The gradient adds up over all qubits what one value of a kind did: a product with a matrix of ones and zeros.
     ones = float(readouts.mixed.max()) * readouts.mixed.size
-    total += Cost(flops=3 * 2 * ones, traffic=3 * 8 * ones)
+    total += StepCost(flops=3 * 2 * ones, traffic=3 * 8 * ones)
     return dataclasses.replace(total, memory=memory)
 
 
-def _of_products(network: Network, limits: Limits) -> Cost:
+def _of_products(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     """Return the cost of a step that evolves every sample's parts, in turns where they need more memory."""
-    from qcnn.simulators.structure.readouts import absorbed, find_products, groups_of
+    from qcnn.simulators.structure.readouts import absorbed_gates, find_products, groups_of
 
     found, share = find_products(network), limits.share
     groups = [group for part in found.parts for group in groups_of(part.cone)]
-    total = step([*groups, *(absorbed(kind.split) for kind in found.kinds)])
-    total += Cost(kernels=_KERNELS_OF_KINDS * len(found.alike_kinds) + _KERNELS_OF_PARTS * len(found.alike_parts))
-    states = Cost()
+    total = step([*groups, *(absorbed_gates(kind.split) for kind in found.kinds)])
+    total += StepCost(kernels=_KERNELS_OF_KINDS * len(found.alike_kinds) + _KERNELS_OF_PARTS * len(found.alike_parts))
+    states = StepCost()
     for alike in found.alike_parts:
         states += sweeps(groups_of(found.parts[alike[0]].cone))
     for part in found.parts:
         amplitudes = share * len(part.places) * 2.0**part.cone.inner
         states += evolution(groups_of(part.cone), amplitudes, _REAL_BYTES)
-        states += Cost(few_flops=(_MADE_AND_READ + _READ_BY_ROW * 2**part.cone.targets) * amplitudes)
+        states += StepCost(few_flops=(_MADE_AND_READ + _READ_BY_ROW * 2**part.cone.targets) * amplitudes)
     for kind in found.kinds:
         # Forward, and back to the densities and to the observable.
-        states += Cost(flops=3 * 8.0 * share * len(kind.places) * 4.0**kind.split.targets)
+        states += StepCost(flops=3 * 8.0 * share * len(kind.places) * 4.0**kind.split.targets)
     at_a_time = fitting(network, limits)
     if share > at_a_time:
         states *= _AGAIN
     return dataclasses.replace(total + states, memory=_sample_bytes(network) * min(share, at_a_time))
 
 
-def fitting(network: Network, limits: Limits) -> int:
+def fitting(network: CircuitIR, limits: SimulatorLimits) -> int:
     """Return how many samples on product states are evolved at a time, at least one."""
     return max(1, int(limits.memory // _sample_bytes(network)))
 
 
-def _sample_bytes(network: Network) -> float:
+def _sample_bytes(network: CircuitIR) -> float:
     """Return the bytes that one sample on a product state takes."""
     from qcnn.simulators.structure.readouts import find_products
 
@@ -104,7 +106,7 @@ def _sample_bytes(network: Network) -> float:
     return 2 * _REAL_BYTES * _COPIES * (states + observed)
 
 
-def check(network: Network, limits: Limits) -> None:
+def check(network: CircuitIR, limits: SimulatorLimits) -> None:
     """Refuse what windows cannot run.
 
     Raises:
@@ -114,5 +116,6 @@ def check(network: Network, limits: Limits) -> None:
     if need > limits.memory:
         raise ConfigError(
             f"qubits: the light cones of this circuit are too wide for simulator lightcone, which needs "
-            f"{in_words(need)}; simulator_memory_gib gives it {in_words(limits.memory)}. Given: {network.qubits}"
+            f"{format_bytes(need)}; simulator_memory_gib gives it {format_bytes(limits.memory)}. "
+            f"Given: {network.qubits}"
         )

@@ -9,11 +9,11 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from qcnn.errors import ConfigError
-from qcnn.simulators.costs.cost import FEW_AMPLITUDES, Cost, evolution, in_words, step, sweeps
-from qcnn.simulators.interface import Declaration, Limits
+from qcnn.simulators.costs.cost import FEW_AMPLITUDES, StepCost, evolution, format_bytes, step, sweeps
+from qcnn.simulators.interface import Declaration, SimulatorLimits
 
 if TYPE_CHECKING:
-    from qcnn.simulators.structure.gates import Network
+    from qcnn.simulators.structure.gates import CircuitIR
 
 # Amplitudes are numbered in int32.
 DECLARATION = Declaration(most_qubits=30, holds="2^qubits amplitudes")
@@ -33,14 +33,14 @@ _GIVEN_BYTES = 4
 _KERNELS_OF_A_READOUT = 2
 
 
-def estimate(network: Network, limits: Limits) -> Cost:
+def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     """Return the cost of a training step; its memory is the least that will do."""
     # NumPy and cirq are not needed to declare the simulator.
-    from qcnn.simulators.structure.gate_fusion import collect, fuse
+    from qcnn.simulators.structure.gate_fusion import fuse, group_blocks
 
     count, least = _states(network, limits), _least_columns(network)
     fitting = max(least, columns(network, limits))
-    groups = collect(fuse(network.gates))
+    groups = group_blocks(fuse(network.gates))
     states = evolution(groups, count * 2.0**network.qubits, real_bytes(network, limits))
     states = dataclasses.replace(states, flops=_MADE_AND_READ * states.flops, traffic=_MADE_AND_READ * states.traffic)
     cost = sweeps(groups) + states
@@ -48,12 +48,12 @@ def estimate(network: Network, limits: Limits) -> Cost:
         # Every turn of what excitations span evolves the graph state again.
         more = -(-count // (fitting - 1)) if _excited(network) else 0
         cost = cost * (_AGAIN * (count + more) / count)
-    cost += step(groups) + Cost(kernels=_KERNELS_OF_A_READOUT * len(network.readouts))
+    cost += step(groups) + StepCost(kernels=_KERNELS_OF_A_READOUT * len(network.readouts))
     evolved = _column_bytes(network, limits) * max(least, min(count, fitting))
     return dataclasses.replace(cost, memory=evolved + _given_bytes(network, limits))
 
 
-def check(network: Network, limits: Limits) -> None:
+def check(network: CircuitIR, limits: SimulatorLimits) -> None:
     """Refuse what state vectors cannot run.
 
     Raises:
@@ -63,17 +63,17 @@ def check(network: Network, limits: Limits) -> None:
     if columns(network, limits) < least:
         need = least * _column_bytes(network, limits) + _given_bytes(network, limits)
         raise ConfigError(
-            f"qubits: simulator statevector needs {in_words(need)} for the least it can work "
-            f"with; simulator_memory_gib gives it {in_words(limits.memory)}. Given: {network.qubits}"
+            f"qubits: simulator statevector needs {format_bytes(need)} for the least it can work "
+            f"with; simulator_memory_gib gives it {format_bytes(limits.memory)}. Given: {network.qubits}"
         )
 
 
-def columns(network: Network, limits: Limits) -> int:
+def columns(network: CircuitIR, limits: SimulatorLimits) -> int:
     """Return how many states fit at a time."""
     return max(0, int((limits.memory - _given_bytes(network, limits)) // _column_bytes(network, limits)))
 
 
-def real_bytes(network: Network, limits: Limits) -> int:
+def real_bytes(network: CircuitIR, limits: SimulatorLimits) -> int:
     """Return the bytes of a real number of a state."""
     return 8 if few_amplitudes(network.qubits) else limits.real_bytes
 
@@ -83,7 +83,7 @@ def few_amplitudes(qubits: int) -> bool:
     return (1 + qubits) << qubits <= FEW_AMPLITUDES
 
 
-def by_qubit(qubits: int, batch: int, replicas: int) -> bool:
+def shards_by_qubit(qubits: int, batch: int, replicas: int) -> bool:
     """Whether replicas that share excitations by qubit spare more amplitudes than they have more samples to look at."""
     by_sample = _states_by_sample(qubits, batch, replicas)
     # Each then reads the whole batch, of which what is not its own weighs nothing.
@@ -91,20 +91,20 @@ def by_qubit(qubits: int, batch: int, replicas: int) -> bool:
     return (by_sample - _states_by_qubit(qubits, replicas)) << qubits > more_samples
 
 
-def _excited(network: Network) -> bool:
+def _excited(network: CircuitIR) -> bool:
     return network.preparation.kind == "excitation"
 
 
-def _states(network: Network, limits: Limits) -> int:
+def _states(network: CircuitIR, limits: SimulatorLimits) -> int:
     """Return how many states a replica evolves in a step."""
     if not _excited(network):
         return limits.share
-    if by_qubit(network.qubits, limits.batch, limits.replicas):
+    if shards_by_qubit(network.qubits, limits.batch, limits.replicas):
         return _states_by_qubit(network.qubits, limits.replicas)
     return _states_by_sample(network.qubits, limits.batch, limits.replicas)
 
 
-def _least_columns(network: Network) -> int:
+def _least_columns(network: CircuitIR) -> int:
     return _LEAST_SPANNING if _excited(network) else 1
 
 
@@ -116,10 +116,10 @@ def _states_by_qubit(qubits: int, replicas: int) -> int:
     return 1 + -(-qubits // replicas)
 
 
-def _column_bytes(network: Network, limits: Limits) -> float:
+def _column_bytes(network: CircuitIR, limits: SimulatorLimits) -> float:
     return 2.0**network.qubits * 2 * real_bytes(network, limits) * _COPIES
 
 
-def _given_bytes(network: Network, limits: Limits) -> float:
+def _given_bytes(network: CircuitIR, limits: SimulatorLimits) -> float:
     """Return the bytes of the samples of a step, where these are states."""
     return limits.share * _GIVEN_BYTES * 2.0**network.qubits if network.preparation.kind == "state" else 0.0

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from qcnn.errors import ConfigError, one_line
-from qcnn.simulators.costs.cost import Cost
-from qcnn.simulators.interface import Declaration, Limits
+from qcnn.errors import ConfigError, single_line
+from qcnn.simulators.costs.cost import StepCost
+from qcnn.simulators.interface import Declaration, SimulatorLimits
 
 if TYPE_CHECKING:
     import cirq
     import numpy as np
     import numpy.typing as npt
 
-    from qcnn.simulators.structure.gates import Gate, Network
+    from qcnn.simulators.structure.gates import CircuitIR, Gate
 
 # Three state vectors of 2^26 complex64 are 1.5 GiB: what one worker can be expected to hold.
 DECLARATION = Declaration(
@@ -32,10 +32,10 @@ DECLARATION = Declaration(
 _KERNELS_OF_A_GATE = 7
 
 
-def estimate(network: Network, limits: Limits) -> Cost:
+def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     """Return the cost of a training step: every gate of every sample, forward, back twice, and its gradient."""
     amplitudes = 2.0**network.qubits
-    circuit = Cost(
+    circuit = StepCost(
         flops=sum(8.0 * 2 ** len(gate.qubits) for gate in network.gates) * amplitudes,
         kernels=_KERNELS_OF_A_GATE * len(network.gates),
         memory=3 * 8 * amplitudes,
@@ -43,7 +43,7 @@ def estimate(network: Network, limits: Limits) -> Cost:
     return circuit * (4 * limits.share)
 
 
-def check(network: Network, _: Limits) -> None:
+def check(network: CircuitIR, _: SimulatorLimits) -> None:
     """Refuse what TensorFlow Quantum cannot run, whatever memory it needs: the library decides that itself.
 
     Raises:
@@ -71,7 +71,7 @@ def check(network: Network, _: Limits) -> None:
             if not runs(cirq.Circuit(operation), read_gates([operation], ansatz.symbols, qubits)):
                 raise ConfigError(
                     "model: TensorFlow Quantum has no such gate, or not with such an exponent; the other simulators "
-                    f"run it. Given: {one_line(operation)}"
+                    f"run it. Given: {single_line(operation)}"
                 )
 
 
@@ -87,7 +87,7 @@ def library() -> Any:
         with loading():
             import tensorflow_quantum
     except ImportError as error:
-        reason = one_line(error)
+        reason = single_line(error)
         raise ConfigError(f"simulator: TensorFlow Quantum is not installed here ({reason}). Given: tfq") from None
     return tensorflow_quantum
 

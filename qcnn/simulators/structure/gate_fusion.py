@@ -53,7 +53,7 @@ def fuse(gates: Iterable[Gate]) -> list[Block]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Group:
+class GateGroup:
     """Blocks, in their order, on the same few qubits, which ascend."""
 
     qubits: tuple[int, ...]
@@ -66,7 +66,7 @@ class Group:
         return len(self.qubits), tuple((block.key, tuple(axes[q] for q in block.qubits)) for block in self.blocks)
 
 
-def collect(blocks: Sequence[Block]) -> list[Group]:
+def group_blocks(blocks: Sequence[Block]) -> list[GateGroup]:
     """Collect blocks into groups: each goes into the first that comes late enough and has room for its qubits."""
     groups: list[tuple[set[int], list[Block]]] = []
     last: dict[int, int] = {}
@@ -83,10 +83,12 @@ def collect(blocks: Sequence[Block]) -> list[Group]:
         qubits.update(block.qubits)
         inside.append(block)
         last.update(dict.fromkeys(block.qubits, number))
-    return [Group(tuple(sorted(qubits)), tuple(inside)) for qubits, inside in groups]
+    return [GateGroup(tuple(sorted(qubits)), tuple(inside)) for qubits, inside in groups]
 
 
-def on_block(matrices: npt.NDArray[Any], qubits: Sequence[int], block: Sequence[int], levels: int) -> npt.NDArray[Any]:
+def expand_to_block(
+    matrices: npt.NDArray[Any], qubits: Sequence[int], block: Sequence[int], levels: int
+) -> npt.NDArray[Any]:
     """Return matrices on some qubits, (..., levels^k, levels^k), as they act on a block that holds these."""
     rest = [qubit for qubit in block if qubit not in qubits]
     wide = np.kron(matrices, np.eye(levels ** len(rest)))

@@ -22,7 +22,7 @@ from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.embedded import MODELS
 from qcnn.circuits.noise import NOISELESS, Channel, Noise
 from qcnn.circuits.preparation import EXCITATION, Preparation
-from qcnn.errors import ConfigError, one_line
+from qcnn.errors import ConfigError, single_line
 
 Complex = npt.NDArray[np.complex128]
 
@@ -85,7 +85,7 @@ class Gate:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Network:
+class CircuitIR:
     """An ansatz as the simulators see it: gates in their order and readouts on qubits 0 .. qubits - 1.
 
     `ansatz` and `ring` are what it was read from; `preparation` says what states it acts on. Of its `noise`, the gates
@@ -122,7 +122,7 @@ class Network:
 
 def read_model(
     model: str, qubits: int, preparation: Preparation = EXCITATION, noise: Noise = NOISELESS
-) -> tuple[Ansatz, Network]:
+) -> tuple[Ansatz, CircuitIR]:
     """Build the circuit of a model, see `qcnn.circuits.circuits.build`, and read it, see `read_network`.
 
     Raises:
@@ -137,7 +137,7 @@ def read_network(
     qubits: Sequence[cirq.Qid],
     preparation: Preparation = EXCITATION,
     noise: Noise = NOISELESS,
-) -> Network:
+) -> CircuitIR:
     """Read the ansatz on a ring of qubits. No simulator runs what is refused here.
 
     Raises:
@@ -155,7 +155,7 @@ def read_network(
     if unused:
         raise ConfigError(f"model: symbols must not list what no gate depends on. Given: {', '.join(unused)}")
     readouts = tuple(position[readout] for readout in ansatz.readouts)
-    return Network(ansatz, tuple(qubits), gates, readouts, preparation, noise)
+    return CircuitIR(ansatz, tuple(qubits), gates, readouts, preparation, noise)
 
 
 def read_gates(
@@ -193,7 +193,7 @@ class _Reader:
             except RecursionError:
                 raise _unknown(operation, "decomposes without end") from None
             except Exception as error:  # The user's own gates may raise anything.
-                raise _unknown(operation, f"cannot be read ({type(error).__name__}: {one_line(error)})") from None
+                raise _unknown(operation, f"cannot be read ({type(error).__name__}: {single_line(error)})") from None
             if known is None:
                 yield from self.read(parts, depth + 1)
             elif operation.qubits:
@@ -326,7 +326,7 @@ def _decomposed(operation: cirq.Operation) -> Iterable[cirq.Operation]:
     try:
         parts = decomposed(operation)
     except ValueError as error:  # A circuit as an operation, repeated until a measurement says so.
-        raise _unknown(operation, f"cannot be decomposed ({one_line(error)})") from None
+        raise _unknown(operation, f"cannot be decomposed ({single_line(error)})") from None
     if parts is None:
         raise _unknown(operation, _why_no_unitary(operation))
     return parts
@@ -344,7 +344,7 @@ def _why_no_unitary(operation: cirq.Operation) -> str:
 
 
 def _unknown(operation: cirq.Operation, what: str) -> ConfigError:
-    return ConfigError(f"model: an operation {what}; the simulators cannot run it. Given: {one_line(operation)}")
+    return ConfigError(f"model: an operation {what}; the simulators cannot run it. Given: {single_line(operation)}")
 
 
 def fingerprint(model: str, qubits: int) -> str:
@@ -356,12 +356,12 @@ def fingerprint(model: str, qubits: int) -> str:
     return "" if model in MODELS else _digest(read_model(model, qubits)[1])
 
 
-def fingerprint_of(model: str, network: Network) -> str:
+def fingerprint_of(model: str, network: CircuitIR) -> str:
     """Return the `fingerprint` of a model whose circuit has been read."""
     return "" if model in MODELS else _digest(network)
 
 
-def _digest(network: Network) -> str:
+def _digest(network: CircuitIR) -> str:
     return hashlib.sha256((_as_json(network.ansatz) or _as_read(network)).encode()).hexdigest()
 
 
@@ -373,7 +373,7 @@ def _as_json(ansatz: Ansatz) -> str | None:
         return None
 
 
-def _as_read(network: Network) -> str:
+def _as_read(network: CircuitIR) -> str:
     gates = [
         (gate.qubits, *(part.hex() for part in gate.spectrum.key), gate.exponent.constant, gate.exponent.coefficients)
         for gate in network.gates

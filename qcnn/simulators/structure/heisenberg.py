@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from qcnn.circuits.noise import Channel
 from qcnn.simulators.structure.gate_fusion import Block, fuse
-from qcnn.simulators.structure.gates import PHASE_ROUNDING, Complex, Gate, Network
+from qcnn.simulators.structure.gates import PHASE_ROUNDING, CircuitIR, Complex, Gate
 
 Floats = npt.NDArray[np.float64]
 
@@ -135,7 +135,7 @@ class Step:
 
 
 @dataclasses.dataclass(frozen=True)
-class Pulled:
+class PropagatedObservable:
     """A readout's observable: the steps from the circuit's end to its beginning, and its axes there."""
 
     readout: int
@@ -149,13 +149,13 @@ class Pulled:
 
 # Estimates for several batches, and the simulator itself, ask for the same.
 @functools.lru_cache(maxsize=1)
-def pulled_readouts(network: Network) -> tuple[Pulled, ...]:
+def propagate_readouts(network: CircuitIR) -> tuple[PropagatedObservable, ...]:
     """Return how each readout of a network is pulled back.
 
     A block that the observable is the identity on leaves it so, noise included: channels keep the trace.
     """
     blocks = fuse(gate for gate in network.gates if gate.qubits)
-    return tuple(Pulled(readout, _steps(blocks, readout)) for readout in network.readouts)
+    return tuple(PropagatedObservable(readout, _steps(blocks, readout)) for readout in network.readouts)
 
 
 def _steps(blocks: list[Block], readout: int) -> tuple[Step, ...]:

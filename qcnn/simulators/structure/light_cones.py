@@ -25,7 +25,7 @@ class TooWideError(Exception):
 
 
 @dataclasses.dataclass(frozen=True)
-class Cone:
+class LightCone:
     """Gates that some qubits depend on, in labels of its own: equal structures anywhere have equal cones.
 
     The first `targets` labels are those qubits, the first `inner` belong to the cone, the rest are traced out.
@@ -50,16 +50,16 @@ class Cone:
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class ConeFactor:
     """An independent part of a cone: `targets` and `labels` are the whole's labels of its own."""
 
-    cone: Cone
+    cone: LightCone
     targets: tuple[int, ...]
     labels: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
-class Split:
+class Factorization:
     """A readout as the expectation of an observable on a product of independent parts.
 
     The observable is Z on label 0 pulled back through `absorbed`, gates from the first to the last on the
@@ -68,7 +68,7 @@ class Split:
 
     absorbed: tuple[Gate, ...]
     targets: int
-    parts: tuple[Part, ...]
+    parts: tuple[ConeFactor, ...]
 
     @property
     def cost(self) -> int:
@@ -77,7 +77,7 @@ class Split:
         return sweeps + (1 << 2 * self.targets) * sum(1 + 2 * part.cone.inner for part in self.parts)
 
 
-class Lattice:
+class CircuitIndex:
     """A circuit after a graph state, indexed so that a cone costs no more than its own gates."""
 
     def __init__(self, gates: Sequence[Gate], edges: Edges) -> None:
@@ -90,9 +90,9 @@ class Lattice:
         for a, b in edges:
             self._neighbours.setdefault(a, []).append(b)
             self._neighbours.setdefault(b, []).append(a)
-        self._known: dict[tuple[object, ...], tuple[Cone, tuple[int, ...], int]] = {}
+        self._known: dict[tuple[object, ...], tuple[LightCone, tuple[int, ...], int]] = {}
 
-    def cone(self, readout: int) -> tuple[Cone, tuple[int, ...]]:
+    def cone(self, readout: int) -> tuple[LightCone, tuple[int, ...]]:
         """Return the cone of a readout and the qubit of each of its labels; equal cones elsewhere are one object.
 
         Raises:
@@ -143,24 +143,24 @@ class Lattice:
                     push(qubit)
 
 
-def split(cone: Cone) -> Split:
+def split(cone: LightCone) -> Factorization:
     """Return the cheapest exact split: how many of the last gates the observable takes in."""
     return min(_splits(cone), key=lambda candidate: candidate.cost)
 
 
-def _splits(cone: Cone) -> Iterator[Split]:
+def _splits(cone: LightCone) -> Iterator[Factorization]:
     targets, taken = 1, 0
     while targets <= _MOST_TARGETS:
         while taken < len(cone.gates) and max(cone.gates[taken].qubits) < targets:
             taken += 1
-        yield Split(cone.gates[:taken][::-1], targets, tuple(_parts(cone, taken, targets)))
+        yield Factorization(cone.gates[:taken][::-1], targets, tuple(_parts(cone, taken, targets)))
         if taken == len(cone.gates):
             return
         # Labels follow first appearance: a gate that reaches further adds the next ones.
         targets = 1 + max(cone.gates[taken].qubits)
 
 
-def _parts(cone: Cone, taken: int, targets: int) -> Iterator[Part]:
+def _parts(cone: LightCone, taken: int, targets: int) -> Iterator[ConeFactor]:
     """Yield the connected parts of what is left, each with its targets; parts without targets do not matter."""
     remaining = cone.gates[taken:]
     group = _connected([*cone.edges, *(gate.qubits for gate in remaining)], cone.inner + cone.outer)
@@ -172,12 +172,12 @@ def _parts(cone: Cone, taken: int, targets: int) -> Iterator[Part]:
         seeds = [target for target in range(targets) if group[target] == root]
         gates = [gate for gate in reversed(remaining) if group[gate.qubits[0]] == root]
         own, labels = _canonical(gates, seeds, neighbours)
-        yield Part(own, tuple(seeds), labels)
+        yield ConeFactor(own, tuple(seeds), labels)
 
 
 def _canonical(
     gates: Sequence[Gate], seeds: Sequence[int], neighbours: Mapping[int, Sequence[int]]
-) -> tuple[Cone, tuple[int, ...]]:
+) -> tuple[LightCone, tuple[int, ...]]:
     """Relabel gates, in their order, by walking back from the seeds: equal structures get equal labels anywhere."""
     labels = {qubit: label for label, qubit in enumerate(seeds)}
     left: dict[int, list[Gate]] = {qubit: [] for qubit in seeds}
@@ -196,7 +196,7 @@ def _canonical(
         for other in neighbours.get(qubit, ()):
             label = labels.setdefault(other, len(labels))
             edges.add((min(labels[qubit], label), max(labels[qubit], label)))
-    return Cone(tuple(ordered), len(seeds), inner, len(labels) - inner, tuple(sorted(edges))), tuple(labels)
+    return LightCone(tuple(ordered), len(seeds), inner, len(labels) - inner, tuple(sorted(edges))), tuple(labels)
 
 
 def _next(labels: Mapping[int, int], left: Mapping[int, list[Gate]]) -> Gate | None:

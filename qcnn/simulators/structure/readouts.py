@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from qcnn.circuits.preparation import ring_edges
 from qcnn.simulators.structure import light_cones
-from qcnn.simulators.structure.gate_fusion import Group, collect, fuse
-from qcnn.simulators.structure.gates import Network
-from qcnn.simulators.structure.light_cones import Cone, Split
+from qcnn.simulators.structure.gate_fusion import GateGroup, fuse, group_blocks
+from qcnn.simulators.structure.gates import CircuitIR
+from qcnn.simulators.structure.light_cones import Factorization, LightCone
 
 # Parts of up to so many amplitudes are evolved as one batch. Measured.
 TOGETHER_AMPLITUDES = 2**10
@@ -28,7 +28,7 @@ class Readouts:
     each qubit of its parts flipped, then the mixed ones (`qcnn.simulators.data_states`); last of all a zero.
     """
 
-    kinds: tuple[Split, ...]
+    kinds: tuple[Factorization, ...]
     unexcited: Places  # int32 (readouts,): the value's place
     reached: Places  # int32 (qubits, most): readouts that the qubit reaches, filled up with 0
     flipped: Places  # int32 (qubits, most): the place of the flipped value; the unexcited where filled up
@@ -39,21 +39,21 @@ class Readouts:
 class Found:
     """The kinds of a network's readouts, and for each readout the number of its kind and the qubits of its cone."""
 
-    kinds: tuple[Split, ...]
+    kinds: tuple[Factorization, ...]
     readouts: tuple[tuple[int, tuple[int, ...]], ...]
 
 
 # Estimates for several batches, and the simulator itself, ask for the same.
 @functools.lru_cache(maxsize=1)
-def find_kinds(network: Network) -> Found:
+def find_kinds(network: CircuitIR) -> Found:
     """Split every readout of a network; equal ones once. Only excitations are on states whose qubits CZ joins.
 
     Raises:
         TooWideError: a light cone holds more qubits than could ever be evolved.
     """
     edges = ring_edges(network.qubits) if network.preparation.kind == "excitation" else []
-    lattice = light_cones.Lattice(network.gates, edges)
-    splits: list[Split] = []
+    lattice = light_cones.CircuitIndex(network.gates, edges)
+    splits: list[Factorization] = []
     numbers: dict[tuple[object, ...], int] = {}
     # Most cones were seen before, and are recognised by identity.
     kind_of: dict[int, int] = {}
@@ -70,7 +70,7 @@ def find_kinds(network: Network) -> Found:
 
 
 @functools.lru_cache(maxsize=1)
-def find_readouts(network: Network) -> Readouts:
+def find_readouts(network: CircuitIR) -> Readouts:
     """Split every readout of a network of excitations, and number the values that samples change.
 
     Raises:
@@ -96,28 +96,28 @@ def find_readouts(network: Network) -> Readouts:
 class _Kind:
     """Of a kind of readout, the labels of the qubits that reach it, and where its values start and end."""
 
-    def __init__(self, split: Split, start: int) -> None:
+    def __init__(self, split: Factorization, start: int) -> None:
         self.reached = [label for part in split.parts for label in part.labels[: part.cone.inner]]
         self.start, self.end = start, start + 1 + 2 * len(self.reached)
 
 
-def groups_of(cone: Cone) -> list[Group]:
+def groups_of(cone: LightCone) -> list[GateGroup]:
     """Return a cone's gates in groups, first the one that acts first."""
-    return collect(fuse(reversed(cone.gates)))
+    return group_blocks(fuse(reversed(cone.gates)))
 
 
-def absorbed(kind: Split) -> Group:
+def absorbed_gates(kind: Factorization) -> GateGroup:
     """Return the gates that a kind's observable takes in, as one group on all of its targets."""
-    return Group(tuple(range(kind.targets)), tuple(fuse(kind.absorbed)))
+    return GateGroup(tuple(range(kind.targets)), tuple(fuse(kind.absorbed)))
 
 
-def alike_parts(kinds: Iterable[Split]) -> list[list[Cone]]:
+def alike_parts(kinds: Iterable[Factorization]) -> list[list[LightCone]]:
     """Return the parts of all kinds, equal ones once, those together that are evolved as one batch."""
     parts = {part.cone.key: part.cone for kind in kinds for part in kind.parts}
     return alike(parts.values(), shape_of_part)
 
 
-def alike_kinds(kinds: Iterable[Split]) -> list[list[Split]]:
+def alike_kinds(kinds: Iterable[Factorization]) -> list[list[Factorization]]:
     """Return the kinds, those together whose values are put together as one batch."""
     return alike(kinds, shape_of_kind)
 
@@ -133,12 +133,12 @@ def alike(items: Iterable[_Item], shape: Callable[[_Item], object]) -> list[list
     return list(found.values())
 
 
-def shape_of_kind(kind: Split) -> object:
+def shape_of_kind(kind: Factorization) -> object:
     """Return what kinds share whose values are put together as one batch."""
     return kind.targets, tuple(part.targets for part in kind.parts)
 
 
-def shape_of_part(cone: Cone) -> object:
+def shape_of_part(cone: LightCone) -> object:
     """Return what parts share that are evolved as one batch."""
     # Of large parts, each by itself takes less time.
     if cone.amplitudes > TOGETHER_AMPLITUDES:
@@ -150,7 +150,7 @@ def shape_of_part(cone: Cone) -> object:
 class PlacedPart:
     """A part, and for each of its places which feature turns each qubit; the number of features stands for none."""
 
-    cone: Cone
+    cone: LightCone
     places: tuple[tuple[int, ...], ...]
 
 
@@ -158,7 +158,7 @@ class PlacedPart:
 class PlacedKind:
     """A kind of readout, the numbers of its parts, and for each of its places at which of theirs its parts are."""
 
-    split: Split
+    split: Factorization
     parts: tuple[int, ...]
     places: tuple[tuple[int, ...], ...]
 
@@ -186,7 +186,7 @@ class Products:
 
 # Estimates for several batches, and the simulator itself, ask for the same.
 @functools.lru_cache(maxsize=1)
-def find_products(network: Network) -> Products:
+def find_products(network: CircuitIR) -> Products:
     """Place the readouts of a network whose features turn its first qubits.
 
     Raises:

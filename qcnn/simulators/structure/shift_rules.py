@@ -17,21 +17,21 @@ import numpy.typing as npt
 import sympy
 
 from qcnn.errors import ConfigError
-from qcnn.simulators.structure.gates import PHASE_ROUNDING, Exponent, Gate, Network, Spectrum
+from qcnn.simulators.structure.gates import PHASE_ROUNDING, CircuitIR, Exponent, Gate, Spectrum
 
 # Beyond that, the factors of the rule are so many and so large that shots cannot follow.
 _MOST_FREQUENCIES = 8
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Occurrences:
+class ShiftedCircuit:
     """A network whose parameters are the exponents of single gates, and the points at which its slopes are measured.
 
     Its parameters are `constants` + `coefficients` @ those of the network it was made of. Point k shifts the parameter
     `occurrence[k]` by `shift[k]`; its readouts count `factor[k]` times in the slope there.
     """
 
-    network: Network
+    network: CircuitIR
     constants: npt.NDArray[np.float64]  # (occurrences,)
     coefficients: npt.NDArray[np.float64]  # (occurrences, parameters)
     occurrence: npt.NDArray[np.int32]  # (points,)
@@ -41,7 +41,7 @@ class Occurrences:
 
 # Estimates for several batches, and the simulator itself, ask for the same.
 @functools.lru_cache(maxsize=1)
-def occurrences(network: Network) -> Occurrences:
+def shift_parameters(network: CircuitIR) -> ShiftedCircuit:
     """Give each gate of a network a parameter of its own.
 
     Raises:
@@ -75,16 +75,16 @@ def occurrences(network: Network) -> Occurrences:
     )
     occurrence, shift, factor = np.array(points, np.float64).reshape(-1, 3).T
     coefficients = np.array(rows).reshape(len(rows), network.parameters)
-    return Occurrences(own, np.array(constants), coefficients, occurrence.astype(np.int32), shift, factor)
+    return ShiftedCircuit(own, np.array(constants), coefficients, occurrence.astype(np.int32), shift, factor)
 
 
-def simulated(network: Network, gradient: str) -> Network:
+def with_shift_rule(network: CircuitIR, gradient: str) -> CircuitIR:
     """Return what is simulated of a network for a kind of gradient, the experiment's word.
 
     Raises:
-        ConfigError: as `occurrences`.
+        ConfigError: as `shift_parameters`.
     """
-    return occurrences(network).network if gradient == "parameter_shift" else network
+    return shift_parameters(network).network if gradient == "parameter_shift" else network
 
 
 def _rule(spectrum: Spectrum) -> Iterator[tuple[float, float]]:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import urllib3
 
-from qcnn.errors import one_line
+from qcnn.errors import single_line
 from qcnn.jobs.references import check_namespace
-from qcnn.targets.errors import BackendError, CredentialsError, UnavailableError, quiet
+from qcnn.targets.errors import BackendError, CredentialsError, UnavailableError, suppress_output
 from qcnn.targets.settings import setting
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _CAUSE = re.compile(r"\[(?:Errno -?\d+|SSL: \w+)\] ([^'\"()]+)")
 
 
 @contextlib.contextmanager
-def explained(address: str) -> Iterator[None]:
+def translate_errors(address: str) -> Iterator[None]:
     """Turn whatever asking the backend at `address` raises into an error of one line.
 
     Raises:
@@ -41,7 +41,7 @@ def explained(address: str) -> Iterator[None]:
     except kfp_server_api.ApiException as error:
         raise _refused(error, address) from None
     except google.auth.exceptions.GoogleAuthError as error:
-        raise CredentialsError(f"credentials: Google gives none ({one_line(error)}). Given: {address}") from None
+        raise CredentialsError(f"credentials: Google gives none ({single_line(error)}). Given: {address}") from None
     except (urllib3.exceptions.HTTPError, OSError) as error:
         raise UnavailableError(f"host: does not answer ({_cause(error)}). Given: {address}") from None
 
@@ -58,7 +58,7 @@ def check_is_api(answer: bytes, address: str) -> None:
 
 def _refused(error: kfp_server_api.ApiException, address: str) -> BackendError:
     body = error.body if isinstance(error.body, bytes) else (error.body or "").encode()
-    reason = _reason(body) or one_line(error.reason or "")
+    reason = _reason(body) or single_line(error.reason or "")
     match error.status:
         case 401:
             return CredentialsError(f"credentials: not accepted, {_LOGIN}. Given: {address}")
@@ -88,15 +88,15 @@ def _reason(body: bytes) -> str:
     try:
         content = json.loads(body)
     except ValueError:
-        return "" if _WEB_PAGE.match(body) else one_line(body.decode(errors="replace"))
-    return one_line(content.get("message") or content.get("error") or content) if content else ""
+        return "" if _WEB_PAGE.match(body) else single_line(body.decode(errors="replace"))
+    return single_line(content.get("message") or content.get("error") or content) if content else ""
 
 
 def _cause(error: BaseException) -> str:
     """Return what broke a connection, without the libraries' names for it."""
     while isinstance(reason := getattr(error, "reason", None), BaseException):
         error = reason
-    text = one_line(error)
+    text = single_line(error)
     found = _CAUSE.search(text)
     return found[1].strip() if found else text
 
@@ -106,7 +106,7 @@ SINGLE_USER = "kubeflow"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Backend:
+class KfpConnection:
     """Address and credentials of a pipelines backend; what is None is left to Kubeflow's client.
 
     Raises:
@@ -175,13 +175,13 @@ class Backend:
         return f"{host if '://' in host else f'https://{host}'}".rstrip("/") + f"/#/{path}"
 
 
-def connect(backend: Backend) -> kfp.Client:
+def connect(backend: KfpConnection) -> kfp.Client:
     """Return Kubeflow's client of a backend that has answered.
 
     Raises:
         BackendError: nothing answers there, something else does, or the credentials are refused.
     """
-    with quiet():
+    with suppress_output():
         import kfp
 
         class Client(kfp.Client):
@@ -191,7 +191,7 @@ def connect(backend: Backend) -> kfp.Client:
                 check_is_api(answer.data, backend.address)
                 return self._healthz_api.api_client.deserialize(answer, "V2beta1GetHealthzResponse")
 
-        with explained(backend.address):
+        with translate_errors(backend.address):
             client = Client(
                 host=backend.host,
                 namespace=backend.namespace or SINGLE_USER,

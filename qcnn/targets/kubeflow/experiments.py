@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qcnn.errors import ArtifactError
-from qcnn.targets.artifacts import Artifact, Logs, logs_of, metrics_of, words_of
+from qcnn.targets.artifacts import Artifact, Logs, run_fields, run_logs, run_metrics
 from qcnn.targets.base import ComparedRun, Say
 from qcnn.targets.errors import BackendError
-from qcnn.targets.kubeflow.client import Backend, connect, explained
+from qcnn.targets.kubeflow.client import KfpConnection, connect, translate_errors
 from qcnn.targets.kubeflow.ml_metadata import MetadataStore
 from qcnn.targets.kubeflow.runs import (
     ENDED,
@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     import kfp_server_api
 
 
-def runs_of(client: kfp.Client, backend: Backend, experiment: str) -> list[kfp_server_api.V2beta1Run]:
+def runs_of(client: kfp.Client, backend: KfpConnection, experiment: str) -> list[kfp_server_api.V2beta1Run]:
     """Return the runs of an experiment but for archived ones, the newest last.
 
     Raises:
         BackendError: there is no such experiment; or the backend refuses, or does not answer.
     """
     owner = find_experiment(client, backend, experiment)
-    with explained(backend.address):
+    with translate_errors(backend.address):
         found = list(pages(client.list_runs, "runs", experiment_id=owner.experiment_id))
     return _shown(found)
 
 
-def own_runs(client: kfp.Client, backend: Backend) -> list[kfp_server_api.V2beta1Run]:
+def own_runs(client: kfp.Client, backend: KfpConnection) -> list[kfp_server_api.V2beta1Run]:
     """Return the runs of all experiments whose pipeline is one of this package, but for archived ones, the newest last.
 
     Raises:
         BackendError: the backend refuses, or does not answer.
     """
-    with explained(backend.address):
+    with translate_errors(backend.address):
         found = list(pages(client.list_runs, "runs", namespace=backend.namespace))
     return _shown([run for run in found if _is_own(specification_of(run))])
 
@@ -60,7 +60,7 @@ def _is_own(specification: Mapping[str, Any]) -> bool:
     return name == EXPERIMENT or name.startswith(f"{EXPERIMENT}-")
 
 
-def compared_runs(experiment: str, backend: Backend, warn: Say) -> list[ComparedRun]:
+def compared_runs(experiment: str, backend: KfpConnection, warn: Say) -> list[ComparedRun]:
     """Return the runs of an experiment; without a metadata store they have no metrics, which `warn` is told.
 
     Raises:
@@ -82,14 +82,16 @@ def _compared(run: kfp_server_api.V2beta1Run, artifacts: Sequence[Artifact]) -> 
     return ComparedRun(
         name=run.display_name,
         state=str(run.state).lower(),
-        parameters=words_of(artifacts, (run.runtime_config.parameters if run.runtime_config else None) or {}),
-        metrics=metrics_of(artifacts),
+        parameters=run_fields(artifacts, (run.runtime_config.parameters if run.runtime_config else None) or {}),
+        metrics=run_metrics(artifacts),
         history=(),
         duration=duration_of(run),
     )
 
 
-def logs_of_runs(ids: Sequence[str], experiment: str | None, names: Sequence[str], backend: Backend) -> list[Logs]:
+def logs_of_runs(
+    ids: Sequence[str], experiment: str | None, names: Sequence[str], backend: KfpConnection
+) -> list[Logs]:
     """Return the logs of the runs with these ids, and of the runs of an experiment with these ids or names (none: all).
 
     Raises:
@@ -107,7 +109,7 @@ def logs_of_runs(ids: Sequence[str], experiment: str | None, names: Sequence[str
     all_logs = []
     for run in chosen:
         name = run.display_name if counts[run.display_name] == 1 else f"{run.display_name}-{run.run_id[:8]}"
-        all_logs += logs_of(name.replace("/", "-"), run.run_id, store.artifacts(run.run_id), ended=run.state in ENDED)
+        all_logs += run_logs(name.replace("/", "-"), run.run_id, store.artifacts(run.run_id), ended=run.state in ENDED)
     if not all_logs:
         raise ArtifactError(f"run: nothing is logged yet. Given: {', '.join([*ids, *names]) or experiment}")
     return all_logs

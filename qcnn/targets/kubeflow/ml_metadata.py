@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from qcnn.targets.artifacts import Artifact
 from qcnn.targets.errors import BackendError, CredentialsError
-from qcnn.targets.kubeflow.client import Backend, explained
+from qcnn.targets.kubeflow.client import KfpConnection, translate_errors
 
 if TYPE_CHECKING:
     import kfp
@@ -40,7 +40,7 @@ _MESSAGES = {
 class MetadataStore:
     """The metadata store of a backend, behind the backend's own address where it names no other."""
 
-    def __init__(self, client: kfp.Client, backend: Backend) -> None:
+    def __init__(self, client: kfp.Client, backend: KfpConnection) -> None:
         self._api = client._run_api.api_client
         self._address = (backend.metadata_host or backend.ui_host or self._api.configuration.host).rstrip("/")
 
@@ -66,7 +66,7 @@ class MetadataStore:
         failures: list[Exception] = []
         for address in _possible_addresses(self._address):
             try:
-                with explained(address):
+                with translate_errors(address):
                     answer = self._api.call_api(
                         f"/{_PACKAGE}.MetadataStoreService/{method}",
                         "POST",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from qcnn.targets import following
 from qcnn.targets.errors import BackendError, CredentialsError, StepError
-from qcnn.targets.following import UNFINISHED, Seen, numbered
-from qcnn.targets.kubeflow.client import SINGLE_USER, Backend, connect, explained
+from qcnn.targets.following import UNFINISHED, RunSnapshot, number_repeated
+from qcnn.targets.kubeflow.client import SINGLE_USER, KfpConnection, connect, translate_errors
 
 if TYPE_CHECKING:
     import kfp
@@ -32,13 +32,13 @@ _PAGE = 100
 _SHOWN = 10
 
 
-def find_run(client: kfp.Client, backend: Backend, name: str) -> kfp_server_api.V2beta1Run:
+def find_run(client: kfp.Client, backend: KfpConnection, name: str) -> kfp_server_api.V2beta1Run:
     """Return the run of this id, or the one of this name.
 
     Raises:
         BackendError: there is none, or there are several; or the backend refuses, or does not answer.
     """
-    with explained(backend.address):
+    with translate_errors(backend.address):
         if is_id(name):
             return client.get_run(name)
         found = list(pages(client.list_runs, "runs", namespace=backend.namespace, filter=named(name)))
@@ -50,13 +50,13 @@ def find_run(client: kfp.Client, backend: Backend, name: str) -> kfp_server_api.
     raise BackendError(f"run: several have this name; one of their ids is needed, {ids}. Given: {name}")
 
 
-def find_experiment(client: kfp.Client, backend: Backend, name: str) -> kfp_server_api.V2beta1Experiment:
+def find_experiment(client: kfp.Client, backend: KfpConnection, name: str) -> kfp_server_api.V2beta1Experiment:
     """Return the experiment of this name.
 
     Raises:
         BackendError: there is none; or the backend refuses, or does not answer.
     """
-    with explained(backend.address):
+    with translate_errors(backend.address):
         found = list(pages(client.list_experiments, "experiments", namespace=backend.namespace, filter=named(name)))
         if found:
             return found[0]
@@ -65,13 +65,13 @@ def find_experiment(client: kfp.Client, backend: Backend, name: str) -> kfp_serv
     raise BackendError(f"experiment: the backend at {backend.address} knows {names}. Given: {name}")
 
 
-def find_schedule(client: kfp.Client, backend: Backend, name: str) -> kfp_server_api.V2beta1RecurringRun:
+def find_schedule(client: kfp.Client, backend: KfpConnection, name: str) -> kfp_server_api.V2beta1RecurringRun:
     """Return the schedule of this id or name.
 
     Raises:
         BackendError: there is none, or there are several; or the backend refuses, or does not answer.
     """
-    with explained(backend.address):
+    with translate_errors(backend.address):
         known = list(pages(client.list_recurring_runs, "recurring_runs", namespace=backend.namespace))
     found = [each for each in known if name in (each.recurring_run_id, each.display_name)]
     if len(found) == 1:
@@ -80,13 +80,13 @@ def find_schedule(client: kfp.Client, backend: Backend, name: str) -> kfp_server
     raise BackendError(f"schedule: must be one of {ids}. Given: {name}")
 
 
-def namespace_of(client: kfp.Client, backend: Backend, experiment: str) -> str:
+def namespace_of(client: kfp.Client, backend: KfpConnection, experiment: str) -> str:
     """Return the namespace in which the runs of an experiment, by its id, have their pods and TFJobs.
 
     Raises:
         BackendError: there is no such experiment; or the backend refuses, or does not answer.
     """
-    with explained(backend.address):
+    with translate_errors(backend.address):
         return str(client.get_experiment(experiment).namespace or backend.namespace or SINGLE_USER)
 
 
@@ -141,10 +141,10 @@ _FAILED = ("FAILED", "ERROR")
 _DRIVER = "-driver"
 
 
-class Asking:
+class RunPoller:
     """Asks for one run again and again; tokens that expire meanwhile are renewed."""
 
-    def __init__(self, client: kfp.Client, backend: Backend, run: str) -> None:
+    def __init__(self, client: kfp.Client, backend: KfpConnection, run: str) -> None:
         self._client, self._backend, self._run = client, backend, run
         self._renewed = False
 
@@ -155,7 +155,7 @@ class Asking:
             BackendError: the backend refuses, or does not answer.
         """
         try:
-            with explained(self._backend.address):
+            with translate_errors(self._backend.address):
                 found = self._client.get_run(self._run)
         except CredentialsError:
             if self._renewed:
@@ -167,7 +167,7 @@ class Asking:
 
 
 def follow(
-    ask: Asking, steps: Collection[str], say: Callable[[str], None], seconds: float = float("inf")
+    ask: RunPoller, steps: Collection[str], say: Callable[[str], None], seconds: float = float("inf")
 ) -> kfp_server_api.V2beta1Run:
     """Wait until a run has ended, at most `seconds`, and return it as it is then.
 
@@ -177,13 +177,13 @@ def follow(
         BackendError: the backend refuses, or has been gone for ten minutes.
     """
 
-    def look() -> Seen[kfp_server_api.V2beta1Run] | None:
+    def look() -> RunSnapshot[kfp_server_api.V2beta1Run] | None:
         if run := ask():
             is_late = any(task.state in UNFINISHED for task in _tasks(run))
-            return Seen(run, run.state or "PENDING", run.state in ENDED, states(run, steps), is_late)
+            return RunSnapshot(run, run.state or "PENDING", run.state in ENDED, states(run, steps), is_late)
         return None
 
-    return following.follow(look, say, seconds).run
+    return following.wait_for_run(look, say, seconds).run
 
 
 def states(run: kfp_server_api.V2beta1Run, steps: Collection[str]) -> dict[str, str]:
@@ -193,7 +193,7 @@ def states(run: kfp_server_api.V2beta1Run, steps: Collection[str]) -> dict[str, 
     its step has none.
     """
     shown = [task for task in _tasks(run) if task.display_name in steps or (_is_driver(task) and task.state in _FAILED)]
-    return numbered((task.display_name, task.state) for task in shown)
+    return number_repeated((task.display_name, task.state) for task in shown)
 
 
 def check_succeeded(run: kfp_server_api.V2beta1Run, steps: Collection[str]) -> None:
@@ -224,9 +224,9 @@ def _is_driver(task: kfp_server_api.V2beta1PipelineTaskDetail) -> bool:
 PATIENCE = 120.0
 
 
-def end_run(
+def terminate_run(
     client: kfp.Client,
-    backend: Backend,
+    backend: KfpConnection,
     run: kfp_server_api.V2beta1Run,
     namespace: str,
     say: Callable[[str], None],
@@ -243,7 +243,7 @@ def end_run(
     """
     fault = _terminate(client, backend, run.run_id)
     say(clean(run.run_id, namespace))
-    ended = follow(Asking(client, backend, run.run_id), (), say, 0 if fault else seconds)
+    ended = follow(RunPoller(client, backend, run.run_id), (), say, 0 if fault else seconds)
     if late := _deleted(run.run_id, namespace):
         say(f"TFJob {late} deleted too")
     if ended.state in ENDED:
@@ -262,10 +262,10 @@ def clean(run: str, namespace: str) -> str:
     return f"{f'TFJob {names} deleted; ' if names else ''}nothing of its trainings is left in namespace {namespace}"
 
 
-def _terminate(client: kfp.Client, backend: Backend, run: str) -> UnavailableError | None:
+def _terminate(client: kfp.Client, backend: KfpConnection, run: str) -> UnavailableError | None:
     """Ask the backend to terminate a run; return its failure, as when the run's workflow is gone."""
     try:
-        with explained(backend.address):
+        with translate_errors(backend.address):
             client.terminate_run(run)
     except UnavailableError as error:
         return error

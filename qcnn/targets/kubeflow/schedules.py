@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from qcnn.errors import ConfigError
 from qcnn.targets.base import Say, ScheduleStatus
 from qcnn.targets.cron import cron_expression, interval_seconds
-from qcnn.targets.kubeflow.client import Backend, connect, explained
-from qcnn.targets.kubeflow.runs import ENDED, end_run, find_schedule, namespace_of, pages
+from qcnn.targets.kubeflow.client import KfpConnection, connect, translate_errors
+from qcnn.targets.kubeflow.runs import ENDED, find_schedule, namespace_of, pages, terminate_run
 from qcnn.targets.kubeflow.submission import RunSettings
 from qcnn.targets.settings import setting
 
@@ -57,14 +57,14 @@ class ScheduleSettings(RunSettings):
         }
 
 
-def list_schedules(backend: Backend) -> Sequence[ScheduleStatus]:
+def list_schedules(backend: KfpConnection) -> Sequence[ScheduleStatus]:
     """Return all schedules of a backend.
 
     Raises:
         BackendError: the backend refuses, or does not answer.
     """
     client = connect(backend)
-    with explained(backend.address):
+    with translate_errors(backend.address):
         found = list(pages(client.list_recurring_runs, "recurring_runs", namespace=backend.namespace))
     return [
         ScheduleStatus(
@@ -79,7 +79,7 @@ def list_schedules(backend: Backend) -> Sequence[ScheduleStatus]:
     ]
 
 
-def switch_schedule(name: str, backend: Backend, *, enabled: bool, dry_run: bool) -> str:
+def switch_schedule(name: str, backend: KfpConnection, *, enabled: bool, dry_run: bool) -> str:
     """Enable or disable a schedule, by its id or name, and return its name.
 
     Raises:
@@ -88,13 +88,13 @@ def switch_schedule(name: str, backend: Backend, *, enabled: bool, dry_run: bool
     client = connect(backend)
     found = find_schedule(client, backend, name)
     if not dry_run:
-        with explained(backend.address):
+        with translate_errors(backend.address):
             switch = client.enable_recurring_run if enabled else client.disable_recurring_run
             switch(found.recurring_run_id)
     return str(found.display_name)
 
 
-def would_delete_schedule(name: str, backend: Backend) -> tuple[str, Sequence[str]]:
+def would_delete_schedule(name: str, backend: KfpConnection) -> tuple[str, Sequence[str]]:
     """Return the name of a schedule, by its id or name, and those of its runs that have not ended.
 
     Raises:
@@ -105,7 +105,7 @@ def would_delete_schedule(name: str, backend: Backend) -> tuple[str, Sequence[st
     return str(found.display_name), [run.display_name for run in _alive(client, backend, found)]
 
 
-def delete_schedule(name: str, backend: Backend, say: Say, warn: Say) -> str:
+def delete_schedule(name: str, backend: KfpConnection, say: Say, warn: Say) -> str:
     """Delete a schedule, by its id or name, after its runs have been terminated, and return its name.
 
     Raises:
@@ -113,24 +113,24 @@ def delete_schedule(name: str, backend: Backend, say: Say, warn: Say) -> str:
     """
     client = connect(backend)
     found = find_schedule(client, backend, name)
-    with explained(backend.address):
+    with translate_errors(backend.address):
         # A backend that has deleted a schedule no longer notices how its runs end.
         client.disable_recurring_run(found.recurring_run_id)
     namespace = namespace_of(client, backend, found.experiment_id)
     for run in _alive(client, backend, found):
         say(f"terminating {run.display_name}")
-        if reason := end_run(client, backend, run, namespace, say):
+        if reason := terminate_run(client, backend, run, namespace, say):
             warn(reason)
-    with explained(backend.address):
+    with translate_errors(backend.address):
         client.delete_recurring_run(found.recurring_run_id)
     return str(found.display_name)
 
 
 def _alive(
-    client: kfp.Client, backend: Backend, schedule: kfp_server_api.V2beta1RecurringRun
+    client: kfp.Client, backend: KfpConnection, schedule: kfp_server_api.V2beta1RecurringRun
 ) -> list[kfp_server_api.V2beta1Run]:
     """Return the runs of a schedule that have not ended."""
-    with explained(backend.address):
+    with translate_errors(backend.address):
         runs = list(pages(client.list_runs, "runs", experiment_id=schedule.experiment_id))
     return [run for run in runs if run.recurring_run_id == schedule.recurring_run_id and run.state not in ENDED]
 

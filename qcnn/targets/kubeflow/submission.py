@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qcnn.targets.compiled_pipeline import Source
-from qcnn.targets.errors import quiet
-from qcnn.targets.kubeflow.client import Backend, explained
+from qcnn.targets.compiled_pipeline import PipelineSource
+from qcnn.targets.errors import suppress_output
+from qcnn.targets.kubeflow.client import KfpConnection, translate_errors
 from qcnn.targets.settings import setting
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ EXPERIMENT = "qcnn"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunSettings(Source, Backend):
+class RunSettings(PipelineSource, KfpConnection):
     """How a pipeline is run in a backend; what is None is left to the backend."""
 
     experiment: str = setting(
@@ -69,7 +69,7 @@ def create_run(
     Raises:
         BackendError: the backend refuses, or does not answer.
     """
-    with tempfile.TemporaryDirectory() as folder, explained(settings.address), quiet():
+    with tempfile.TemporaryDirectory() as folder, translate_errors(settings.address), suppress_output():
         run = client.create_run_from_pipeline_package(
             _package(documents, folder),
             arguments=dict(arguments),
@@ -96,7 +96,7 @@ def create_schedule(
     Raises:
         BackendError: the backend refuses, or does not answer.
     """
-    with tempfile.TemporaryDirectory() as folder, explained(settings.address), quiet():
+    with tempfile.TemporaryDirectory() as folder, translate_errors(settings.address), suppress_output():
         owner = client.create_experiment(settings.experiment, namespace=settings.namespace)
         made = client.create_recurring_run(
             experiment_id=owner.experiment_id,

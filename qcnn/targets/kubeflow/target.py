@@ -13,7 +13,7 @@ from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.studies.trials import PARALLELISM, StudyPlan
 from qcnn.targets import following
-from qcnn.targets.artifacts import Artifact, Logs, metrics_of, models_of, only_model
+from qcnn.targets.artifacts import Artifact, Logs, only_model, run_metrics, run_models
 from qcnn.targets.base import (
     ComparedRun,
     Deletable,
@@ -28,36 +28,36 @@ from qcnn.targets.base import (
 from qcnn.targets.compiled_pipeline import (
     Compile,
     check_arguments,
+    compile_for_schedule,
+    compile_main,
     compiled,
     main_arguments,
-    main_pipeline,
-    pod_of,
+    pod_settings_in,
     read_package,
-    scheduled,
-    steps_of,
+    step_names,
     study_arguments,
     study_pipeline,
 )
-from qcnn.targets.errors import BackendError, StepError, quiet
+from qcnn.targets.errors import BackendError, StepError, suppress_output
 from qcnn.targets.kubeflow import runs, schedules
-from qcnn.targets.kubeflow.client import Backend, connect, explained
+from qcnn.targets.kubeflow.client import KfpConnection, connect, translate_errors
 from qcnn.targets.kubeflow.experiments import compared_runs, logs_of_runs, own_runs, runs_of
 from qcnn.targets.kubeflow.ml_metadata import MetadataStore
 from qcnn.targets.kubeflow.runs import (
     ENDED,
     PATIENCE,
     SUCCEEDED,
-    Asking,
+    RunPoller,
     check_succeeded,
     clean,
     creation_time,
     duration_of,
-    end_run,
     find_run,
     is_id,
     namespace_of,
     specification_of,
     states,
+    terminate_run,
 )
 from qcnn.targets.kubeflow.submission import RunSettings, create_run, create_schedule, request
 from qcnn.targets.settings import PodFields, setting
@@ -67,8 +67,8 @@ if TYPE_CHECKING:
     import kfp
     import kfp_server_api
 
-    from qcnn.components.cost_estimate import Platform
-    from qcnn.jobs.pod_settings import Pod
+    from qcnn.components.cost_estimate import PricingPlatform
+    from qcnn.jobs.pod_settings import PodSettings
     from qcnn.jobs.pricing import Prices
     from qcnn.pipelines.compiler import PipelineTarget
 
@@ -106,7 +106,7 @@ class StudySettings(RunSettings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LogsSettings(PodFields, Backend):
+class LogsSettings(PodFields, KfpConnection):
     """Whose logs are looked at beside those of runs, and the pod of a TensorBoard on the cluster."""
 
     jobs: Sequence[str] = setting("TFJob of the cluster.", (), flag="job", metavar="NAME")
@@ -119,7 +119,7 @@ class KubeflowTarget:
     title: ClassVar[str] = "a Kubeflow backend"
     job_kind: ClassVar[str] = "run"
     extra: ClassVar[str] = "kubeflow"
-    connection: ClassVar[type[Backend]] = Backend
+    connection: ClassVar[type[KfpConnection]] = KfpConnection
     settings: ClassVar[type[Settings]] = Settings
     notes: ClassVar[str] = "It is run as a pipeline, every word of it in its type; each time it is another run."
     requests_are: ClassVar[Literal["json", "yaml"]] = "json"
@@ -132,7 +132,7 @@ class KubeflowTarget:
     delete_notes: ClassVar[str] = "What they have written stays."
     patience: ClassVar[float] = PATIENCE
 
-    def place(self, connection: Backend) -> str:
+    def place(self, connection: KfpConnection) -> str:
         """Return the address of the backend."""
         return connection.address
 
@@ -148,7 +148,7 @@ class KubeflowTarget:
         Raises:
             ConfigError: the experiment cannot run there, or a setting is wrong.
         """
-        compile_now = main_pipeline(self, board=settings.tensorboard)
+        compile_now = compile_main(self, board=settings.tensorboard)
         return self._prepared(compile_now, main_arguments(experiment), "qcnn", settings)
 
     def prepare_study(self, study: StudyPlan, settings: StudySettings) -> Prepared:
@@ -173,7 +173,9 @@ class KubeflowTarget:
             run = create_run(connect(settings), documents, arguments, run_name, settings)
             return Submitted(run, page=settings.page(f"runs/details/{run}"))
 
-        return Prepared(lambda: [request(documents, arguments, run_name, settings)], create, pod_of(documents[0]))
+        return Prepared(
+            lambda: [request(documents, arguments, run_name, settings)], create, pod_settings_in(documents[0])
+        )
 
     def prepare_schedule(self, experiment: ExperimentConfig, settings: schedules.ScheduleSettings) -> Prepared:
         """Compile the pipeline, to be run again and again; the name of the run is that of the schedule.
@@ -181,7 +183,7 @@ class KubeflowTarget:
         Raises:
             ConfigError: as `prepare`.
         """
-        with scheduled(settings, self) as package:
+        with compile_for_schedule(settings, self) as package:
             documents = read_package(package, self)
         arguments = main_arguments(experiment, seeded_by_run=True)
         name = settings.run_name or settings.experiment
@@ -194,22 +196,24 @@ class KubeflowTarget:
             return Submitted(made, page=settings.page(f"recurringrun/details/{made}"))
 
         return Prepared(
-            lambda: [{**request(documents, arguments, name, settings), **times, **how}], create, pod_of(documents[0])
+            lambda: [{**request(documents, arguments, name, settings), **times, **how}],
+            create,
+            pod_settings_in(documents[0]),
         )
 
-    def platform(self, pod: Pod, prices: Prices, machine_type: str = "") -> Platform:
+    def platform(self, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
         """Return the nodes of a cluster that the pods of a training run on."""
         from qcnn.components.cost_estimate import on_kubernetes
 
         return on_kubernetes(pod, prices, machine_type)
 
-    def list_jobs(self, connection: Backend, experiment: str | None = None) -> Sequence[JobStatus]:
+    def list_jobs(self, connection: KfpConnection, experiment: str | None = None) -> Sequence[JobStatus]:
         """Return the runs of an experiment, all of this package where none is named, but for archived ones."""
         client = connect(connection)
         found = runs_of(client, connection, experiment) if experiment else own_runs(client, connection)
         return [_status(run, experiment=experiment or "") for run in found]
 
-    def get_job(self, job: str, connection: Backend) -> JobStatus:
+    def get_job(self, job: str, connection: KfpConnection) -> JobStatus:
         """Return a run, by its id or name, with the states of its steps.
 
         Raises:
@@ -219,7 +223,7 @@ class KubeflowTarget:
         page = connection.page(f"runs/details/{run.run_id}")
         return dataclasses.replace(_status(run, with_steps=True), page=page)
 
-    def logs(self, job: str, connection: Backend, *, follow: bool) -> Iterator[str]:
+    def logs(self, job: str, connection: KfpConnection, *, follow: bool) -> Iterator[str]:
         """Yield what the steps have printed, read from their pods: KUBECONFIG must give access to the cluster.
 
         Lines of the workers stand among those of the step that trains. A pod's lines are gone with it.
@@ -248,7 +252,7 @@ class KubeflowTarget:
                     return
                 time.sleep(following.INTERVAL)
 
-    def follow(self, job: str, connection: Backend, say: Say, restarts: int | None = None) -> None:
+    def follow(self, job: str, connection: KfpConnection, say: Say, restarts: int | None = None) -> None:
         """Say what the steps print until the run has ended, read from their pods.
 
         Raises:
@@ -258,9 +262,9 @@ class KubeflowTarget:
         for line in self.logs(job, connection, follow=True):
             say(line)
         run = find_run(connect(connection), connection, job)
-        check_succeeded(run, steps_of(specification_of(run)))
+        check_succeeded(run, step_names(specification_of(run)))
 
-    def wait(self, job: str, connection: Backend, say: Say) -> None:
+    def wait(self, job: str, connection: KfpConnection, say: Say) -> None:
         """Say how the states of a run and its steps change until it has ended.
 
         Raises:
@@ -269,10 +273,10 @@ class KubeflowTarget:
         """
         client = connect(connection)
         run = find_run(client, connection, job)
-        steps = steps_of(specification_of(run))
-        check_succeeded(runs.follow(Asking(client, connection, run.run_id), steps, say), steps)
+        steps = step_names(specification_of(run))
+        check_succeeded(runs.follow(RunPoller(client, connection, run.run_id), steps, say), steps)
 
-    def delete(self, job: str, connection: Backend) -> None:
+    def delete(self, job: str, connection: KfpConnection) -> None:
         """Delete a run; one that has not ended is terminated first, with its TFJobs.
 
         Raises:
@@ -281,11 +285,11 @@ class KubeflowTarget:
         client = connect(connection)
         run = find_run(client, connection, job)
         namespace = namespace_of(client, connection, run.experiment_id)
-        if run.state not in ENDED and (reason := end_run(client, connection, run, namespace, lambda line: None)):
+        if run.state not in ENDED and (reason := terminate_run(client, connection, run, namespace, lambda line: None)):
             raise BackendError(reason)
         _delete(client, connection, run)
 
-    def find(self, selection: Selection, connection: Backend) -> Sequence[Deletable]:
+    def find(self, selection: Selection, connection: KfpConnection) -> Sequence[Deletable]:
         """Return runs that have ended.
 
         Raises:
@@ -301,7 +305,7 @@ class KubeflowTarget:
             raise ConfigError(f"delete: the run has not ended; qcnn terminate ends it. Given: {', '.join(alive)}")
         return [Deletable("run", run.run_id, run.display_name, run.run_id, run.state.lower(), run) for run in found]
 
-    def delete_found(self, found: Sequence[Deletable], connection: Backend) -> None:
+    def delete_found(self, found: Sequence[Deletable], connection: KfpConnection) -> None:
         """Delete runs; their TFJobs are deleted by their own commands.
 
         Raises:
@@ -311,7 +315,7 @@ class KubeflowTarget:
         for each in found:
             _delete(client, connection, each.object)
 
-    def terminate(self, run: str, connection: Backend, say: Say, seconds: float) -> None:
+    def terminate(self, run: str, connection: KfpConnection, say: Say, seconds: float) -> None:
         """End a run, and wait for its end; its TFJobs are deleted first, with all that belongs to them.
 
         Raises:
@@ -324,10 +328,10 @@ class KubeflowTarget:
         if found.state in ENDED:
             say(f"run {found.run_id} had ended before: {found.state.lower()}")
             say(clean(found.run_id, namespace))
-        elif reason := end_run(client, connection, found, namespace, say, seconds):
+        elif reason := terminate_run(client, connection, found, namespace, say, seconds):
             raise StepError(reason)
 
-    def would_terminate(self, run: str, connection: Backend) -> str:
+    def would_terminate(self, run: str, connection: KfpConnection) -> str:
         """Return a line with what `terminate` would end.
 
         Raises:
@@ -338,23 +342,23 @@ class KubeflowTarget:
         namespace = namespace_of(client, connection, found.experiment_id)
         return f"run {found.run_id}, {str(found.state).lower()}: it and its TFJobs in {namespace} would be ended"
 
-    def list_schedules(self, connection: Backend) -> Sequence[ScheduleStatus]:
+    def list_schedules(self, connection: KfpConnection) -> Sequence[ScheduleStatus]:
         """Return all schedules."""
         return schedules.list_schedules(connection)
 
-    def switch_schedule(self, name: str, connection: Backend, *, enabled: bool, dry_run: bool) -> str:
+    def switch_schedule(self, name: str, connection: KfpConnection, *, enabled: bool, dry_run: bool) -> str:
         """Enable or disable a schedule, and return its name."""
         return schedules.switch_schedule(name, connection, enabled=enabled, dry_run=dry_run)
 
-    def delete_schedule(self, name: str, connection: Backend, say: Say, warn: Say) -> str:
+    def delete_schedule(self, name: str, connection: KfpConnection, say: Say, warn: Say) -> str:
         """Delete a schedule after its runs have been terminated, and return its name."""
         return schedules.delete_schedule(name, connection, say, warn)
 
-    def would_delete_schedule(self, name: str, connection: Backend) -> tuple[str, Sequence[str]]:
+    def would_delete_schedule(self, name: str, connection: KfpConnection) -> tuple[str, Sequence[str]]:
         """Return the name of a schedule, and those of its runs that would be terminated."""
         return schedules.would_delete_schedule(name, connection)
 
-    def experiment_runs(self, experiment: str, connection: Backend, warn: Say) -> Sequence[ComparedRun]:
+    def experiment_runs(self, experiment: str, connection: KfpConnection, warn: Say) -> Sequence[ComparedRun]:
         """Return the runs of an experiment; without a metadata store they have no metrics, which `warn` is told.
 
         Raises:
@@ -398,38 +402,38 @@ class KubeflowTarget:
         """Delete a TensorBoard, and return the namespace that it was in."""
         return delete_tensorboard(name, settings.namespace)
 
-    def metrics(self, job: str, connection: Backend) -> Mapping[str, float]:
+    def metrics(self, job: str, connection: KfpConnection) -> Mapping[str, float]:
         """Return the metrics of the evaluation, which the backend keeps with six decimals.
 
         Raises:
             BackendError: there is no such run; or no metadata store answers.
         """
-        return metrics_of(self._artifacts(job, connection))
+        return run_metrics(self._artifacts(job, connection))
 
-    def model(self, job: str, connection: Backend) -> str:
+    def model(self, job: str, connection: KfpConnection) -> str:
         """Return the address of the model that a run has exported.
 
         Raises:
             ArtifactError: it has exported none, or several.
             BackendError: there is no such run; or no metadata store answers.
         """
-        return only_model(models_of(self._artifacts(job, connection)), job)
+        return only_model(run_models(self._artifacts(job, connection)), job)
 
-    def _artifacts(self, job: str, connection: Backend) -> list[Artifact]:
+    def _artifacts(self, job: str, connection: KfpConnection) -> list[Artifact]:
         client = connect(connection)
         run = find_run(client, connection, job)
         return MetadataStore(client, connection).artifacts(run.run_id)
 
 
-def _delete(client: kfp.Client, backend: Backend, run: kfp_server_api.V2beta1Run) -> None:
-    with explained(backend.address), quiet():
+def _delete(client: kfp.Client, backend: KfpConnection, run: kfp_server_api.V2beta1Run) -> None:
+    with translate_errors(backend.address), suppress_output():
         client._run_api.run_service_delete_run(run_id=run.run_id)
 
 
 def _status(run: kfp_server_api.V2beta1Run, *, with_steps: bool = False, experiment: str = "") -> JobStatus:
     now = datetime.datetime.now(datetime.timezone.utc)
     # The backend has steps of its own, whose names are no task's of the pipeline.
-    steps = steps_of(specification_of(run)) if with_steps else ()
+    steps = step_names(specification_of(run)) if with_steps else ()
     error = run.error.message if run.error else ""
     return JobStatus(
         job=run.run_id,

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from qcnn.artifact_io import text_of
 from qcnn.atomic_files import readable
-from qcnn.errors import ArtifactError, ConfigError, one_line
+from qcnn.errors import ArtifactError, ConfigError, single_line
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_saved
 from qcnn.model.history import HISTORY, Epoch, load_history
@@ -335,4 +335,4 @@ def read_experiment(run: Path, step: str = "generate-data", artifact: str = "dat
     try:
         return from_saved(json.loads(str(metadata.get("experiment"))))
     except (ConfigError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise ArtifactError(f"run: its experiment cannot be read ({one_line(error)}). Given: {run}") from None
+        raise ArtifactError(f"run: its experiment cannot be read ({single_line(error)}). Given: {run}") from None

@@ -12,16 +12,16 @@ from typing import Any
 from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
 from qcnn.jobs.job import run_label
 from qcnn.jobs.kubernetes import tensorboard
-from qcnn.jobs.kubernetes.api import Api, own_namespace
-from qcnn.jobs.kubernetes.job_watcher import Following, LostError
+from qcnn.jobs.kubernetes.api import NamespaceClient, own_namespace
+from qcnn.jobs.kubernetes.job_watcher import JobWatcher, LostError
 from qcnn.jobs.kubernetes.manifest import OWN, RUN_LABEL, run_of
-from qcnn.jobs.kubernetes.tensorboard import ACCOUNT, PORT, Board, deployment, service
+from qcnn.jobs.kubernetes.tensorboard import ACCOUNT, PORT, TensorBoardSpec, deployment, service
 from qcnn.jobs.references import check_namespace
 from qcnn.jobs.tfjob.manifest import PROFILER_PORT, TFJOB, TFJOBS
 from qcnn.jobs.tfjob.status import replicas
-from qcnn.storage.store import SCHEMES, in_bucket
-from qcnn.targets.artifacts import Logs, distinct, logs_here
-from qcnn.targets.errors import StepError, shown
+from qcnn.storage.store import SCHEMES, parse_bucket_uri
+from qcnn.targets.artifacts import Logs, deduplicate, resolve_logs
+from qcnn.targets.errors import StepError, logs_to_stderr
 from qcnn.targets.settings import PodFields, setting
 
 # For how long a failed job's namespace is asked for, which only makes the message more precise.
@@ -62,13 +62,13 @@ def can_be_name(text: str) -> bool:
 
 
 @contextlib.contextmanager
-def cluster(namespace: str | None) -> Iterator[Api]:
+def cluster(namespace: str | None) -> Iterator[NamespaceClient]:
     """Give access to a namespace; messages go to stderr."""
-    with shown(), contextlib.closing(Api(namespace or own_namespace())) as api:
+    with logs_to_stderr(), contextlib.closing(NamespaceClient(namespace or own_namespace())) as api:
         yield api
 
 
-def find_job(api: Api, name: str) -> dict[str, Any]:
+def find_job(api: NamespaceClient, name: str) -> dict[str, Any]:
     """Return a TFJob of ours, by its own name or that of its run, of whose TFJobs it is the last.
 
     Raises:
@@ -84,7 +84,7 @@ def find_job(api: Api, name: str) -> dict[str, Any]:
     return max(of_run, key=lambda job: str(job["metadata"]["creationTimestamp"]))
 
 
-def _is_ending(api: Api) -> bool:
+def _is_ending(api: NamespaceClient) -> bool:
     """Return whether the namespace is being deleted, False where that cannot be found out soon."""
     try:
         return api.limited_to(_SECONDS).namespace_is_ending()
@@ -92,7 +92,7 @@ def _is_ending(api: Api) -> bool:
         return False
 
 
-def follow(api: Api, job: dict[str, Any], restarts: int | None) -> None:
+def follow(api: NamespaceClient, job: dict[str, Any], restarts: int | None) -> None:
     """Show what the processes of a TFJob print until it has ended.
 
     With `restarts`, a job is given up whose processes are lost more often.
@@ -100,7 +100,7 @@ def follow(api: Api, job: dict[str, Any], restarts: int | None) -> None:
     Raises:
         StepError: it failed.
     """
-    following = Following(api, TFJOB, job, replicas(job), restarts, pending_seconds=float("inf"))
+    following = JobWatcher(api, TFJOB, job, replicas(job), restarts, pending_seconds=float("inf"))
     try:
         following.run()
     except (TrainingError, RetryableError) as error:
@@ -129,7 +129,7 @@ def logs_of_jobs(names: Sequence[str], namespace: str | None, *, in_a_pod: bool 
     with cluster(namespace) as api:
         addresses = {name: outputs(find_job(api, name)).get("logs", "") for name in names}
     for name, address in addresses.items():
-        if not in_bucket(address) and not (in_a_pod and address):
+        if not parse_bucket_uri(address) and not (in_a_pod and address):
             raise ArtifactError(
                 f"TFJob: its logs are on a volume of its pods, at {address or 'no place'}. Given: {name}"
             )
@@ -141,7 +141,7 @@ class BoardSettings(PodFields, Connection):
     """The pod of a TensorBoard, and in which namespace it is."""
 
 
-def board_of(name: str, logs: Sequence[str], settings: PodFields, *, public: bool) -> Board:
+def board_of(name: str, logs: Sequence[str], settings: PodFields, *, public: bool) -> TensorBoardSpec:
     """Return a TensorBoard on logs at these addresses, in a pod with these settings.
 
     Raises:
@@ -151,12 +151,12 @@ def board_of(name: str, logs: Sequence[str], settings: PodFields, *, public: boo
     # A file is that of the trainings, whose account writes.
     pod = settings.pod_with().model_copy(update={"service_account": settings.service_account or ACCOUNT})
     for address in logs:
-        if not in_bucket(address) and not pod.keeps(address):
+        if not parse_bucket_uri(address) and not pod.keeps(address):
             known = ", ".join(f"{scheme}://BUCKET/FOLDER" for scheme in SCHEMES)
             raise ConfigError(f"tensorboard: the logs must be at {known}, or on a volume of the pod. Given: {address}")
     # The pod names them by their addresses.
-    distinct(named for address in logs if (named := logs_here(address, Path())))
-    return Board(name, list(logs), pod, public)
+    deduplicate(named for address in logs if (named := resolve_logs(address, Path())))
+    return TensorBoardSpec(name, list(logs), pod, public)
 
 
 def tensorboard_objects(name: str, logs: Sequence[str], settings: PodFields, *, public: bool) -> Sequence[Any]:

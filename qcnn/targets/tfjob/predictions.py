@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qcnn.errors import ConfigError, RetryableError, TrainingError
-from qcnn.jobs.kubernetes.api import Api
-from qcnn.jobs.kubernetes.create_or_adopt import abandon, create_or_adopt
-from qcnn.jobs.kubernetes.job_watcher import Following
+from qcnn.jobs.kubernetes.api import NamespaceClient
+from qcnn.jobs.kubernetes.create_or_adopt import cancel_unwatched, create_or_adopt
+from qcnn.jobs.kubernetes.job_watcher import JobWatcher
 from qcnn.jobs.kubernetes.manifest import JOB
-from qcnn.jobs.pod_settings import WORKER_ACCOUNT, Pod
+from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings
 from qcnn.jobs.tfjob.launch import PENDING_SECONDS, check_worker_account
 from qcnn.jobs.tfjob.predict_job import TASK, for_model, for_training
 from qcnn.startup import terminated_as_interrupt
-from qcnn.storage.store import check_reachable, in_bucket
+from qcnn.storage.store import check_reachable, parse_bucket_uri
 from qcnn.targets.base import Say
 from qcnn.targets.errors import StepError
 from qcnn.targets.settings import PodFields, setting
@@ -60,10 +60,10 @@ class PredictSettings(PodFields, Connection):
             )
         if self.model:
             # It goes into the manifest, which others may read: what has a password in it is refused here.
-            in_bucket(self.model)
+            parse_bucket_uri(self.model)
 
     @functools.cached_property
-    def pods(self) -> Pod:
+    def pods(self) -> PodSettings:
         """The settings of the pod where a model predicts."""
         return self.pod_with(service_account=WORKER_ACCOUNT)
 
@@ -113,16 +113,16 @@ def predict(settings: PredictSettings, warn: Say) -> Mapping[str, Any]:
     return {}
 
 
-def _run(api: Api, manifest: dict[str, Any], warn: Say) -> None:
+def _run(api: NamespaceClient, manifest: dict[str, Any], warn: Say) -> None:
     job, how = create_or_adopt(api, JOB, manifest)
     warn(f"Job {job['metadata']['name']} {how.value}")
-    following = Following(api, JOB, job, [(TASK, 0)], None, PENDING_SECONDS)
+    following = JobWatcher(api, JOB, job, [(TASK, 0)], None, PENDING_SECONDS)
     try:
         with terminated_as_interrupt():
             following.run()
     except (KeyboardInterrupt, ConfigError):
         # Nobody else reads its output.
-        abandon(api, JOB, job)
+        cancel_unwatched(api, JOB, job)
         raise
     except (TrainingError, RetryableError) as error:
         raise StepError(str(error), following.exit_code or 1) from None

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from qcnn.components.training_job import check_data, cluster_job
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ExperimentConfig
-from qcnn.jobs.job import Identity, check_run
+from qcnn.jobs.job import JobIdentity, check_run
 from qcnn.jobs.kubernetes import pods as kubernetes_pods
-from qcnn.jobs.kubernetes.api import PODS, Api
-from qcnn.jobs.kubernetes.create_or_adopt import How
+from qcnn.jobs.kubernetes.api import PODS, NamespaceClient
+from qcnn.jobs.kubernetes.create_or_adopt import CreateOutcome
 from qcnn.jobs.kubernetes.job_watcher import LogCursor
 from qcnn.jobs.kubernetes.manifest import CONTAINER
-from qcnn.jobs.pod_settings import WORKER_ACCOUNT, Pod, secrets_in
+from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings, secrets_in
 from qcnn.jobs.tfjob import cleanup, status
 from qcnn.jobs.tfjob.launch import applied, check_worker_account, submit
-from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL, TFJOB, TFJOBS, Manifest, Policy, tfjob
+from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL, TFJOB, TFJOBS, JobTimeouts, Manifest, tfjob
 from qcnn.model.history import last_metrics
 from qcnn.monitoring import logs
 from qcnn.targets import following
@@ -44,15 +44,15 @@ from qcnn.targets.tfjob.client import (
 )
 
 if TYPE_CHECKING:
-    from qcnn.components.cost_estimate import Platform
+    from qcnn.components.cost_estimate import PricingPlatform
     from qcnn.jobs.pricing import Prices
 
 DAY = 86400
 _TASK = "train"
-_OUTCOMES: Mapping[How, Literal["created", "adopted", "succeeded"]] = {
-    How.CREATED: "created",
-    How.ADOPTED: "adopted",
-    How.SUCCEEDED: "succeeded",
+_OUTCOMES: Mapping[CreateOutcome, Literal["created", "adopted", "succeeded"]] = {
+    CreateOutcome.CREATED: "created",
+    CreateOutcome.ADOPTED: "adopted",
+    CreateOutcome.SUCCEEDED: "succeeded",
 }
 
 
@@ -74,7 +74,7 @@ class Settings(PodFields, Connection):
     )
 
     @functools.cached_property
-    def pods(self) -> Pod:
+    def pods(self) -> PodSettings:
         """The settings of the training's pods."""
         return self.pod_with(service_account=WORKER_ACCOUNT)
 
@@ -126,7 +126,7 @@ class TFJobTarget:
 
         return Prepared(requests, create, settings.pods)
 
-    def platform(self, pod: Pod, prices: Prices, machine_type: str = "") -> Platform:
+    def platform(self, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
         """Return the nodes of a cluster that its pods run on."""
         from qcnn.components.cost_estimate import on_kubernetes
 
@@ -298,17 +298,17 @@ def described(experiment: ExperimentConfig, settings: Settings) -> Manifest:
     from qcnn import data
 
     check_data(experiment.data)
-    (experiment,) = data.files_read([experiment])
+    (experiment,) = data.resolve_files([experiment])
     job = cluster_job(experiment, settings.output, settings.pods)
-    policy = Policy(
+    policy = JobTimeouts(
         active_deadline_seconds=settings.active_deadline_seconds,
         ttl_seconds_after_finished=settings.ttl_seconds_after_finished,
         lease_seconds=None,
     )
-    return tfjob(job, Identity(check_run(settings.name), _TASK), policy)
+    return tfjob(job, JobIdentity(check_run(settings.name), _TASK), policy)
 
 
-def check_no_secrets(pod: Pod) -> None:
+def check_no_secrets(pod: PodSettings) -> None:
     """Refuse to print what would stand in a repository, for everybody to read.
 
     Raises:
@@ -341,7 +341,7 @@ def _status(job: status.Status, processes: Sequence[status.ProcessStatus]) -> Jo
     )
 
 
-def _chosen(own: Sequence[cleanup.Found], selection: Selection, namespace: str) -> list[cleanup.Found]:
+def _chosen(own: Sequence[cleanup.OwnedObject], selection: Selection, namespace: str) -> list[cleanup.OwnedObject]:
     """Return the objects with these names, those of a run and of a kind, or all."""
     names, run = selection.names, selection.run
     if missing := sorted(set(names) - {found.name for found in own}):
@@ -353,12 +353,12 @@ def _chosen(own: Sequence[cleanup.Found], selection: Selection, namespace: str) 
     return [found for found in own if not names or found.name in names]
 
 
-def _found(found: cleanup.Found) -> Deletable:
+def _found(found: cleanup.OwnedObject) -> Deletable:
     state = status.state(found.object).lower() if found.kind == "TFJob" else ""
     return Deletable(found.kind, found.name, found.name, found.run or "", state, found)
 
 
-def new_lines(api: Api, job: Mapping[str, Any], cursors: dict[str, LogCursor]) -> Iterator[str]:
+def new_lines(api: NamespaceClient, job: Mapping[str, Any], cursors: dict[str, LogCursor]) -> Iterator[str]:
     """Yield the lines of a job's processes that were not yielded before, by time, each with its process' name.
 
     `cursors` are those of its pods, by their uids; new ones are added.
@@ -371,7 +371,7 @@ def new_lines(api: Api, job: Mapping[str, Any], cursors: dict[str, LogCursor]) -
             for moment, text in cursors.setdefault(process.uid, LogCursor(process.pod, CONTAINER)).new(
                 api, follow=False
             )
-            for line in logs.passed_on(text, process.name)
+            for line in logs.reformat_line(text, process.name)
         ]
         for process in started
     )

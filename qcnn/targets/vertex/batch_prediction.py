@@ -16,15 +16,15 @@ import numpy.typing as npt
 from qcnn.circuits.formats.embedded import MAX_QUBITS
 from qcnn.data.file_data import check, check_real, features_of, warn_once
 from qcnn.data.samples import EXCITATIONS, LABEL, Column
-from qcnn.errors import one_line
+from qcnn.errors import single_line
 from qcnn.jobs.vertex.location import ENDED
 from qcnn.storage.copies import new_copy
-from qcnn.tables.chunks import Piece
+from qcnn.tables.chunks import Chunk
 from qcnn.tables.table import open_table
 from qcnn.targets.errors import StepError
 from qcnn.targets.following import INTERVAL
-from qcnn.targets.vertex.client import Vertex
-from qcnn.targets.vertex.endpoints import Machines
+from qcnn.targets.vertex.client import VertexClient
+from qcnn.targets.vertex.endpoints import ReplicaSettings
 from qcnn.targets.vertex.model_registry import get_version, model_name
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def read_samples(data: str) -> Samples:
     return Samples(columns, label)
 
 
-def _checked(piece: Piece, excited: bool) -> Piece:
+def _checked(piece: Chunk, excited: bool) -> Chunk:
     if excited:
         # How many qubits the model has, its endpoint does not tell.
         check(piece, EXCITATIONS, MAX_QUBITS)
@@ -81,7 +81,9 @@ def _checked(piece: Piece, excited: bool) -> Piece:
 INSTANCES = "instances.jsonl"
 
 
-def begin(vertex: Vertex, model: str, samples: Samples, output: str, machines: Machines) -> BatchPredictionJob:
+def begin(
+    vertex: VertexClient, model: str, samples: Samples, output: str, machines: ReplicaSettings
+) -> BatchPredictionJob:
     """Write samples to a folder in a bucket as a model takes them, and have them predicted; return the job.
 
     A folder of its own, named by the time, keeps them apart from those of another call.
@@ -100,7 +102,7 @@ def begin(vertex: Vertex, model: str, samples: Samples, output: str, machines: M
     return found
 
 
-def described(vertex: Vertex, model: str, output: str, machines: Machines) -> tuple[str, dict[str, Any]]:
+def described(vertex: VertexClient, model: str, output: str, machines: ReplicaSettings) -> tuple[str, dict[str, Any]]:
     """Return the folder in a bucket for the samples of a job, named by the time, and the job; nothing is sent.
 
     Raises:
@@ -121,7 +123,7 @@ def described(vertex: Vertex, model: str, output: str, machines: Machines) -> tu
     }
 
 
-def follow(vertex: Vertex, job: BatchPredictionJob, say: Callable[[str], None]) -> BatchPredictionJob:
+def follow(vertex: VertexClient, job: BatchPredictionJob, say: Callable[[str], None]) -> BatchPredictionJob:
     """Wait for the end of a job, and say how its state changes.
 
     Raises:
@@ -139,5 +141,5 @@ def follow(vertex: Vertex, job: BatchPredictionJob, say: Callable[[str], None]) 
         time.sleep(INTERVAL)
         job = vertex.ask("JobService.get_batch_prediction_job", name=job.name)
     if state not in ("SUCCEEDED", "PARTIALLY_SUCCEEDED"):
-        raise StepError(f"batch prediction: {state.lower()} ({one_line(job.error.message)}). Given: {job.name}")
+        raise StepError(f"batch prediction: {state.lower()} ({single_line(job.error.message)}). Given: {job.name}")
     return job

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from qcnn.jobs.vertex.location import Place, logging_endpoint_of
+from qcnn.jobs.vertex.location import VertexLocation, logging_endpoint_of
 from qcnn.storage.store import proxy_note
 from qcnn.targets.errors import BackendError, CredentialsError, UnavailableError
 
@@ -63,7 +63,7 @@ class AlreadyExistsError(BackendError):
 
 
 @contextlib.contextmanager
-def explained(place: Place) -> Iterator[None]:
+def translate_errors(place: VertexLocation) -> Iterator[None]:
     """Turn whatever asking Vertex AI raises into an error of one line.
 
     Raises:
@@ -77,7 +77,7 @@ def explained(place: Place) -> Iterator[None]:
         raise _refused(error, place) from None
 
 
-def _refused(error: BaseException, place: Place) -> BackendError:
+def _refused(error: BaseException, place: VertexLocation) -> BackendError:
     from qcnn.jobs.vertex.client import auth_exceptions, exceptions, is_broken, is_quota, why
 
     where = f"{place.project} in {place.location}"
@@ -107,13 +107,13 @@ _LOGGING = "LoggingServiceV2"
 _PAGE = 1000
 
 
-class Vertex:
+class VertexClient:
     """The services of Vertex AI at a place; each is connected when it is first asked.
 
     A service that fails for a while is asked again: for seconds at first, for minutes once it has answered anything.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: VertexLocation) -> None:
         self.place = place
         self._clients: dict[str, Any] = {}
         self._answered = False
@@ -164,7 +164,7 @@ class Vertex:
             BackendError: it refuses, or does not answer; or the work fails, or is not done in time.
         """
         operation = self.ask(method, again=again, **fields)
-        with explained(self.place):
+        with translate_errors(self.place):
             try:
                 operation.result(timeout=seconds)
             except concurrent.futures.TimeoutError:
@@ -183,12 +183,12 @@ class Vertex:
             self.finish(method, name=name)
 
     def _tried(self, method: str, use: Callable[[Callable[..., Any]], Any], *, again: bool = True) -> Any:
-        from qcnn.jobs.vertex.client import tries
+        from qcnn.jobs.vertex.client import call_with_retries
 
         service, _, name = method.partition(".")
-        with explained(self.place):
+        with translate_errors(self.place):
             call = functools.partial(getattr(self._client(service), name), retry=None, timeout=_SECONDS)
-            answer = tries(method, lambda: self._answered)(use, call) if again else use(call)
+            answer = call_with_retries(method, lambda: self._answered)(use, call) if again else use(call)
         self._answered = True
         return answer
 
@@ -226,9 +226,9 @@ class Connection:
         _ = self.place
 
     @property
-    def place(self) -> Place:
+    def place(self) -> VertexLocation:
         """What requests are made of."""
         for name in ("project", "location", "api_endpoint"):
             if not isinstance(getattr(self, name), str):
                 raise ConfigError(f"{name}: must be text. Given: {getattr(self, name)!r}")
-        return Place(self.project, self.location, self.api_endpoint)
+        return VertexLocation(self.project, self.location, self.api_endpoint)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from qcnn.errors import ConfigError
 from qcnn.jobs.vertex.location import creation_time
 from qcnn.targets.base import Deployed
-from qcnn.targets.vertex.client import AlreadyExistsError, NotFoundError, Vertex
+from qcnn.targets.vertex.client import AlreadyExistsError, NotFoundError, VertexClient
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import DeployedModel, Endpoint
@@ -73,7 +73,7 @@ _IDS = 10**10
 
 
 @dataclasses.dataclass(frozen=True)
-class Machines:
+class ReplicaSettings:
     """What a version answers on: a machine type, and how many of them at least and at most."""
 
     machine_type: str
@@ -81,12 +81,12 @@ class Machines:
     most: int
 
 
-def endpoint_name(vertex: Vertex, name: str) -> str:
+def endpoint_name(vertex: VertexClient, name: str) -> str:
     """Return the resource name of the endpoint that a person calls so."""
     return f"{vertex.place.parent}/endpoints/{name}"
 
 
-def get_endpoint(vertex: Vertex, name: str) -> Endpoint:
+def get_endpoint(vertex: VertexClient, name: str) -> Endpoint:
     """Return an endpoint.
 
     Raises:
@@ -100,12 +100,12 @@ def get_endpoint(vertex: Vertex, name: str) -> Endpoint:
     return found
 
 
-def create_request(vertex: Vertex, name: str) -> dict[str, Any]:
+def create_request(vertex: VertexClient, name: str) -> dict[str, Any]:
     """Return the request that makes an endpoint: its id is the name, so that there is never a second one."""
     return {"parent": vertex.place.parent, "endpoint_id": name, "endpoint": {"display_name": name}}
 
 
-def endpoint_of(vertex: Vertex, name: str, say: Callable[[str], None]) -> Endpoint:
+def endpoint_of(vertex: VertexClient, name: str, say: Callable[[str], None]) -> Endpoint:
     """Return an endpoint, which is made where it is not there.
 
     Raises:
@@ -125,7 +125,7 @@ def deployed_id(version: str) -> str:
 
 
 def deploy_request(
-    endpoint: str, model: str, version: str, machines: Machines, account: str | None, shares: Mapping[str, int]
+    endpoint: str, model: str, version: str, machines: ReplicaSettings, account: str | None, shares: Mapping[str, int]
 ) -> dict[str, Any]:
     """Return the request that deploys a version of a model at an endpoint, with the shares of all versions there."""
     name = f"{model}@{version}"
@@ -142,7 +142,7 @@ def deploy_request(
     return {"endpoint": endpoint, "deployed_model": deployed, "traffic_split": split}
 
 
-def deploy(vertex: Vertex, request: Mapping[str, Any]) -> None:
+def deploy(vertex: VertexClient, request: Mapping[str, Any]) -> None:
     """Deploy a version, and wait until it answers; one that was deployed meanwhile is left as it is.
 
     Raises:
@@ -152,13 +152,13 @@ def deploy(vertex: Vertex, request: Mapping[str, Any]) -> None:
         vertex.finish("EndpointService.deploy_model", seconds=_DEPLOY_SECONDS, **request)
 
 
-def set_traffic(vertex: Vertex, endpoint: str, shares: Mapping[str, int]) -> None:
+def set_traffic(vertex: VertexClient, endpoint: str, shares: Mapping[str, int]) -> None:
     """Share an endpoint's requests between what is deployed there; without shares it answers none."""
     changed = {"name": endpoint, "traffic_split": dict(shares)}
     vertex.ask("EndpointService.update_endpoint", endpoint=changed, update_mask={"paths": ["traffic_split"]})
 
 
-def undeploy(vertex: Vertex, endpoint: str, identity: str, shares: Mapping[str, int] | None = None) -> None:
+def undeploy(vertex: VertexClient, endpoint: str, identity: str, shares: Mapping[str, int] | None = None) -> None:
     """Take a version away, and share the requests between the rest."""
     fields: dict[str, Any] = {"endpoint": endpoint, "deployed_model_id": identity, "traffic_split": dict(shares or {})}
     with contextlib.suppress(NotFoundError):

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from qcnn.errors import ArtifactError
-from qcnn.targets.artifacts import Logs, logs_of, metrics_of, words_of
+from qcnn.targets.artifacts import Logs, run_fields, run_logs, run_metrics
 from qcnn.targets.base import ComparedRun
 from qcnn.targets.errors import BackendError
-from qcnn.targets.vertex.client import Vertex, id_of, seconds_of
+from qcnn.targets.vertex.client import VertexClient, id_of, seconds_of
 from qcnn.targets.vertex.runs import ENDED, EXPERIMENT_LABEL, artifacts_of, find_run, get_run, list_runs, state_of
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob
 
 
-def compared_runs(vertex: Vertex, experiment: str) -> list[ComparedRun]:
+def compared_runs(vertex: VertexClient, experiment: str) -> list[ComparedRun]:
     """Return the runs of an experiment, the newest last.
 
     Raises:
@@ -38,14 +38,14 @@ def _compared(run: PipelineJob) -> ComparedRun:
     return ComparedRun(
         name=run.display_name,
         state=state_of(run).lower(),
-        parameters=words_of(artifacts, _submitted(run)),
-        metrics=metrics_of(artifacts),
+        parameters=run_fields(artifacts, _submitted(run)),
+        metrics=run_metrics(artifacts),
         history=(),
         duration=seconds_of(run),
     )
 
 
-def logs_of_runs(vertex: Vertex, ids: Sequence[str], experiment: str | None, names: Sequence[str]) -> list[Logs]:
+def logs_of_runs(vertex: VertexClient, ids: Sequence[str], experiment: str | None, names: Sequence[str]) -> list[Logs]:
     """Return the logs of the runs with these ids, and of the runs of an experiment with these ids or names (none: all).
 
     Raises:
@@ -59,13 +59,13 @@ def logs_of_runs(vertex: Vertex, ids: Sequence[str], experiment: str | None, nam
     found: list[Logs] = []
     for run in chosen:
         name = run.display_name.replace("/", "-") if counts[run.display_name] == 1 else id_of(run)
-        found += logs_of(name, id_of(run), artifacts_of(run), ended=state_of(run) in ENDED)
+        found += run_logs(name, id_of(run), artifacts_of(run), ended=state_of(run) in ENDED)
     if (chosen or experiment) and not found:
         raise ArtifactError(f"run: nothing is logged yet. Given: {', '.join([*ids, *names]) or experiment}")
     return found
 
 
-def _named(vertex: Vertex, experiment: str, names: Sequence[str]) -> list[PipelineJob]:
+def _named(vertex: VertexClient, experiment: str, names: Sequence[str]) -> list[PipelineJob]:
     known = list_runs(vertex, experiment)
     for name in names:
         if not any(name in (id_of(run), run.display_name) for run in known):

@@ -11,24 +11,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from qcnn.components.training_job import check_data, vertex_job
-from qcnn.errors import ArtifactError, one_line
+from qcnn.errors import ArtifactError, single_line
 from qcnn.experiment import ExperimentConfig
-from qcnn.jobs.job import Identity, Job, check_run
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.job import Job, JobIdentity, check_run
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.vertex.location import ENDED, job_page, state_of, tensorboard_page
 from qcnn.model.history import last_metrics
 from qcnn.targets import following
 from qcnn.targets.base import Deletable, JobStatus, Prepared, Say, Selection, Submitted
-from qcnn.targets.errors import quiet, shown
+from qcnn.targets.errors import logs_to_stderr, suppress_output
 from qcnn.targets.settings import PodFields, setting
 from qcnn.targets.vertex import jobs, runs
-from qcnn.targets.vertex.client import Connection, NotFoundError, Vertex, age_of, as_json, id_of, seconds_of
+from qcnn.targets.vertex.client import Connection, NotFoundError, VertexClient, age_of, as_json, id_of, seconds_of
 from qcnn.targets.vertex.submission import check_bucket
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CustomJob
 
-    from qcnn.components.cost_estimate import Platform
+    from qcnn.components.cost_estimate import PricingPlatform
     from qcnn.jobs.pricing import Prices
     from qcnn.targets.vertex.jobs import TrainingJob
 
@@ -44,7 +44,7 @@ class Settings(PodFields, Connection):
     name: str = setting("Name of the run, which trains the same experiment only once.", "qcnn")
 
     @functools.cached_property
-    def pods(self) -> Pod:
+    def pods(self) -> PodSettings:
         """The settings of the training's machines."""
         return self.pod_with()
 
@@ -81,7 +81,7 @@ class VertexJobTarget:
         job, made = described(experiment, settings)
 
         def requests() -> Sequence[Mapping[str, Any]]:
-            with quiet():
+            with suppress_output():
                 from qcnn.jobs.vertex.client import aiplatform
 
             request = aiplatform.CreateCustomJobRequest(parent=settings.place.parent, custom_job=made)
@@ -89,17 +89,17 @@ class VertexJobTarget:
 
         def create() -> Submitted:
             # The library takes a second and a half to load.
-            from qcnn.jobs.vertex.attempts import How, create_or_adopt
-            from qcnn.jobs.vertex.client import Api
+            from qcnn.jobs.vertex.attempts import AttemptOutcome, create_or_adopt
+            from qcnn.jobs.vertex.client import JobClient
             from qcnn.jobs.vertex.custom_job import outputs
 
-            outcomes: Mapping[How, Literal["created", "adopted", "succeeded"]] = {
-                How.CREATED: "created",
-                How.ADOPTED: "adopted",
-                How.SUCCEEDED: "succeeded",
+            outcomes: Mapping[AttemptOutcome, Literal["created", "adopted", "succeeded"]] = {
+                AttemptOutcome.CREATED: "created",
+                AttemptOutcome.ADOPTED: "adopted",
+                AttemptOutcome.SUCCEEDED: "succeeded",
             }
             check_bucket(settings.output, settings.place, logger.warning)
-            with shown(), contextlib.closing(Api(settings.place)) as api:
+            with logs_to_stderr(), contextlib.closing(JobClient(settings.place)) as api:
                 found, how = create_or_adopt(api, made)
             board = made.job_spec.tensorboard
             pages = {"TensorBoard": tensorboard_page(board, found.id)} if board else {}
@@ -108,7 +108,7 @@ class VertexJobTarget:
 
         return Prepared(requests, create, settings.pods)
 
-    def platform(self, pod: Pod, prices: Prices, machine_type: str = "") -> Platform:
+    def platform(self, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
         """Return the machines that Vertex AI gives to processes with these settings."""
         from qcnn.components.cost_estimate import on_vertex
 
@@ -116,7 +116,7 @@ class VertexJobTarget:
 
     def list_jobs(self, connection: Connection, experiment: str | None = None) -> Sequence[JobStatus]:
         """Return the custom jobs that this package made in the project and location, the newest last."""
-        return [_status(job) for job in jobs.list_jobs(Vertex(connection.place))]
+        return [_status(job) for job in jobs.list_jobs(VertexClient(connection.place))]
 
     def get_job(self, job: str, connection: Connection) -> JobStatus:
         """Return a custom job, by its id or name.
@@ -124,7 +124,7 @@ class VertexJobTarget:
         Raises:
             BackendError: there is none; or Vertex AI refuses, or does not answer.
         """
-        found = jobs.find_job(Vertex(connection.place), job)
+        found = jobs.find_job(VertexClient(connection.place), job)
         return dataclasses.replace(_status(found), page=job_page(connection.place, id_of(found)))
 
     def logs(self, job: str, connection: Connection, *, follow: bool) -> Iterator[str]:
@@ -133,7 +133,7 @@ class VertexJobTarget:
         Raises:
             BackendError: there is no such job; or Vertex AI or Cloud Logging refuses, or does not answer.
         """
-        vertex = Vertex(connection.place)
+        vertex = VertexClient(connection.place)
         identity = id_of(jobs.find_job(vertex, job))
 
         def look() -> tuple[jobs.Jobs, bool]:
@@ -168,7 +168,7 @@ class VertexJobTarget:
         Raises:
             BackendError: there is none; or Vertex AI refuses, or does not answer.
         """
-        vertex = Vertex(connection.place)
+        vertex = VertexClient(connection.place)
         jobs.delete(vertex, [jobs.find_job(vertex, job)])
 
     def find(self, selection: Selection, connection: Connection) -> Sequence[Deletable]:
@@ -178,7 +178,7 @@ class VertexJobTarget:
             BackendError: there is none of a name; or Vertex AI refuses, or does not answer.
             ConfigError: the name of a run is malformed.
         """
-        vertex = Vertex(connection.place)
+        vertex = VertexClient(connection.place)
         run = check_run(selection.run) if selection.run is not None else None
         if selection.names:
             return jobs.found([jobs.find_job(vertex, name) for name in selection.names])
@@ -191,7 +191,7 @@ class VertexJobTarget:
         Raises:
             BackendError: Vertex AI refuses, or does not answer.
         """
-        jobs.delete(Vertex(connection.place), [each.object for each in found])
+        jobs.delete(VertexClient(connection.place), [each.object for each in found])
 
     def metrics(self, job: str, connection: Connection) -> Mapping[str, float]:
         """Return the losses and accuracies of the last epoch, and the number of epochs.
@@ -214,20 +214,20 @@ class VertexJobTarget:
     def _output(self, output: str, job: str, connection: Connection) -> str:
         from qcnn.jobs.vertex.custom_job import outputs_of
 
-        found = jobs.find_job(Vertex(connection.place), job)
+        found = jobs.find_job(VertexClient(connection.place), job)
         if not (address := outputs_of(found).get(output)):
             raise ArtifactError(f"{output}: the job names no folder. Given: {job}")
         return address
 
 
-def _orphans(vertex: Vertex, known: Sequence[TrainingJob]) -> list[TrainingJob]:
+def _orphans(vertex: VertexClient, known: Sequence[TrainingJob]) -> list[TrainingJob]:
     """Return the jobs whose run is gone, or has ended before them."""
     # Whoever submitted them, so by their ids: only what qcnn has submitted has its label.
     states = {name: _state(vertex, name) for name in {jobs.run_of(job) for job in known}}
     return [job for job in known if jobs.is_orphan(job, states[jobs.run_of(job)])]
 
 
-def _state(vertex: Vertex, run: str) -> str | None:
+def _state(vertex: VertexClient, run: str) -> str | None:
     """Return the state of a run, None where it is gone."""
     try:
         return runs.state_of(runs.get_run(vertex, run)) if runs.is_id(run) else None
@@ -246,9 +246,9 @@ def described(experiment: ExperimentConfig, settings: Settings) -> tuple[Job, Cu
     from qcnn.jobs.vertex.custom_job import custom_job
 
     check_data(experiment.data)
-    (experiment,) = data.files_read([experiment])
+    (experiment,) = data.resolve_files([experiment])
     job = vertex_job(experiment, settings.output, settings.pods)
-    return job, custom_job(job, Identity(check_run(settings.name), jobs.ALONE), settings.place)
+    return job, custom_job(job, JobIdentity(check_run(settings.name), jobs.ALONE), settings.place)
 
 
 def _status(job: CustomJob) -> JobStatus:
@@ -262,7 +262,7 @@ def _status(job: CustomJob) -> JobStatus:
         has_succeeded=state == "SUCCEEDED",
         age=age_of(job),
         duration=seconds_of(job),
-        message=one_line(job.error.message),
+        message=single_line(job.error.message),
         processes=sum(pool.replica_count for pool in job.job_spec.worker_pool_specs),
         outputs={"output": output} if output else {},
     )

@@ -13,12 +13,12 @@ from qcnn.jobs.vertex.location import ENDED, creation_time, state_of
 from qcnn.targets.base import Deletable
 from qcnn.targets.errors import BackendError, UnavailableError
 from qcnn.targets.following import INTERVAL
-from qcnn.targets.vertex.client import NotFoundError, Vertex, id_of
+from qcnn.targets.vertex.client import NotFoundError, VertexClient, id_of
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CustomJob, HyperparameterTuningJob
 
-    from qcnn.jobs.vertex.job_watcher import Cursor
+    from qcnn.jobs.vertex.job_watcher import LogPosition
 
     TrainingJob = CustomJob | HyperparameterTuningJob
 
@@ -35,7 +35,7 @@ _KINDS = {
 _PATIENCE = 120.0
 
 
-def list_jobs(vertex: Vertex, run: str | None = None) -> Sequence[CustomJob]:
+def list_jobs(vertex: VertexClient, run: str | None = None) -> Sequence[CustomJob]:
     """Return all custom jobs of ours, or those of a run, oldest first.
 
     Raises:
@@ -44,7 +44,7 @@ def list_jobs(vertex: Vertex, run: str | None = None) -> Sequence[CustomJob]:
     return _listed(vertex, "customJobs", run)
 
 
-def with_searches(vertex: Vertex, run: str | None = None) -> Sequence[TrainingJob]:
+def with_searches(vertex: VertexClient, run: str | None = None) -> Sequence[TrainingJob]:
     """Return all jobs of ours, or those of a run: tuning jobs, and after them custom jobs, those of trials among them.
 
     Raises:
@@ -58,7 +58,7 @@ def word_of(job: TrainingJob) -> str:
     return _kind(job)[1]
 
 
-def _listed(vertex: Vertex, kind: str, run: str | None) -> list[Any]:
+def _listed(vertex: VertexClient, kind: str, run: str | None) -> list[Any]:
     from qcnn.jobs.vertex.custom_job import RUN_LABEL
 
     filtered = f'labels.{RUN_LABEL}="{run_label(run)}"' if run else f"labels.{RUN_LABEL}:*"
@@ -70,7 +70,7 @@ def _kind(job: TrainingJob) -> tuple[str, str, str]:
     return _KINDS[job.name.split("/")[-2]]
 
 
-def get_job(vertex: Vertex, identity: str) -> CustomJob:
+def get_job(vertex: VertexClient, identity: str) -> CustomJob:
     """Return the custom job of an id.
 
     Raises:
@@ -80,7 +80,7 @@ def get_job(vertex: Vertex, identity: str) -> CustomJob:
     return job
 
 
-def find_job(vertex: Vertex, name: str) -> CustomJob:
+def find_job(vertex: VertexClient, name: str) -> CustomJob:
     """Return the custom job of ours of this id, or the newest of this name, its own or that of its run.
 
     One that was lost is followed by another.
@@ -123,7 +123,7 @@ def found(jobs: Sequence[TrainingJob]) -> list[Deletable]:
     ]
 
 
-def cancel(vertex: Vertex, jobs: Sequence[TrainingJob]) -> list[str]:
+def cancel(vertex: VertexClient, jobs: Sequence[TrainingJob]) -> list[str]:
     """Cancel those of the jobs that have not ended; return what they are called.
 
     Raises:
@@ -137,7 +137,7 @@ def cancel(vertex: Vertex, jobs: Sequence[TrainingJob]) -> list[str]:
     return [f"{word_of(job)} {job.display_name}" for job in alive]
 
 
-def cancel_all(vertex: Vertex, run: str) -> tuple[list[str], BackendError | None]:
+def cancel_all(vertex: VertexClient, run: str) -> tuple[list[str], BackendError | None]:
     """Cancel all jobs of a run that have not ended, also where Vertex AI refuses that for some.
 
     Returns: what those that were cancelled are called, and the first refusal. After a request that was not answered no
@@ -156,7 +156,7 @@ def cancel_all(vertex: Vertex, run: str) -> tuple[list[str], BackendError | None
     return names, refusal
 
 
-def delete(vertex: Vertex, jobs: Sequence[TrainingJob]) -> None:
+def delete(vertex: VertexClient, jobs: Sequence[TrainingJob]) -> None:
     """Delete jobs; those that have not ended are cancelled first, and waited for.
 
     Raises:
@@ -169,7 +169,7 @@ def delete(vertex: Vertex, jobs: Sequence[TrainingJob]) -> None:
             vertex.delete(f"JobService.delete_{_kind(job)[0]}", job.name)
 
 
-def _wait(vertex: Vertex, job: TrainingJob) -> None:
+def _wait(vertex: VertexClient, job: TrainingJob) -> None:
     end = time.monotonic() + _PATIENCE
     while state_of(vertex.ask(f"JobService.get_{_kind(job)[0]}", name=job.name)) not in ENDED:
         if time.monotonic() > end:
@@ -186,9 +186,9 @@ _QUIET = 3
 class Reader:
     """Reads the lines of jobs, of which more may appear."""
 
-    def __init__(self, vertex: Vertex) -> None:
+    def __init__(self, vertex: VertexClient) -> None:
         self._vertex = vertex
-        self._cursors: dict[str, Cursor] = {}
+        self._cursors: dict[str, LogPosition] = {}
 
     def new(self, jobs: Jobs) -> list[str]:
         """Return the lines that were not returned before, in the order of time.
@@ -196,11 +196,11 @@ class Reader:
         Raises:
             BackendError: Cloud Logging refuses, or does not answer.
         """
-        from qcnn.jobs.vertex.job_watcher import Cursor, lines_filter, replica_of, text
+        from qcnn.jobs.vertex.job_watcher import LogPosition, lines_filter, replica_of, text
 
         found: list[tuple[datetime.datetime, str]] = []
         for job, (created, name) in jobs.items():
-            cursor = self._cursors.setdefault(job, Cursor(created))
+            cursor = self._cursors.setdefault(job, LogPosition(created))
             for entry in cursor.new(self._vertex.entries(lines_filter(job, cursor.since))):
                 who = name(replica_of(entry))
                 found += [(entry.timestamp, f"[{who}] {line}") for line in text(entry).splitlines()]

@@ -15,27 +15,27 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qcnn.circuits.formats.embedded import shown
+from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.results.model_folder import FILE, SAVED_MODEL
 from qcnn.storage.copies import is_whole, local_copy, new_copy
-from qcnn.storage.store import in_bucket
+from qcnn.storage.store import parse_bucket_uri
 from qcnn.targets.errors import UnavailableError
-from qcnn.targets.vertex.client import AlreadyExistsError, NotFoundError, Vertex
+from qcnn.targets.vertex.client import AlreadyExistsError, NotFoundError, VertexClient
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import Model
 
 
 @dataclasses.dataclass(frozen=True)
-class Container:
+class ServingImage:
     """A prebuilt image: the end of its name, and the day after which Google may withdraw it."""
 
     name: str
     available_until: datetime.date
 
 
-NEWEST = Container("prediction/tf2-cpu.2-15:latest", datetime.date(2027, 1, 14))
+NEWEST = ServingImage("prediction/tf2-cpu.2-15:latest", datetime.date(2027, 1, 14))
 # Each continent has copies of its own.
 _CONTINENTS = {"europe": "europe", "asia": "asia", "australia": "asia", "me": "asia"}
 
@@ -64,7 +64,7 @@ _MEASURED = ("val_loss", "val_accuracy", "train_loss")
 
 
 @dataclasses.dataclass(frozen=True)
-class Exported:
+class ExportedModel:
     """A model folder: its address, the labels of the version that is made of it, and where on this machine it is.
 
     `source` is None for one that is at its address already.
@@ -80,30 +80,30 @@ class Exported:
         return f"{self.address}/{SAVED_MODEL}"
 
 
-def exported(model: str, staging: str | None) -> Exported:
+def exported(model: str, staging: str | None) -> ExportedModel:
     """Return the model folder at an address of Cloud Storage, or one of this machine, which has a place in `staging`.
 
     Raises:
         ArtifactError: there is no exported model.
         ConfigError: it is in another store; or it is here, and no address for a copy is given.
     """
-    address = in_bucket(model)
+    address = parse_bucket_uri(model)
     if address is not None:
         if address.scheme != "gs":
             raise ConfigError(f"model: must be in Cloud Storage, or on this machine. Given: {model}")
         with local_copy(model) as copied:
-            return Exported(str(address), labels_of(_described(copied, model)))
+            return ExportedModel(str(address), labels_of(_described(copied, model)))
     labels = labels_of(_described(Path(model), model))
-    target = in_bucket(staging or "")
+    target = parse_bucket_uri(staging or "")
     if target is None or target.scheme != "gs":
         raise ConfigError(
             f"staging: must be gs://BUCKET/FOLDER, where a model of this machine is copied to. Given: {staging}"
         )
     # Named by its weights: a second copy of the same model is the same.
-    return Exported(f"{target}/{labels[WEIGHTS_LABEL]}", labels, Path(model))
+    return ExportedModel(f"{target}/{labels[WEIGHTS_LABEL]}", labels, Path(model))
 
 
-def stage(model: Exported) -> None:
+def stage(model: ExportedModel) -> None:
     """Copy a model of this machine to its address, unless it is there."""
     if model.source is None or is_whole(model.address, FILE):
         return
@@ -122,7 +122,7 @@ def labels_of(description: Mapping[str, Any]) -> dict[str, str]:
         WEIGHTS_LABEL: description["weights_sha256"],
         "qcnn_dataset": description["dataset_digest"],
         "qcnn_commit": provenance.get("commit", ""),
-        "qcnn_model": shown(experiment["model"]),
+        "qcnn_model": model_display_name(experiment["model"]),
         "qcnn_qubits": experiment["qubits"],
         "qcnn_seed": experiment["seed"],
         "qcnn_epochs": training["epochs"],
@@ -151,7 +151,9 @@ DEFAULT = "default"
 _SECONDS = 600.0
 
 
-def upload_request(vertex: Vertex, name: str, model: Exported, image: str, *, is_first: bool) -> dict[str, Any]:
+def upload_request(
+    vertex: VertexClient, name: str, model: ExportedModel, image: str, *, is_first: bool
+) -> dict[str, Any]:
     """Return the request that makes a version of the model of a name: the first one, or another."""
     described = {
         "display_name": name,
@@ -164,12 +166,12 @@ def upload_request(vertex: Vertex, name: str, model: Exported, image: str, *, is
     return {"parent": vertex.place.parent, "model": described, **own}
 
 
-def model_name(vertex: Vertex, name: str) -> str:
+def model_name(vertex: VertexClient, name: str) -> str:
     """Return the resource name of the model that a person calls so, which may have @VERSION or @ALIAS behind it."""
     return f"{vertex.place.parent}/models/{name}"
 
 
-def version_of(vertex: Vertex, name: str, model: Exported, image: str, say: Callable[[str], None]) -> Model:
+def version_of(vertex: VertexClient, name: str, model: ExportedModel, image: str, say: Callable[[str], None]) -> Model:
     """Return the version that has these weights; it is uploaded where there is none.
 
     Raises:
@@ -195,14 +197,14 @@ def version_of(vertex: Vertex, name: str, model: Exported, image: str, say: Call
     return found
 
 
-def make_default(vertex: Vertex, version: Model) -> None:
+def make_default(vertex: VertexClient, version: Model) -> None:
     """Give a version the alias `default`, which it takes from any other."""
     if DEFAULT not in version.version_aliases:
         name = f"{version.name}@{version.version_id}"
         vertex.ask("ModelService.merge_version_aliases", name=name, version_aliases=[DEFAULT])
 
 
-def get_version(vertex: Vertex, name: str) -> Model:
+def get_version(vertex: VertexClient, name: str) -> Model:
     """Return a version by its resource name, MODEL@VERSION.
 
     Raises:
@@ -212,7 +214,7 @@ def get_version(vertex: Vertex, name: str) -> Model:
     return found
 
 
-def _known(vertex: Vertex, name: str, model: Exported) -> tuple[Model | None, bool]:
+def _known(vertex: VertexClient, name: str, model: ExportedModel) -> tuple[Model | None, bool]:
     """Return the version with these weights, None for none, and whether there is no version at all."""
     try:
         versions = vertex.listed("ModelService.list_model_versions", name=model_name(vertex, name))

@@ -9,15 +9,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from qcnn.errors import one_line
+from qcnn.errors import single_line
 from qcnn.jobs.vertex.location import creation_time
 from qcnn.targets import following
 from qcnn.targets.artifacts import Artifact
-from qcnn.targets.compiled_pipeline import steps_of
+from qcnn.targets.compiled_pipeline import step_names
 from qcnn.targets.errors import BackendError, StepError, UnavailableError
-from qcnn.targets.following import INTERVAL, Seen, numbered
+from qcnn.targets.following import INTERVAL, RunSnapshot, number_repeated
 from qcnn.targets.vertex import jobs
-from qcnn.targets.vertex.client import AlreadyExistsError, NotFoundError, Vertex, id_of
+from qcnn.targets.vertex.client import AlreadyExistsError, NotFoundError, VertexClient, id_of
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CreatePipelineJobRequest, PipelineJob, PipelineTaskDetail
@@ -30,7 +30,7 @@ _SHOWN = 10
 _ID = re.compile(r"[a-z][-a-z0-9]{0,127}")
 
 
-def create(vertex: Vertex, request: CreatePipelineJobRequest) -> PipelineJob:
+def create(vertex: VertexClient, request: CreatePipelineJobRequest) -> PipelineJob:
     """Create a run, and return it; a request whose answer was lost makes no second one.
 
     Raises:
@@ -44,7 +44,7 @@ def create(vertex: Vertex, request: CreatePipelineJobRequest) -> PipelineJob:
     return run
 
 
-def find_run(vertex: Vertex, name: str) -> PipelineJob:
+def find_run(vertex: VertexClient, name: str) -> PipelineJob:
     """Return the run of this id, or the one of this name.
 
     Raises:
@@ -66,7 +66,7 @@ def find_run(vertex: Vertex, name: str) -> PipelineJob:
     raise BackendError(f"run: several have this name; one of their ids is needed, {ids}. Given: {name}")
 
 
-def get_run(vertex: Vertex, identity: str) -> PipelineJob:
+def get_run(vertex: VertexClient, identity: str) -> PipelineJob:
     """Return the run of an id.
 
     Raises:
@@ -77,7 +77,7 @@ def get_run(vertex: Vertex, identity: str) -> PipelineJob:
     return run
 
 
-def list_runs(vertex: Vertex, experiment: str | None = None) -> Sequence[PipelineJob]:
+def list_runs(vertex: VertexClient, experiment: str | None = None) -> Sequence[PipelineJob]:
     """Return all runs of ours, or those of an experiment, newest last.
 
     Raises:
@@ -102,14 +102,14 @@ def tasks_of(run: PipelineJob, steps: frozenset[str]) -> dict[str, PipelineTaskD
     """Return the tasks that are steps by their names, in the order of their start."""
     tasks = [task for task in run.job_detail.task_details if task.task_name in steps and task.state.value]
     tasks.sort(key=lambda task: (task.start_time is None, task.start_time or 0, task.task_id))
-    return numbered((task.task_name, task) for task in tasks)
+    return number_repeated((task.task_name, task) for task in tasks)
 
 
 def steps_in(run: PipelineJob) -> frozenset[str]:
     """Return the names of all steps of the pipeline that is run."""
     from google.protobuf import json_format
 
-    return steps_of(json_format.MessageToDict(type(run).pb(run).pipeline_spec))
+    return step_names(json_format.MessageToDict(type(run).pb(run).pipeline_spec))
 
 
 _SCHEMA = {"schema_title": "system.Experiment", "schema_version": "0.0.1", "metadata": {"experiment_deleted": False}}
@@ -117,7 +117,7 @@ _SCHEMA = {"schema_title": "system.Experiment", "schema_version": "0.0.1", "meta
 _PATIENCE = 60.0
 
 
-def add_to_experiment(vertex: Vertex, experiment: str, run: str) -> str:
+def add_to_experiment(vertex: VertexClient, experiment: str, run: str) -> str:
     """Add a run to an experiment, which is created if there is none; return one line with why not, or an empty text."""
     store = f"{vertex.place.parent}/metadataStores/default"
     try:
@@ -130,7 +130,7 @@ def add_to_experiment(vertex: Vertex, experiment: str, run: str) -> str:
     return ""
 
 
-def _ensure(vertex: Vertex, store: str, experiment: str) -> None:
+def _ensure(vertex: VertexClient, store: str, experiment: str) -> None:
     try:
         vertex.ask("MetadataService.get_metadata_store", name=store)
     except NotFoundError:
@@ -147,7 +147,7 @@ def _ensure(vertex: Vertex, store: str, experiment: str) -> None:
         return
 
 
-def _context(vertex: Vertex, run: str) -> str:
+def _context(vertex: VertexClient, run: str) -> str:
     """Return the name of a run's context, once there is one."""
     end = time.monotonic() + _PATIENCE
     while True:
@@ -159,7 +159,9 @@ def _context(vertex: Vertex, run: str) -> str:
         time.sleep(INTERVAL)
 
 
-def follow(vertex: Vertex, identity: str, say: Callable[[str], None], seconds: float = float("inf")) -> PipelineJob:
+def follow(
+    vertex: VertexClient, identity: str, say: Callable[[str], None], seconds: float = float("inf")
+) -> PipelineJob:
     """Wait until a run has ended, at most `seconds`, and return it as it is then.
 
     Each change of its state, and of its steps, is reported through `say`.
@@ -168,12 +170,12 @@ def follow(vertex: Vertex, identity: str, say: Callable[[str], None], seconds: f
         BackendError: Vertex AI refuses, or has not answered for ten minutes.
     """
 
-    def look() -> Seen[PipelineJob]:
+    def look() -> RunSnapshot[PipelineJob]:
         run = get_run(vertex, identity)
         states = {name: str(task.state.name) for name, task in tasks_of(run, steps_in(run)).items()}
-        return Seen(run, state_of(run), state_of(run) in ENDED, states)
+        return RunSnapshot(run, state_of(run), state_of(run) in ENDED, states)
 
-    return following.follow(look, say, seconds).run
+    return following.wait_for_run(look, say, seconds).run
 
 
 def check_succeeded(run: PipelineJob) -> None:
@@ -187,13 +189,13 @@ def check_succeeded(run: PipelineJob) -> None:
     failed = {name: task for name, task in tasks_of(run, steps_in(run)).items() if task.state.name == "FAILED"}
     reason = next((task.error.message for task in failed.values() if task.error.message), run.error.message)
     what = f"step {', '.join(failed)} failed" if failed else f"it ended {state_of(run).lower()}"
-    raise StepError(f"run: {what}{f' ({one_line(reason)})' if reason else ''}. Given: {id_of(run)}")
+    raise StepError(f"run: {what}{f' ({single_line(reason)})' if reason else ''}. Given: {id_of(run)}")
 
 
 PATIENCE = 120.0
 
 
-def end_run(vertex: Vertex, run: PipelineJob, say: Callable[[str], None], seconds: float = PATIENCE) -> str:
+def terminate_run(vertex: VertexClient, run: PipelineJob, say: Callable[[str], None], seconds: float = PATIENCE) -> str:
     """Cancel a run and the jobs that train for it, and wait for its end at most `seconds`; each is reported to `say`.
 
     Training costs most, so these jobs are cancelled before the wait. They are cancelled once more after it, because a
@@ -219,7 +221,7 @@ def end_run(vertex: Vertex, run: PipelineJob, say: Callable[[str], None], second
     return f"run: it has not ended within {seconds:g} s; Vertex AI shows it as {state}. Given: {identity}"
 
 
-def _cancel_jobs(vertex: Vertex, run: str, say: Callable[[str], None]) -> str:
+def _cancel_jobs(vertex: VertexClient, run: str, say: Callable[[str], None]) -> str:
     """Cancel the jobs of a run; return one line with why that was refused for some, an empty text if it was not."""
     names, refusal = jobs.cancel_all(vertex, run)
     if names:
@@ -247,7 +249,7 @@ def artifacts_of(run: PipelineJob) -> list[Artifact]:
     return list(found.values())
 
 
-def jobs_of(vertex: Vertex, run: PipelineJob) -> jobs.Jobs:
+def jobs_of(vertex: VertexClient, run: PipelineJob) -> jobs.Jobs:
     """Return the jobs that the steps of a run are, every try of them, and those of its trainings."""
     from qcnn.jobs.vertex.attempts import process_name
 

@@ -12,8 +12,8 @@ from qcnn.targets.base import Say, ScheduleStatus
 from qcnn.targets.cron import unix_cron
 from qcnn.targets.errors import BackendError, UnavailableError
 from qcnn.targets.settings import setting
-from qcnn.targets.vertex.client import Vertex, id_of
-from qcnn.targets.vertex.runs import ENDED, EXPERIMENT_LABEL, end_run, list_runs, state_of
+from qcnn.targets.vertex.client import VertexClient, id_of
+from qcnn.targets.vertex.runs import ENDED, EXPERIMENT_LABEL, list_runs, state_of, terminate_run
 from qcnn.targets.vertex.submission import RunSettings, run_request
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def schedule_request(
     )
 
 
-def create_schedule(vertex: Vertex, request: CreateScheduleRequest, *, disabled: bool) -> str:
+def create_schedule(vertex: VertexClient, request: CreateScheduleRequest, *, disabled: bool) -> str:
     """Create a schedule, and return its id; one whose answer was lost is looked for, and never sent again.
 
     Raises:
@@ -89,7 +89,7 @@ def create_schedule(vertex: Vertex, request: CreateScheduleRequest, *, disabled:
     return id_of(made)
 
 
-def list_schedules(vertex: Vertex) -> Sequence[ScheduleStatus]:
+def list_schedules(vertex: VertexClient) -> Sequence[ScheduleStatus]:
     """Return all schedules of ours, oldest first.
 
     Raises:
@@ -108,7 +108,7 @@ def list_schedules(vertex: Vertex) -> Sequence[ScheduleStatus]:
     ]
 
 
-def switch_schedule(vertex: Vertex, name: str, *, enabled: bool, dry_run: bool) -> str:
+def switch_schedule(vertex: VertexClient, name: str, *, enabled: bool, dry_run: bool) -> str:
     """Enable or disable a schedule, by its id or name, and return its name; what it missed is not made up for.
 
     Raises:
@@ -120,7 +120,7 @@ def switch_schedule(vertex: Vertex, name: str, *, enabled: bool, dry_run: bool) 
     return str(found.display_name)
 
 
-def would_delete_schedule(vertex: Vertex, name: str) -> tuple[str, Sequence[str]]:
+def would_delete_schedule(vertex: VertexClient, name: str) -> tuple[str, Sequence[str]]:
     """Return the name of a schedule, by its id or name, and the ids of its runs that have not ended.
 
     Raises:
@@ -130,7 +130,7 @@ def would_delete_schedule(vertex: Vertex, name: str) -> tuple[str, Sequence[str]
     return str(found.display_name), [id_of(run) for run in _alive(vertex, found)]
 
 
-def delete_schedule(vertex: Vertex, name: str, say: Say, warn: Say) -> str:
+def delete_schedule(vertex: VertexClient, name: str, say: Say, warn: Say) -> str:
     """Delete a schedule, by its id or name, after its runs have been terminated, and return its name.
 
     Raises:
@@ -141,7 +141,7 @@ def delete_schedule(vertex: Vertex, name: str, say: Say, warn: Say) -> str:
         vertex.ask("ScheduleService.pause_schedule", name=found.name)
     for run in _alive(vertex, found):
         say(f"terminating {id_of(run)}")
-        if reason := end_run(vertex, run, say):
+        if reason := terminate_run(vertex, run, say):
             warn(reason)
     vertex.delete("ScheduleService.delete_schedule", found.name)
     return str(found.display_name)
@@ -151,13 +151,13 @@ def _mark(schedule: Schedule) -> str:
     return str(schedule.create_pipeline_job_request.pipeline_job.labels.get(_SUBMISSION_LABEL, ""))
 
 
-def _all(vertex: Vertex) -> list[Schedule]:
+def _all(vertex: VertexClient) -> list[Schedule]:
     found = vertex.pages("ScheduleService.list_schedules")
     ours = [each for each in found if EXPERIMENT_LABEL in each.create_pipeline_job_request.pipeline_job.labels]
     return sorted(ours, key=creation_time)
 
 
-def _find(vertex: Vertex, name: str) -> Schedule:
+def _find(vertex: VertexClient, name: str) -> Schedule:
     known = _all(vertex)
     found = [each for each in known if name in (id_of(each), each.display_name)]
     if len(found) == 1:
@@ -166,6 +166,6 @@ def _find(vertex: Vertex, name: str) -> Schedule:
     raise BackendError(f"schedule: must be one of {ids}. Given: {name}")
 
 
-def _alive(vertex: Vertex, schedule: Schedule) -> list[PipelineJob]:
+def _alive(vertex: VertexClient, schedule: Schedule) -> list[PipelineJob]:
     """Return the runs of a schedule that have not ended."""
     return [run for run in list_runs(vertex) if run.schedule_name == schedule.name and state_of(run) not in ENDED]

@@ -14,15 +14,15 @@ from qcnn.data.samples import LABEL, PREDICTION
 from qcnn.errors import ConfigError
 from qcnn.jobs.references import check_image
 from qcnn.jobs.vertex.location import endpoint_page
-from qcnn.storage.store import in_bucket
+from qcnn.storage.store import parse_bucket_uri
 from qcnn.tables import check_ending
-from qcnn.targets.artifacts import models_of, only_model
+from qcnn.targets.artifacts import only_model, run_models
 from qcnn.targets.base import Deployed, Say
 from qcnn.targets.errors import BackendError, StepError
 from qcnn.targets.settings import setting
 from qcnn.targets.vertex import endpoints, model_registry
-from qcnn.targets.vertex.client import Connection, Vertex
-from qcnn.targets.vertex.endpoints import MACHINE, Machines
+from qcnn.targets.vertex.client import Connection, VertexClient
+from qcnn.targets.vertex.endpoints import MACHINE, ReplicaSettings
 from qcnn.targets.vertex.runs import artifacts_of, find_run
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ class DeploySettings(Connection):
             check_image("serving_image", self.serving_image)
 
     @property
-    def machines(self) -> Machines:
+    def machines(self) -> ReplicaSettings:
         """What the version answers on."""
-        return Machines(self.machine_type, self.min_replicas, self.max_replicas)
+        return ReplicaSettings(self.machine_type, self.min_replicas, self.max_replicas)
 
     @property
     def image(self) -> str:
@@ -86,7 +86,7 @@ class DeploySettings(Connection):
         return self.serving_image or model_registry.image_in(self.location)
 
 
-def deploy_requests(vertex: Vertex, settings: DeploySettings) -> Mapping[str, Any]:
+def deploy_requests(vertex: VertexClient, settings: DeploySettings) -> Mapping[str, Any]:
     """Return the requests of a first version at a new endpoint, checked by the types of the API.
 
     Raises:
@@ -113,7 +113,7 @@ def deploy_requests(vertex: Vertex, settings: DeploySettings) -> Mapping[str, An
     return {type(each).__name__: type(each).to_dict(each, including_default_value_fields=False) for each in requests}
 
 
-def deploy(vertex: Vertex, settings: DeploySettings, say: Say, warn: Say) -> tuple[Sequence[Deployed], str]:
+def deploy(vertex: VertexClient, settings: DeploySettings, say: Say, warn: Say) -> tuple[Sequence[Deployed], str]:
     """Make a model a version that answers at an endpoint, or take the newest one away.
 
     Returns what is deployed there, and the endpoint's page. Deployed again with another share, a version gets that.
@@ -146,7 +146,7 @@ def deploy(vertex: Vertex, settings: DeploySettings, say: Say, warn: Say) -> tup
     return deployed(vertex, settings.endpoint), page
 
 
-def deployed(vertex: Vertex, endpoint: str) -> Sequence[Deployed]:
+def deployed(vertex: VertexClient, endpoint: str) -> Sequence[Deployed]:
     """Return what is deployed at an endpoint, the oldest first.
 
     Raises:
@@ -155,7 +155,7 @@ def deployed(vertex: Vertex, endpoint: str) -> Sequence[Deployed]:
     return endpoints.deployed(endpoints.get_endpoint(vertex, endpoint))
 
 
-def undeploy(vertex: Vertex, endpoint: str) -> None:
+def undeploy(vertex: VertexClient, endpoint: str) -> None:
     """Take all versions from an endpoint, and delete it.
 
     Raises:
@@ -169,15 +169,15 @@ def undeploy(vertex: Vertex, endpoint: str) -> None:
     vertex.delete("EndpointService.delete_endpoint", found.name)
 
 
-def _exported(vertex: Vertex, settings: DeploySettings) -> model_registry.Exported:
+def _exported(vertex: VertexClient, settings: DeploySettings) -> model_registry.ExportedModel:
     address = settings.model
     if not address:
         run = settings.run or ""
-        address = only_model(models_of(artifacts_of(find_run(vertex, run))), run)
+        address = only_model(run_models(artifacts_of(find_run(vertex, run))), run)
     return model_registry.exported(address, settings.staging)
 
 
-def _rolled_back(vertex: Vertex, endpoint: str) -> str:
+def _rolled_back(vertex: VertexClient, endpoint: str) -> str:
     """Take the newest version away; return what is to be told of it."""
     at = endpoints.get_endpoint(vertex, endpoint)
     bad, good = endpoints.rolled_back(at)
@@ -222,19 +222,19 @@ class PredictSettings(Connection):
         super().__post_init__()
         if bool(self.endpoint) == bool(self.model):
             raise ConfigError(f"predict: takes either --endpoint or --model. Given: {'both' if self.model else 'none'}")
-        target = in_bucket(self.output or "")
+        target = parse_bucket_uri(self.output or "")
         if self.model and (target is None or target.scheme != "gs"):
             raise ConfigError(f"output: must be gs://BUCKET/FOLDER for a batch. Given: {self.output}")
         if self.output is not None and not self.model:
             check_ending("output", self.output)
 
     @property
-    def machines(self) -> Machines:
+    def machines(self) -> ReplicaSettings:
         """What a batch is predicted on."""
-        return Machines(self.machine_type, 1, self.max_replicas)
+        return ReplicaSettings(self.machine_type, 1, self.max_replicas)
 
 
-def predict_requests(vertex: Vertex, settings: PredictSettings) -> Sequence[Mapping[str, Any]]:
+def predict_requests(vertex: VertexClient, settings: PredictSettings) -> Sequence[Mapping[str, Any]]:
     """Return the job of a batch.
 
     Raises:
@@ -249,7 +249,7 @@ def predict_requests(vertex: Vertex, settings: PredictSettings) -> Sequence[Mapp
     return [batch_prediction.described(vertex, settings.model, str(settings.output), settings.machines)[1]]
 
 
-def predict(vertex: Vertex, settings: PredictSettings, say: Say, warn: Say) -> Mapping[str, Any]:
+def predict(vertex: VertexClient, settings: PredictSettings, say: Say, warn: Say) -> Mapping[str, Any]:
     """Predict the rows of a file, and return how many there are, and their error where they have labels.
 
     Raises:
@@ -272,7 +272,7 @@ def predict(vertex: Vertex, settings: PredictSettings, say: Say, warn: Say) -> M
     return {"rows": len(samples), "mse": error}
 
 
-def _predicted(vertex: Vertex, endpoint: str, samples: Samples) -> Iterator[float]:
+def _predicted(vertex: VertexClient, endpoint: str, samples: Samples) -> Iterator[float]:
     from google.protobuf import json_format, struct_pb2
 
     from qcnn.jobs.vertex.client import aiplatform
@@ -291,11 +291,11 @@ def _predicted(vertex: Vertex, endpoint: str, samples: Samples) -> Iterator[floa
 
 
 def _predict_batch(
-    vertex: Vertex, model: str, samples: Samples, settings: PredictSettings, say: Say
+    vertex: VertexClient, model: str, samples: Samples, settings: PredictSettings, say: Say
 ) -> Mapping[str, Any]:
     from qcnn.targets.vertex import batch_prediction
 
-    output = str(in_bucket(settings.output or ""))
+    output = str(parse_bucket_uri(settings.output or ""))
     job = batch_prediction.begin(vertex, model, samples, output, settings.machines)
     say(f"{job.name}: {len(samples)} samples")
     ended = batch_prediction.follow(vertex, job, say)

@@ -9,12 +9,12 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from qcnn.errors import ConfigError, one_line
+from qcnn.errors import ConfigError, single_line
 from qcnn.jobs.job import slug
-from qcnn.jobs.vertex.location import Place
-from qcnn.storage.store import in_bucket
-from qcnn.targets.compiled_pipeline import Source, check_arguments
-from qcnn.targets.errors import quiet
+from qcnn.jobs.vertex.location import VertexLocation
+from qcnn.storage.store import parse_bucket_uri
+from qcnn.targets.compiled_pipeline import PipelineSource, check_arguments
+from qcnn.targets.errors import suppress_output
 from qcnn.targets.settings import setting
 from qcnn.targets.vertex.client import Connection
 from qcnn.targets.vertex.runs import EXPERIMENT_LABEL
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import CreatePipelineJobRequest
 
 
-def check_bucket(root: str, place: Place, warn: Callable[[str], None]) -> None:
+def check_bucket(root: str, place: VertexLocation, warn: Callable[[str], None]) -> None:
     """Refuse a bucket that does not exist; `warn` of one in another region, to which every step would copy.
 
     Raises:
@@ -32,7 +32,7 @@ def check_bucket(root: str, place: Place, warn: Callable[[str], None]) -> None:
     # It takes a second to load.
     from qcnn.storage.gcs import bucket_region
 
-    address = in_bucket(root)
+    address = parse_bucket_uri(root)
     assert address
     region = bucket_region(address, place.project)
     if region and region != place.location:
@@ -54,7 +54,7 @@ _NAME_LENGTH = 128
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunSettings(Source, Connection):
+class RunSettings(PipelineSource, Connection):
     """How a pipeline is run on Vertex AI; what is None is left to it.
 
     Raises:
@@ -73,7 +73,7 @@ class RunSettings(Source, Connection):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        root = in_bucket(self.pipeline_root)
+        root = parse_bucket_uri(self.pipeline_root)
         if root is None or root.scheme != "gs":
             raise ConfigError(f"pipeline root: must be gs://BUCKET/FOLDER. Given: {self.pipeline_root}")
         if self.run_name is not None and not 1 <= len(self.run_name) <= _NAME_LENGTH:
@@ -127,7 +127,7 @@ def run_request(
     Raises:
         ConfigError: the pipeline does not take these arguments.
     """
-    with quiet():
+    with suppress_output():
         from google.cloud.aiplatform_v1 import CreatePipelineJobRequest
         from google.protobuf import json_format
 
@@ -154,7 +154,9 @@ def run_request(
     try:
         message = json_format.ParseDict(described, CreatePipelineJobRequest.pb(CreatePipelineJobRequest()))
     except json_format.ParseError as error:
-        raise ConfigError(f"request: Vertex AI does not take it ({one_line(error)}). Given: {display_name}") from None
+        raise ConfigError(
+            f"request: Vertex AI does not take it ({single_line(error)}). Given: {display_name}"
+        ) from None
     request: CreatePipelineJobRequest = CreatePipelineJobRequest.wrap(message)
     return request
 

@@ -8,13 +8,13 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from qcnn.errors import ConfigError, one_line
+from qcnn.errors import ConfigError, single_line
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.vertex import location
 from qcnn.jobs.vertex.location import run_page, schedule_page
 from qcnn.jobs.vertex.machines import DEFAULT, RULES
 from qcnn.studies.trials import PARALLELISM, StudyPlan, search_from_mapping, shared_experiment
-from qcnn.targets.artifacts import Logs, metrics_of, models_of, only_model
+from qcnn.targets.artifacts import Logs, only_model, run_metrics, run_models
 from qcnn.targets.base import (
     ComparedRun,
     Deletable,
@@ -29,12 +29,12 @@ from qcnn.targets.base import (
 )
 from qcnn.targets.compiled_pipeline import (
     Compile,
+    compile_for_schedule,
+    compile_main,
     compiled,
     main_arguments,
-    main_pipeline,
-    pod_of,
+    pod_settings_in,
     read_package,
-    scheduled,
     study_arguments,
     study_pipeline,
     tuning_pipeline,
@@ -42,7 +42,7 @@ from qcnn.targets.compiled_pipeline import (
 from qcnn.targets.errors import BackendError, StepError
 from qcnn.targets.settings import setting
 from qcnn.targets.vertex import jobs, runs, schedules, serving
-from qcnn.targets.vertex.client import Connection, Vertex, age_of, as_json, id_of, seconds_of
+from qcnn.targets.vertex.client import Connection, VertexClient, age_of, as_json, id_of, seconds_of
 from qcnn.targets.vertex.experiments import compared_runs, logs_of_runs
 from qcnn.targets.vertex.runs import (
     ENDED,
@@ -52,7 +52,6 @@ from qcnn.targets.vertex.runs import (
     artifacts_of,
     check_succeeded,
     create,
-    end_run,
     find_run,
     get_run,
     is_id,
@@ -61,14 +60,15 @@ from qcnn.targets.vertex.runs import (
     state_of,
     steps_in,
     tasks_of,
+    terminate_run,
 )
 from qcnn.targets.vertex.submission import RunSettings, check_bucket, run_request
 
 if TYPE_CHECKING:
     from google.cloud.aiplatform_v1 import PipelineJob
 
-    from qcnn.components.cost_estimate import Platform
-    from qcnn.jobs.pod_settings import Pod
+    from qcnn.components.cost_estimate import PricingPlatform
+    from qcnn.jobs.pod_settings import PodSettings
     from qcnn.jobs.pricing import Prices
     from qcnn.pipelines.compiler import PipelineTarget
 
@@ -131,7 +131,7 @@ class VertexTarget:
         Raises:
             ConfigError: the experiment cannot run there, or a setting is wrong.
         """
-        return self._prepared(main_pipeline(self), main_arguments(experiment), "qcnn", settings)
+        return self._prepared(compile_main(self), main_arguments(experiment), "qcnn", settings)
 
     def prepare_study(self, study: StudyPlan, settings: StudySettings) -> Prepared:
         """Compile the pipeline of a study, to be run with its trials, or with those that a tuner chooses.
@@ -157,13 +157,13 @@ class VertexTarget:
 
         def send() -> Submitted:
             check_bucket(settings.pipeline_root, settings.place, logger.warning)
-            vertex = Vertex(settings.place)
+            vertex = VertexClient(settings.place)
             run = create(vertex, request)
             if reason := add_to_experiment(vertex, settings.experiment, id_of(run)):
                 logger.warning("not in the console's experiment %s: %s", settings.experiment, reason)
             return Submitted(id_of(run), page=run_page(settings.place, id_of(run)))
 
-        return Prepared(lambda: [json.loads(as_json(request))], send, pod_of(documents[0]))
+        return Prepared(lambda: [json.loads(as_json(request))], send, pod_settings_in(documents[0]))
 
     def prepare_schedule(self, experiment: ExperimentConfig, settings: schedules.ScheduleSettings) -> Prepared:
         """Compile the pipeline, to be run again and again; the name of the run is that of the schedule.
@@ -172,18 +172,18 @@ class VertexTarget:
             ConfigError: as `prepare`.
         """
         arguments = main_arguments(experiment, seeded_by_run=True)
-        with scheduled(settings, self) as package:
+        with compile_for_schedule(settings, self) as package:
             documents = read_package(package, self)
         request = schedules.schedule_request(documents, arguments, settings)
 
         def send() -> Submitted:
             check_bucket(settings.pipeline_root, settings.place, logger.warning)
-            made = schedules.create_schedule(Vertex(settings.place), request, disabled=settings.disabled)
+            made = schedules.create_schedule(VertexClient(settings.place), request, disabled=settings.disabled)
             return Submitted(made, page=schedule_page(settings.place, made))
 
-        return Prepared(lambda: [json.loads(as_json(request))], send, pod_of(documents[0]))
+        return Prepared(lambda: [json.loads(as_json(request))], send, pod_settings_in(documents[0]))
 
-    def platform(self, pod: Pod, prices: Prices, machine_type: str = "") -> Platform:
+    def platform(self, pod: PodSettings, prices: Prices, machine_type: str = "") -> PricingPlatform:
         """Return the machines that Vertex AI gives to processes with these settings."""
         from qcnn.components.cost_estimate import on_vertex
 
@@ -191,7 +191,7 @@ class VertexTarget:
 
     def list_jobs(self, connection: Connection, experiment: str | None = None) -> Sequence[JobStatus]:
         """Return the runs that this package made in the project and location, the newest last."""
-        return [_status(run) for run in list_runs(Vertex(connection.place), experiment)]
+        return [_status(run) for run in list_runs(VertexClient(connection.place), experiment)]
 
     def get_job(self, job: str, connection: Connection) -> JobStatus:
         """Return a run, by its id or name, with its steps and the jobs of its trainings.
@@ -199,13 +199,13 @@ class VertexTarget:
         Raises:
             BackendError: there is none, or there are several; or Vertex AI refuses, or does not answer.
         """
-        vertex = Vertex(connection.place)
+        vertex = VertexClient(connection.place)
         run = find_run(vertex, job)
         steps = [
             PartStatus(
                 name,
                 task.state.name.lower(),
-                one_line(task.error.message),
+                single_line(task.error.message),
                 task.executor_detail.container_detail.main_job,
                 duration=seconds_of(task),
             )
@@ -215,7 +215,7 @@ class VertexTarget:
             PartStatus(
                 each.display_name,
                 location.state_of(each).lower(),
-                one_line(each.error.message),
+                single_line(each.error.message),
                 each.name,
                 duration=seconds_of(each),
             )
@@ -230,7 +230,7 @@ class VertexTarget:
         Raises:
             BackendError: there is no such run; or Vertex AI or Cloud Logging refuses, or does not answer.
         """
-        vertex = Vertex(connection.place)
+        vertex = VertexClient(connection.place)
         identity = id_of(find_run(vertex, job))
 
         def look() -> tuple[jobs.Jobs, bool]:
@@ -248,7 +248,7 @@ class VertexTarget:
         """
         for line in self.logs(job, connection, follow=True):
             say(line)
-        check_succeeded(find_run(Vertex(connection.place), job))
+        check_succeeded(find_run(VertexClient(connection.place), job))
 
     def wait(self, job: str, connection: Connection, say: Say) -> None:
         """Say how the states of a run and its steps change until it has ended.
@@ -257,7 +257,7 @@ class VertexTarget:
             BackendError: there is no such run; or Vertex AI refuses, or has not answered for ten minutes.
             StepError: it failed.
         """
-        vertex = Vertex(connection.place)
+        vertex = VertexClient(connection.place)
         check_succeeded(runs.follow(vertex, id_of(find_run(vertex, job)), say))
 
     def delete(self, job: str, connection: Connection) -> None:
@@ -266,9 +266,9 @@ class VertexTarget:
         Raises:
             BackendError: there is no such run; or Vertex AI refuses, or does not answer.
         """
-        vertex = Vertex(connection.place)
+        vertex = VertexClient(connection.place)
         run = find_run(vertex, job)
-        if state_of(run) not in ENDED and (reason := end_run(vertex, run, lambda line: None)):
+        if state_of(run) not in ENDED and (reason := terminate_run(vertex, run, lambda line: None)):
             raise BackendError(reason)
         jobs.delete(vertex, jobs.with_searches(vertex, id_of(run)))
         vertex.delete("PipelineService.delete_pipeline_job", run.name)
@@ -279,7 +279,7 @@ class VertexTarget:
         Raises:
             BackendError: there is no such run; or Vertex AI refuses, or does not answer.
         """
-        return metrics_of(artifacts_of(find_run(Vertex(connection.place), job)))
+        return run_metrics(artifacts_of(find_run(VertexClient(connection.place), job)))
 
     def model(self, job: str, connection: Connection) -> str:
         """Return the address of the model that a run has exported.
@@ -288,7 +288,7 @@ class VertexTarget:
             ArtifactError: it has exported none, or several.
             BackendError: there is no such run; or Vertex AI refuses, or does not answer.
         """
-        return only_model(models_of(artifacts_of(find_run(Vertex(connection.place), job))), job)
+        return only_model(run_models(artifacts_of(find_run(VertexClient(connection.place), job))), job)
 
     def find(self, selection: Selection, connection: Connection) -> Sequence[Deletable]:
         """Return runs that have ended, with the jobs of their trainings.
@@ -297,7 +297,7 @@ class VertexTarget:
             BackendError: there is no such run; or Vertex AI refuses, or does not answer.
             ConfigError: one has not ended.
         """
-        vertex = Vertex(connection.place)
+        vertex = VertexClient(connection.place)
         if selection.names:
             chosen = [find_run(vertex, name) for name in selection.names]
         else:
@@ -317,7 +317,7 @@ class VertexTarget:
         Raises:
             BackendError: Vertex AI refuses, or does not answer.
         """
-        vertex = Vertex(connection.place)
+        vertex = VertexClient(connection.place)
         jobs.delete(vertex, [each.object for each in found if each.kind != "run"])
         for each in found:
             if each.kind == "run":
@@ -330,8 +330,8 @@ class VertexTarget:
             BackendError: there is no such run; or Vertex AI refuses, or does not answer.
             StepError: it has not ended.
         """
-        vertex = Vertex(connection.place)
-        if reason := end_run(vertex, find_run(vertex, run), say, seconds):
+        vertex = VertexClient(connection.place)
+        if reason := terminate_run(vertex, find_run(vertex, run), say, seconds):
             raise StepError(reason)
 
     def would_terminate(self, run: str, connection: Connection) -> str:
@@ -340,26 +340,26 @@ class VertexTarget:
         Raises:
             BackendError: there is no such run; or Vertex AI refuses, or does not answer.
         """
-        vertex = Vertex(connection.place)
+        vertex = VertexClient(connection.place)
         found = find_run(vertex, run)
         trainings = "".join(f", and {job.display_name}" for job in jobs.with_searches(vertex, id_of(found)))
         return f"run {id_of(found)}, {state_of(found).lower()}{trainings} would be ended"
 
     def list_schedules(self, connection: Connection) -> Sequence[ScheduleStatus]:
         """Return all schedules of this package, oldest first."""
-        return schedules.list_schedules(Vertex(connection.place))
+        return schedules.list_schedules(VertexClient(connection.place))
 
     def switch_schedule(self, name: str, connection: Connection, *, enabled: bool, dry_run: bool) -> str:
         """Enable or disable a schedule, and return its name; what it missed is not made up for."""
-        return schedules.switch_schedule(Vertex(connection.place), name, enabled=enabled, dry_run=dry_run)
+        return schedules.switch_schedule(VertexClient(connection.place), name, enabled=enabled, dry_run=dry_run)
 
     def delete_schedule(self, name: str, connection: Connection, say: Say, warn: Say) -> str:
         """Delete a schedule after its runs have been terminated, and return its name."""
-        return schedules.delete_schedule(Vertex(connection.place), name, say, warn)
+        return schedules.delete_schedule(VertexClient(connection.place), name, say, warn)
 
     def would_delete_schedule(self, name: str, connection: Connection) -> tuple[str, Sequence[str]]:
         """Return the name of a schedule, and the ids of its runs that would be terminated."""
-        return schedules.would_delete_schedule(Vertex(connection.place), name)
+        return schedules.would_delete_schedule(VertexClient(connection.place), name)
 
     def experiment_runs(self, experiment: str, connection: Connection, warn: Say) -> Sequence[ComparedRun]:
         """Return the runs of an experiment, the newest last.
@@ -367,7 +367,7 @@ class VertexTarget:
         Raises:
             BackendError: there are none; or Vertex AI refuses, or does not answer.
         """
-        return compared_runs(Vertex(connection.place), experiment)
+        return compared_runs(VertexClient(connection.place), experiment)
 
     def is_job_id(self, text: str) -> bool:
         """Whether a text can be the id of a run."""
@@ -382,31 +382,31 @@ class VertexTarget:
             BackendError: there is no such run; or Vertex AI refuses, or does not answer.
             ArtifactError: nothing of what was asked for has logs.
         """
-        return logs_of_runs(Vertex(settings.place), ids, experiment, names)
+        return logs_of_runs(VertexClient(settings.place), ids, experiment, names)
 
     def predict(self, settings: serving.PredictSettings, say: Say, warn: Say, progress: object) -> Mapping[str, Any]:
         """Predict the rows of a file by an endpoint, or as a batch."""
-        return serving.predict(Vertex(settings.place), settings, say, warn)
+        return serving.predict(VertexClient(settings.place), settings, say, warn)
 
     def predict_requests(self, settings: serving.PredictSettings) -> Sequence[Mapping[str, Any]]:
         """Return the job of a batch."""
-        return serving.predict_requests(Vertex(settings.place), settings)
+        return serving.predict_requests(VertexClient(settings.place), settings)
 
     def deploy_requests(self, settings: serving.DeploySettings) -> Mapping[str, Any]:
         """Return what `deploy` would send for a new endpoint, by kind."""
-        return serving.deploy_requests(Vertex(settings.place), settings)
+        return serving.deploy_requests(VertexClient(settings.place), settings)
 
     def deploy(self, settings: serving.DeploySettings, say: Say, warn: Say) -> tuple[Sequence[Deployed], str]:
         """Have a model answer at an endpoint; return what is deployed there, and the endpoint's page."""
-        return serving.deploy(Vertex(settings.place), settings, say, warn)
+        return serving.deploy(VertexClient(settings.place), settings, say, warn)
 
     def deployed(self, endpoint: str, connection: Connection) -> Sequence[Deployed]:
         """Return what is deployed at an endpoint."""
-        return serving.deployed(Vertex(connection.place), endpoint)
+        return serving.deployed(VertexClient(connection.place), endpoint)
 
     def undeploy(self, endpoint: str, connection: Connection) -> None:
         """Take everything from an endpoint, and delete that; the models stay."""
-        serving.undeploy(Vertex(connection.place), endpoint)
+        serving.undeploy(VertexClient(connection.place), endpoint)
 
 
 def _status(run: PipelineJob) -> JobStatus:
@@ -419,6 +419,6 @@ def _status(run: PipelineJob) -> JobStatus:
         has_succeeded=state == "SUCCEEDED",
         age=age_of(run),
         duration=seconds_of(run),
-        message=one_line(run.error.message),
+        message=single_line(run.error.message),
         experiment=run.labels.get(EXPERIMENT_LABEL, ""),
     )

@@ -81,7 +81,7 @@ def test_experiments_and_datasets_refuse_changes() -> None:
 
 
 def test_a_plan_refuses_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_cache, "load", lambda: machine_cache.KeptMachine(NOMINAL_MACHINE, "", None, 0.0))
+    monkeypatch.setattr(machine_cache, "load", lambda: machine_cache.CachedMachine(NOMINAL_MACHINE, "", None, 0.0))
     _assert_frozen(qcnn.plan(EXPERIMENT))
 
 

@@ -3,7 +3,7 @@ import re
 import numpy as np
 import pytest
 
-from qcnn.circuits.error_bound import Floor, floor_of
+from qcnn.circuits.error_bound import ErrorBound, error_bound
 from tests.small_trainings import documents
 
 # Midpoints, so that the mean over them is the integral over [-pi, pi).
@@ -11,8 +11,8 @@ ANGLE = (np.arange(200_000) + 0.5) / 100_000 * np.pi - np.pi
 LABEL = np.where(np.abs(ANGLE) <= np.pi / 2, 1.0, -1.0)
 
 
-def _floor(model: str) -> Floor:
-    floor = floor_of(model, "linear")
+def _floor(model: str) -> ErrorBound:
+    floor = error_bound(model, "linear")
     assert floor
     return floor
 
@@ -34,11 +34,11 @@ def test_no_output_of_size_one_beats_the_floor_of_deep() -> None:
 
 @pytest.mark.parametrize(("model", "activation"), [("hybrid", "relu"), ("my_circuits:ladder", "linear")])
 def test_claims_no_floor_that_is_not_known(model: str, activation: str) -> None:
-    assert floor_of(model, activation) is None
+    assert error_bound(model, activation) is None
 
 
 def test_a_single_readout_has_no_hidden_layer_to_go_below_it() -> None:
-    assert floor_of("deep", "relu") == floor_of("deep", "linear")
+    assert error_bound("deep", "relu") == error_bound("deep", "linear")
 
 
 def test_documents_quote_lower_bounds() -> None:

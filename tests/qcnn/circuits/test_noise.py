@@ -5,7 +5,7 @@ import math
 import pytest
 
 from qcnn.circuits.noise import NOISELESS, Channel, Noise, from_mapping, parse
-from qcnn.errors import ConfigError, one_line
+from qcnn.errors import ConfigError, single_line
 from qcnn.experiment_io import from_mapping as experiment
 
 
@@ -44,7 +44,7 @@ def test_text_and_mapping_have_one_form(given: object, text: str) -> None:
         *({"depolarizing": 0.1, "depolarizing.one": 0.1}, {1: 0.1}, {"depolarizing": None}, 0.1, ["readout=0.1"]),
         *({"readout": 10**400}, {"depolarizing": {"one": -(10**400)}}),
     ],
-    ids=one_line,
+    ids=single_line,
 )
 def test_what_is_no_noise_is_refused_in_one_line_with_the_word(given: object) -> None:
     with pytest.raises(ConfigError, match=r"^noise: must be probabilities from 0 to 1 of .* Given: ") as error:

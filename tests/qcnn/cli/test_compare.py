@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from qcnn.circuits.formats.embedded import hold
+from qcnn.circuits.formats.embedded import embed
 from qcnn.cli.main import main
 from tests.qcnn.cli.run_folders import run_folder
 
@@ -49,7 +49,7 @@ def compare(runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 
 def test_a_circuit_is_shown_by_its_files_name(runs: Path, compare: Any) -> None:
-    run_folder(runs, "a-third", {"model": hold("a.qasm", "[]")}, 0.25)
+    run_folder(runs, "a-third", {"model": embed("a.qasm", "[]")}, 0.25)
     for form in ("text", "csv", "json"):
         shown = compare("--format", form)
         assert "a.qasm@4f53cda1" in shown

@@ -17,9 +17,9 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment_io import from_mapping
 from qcnn.jobs.local.runner import run_processes
 from qcnn.model import checkpoints
-from qcnn.storage.store import Address, Store
+from qcnn.storage.store import BucketUri, Store
 from qcnn.storage.sync import open_store
-from qcnn.targets.artifacts import Logs, distinct, logs_here, runs_here
+from qcnn.targets.artifacts import Logs, deduplicate, local_run_logs, resolve_logs
 from tests.board import opened
 
 WORDS = {"qubits": 4, "rounds": 10, "batch_size": 8, "epochs": 3}
@@ -160,12 +160,12 @@ def test_a_taken_port_is_one_line(
 def test_two_runs_of_one_name_are_refused(tmp_path: Path) -> None:
     for parent in ("a", "b"):
         (tmp_path / parent / "same/train/logs").mkdir(parents=True)
-    given = [logs_here(str(tmp_path / parent / "same"), tmp_path) for parent in ("a", "b", "a")]
+    given = [resolve_logs(str(tmp_path / parent / "same"), tmp_path) for parent in ("a", "b", "a")]
     found = [logs for logs in given if logs]
     with pytest.raises(ArtifactError, match=r"^run: two different runs have the same name\. Given: same$"):
-        distinct(found)
-    assert [logs.name for logs in distinct([found[0], found[2]])] == ["same"]
-    assert [logs.name for logs in runs_here(tmp_path / "a")] == ["same"]
+        deduplicate(found)
+    assert [logs.name for logs in deduplicate([found[0], found[2]])] == ["same"]
+    assert [logs.name for logs in local_run_logs(tmp_path / "a")] == ["same"]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_two_runs_of_one_name_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_logs_in_a_bucket_are_named_as_what_logged_them(tmp_path: Path, given: str, name: str) -> None:
-    assert logs_here(given, tmp_path) == Logs(name, given)
+    assert resolve_logs(given, tmp_path) == Logs(name, given)
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     host, port = server.get_host_and_port()
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
     boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="bucket")
-    with contextlib.closing(open_store(Address("s3", "bucket", "mine/train/logs"))) as store:
+    with contextlib.closing(open_store(BucketUri("s3", "bucket", "mine/train/logs"))) as store:
         yield store
     server.stop()
 

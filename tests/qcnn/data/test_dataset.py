@@ -37,7 +37,7 @@ def test_every_qubit_is_excited_once_a_round_over_all_splits() -> None:
 
 
 def test_angles_are_uniform_and_labels_follow_the_published_rule() -> None:
-    samples = data.draw(10, 10_000, seed=1)
+    samples = data.sample_excitations(10, 10_000, seed=1)
     assert samples.angle.dtype == np.float32
     assert samples.angle.min() >= np.float32(-np.pi)
     assert samples.angle.max() < np.float32(np.pi)
@@ -48,7 +48,7 @@ def test_angles_are_uniform_and_labels_follow_the_published_rule() -> None:
 
 @pytest.mark.parametrize("qubits", [4, 8, 32_768])
 def test_fresh_samples_are_of_the_same_distribution_and_nobodys(qubits: int) -> None:
-    fresh = data.fresh(qubits, seed=3)
+    fresh = data.sample_fresh(qubits, seed=3)
     assert len(fresh) == 10_000
     assert (fresh.qubit.min() >= 0, fresh.qubit.max() < qubits) == (True, True)
     counts, _ = np.histogram(fresh.qubit, bins=4, range=(0, qubits))
@@ -56,10 +56,10 @@ def test_fresh_samples_are_of_the_same_distribution_and_nobodys(qubits: int) -> 
     counts, _ = np.histogram(fresh.angle, bins=8, range=(-np.pi, np.pi))
     np.testing.assert_allclose(counts, 1250, rtol=0.15)
     assert np.array_equal(fresh.label, data.label_of(fresh.angle))
-    assert np.array_equal(fresh.angle, data.fresh(qubits, seed=3).angle)
+    assert np.array_equal(fresh.angle, data.sample_fresh(qubits, seed=3).angle)
     # float32 has so few angles that some come again by chance.
-    assert np.isin(fresh.angle, data.draw(8, 1250, seed=3).angle).mean() < 0.01
-    assert not np.array_equal(fresh.angle, data.fresh(qubits, seed=4).angle)
+    assert np.isin(fresh.angle, data.sample_excitations(8, 1250, seed=3).angle).mean() < 0.01
+    assert not np.array_equal(fresh.angle, data.sample_fresh(qubits, seed=4).angle)
 
 
 def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_never_overwrites(tmp_path: Path) -> None:
 
 
 def test_order_of_samples_is_a_new_permutation_every_epoch() -> None:
-    orders = [data.order(7, epoch, 97) for epoch in (1, 2, 1)]
+    orders = [data.epoch_order(7, epoch, 97) for epoch in (1, 2, 1)]
     assert all(sorted(order) == list(range(97)) for order in orders)
     assert np.array_equal(orders[0], orders[2])
     assert not np.array_equal(orders[0], orders[1])

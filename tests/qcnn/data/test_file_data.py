@@ -123,7 +123,7 @@ def test_the_first_rows_may_count_alone(excited: Path) -> None:
 def test_an_experiment_is_completed_by_what_its_file_says(excited: Path, tmp_path: Path) -> None:
     config = _config(excited)
     assert (config.needs_row_count, config.batch_size, config.epochs) == (True, 0, 0)
-    done = data.completed(config, data.read(config))
+    done = data.with_file_metadata(config, data.read(config))
     assert (done.needs_row_count, done.options.max_samples, done.options.train_fraction) == (False, 20, 0.7)
     assert (done.batch_size, done.epochs) == (32, 640)
     assert from_mapping(done.model_dump()) == done
@@ -131,10 +131,10 @@ def test_an_experiment_is_completed_by_what_its_file_says(excited: Path, tmp_pat
     splits = ["train"] * 10 + ["validation"] * 3 + ["test"] * 7
     rows = [(*row, split) for row, split in zip(EXCITED, splits, strict=True)]
     config = _config(_csv(tmp_path / "split.csv", "qubit,angle,label,split", rows))
-    counts = data.completed(config, data.read(config)).split_counts
+    counts = data.with_file_metadata(config, data.read(config)).split_counts
     assert (counts.train, counts.validation, counts.test) == (10, 3, 7)
     generated = from_mapping({"rounds": 20})
-    assert data.completed(generated, data.generate(generated)) == generated
+    assert data.with_file_metadata(generated, data.generate(generated)) == generated
 
 
 def test_an_angle_that_rounds_to_pi_is_minus_pi(tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ def test_files_are_found_from_everywhere_and_read_once_for_experiments_that_read
         for seed in (0, 1)
         for samples in (0, 10)
     ]
-    found = data.files_read([*asked, from_mapping({"rounds": 20})])
+    found = data.resolve_files([*asked, from_mapping({"rounds": 20})])
     assert [config.data for config in found] == [str(excited)] * 4 + ["excitations"]
     assert [config.options.max_samples for config in found] == [20, 10, 20, 10, 0]
     assert [config.seed for config in found] == [0, 0, 1, 1, 0]
@@ -372,7 +372,7 @@ def test_an_index_is_named_once_in_a_process(tmp_path: Path) -> None:
     handler = Heard(logging.WARNING)
     file_data.logger.addHandler(handler)
     try:
-        (config,) = data.files_read([_config(path, encoding="ry")])
+        (config,) = data.resolve_files([_config(path, encoding="ry")])
         data.generate(config)
     finally:
         file_data.logger.removeHandler(handler)
@@ -392,7 +392,7 @@ def test_a_column_that_is_a_row_number_is_asked_about_in_every_format(tmp_path: 
     # Of what is no feature the name does not matter.
     frame = frame.assign(qubit=1, angle=frame["x"])
     write(path, frame)
-    assert data.read(_config(path)).layout == data.Layout(labels="zero_one")
+    assert data.read(_config(path)).layout == data.FeatureLayout(labels="zero_one")
 
 
 @pytest.mark.parametrize(

@@ -14,21 +14,21 @@ import pytest
 import urllib3
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.job import Job, JobIdentity
 from qcnn.jobs.kubernetes.api import (
     DEPLOYMENTS,
     LEASES,
     PODS,
     SERVICES,
-    Api,
+    NamespaceClient,
     Object,
     Resource,
     configuration,
     own_namespace,
 )
-from qcnn.jobs.kubernetes.create_or_adopt import How, create_or_adopt
-from qcnn.jobs.pod_settings import Pod
-from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS, Policy, pod_name, tfjob
+from qcnn.jobs.kubernetes.create_or_adopt import CreateOutcome, create_or_adopt
+from qcnn.jobs.pod_settings import PodSettings
+from qcnn.jobs.tfjob.manifest import TFJOB, TFJOBS, JobTimeouts, pod_name, tfjob
 from scripts.tfjob_schema import schema_of
 from tests.qcnn.jobs import tfjob_admission
 from tests.qcnn.jobs.apiserver import ApiServer
@@ -38,7 +38,7 @@ _SECONDS = 60
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
 BY_US = {"fieldManager": "qcnn", "force": "true"}
 # Where no pod of a real cluster starts.
-NOWHERE = Pod(image="qcnn", node_selector={"no": "node"}, environment={"A": "b"}, secrets={"B": "keys/id"})
+NOWHERE = PodSettings(image="qcnn", node_selector={"no": "node"}, environment={"A": "b"}, secrets={"B": "keys/id"})
 
 
 class Cluster:
@@ -157,14 +157,14 @@ def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp
 
 
 @pytest.fixture
-def api(cluster: Cluster) -> Iterator[Api]:
-    with contextlib.closing(Api(cluster.namespace)) as api:
+def api(cluster: Cluster) -> Iterator[NamespaceClient]:
+    with contextlib.closing(NamespaceClient(cluster.namespace)) as api:
         yield api
 
 
-def _manifest(name: str, pod: Pod = NOWHERE) -> Object:
+def _manifest(name: str, pod: PodSettings = NOWHERE) -> Object:
     job = Job(("train",), {"chief": 1, "worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=pod)
-    return tfjob(job, Identity(name, "train"), Policy(active_deadline_seconds=100))
+    return tfjob(job, JobIdentity(name, "train"), JobTimeouts(active_deadline_seconds=100))
 
 
 def _changed(manifest: Object, path: str, value: object) -> Object:
@@ -205,7 +205,7 @@ def test_what_is_created_is_stored_and_known_by_more_than_its_name(cluster: Clus
     assert (status, found["metadata"]["uid"]) == (200, created["metadata"]["uid"])
 
 
-def test_a_name_is_given_once_in_a_namespace(cluster: Cluster, api: Api) -> None:
+def test_a_name_is_given_once_in_a_namespace(cluster: Cluster, api: NamespaceClient) -> None:
     cluster.create("once")
     status, refused = cluster.ask("POST", LEASES, body={"metadata": {"name": "once"}})
     assert (status, refused["reason"]) == (409, "AlreadyExists")
@@ -270,7 +270,7 @@ def test_nothing_is_created_in_a_namespace_that_is_not_there_or_is_being_deleted
 def test_a_namespace_that_is_not_there_or_is_being_deleted_can_be_found_out(cluster: Cluster) -> None:
     found = {}
     for namespace in (cluster.namespace, cluster.ending, "no-such-namespace"):
-        with contextlib.closing(Api(namespace)) as api:
+        with contextlib.closing(NamespaceClient(namespace)) as api:
             found[namespace] = api.namespace_is_ending()
     assert found == {cluster.namespace: False, cluster.ending: True, "no-such-namespace": True}
     # What was tried for that is not there.
@@ -411,7 +411,7 @@ def test_a_watch_from_a_forgotten_version_says_so(cluster: Cluster) -> None:
 
 
 def test_a_watch_that_the_server_has_forgotten_begins_with_a_new_list(
-    api: Api, monkeypatch: pytest.MonkeyPatch
+    api: NamespaceClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest = _manifest("forgotten")
     name = manifest["metadata"]["name"]
@@ -448,7 +448,7 @@ def test_a_list_in_parts_is_of_one_version_while_that_is_known(cluster: Cluster)
     assert (status, refused["reason"]) == (410, "Expired")
 
 
-def test_what_is_deleted_is_seen_once_more_and_then_gone(cluster: Cluster, api: Api) -> None:
+def test_what_is_deleted_is_seen_once_more_and_then_gone(cluster: Cluster, api: NamespaceClient) -> None:
     cluster.create("deleted")
     with contextlib.closing(api.watch(LEASES, fieldSelector="metadata.name=deleted")) as watch:
         assert list(next(watch)) == ["deleted"]
@@ -457,7 +457,7 @@ def test_what_is_deleted_is_seen_once_more_and_then_gone(cluster: Cluster, api: 
     assert not api.delete(LEASES, "deleted")
 
 
-def test_only_the_object_that_is_meant_is_deleted(cluster: Cluster, api: Api) -> None:
+def test_only_the_object_that_is_meant_is_deleted(cluster: Cluster, api: NamespaceClient) -> None:
     uid = cluster.create("another")["metadata"]["uid"]
     status, refused = cluster.ask("DELETE", LEASES, "another", {"preconditions": {"uid": "of-an-earlier-one"}})
     assert (status, refused["reason"]) == (409, "Conflict")
@@ -467,7 +467,7 @@ def test_only_the_object_that_is_meant_is_deleted(cluster: Cluster, api: Api) ->
 
 
 @pytest.mark.parametrize("dependents_first", [True, False], ids=["foreground", "background"])
-def test_what_an_object_owns_is_deleted_with_it(cluster: Cluster, api: Api, dependents_first: bool) -> None:
+def test_what_an_object_owns_is_deleted_with_it(cluster: Cluster, api: NamespaceClient, dependents_first: bool) -> None:
     name = f"owner-{dependents_first}".lower()
     version = cluster.ask("GET", LEASES)[1]["metadata"]["resourceVersion"]
     owner = _as_owner(cluster.create(name, labels={"family": name}))
@@ -483,14 +483,14 @@ def test_what_an_object_owns_is_deleted_with_it(cluster: Cluster, api: Api, depe
     assert ["deletionTimestamp" in event["object"]["metadata"] for event in going] == [True] * dependents_first
 
 
-def test_a_tfjob_is_created_once_and_then_adopted(cluster: Cluster, api: Api) -> None:
+def test_a_tfjob_is_created_once_and_then_adopted(cluster: Cluster, api: NamespaceClient) -> None:
     manifest = _manifest("adopted")
     created, how = create_or_adopt(api, TFJOB, manifest)
-    assert how is How.CREATED
+    assert how is CreateOutcome.CREATED
     # Nothing that we write is unknown to the operator's schema.
     assert _is_within(manifest, created)
     again, how = create_or_adopt(api, TFJOB, manifest)
-    assert (again["metadata"]["uid"], how) == (created["metadata"]["uid"], How.ADOPTED)
+    assert (again["metadata"]["uid"], how) == (created["metadata"]["uid"], CreateOutcome.ADOPTED)
     more = _manifest("adopted", NOWHERE.model_copy(update={"memory": "4Gi"}))
     with pytest.raises(ConfigError, match=r"^TFJob: the same runs already, with other settings; "):
         create_or_adopt(api, TFJOB, more)
@@ -511,9 +511,9 @@ def test_a_field_that_the_schema_does_not_know_is_dropped_and_a_status_is_not_fo
         assert "Failed" not in [condition["type"] for condition in conditions]
 
 
-def test_the_pods_of_a_tfjob_are_found_by_their_labels_and_go_with_it(cluster: Cluster, api: Api) -> None:
+def test_the_pods_of_a_tfjob_are_found_by_their_labels_and_go_with_it(cluster: Cluster, api: NamespaceClient) -> None:
     job = Job(("train",), {"worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=NOWHERE)
-    created = api.create(TFJOBS, tfjob(job, Identity("pods", "train"), Policy()))
+    created = api.create(TFJOBS, tfjob(job, JobIdentity("pods", "train"), JobTimeouts()))
     assert created
     cluster.start(created)
     name = created["metadata"]["name"]
@@ -567,7 +567,7 @@ def test_a_tfjob_that_runs_is_not_changed_to_one_that_could_not(cluster: Cluster
     assert cluster.ask("PUT", TFJOBS, name, manifest)[0] == 422
 
 
-def test_what_the_server_refuses_is_one_line(cluster: Cluster, api: Api) -> None:
+def test_what_the_server_refuses_is_one_line(cluster: Cluster, api: NamespaceClient) -> None:
     with pytest.raises(ConfigError, match=r"^create leases in namespace .*: the API server refuses\. Given: .*$"):
         api.create(LEASES, {"metadata": {"name": "Not A Name"}})
     api.namespace = "no-such-namespace"
@@ -578,7 +578,7 @@ def test_what_the_server_refuses_is_one_line(cluster: Cluster, api: Api) -> None
         api.create(LEASES, {"metadata": {"name": "late"}})
 
 
-def test_a_cluster_without_the_operator_is_one_line(api: Api) -> None:
+def test_a_cluster_without_the_operator_is_one_line(api: NamespaceClient) -> None:
     unknown = dataclasses.replace(TFJOBS, plural="jobs-of-no-operator")
     question = r"is the training operator installed\? Given: "
     with pytest.raises(ConfigError, match=f"{question}create jobs-of-no-operator in namespace "):

@@ -3,7 +3,7 @@
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import check_run, last_words
+from qcnn.jobs.job import check_run, last_error_line
 
 
 @pytest.mark.parametrize("run", ["", " ", "a\nb", " a", "a\t", "a" * 201, "\udc80"])
@@ -36,4 +36,4 @@ def test_any_other_name_is_a_run(run: str) -> None:
     ],
 )
 def test_an_error_is_found_behind_whichever_line_it_stands(lines: list[str], words: str) -> None:
-    assert last_words(lines) == words
+    assert last_error_line(lines) == words

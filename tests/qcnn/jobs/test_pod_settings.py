@@ -8,7 +8,7 @@ import pytest
 import qcnn.jobs.vertex.custom_job
 import qcnn.requirements
 from qcnn.errors import ConfigError
-from qcnn.jobs.pod_settings import ACCELERATORS, ROLES, Pod, RoleResources, on_vertex, pod_settings, secrets_in
+from qcnn.jobs.pod_settings import ACCELERATORS, ROLES, PodSettings, RoleResources, on_vertex, pod_settings, secrets_in
 from qcnn.jobs.references import IMAGE_FORM
 from qcnn.jobs.tfjob.manifest import REPLICA_TYPES
 
@@ -76,7 +76,7 @@ def test_what_yaml_says_becomes_what_pods_are_given() -> None:
         "topology_spread": "topology.kubernetes.io/zone",
         "roles": {"chief": {"cpu": 4}, "ps": {"memory": "8Gi", "gpus": 0}},
     }
-    assert pod_settings(given) == Pod(
+    assert pod_settings(given) == PodSettings(
         image="qcnn",
         cpu="2",
         memory="1.5Gi",
@@ -189,7 +189,7 @@ def test_roles_have_one_name_everywhere() -> None:
 def test_a_role_has_its_own_resources_and_else_the_common_ones(role: str, resources: tuple[str, str, int, str]) -> None:
     of_roles = {"chief": {"memory": "8Gi"}, "worker": {"gpus": 2}, "ps": {"cpu": "500m", "gpus": 0}}
     common = {"image": "qcnn", "cpu": 2, "gpus": 1, "accelerator": "nvidia-l4"}
-    pod = pod_settings({**common, "roles": of_roles}).of_role(role)
+    pod = pod_settings({**common, "roles": of_roles}).for_role(role)
     assert (pod.cpu, pod.memory, pod.gpus, pod.accelerator) == resources
 
 
@@ -213,7 +213,7 @@ def test_a_role_has_its_own_resources_and_else_the_common_ones(role: str, resour
 def test_only_what_lies_in_a_volume_of_its_own_outlives_the_pods(
     volumes: dict[str, Any], path: str, kept: bool
 ) -> None:
-    assert Pod(image="qcnn", volumes=volumes).keeps(path) is kept
+    assert PodSettings(image="qcnn", volumes=volumes).keeps(path) is kept
 
 
 def test_a_log_as_json_is_asked_for_by_the_environment_of_every_process() -> None:

@@ -5,18 +5,18 @@ from typing import Any
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.pod_settings import Pod, pod_settings
+from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.jobs.pricing import (
     IDLE_SECONDS,
     MachineType,
     Prices,
-    bill,
+    allocatable_memory,
     bill_of_nodes,
-    left_of_memory,
+    estimate_cost,
     own_prices,
-    pods_on,
+    pods_per_node,
     prices_from,
-    together,
+    total_cost,
 )
 from qcnn.jobs.vertex.machines import MACHINES, bill_of_machines
 
@@ -84,10 +84,10 @@ def test_what_is_wrong_is_said_in_one_line(changed: dict[str, Any], line: str) -
 @pytest.mark.parametrize(("gib", "left"), [(3.75, 2.8), (7.5, 5.8), (15, 12.4), (30, 26.4), (60, 54.7), (240, 228.4)])
 def test_memory_is_left_as_in_the_published_table(gib: float, left: float) -> None:
     """That of n1-standard machines in GKE's "Allocatable memory and CPU resources", before what evicts pods."""
-    assert left_of_memory(gib) == pytest.approx(left, abs=0.25)
+    assert allocatable_memory(gib) == pytest.approx(left, abs=0.25)
 
 
-def pod(**settings: object) -> Pod:
+def pod(**settings: object) -> PodSettings:
     return pod_settings({"image": "qcnn", **settings})
 
 
@@ -113,7 +113,7 @@ EIGHT_GPUS = MachineType(cpus=96, memory=680, price=29.4, accelerator="nvidia-te
 def test_a_node_takes_as_many_pods_as_all_that_they_ask_for_allows(
     machine: MachineType, settings: dict[str, object], pods: int
 ) -> None:
-    assert pods_on(machine, pod(**settings)) == pods
+    assert pods_per_node(machine, pod(**settings)) == pods
 
 
 FOUR_WORKERS = {"cpus": 4, "memory": 16, "price": 0.20, "spot": 0.08}
@@ -126,28 +126,36 @@ def prices(**changed: Any) -> Prices:
     return prices_from({**head, "machines": machines, **changed})
 
 
-def billed_pod(**settings: Any) -> Pod:
+def billed_pod(**settings: Any) -> PodSettings:
     return pod_settings({"image": "qcnn", "memory": "1Gi", **settings})
 
 
 def test_a_machine_is_charged_by_the_second_and_for_a_minute_at_least() -> None:
     machine = MachineType(cpus=4, memory=16, price=0.6)
-    assert bill("four", machine, 3, 7200).dollars == pytest.approx(3 * 2 * 0.6)
-    assert bill("four", machine, 1, 1).dollars == bill("four", machine, 1, 60).dollars == pytest.approx(0.01)
-    assert bill("four", machine, 1, 1).spot_dollars is None
+    assert estimate_cost("four", machine, 3, 7200).dollars == pytest.approx(3 * 2 * 0.6)
+    assert (
+        estimate_cost("four", machine, 1, 1).dollars
+        == estimate_cost("four", machine, 1, 60).dollars
+        == pytest.approx(0.01)
+    )
+    assert estimate_cost("four", machine, 1, 1).spot_dollars is None
 
 
 def test_machines_of_several_types_are_one_bill() -> None:
     four, eight = MachineType(cpus=4, memory=16, price=0.2, spot=0.1), MachineType(cpus=8, memory=16, price=0.4)
-    bills = [bill("four", four, 2, 3600), bill("eight", eight, 1, 3600), bill("four", four, 1, 3600)]
-    found = together(bills)
+    bills = [
+        estimate_cost("four", four, 2, 3600),
+        estimate_cost("eight", eight, 1, 3600),
+        estimate_cost("four", four, 1, 3600),
+    ]
+    found = total_cost(bills)
     assert (found.machine, found.machines) == ("four and eight", 4)
     assert found.hours == pytest.approx(4)
     assert found.dollars == pytest.approx(3 * 0.2 + 0.4)
     # Where one has no price on Spot, all of them have none.
     assert found.spot_dollars is None
-    assert together(bills[::2]).spot_dollars == pytest.approx(0.3)
-    assert together(bills[:1]) == bills[0]
+    assert total_cost(bills[::2]).spot_dollars == pytest.approx(0.3)
+    assert total_cost(bills[:1]) == bills[0]
 
 
 def test_the_cheapest_nodes_are_taken_and_stay_until_the_autoscaler_takes_them() -> None:

@@ -26,7 +26,7 @@ from qcnn.model.optimizer import assign
 from qcnn.model.steps import gradient_of
 from qcnn.results import evaluate, export
 from qcnn.trainer import loop
-from qcnn.trainer.state import Training
+from qcnn.trainer.state import TrainingState
 from tests import reference
 from tests.small_trainings import SMALL, assert_same_training, copy_checkpoint, outcomes, train
 
@@ -131,7 +131,7 @@ def test_gradient_is_that_of_the_exact_readouts(quantum: tf_keras.layers.Layer) 
 @pytest.mark.parametrize("replicas", [2, 3, 5])
 @pytest.mark.parametrize("count", [6, 31, 97])
 def test_a_sample_is_drawn_alike_on_any_number_of_replicas(count: int, replicas: int) -> None:
-    samples = data.draw(count, 1, seed=0)
+    samples = data.sample_excitations(count, 1, seed=0)
     # A function of the sample alone, which its qubit tells.
     readouts = np.random.default_rng(4).uniform(-1, 1, (count, 3))
 
@@ -164,7 +164,7 @@ def test_losses_are_those_of_sampled_readouts(small_dataset: data.Dataset, tmp_p
     config = _config(20, epochs=1, batch_size=len(small_dataset.train), optimizer="sgd", learning_rate=0.1)
     (epoch,) = train(config, small_dataset, tmp_path)
     model = build_model(config)
-    samples = small_dataset.train.take(data.order(config.seed, 1, len(small_dataset.train)))
+    samples = small_dataset.train.take(data.epoch_order(config.seed, 1, len(small_dataset.train)))
     for split, batch, loss in (
         ("train", samples, epoch.train_loss),
         ("validation", small_dataset.validation, epoch.val_loss),
@@ -184,7 +184,7 @@ def test_every_epoch_is_drawn_anew(small_dataset: data.Dataset, tmp_path: Path) 
     assert len({epoch.val_loss for epoch in history}) == 3
     model = build_model(config)
     for epoch in history:
-        batch = small_dataset.train.take(data.order(config.seed, epoch.epoch, count))
+        batch = small_dataset.train.take(data.epoch_order(config.seed, epoch.epoch, count))
         predictions = _predictions(model, batch, 20, data.shot_seeds("train", config.seed, epoch.epoch, 1)[0])
         assert epoch.train_loss == pytest.approx(np.mean((predictions - batch.label) ** 2), rel=1e-6)
 
@@ -241,10 +241,12 @@ def test_sampled_readouts_are_shared_by_sample(small_dataset: data.Dataset, tmp_
     counted = {}
     for shots in (0, 50):
         config = from_mapping({**words, "options": {**SMALL["options"], "shots": shots}})
-        training = Training(config, small_dataset, tmp_path, tf.distribute.get_strategy(), None)
+        training = TrainingState(config, small_dataset, tmp_path, tf.distribute.get_strategy(), None)
         counted[shots] = config.model_copy(update={"workers": 2}).limits
-        by_qubit = {replicas: training.shared(small_dataset.train, replicas).own is not None for replicas in (1, 2)}
-        assert by_qubit == {1: False, 2: not shots}
+        shards_by_qubit = {
+            replicas: training.shared(small_dataset.train, replicas).own is not None for replicas in (1, 2)
+        }
+        assert shards_by_qubit == {1: False, 2: not shots}
     assert (counted[0].batch, counted[0].replicas) == (32, 2)
     assert (counted[50].batch, counted[50].replicas) == (16, 1)
 
@@ -339,7 +341,7 @@ def _gradients(model: tf_keras.Model, shards: Shards, replicas: int) -> Floats:
 
 
 def test_shifted_circuits_are_sampled_and_the_mean_gradient_is_the_exact_one(shifted: tf_keras.Model) -> None:
-    batch = data.draw(4, 2, seed=3)
+    batch = data.sample_excitations(4, 2, seed=3)
     (exact,) = _gradients(shifted, shard(batch, 8, 1), 1)
     draws = 200
     # The same batch as often as there are draws, each with a seed of its own.
@@ -354,7 +356,7 @@ def test_shifted_circuits_are_sampled_and_the_mean_gradient_is_the_exact_one(shi
 
 @pytest.mark.parametrize("replicas", [2, 3])
 def test_shifted_circuits_are_drawn_alike_on_any_number_of_replicas(shifted: tf_keras.Model, replicas: int) -> None:
-    batch, seeds = data.draw(4, 5, seed=3), data.shot_seeds("train", 1, 1, 3)
+    batch, seeds = data.sample_excitations(4, 5, seed=3), data.shot_seeds("train", 1, 1, 3)
     alone, shared = (_gradients(shifted, shard(batch, 8, count).sampled(20, seeds), count) for count in (1, replicas))
     np.testing.assert_allclose(shared, alone, rtol=1e-9)
     # Another seed gives another gradient.

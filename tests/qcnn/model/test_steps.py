@@ -15,7 +15,7 @@ from pathlib import Path
 from qcnn import data
 from qcnn.experiment_io import from_mapping
 from qcnn.trainer.tensorboard import BatchProfile
-from qcnn.trainer.state import Training
+from qcnn.trainer.state import TrainingState
 
 words, replicas = json.loads(sys.argv[1]), int(sys.argv[2])
 devices = [tf.config.LogicalDeviceConfiguration()] * replicas
@@ -33,7 +33,7 @@ dataset = dataclasses.replace(dataset, train=moved(dataset.train), validation=mo
 
 
 def trained(strategy):
-    training = Training(config, dataset, Path("unused"), strategy, None)
+    training = TrainingState(config, dataset, Path("unused"), strategy, None)
     for _ in range(3):
         training.epoch(BatchProfile(range(0), None))
     losses = [[epoch.train_loss, epoch.val_loss] for epoch in training.history]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from qcnn.jobs.job import last_words
+from qcnn.jobs.job import last_error_line
 from qcnn.monitoring import logs
 from tests.watched import JOB, Watched, objects
 
@@ -25,7 +25,7 @@ def test_every_line_of_a_process_is_one_object_that_says_when_how_bad_and_who(wa
     *log, end = found
     assert {line["severity"] for line in log} <= {"INFO", "WARNING"}
     assert (watched_training.code, end["severity"]) == (143, "ERROR")
-    assert last_words(watched_training.lines) == "ended by SIGTERM; the last checkpoint counts"
+    assert last_error_line(watched_training.lines) == "ended by SIGTERM; the last checkpoint counts"
 
 
 PROGRAM = """
@@ -111,15 +111,15 @@ def test_an_unknown_format_is_refused_in_one_line() -> None:
     ],
 )
 def test_people_read_what_a_line_says(line: str, text: str) -> None:
-    assert logs.as_text(line) == text
+    assert logs.to_text(line) == text
 
 
 def test_a_line_of_another_process_is_passed_on_in_the_format_of_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert logs.passed_on(LINE, "worker 1") == ["[worker 1] a line"]
-    assert logs.passed_on(FAILED, "ps 0") == ["[ps 0] failed", "[ps 0] Traceback:", "[ps 0] ValueError: 3"]
-    assert logs.passed_on("a line", "") == ["a line"]
+    assert logs.reformat_line(LINE, "worker 1") == ["[worker 1] a line"]
+    assert logs.reformat_line(FAILED, "ps 0") == ["[ps 0] failed", "[ps 0] Traceback:", "[ps 0] ValueError: 3"]
+    assert logs.reformat_line("a line", "") == ["a line"]
     monkeypatch.setenv("QCNN_LOG_FORMAT", "json")
-    assert logs.passed_on(LINE, "worker 1") == [LINE]
-    (wrapped,) = logs.passed_on("Killed", "worker 1")
+    assert logs.reformat_line(LINE, "worker 1") == [LINE]
+    (wrapped,) = logs.reformat_line("Killed", "worker 1")
     line = json.loads(wrapped)
     assert (line["message"], line["severity"], line["role"], line["index"]) == ("Killed", "INFO", "worker", 1)

@@ -8,7 +8,7 @@ import pytest
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.planning.machine import Machine, expected_seconds, steps_of
-from qcnn.simulators.costs.cost import Cost, Speed
+from qcnn.simulators.costs.cost import Speed, StepCost
 from qcnn.simulators.registry import Estimate
 
 # Whose kernels take a millisecond; nothing else takes any time.
@@ -22,7 +22,9 @@ def config_of(**words: Any) -> ExperimentConfig:
 
 
 def seconds(machine: Machine, readouts: int = 4, **words: Any) -> float:
-    return expected_seconds(config_of(**words), readouts, Estimate("lightcone", Cost(kernels=1.0), fits=True), machine)
+    return expected_seconds(
+        config_of(**words), readouts, Estimate("lightcone", StepCost(kernels=1.0), fits=True), machine
+    )
 
 
 def test_a_step_without_a_gradient_takes_a_quarter() -> None:

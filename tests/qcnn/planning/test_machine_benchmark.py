@@ -3,11 +3,11 @@
 import dataclasses
 import math
 
-from qcnn.planning.machine_benchmark import probe
+from qcnn.planning.machine_benchmark import benchmark_machine
 
 
 def test_a_machine_has_rates() -> None:
-    machine = probe()
+    machine = benchmark_machine()
     rates = [*dataclasses.astuple(machine.speed), machine.call_seconds, machine.sample_seconds]
     assert all(math.isfinite(rate) and rate > 0 for rate in rates), machine
     # Within orders of magnitude of any machine: a kernel takes more than a cycle, and a call more than a kernel.

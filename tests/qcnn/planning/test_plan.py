@@ -9,8 +9,8 @@ import pytest
 from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.experiment_io import from_mapping
 from qcnn.planning.machine import NOMINAL_MACHINE
-from qcnn.planning.plan import anatomy, count, kind_of, predict
-from qcnn.simulators.interface import Limits
+from qcnn.planning.plan import count, kind_of, predict, summarize_circuit
+from qcnn.simulators.interface import SimulatorLimits
 from qcnn.simulators.registry import SIMULATORS
 from qcnn.simulators.structure.gates import read_model, read_network
 
@@ -44,14 +44,14 @@ print(*sys.modules)
     assert not {"tensorflow", "tf_keras", "tensorflow_quantum"} & set(done.stdout.split())
 
 
-LIMITS = Limits(memory=2**31, batch=32)
+LIMITS = SimulatorLimits(memory=2**31, batch=32)
 
 
 def test_counts_what_stands_there_and_what_simulators_fuse() -> None:
     a, b, c, d = ring(4)
     # On the first two qubits three gates follow each other, which are one block.
     circuit = cirq.Circuit(cirq.H(a), cirq.CNOT(a, b), cirq.X(b) ** 0.3, cirq.Y(c), cirq.CNOT(b, c))
-    found = anatomy(read_network(Ansatz(circuit, (), (c, d)), ring(4)), LIMITS)
+    found = summarize_circuit(read_network(Ansatz(circuit, (), (c, d)), ring(4)), LIMITS)
     assert found.gates == {"CX": 2, "H": 1, "XPow": 1, "Y": 1}
     assert (found.depth, found.fused_depth, found.blocks) == (4, 2, 2)
     assert (found.qubits, found.parameters, found.readouts) == (4, (), (2, 3))
@@ -60,14 +60,14 @@ def test_counts_what_stands_there_and_what_simulators_fuse() -> None:
 
 
 def test_names_the_simulator_that_plan_names() -> None:
-    found = anatomy(read_model("hybrid", 64)[1], LIMITS)
+    found = summarize_circuit(read_model("hybrid", 64)[1], LIMITS)
     assert found.chosen
     assert found.chosen.simulator == "lightcone"
     assert [estimate.simulator for estimate in found.estimates] == list(SIMULATORS)
 
 
 def test_says_why_none_takes_it() -> None:
-    found = anatomy(read_model("deep", 512)[1], LIMITS)
+    found = summarize_circuit(read_model("deep", 512)[1], LIMITS)
     assert (found.chosen, found.cones) == (None, None)
     assert found.refusal.startswith("qubits: no simulator can run this circuit in 2 GiB (simulator_memory_gib); ")
 

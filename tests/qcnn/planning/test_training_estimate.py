@@ -5,11 +5,17 @@ from typing import Any
 import pytest
 
 from qcnn.experiment_io import from_mapping
-from qcnn.planning.training_estimate import Expectation, expectation, in_time, paying_workers, strategy_does_not_pay
+from qcnn.planning.training_estimate import (
+    TrainingEstimate,
+    expectation,
+    format_duration,
+    paying_workers,
+    strategy_does_not_pay,
+)
 from qcnn.simulators.structure.gates import read_model
 
 
-def expected(ran: str, **words: Any) -> Expectation:
+def expected(ran: str, **words: Any) -> TrainingEstimate:
     config = from_mapping({"workers": 1, "strategy": "none", "rounds": 20, "batch_size": 32, "epochs": 50, **words})
     _, network = read_model(config.model, config.qubits)
     return expectation(config, network, ran, config.epochs)
@@ -60,7 +66,7 @@ def test_a_word_that_would_make_it_much_faster_is_named(
 
 
 def test_what_is_said_is_seconds_and_memory() -> None:
-    said = Expectation(0.0584, 360 * 1024, None).lines(50)
+    said = TrainingEstimate(0.0584, 360 * 1024, None).lines(50)
     assert list(said) == [
         "expected on two cores: about 0.058 s an epoch, 2.9 s for 50 once compiled; 360 KiB for states"
     ]
@@ -108,7 +114,7 @@ def test_workers_pay_that_make_an_epoch_much_shorter(seconds: dict[int, float], 
     ],
 )
 def test_durations_are_said_in_words(seconds: float, words: str) -> None:
-    assert in_time(seconds) == words
+    assert format_duration(seconds) == words
 
 
 @pytest.mark.parametrize(

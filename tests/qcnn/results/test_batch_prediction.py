@@ -13,12 +13,12 @@ import pytest
 
 from qcnn import data
 from qcnn.circuits.preparation import Preparation
-from qcnn.data.samples import EXCITATIONS, Layout
+from qcnn.data.samples import EXCITATIONS, FeatureLayout
 from qcnn.errors import QcnnError
 from qcnn.experiment import ExperimentConfig
 from qcnn.results import batch_prediction, export
 from qcnn.results.batch_prediction import predict_files, predict_table
-from qcnn.results.error_accumulator import Tally
+from qcnn.results.error_accumulator import ErrorAccumulator
 from qcnn.results.evaluate import predict, scores_of_classes
 from qcnn.results.export import Predictor, load_predictor
 from qcnn.results.predictions import Files
@@ -26,14 +26,14 @@ from qcnn.tables import ENDINGS, chunks, npz
 from qcnn.tables.table import new_table, open_table
 from tests.qcnn.tables.test_table import read, write
 
-SAMPLES = data.fresh(4, seed=5).take(np.arange(50))
-FEATURES = Layout(Preparation("rx", 3), ("a", "b"), (0.0, 1.0), (1.0, 2.0), labels="real")
+SAMPLES = data.sample_fresh(4, seed=5).take(np.arange(50))
+FEATURES = FeatureLayout(Preparation("rx", 3), ("a", "b"), (0.0, 1.0), (1.0, 2.0), labels="real")
 
 
 class Sum:
     """Stands in for a predictor: the sum of all that it takes, of at most so many samples at a time."""
 
-    def __init__(self, layout: Layout, config: ExperimentConfig) -> None:
+    def __init__(self, layout: FeatureLayout, config: ExperimentConfig) -> None:
         self.layout, self.config, self.counts = layout, config, list[int]()
 
     def predict(self, inputs: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
@@ -63,7 +63,7 @@ def excitations(path: Path, **more: npt.ArrayLike) -> str:
     return written(path, **{"qubit": SAMPLES.qubit, "angle": SAMPLES.angle, **more})
 
 
-def predicted(predictor: Any, files: Files, seen: Any = lambda more: None) -> batch_prediction.Predicted:
+def predicted(predictor: Any, files: Files, seen: Any = lambda more: None) -> batch_prediction.PredictionSummary:
     with open_table(files.data) as table:
         return predict_table(predictor, table, files, seen)
 
@@ -75,7 +75,7 @@ def test_predictions_are_those_of_the_model(
     model, _ = export.load(model_folder)
     expected = predict(model, SAMPLES)
     files = Files(excitations(tmp_path / f"data{ending}", note=np.zeros(50)), f"{tmp_path}/out{ending}")
-    assert predicted(predictor, files) == batch_prediction.Predicted(50, {})
+    assert predicted(predictor, files) == batch_prediction.PredictionSummary(50, {})
     found = read(tmp_path / f"out{ending}")
     assert list(found) == ["qubit", "angle", "prediction"]
     assert found["qubit"] == SAMPLES.qubit.tolist()
@@ -170,7 +170,7 @@ def test_what_is_read_is_not_written_over_by_another_of_its_names(
 
 
 def test_a_prediction_that_is_not_finite_is_named_by_its_row(tmp_path: Path, small_config: ExperimentConfig) -> None:
-    layout = Layout(Preparation("rx", 3), ("a",), (0.0,), (1e-300,))
+    layout = FeatureLayout(Preparation("rx", 3), ("a",), (0.0,), (1e-300,))
     double = Sum(layout, small_config)
     double.predict = lambda inputs: np.array([0.5, np.inf])  # type: ignore[method-assign]
     files = Files(written(tmp_path / "data.npz", a=[1, 2]), f"{tmp_path}/out.csv")
@@ -197,7 +197,7 @@ def test_features_are_scaled_as_the_training_split_was(tmp_path: Path, small_con
 def test_true_and_false_are_predicted_alike_in_every_format(
     tmp_path: Path, ending: str, small_config: ExperimentConfig
 ) -> None:
-    layout = Layout(Preparation("rx", 3), ("a", "b"), (0.0, 0.0), (1.0, -2.0), labels="zero_one")
+    layout = FeatureLayout(Preparation("rx", 3), ("a", "b"), (0.0, 0.0), (1.0, -2.0), labels="zero_one")
     write(tmp_path / f"data{ending}", pd.DataFrame({"a": [0.5, 0.5], "b": [True, False], "label": [False, True]}))
     files = Files(f"{tmp_path}/data{ending}", f"{tmp_path}/out.csv")
     # 0.5 - 2 and 0.5 beside labels -1 and +1.
@@ -222,7 +222,7 @@ def test_labels_that_are_all_the_same_have_no_r2(tmp_path: Path, small_config: E
 
 
 def test_states_have_length_1_and_are_not_written_again(tmp_path: Path, small_config: ExperimentConfig) -> None:
-    layout = Layout(Preparation("state"), amplitudes=2)
+    layout = FeatureLayout(Preparation("state"), amplitudes=2)
     double = Sum(layout, small_config)
     files = Files(written(tmp_path / "data.npz", state_0=[0.6, 0], state_1=[0.8, -1]), f"{tmp_path}/out.csv")
     predicted(double, files)
@@ -235,7 +235,7 @@ def test_states_have_length_1_and_are_not_written_again(tmp_path: Path, small_co
 def test_classes_called_0_and_1_are_compared_as_minus_and_plus_1(
     tmp_path: Path, small_config: ExperimentConfig
 ) -> None:
-    layout = Layout(Preparation("rx", 3), ("a",), (0.0,), (1.0,), labels="zero_one")
+    layout = FeatureLayout(Preparation("rx", 3), ("a",), (0.0,), (1.0,), labels="zero_one")
     files = Files(written(tmp_path / "data.csv", a=[-0.5, 1], label=[0, 1]), f"{tmp_path}/out.csv")
     assert predicted(Sum(layout, small_config), files).metrics == {"mse": 0.125, "accuracy": 1}
     assert read(tmp_path / "out.csv")["label"] == [0, 1]
@@ -303,7 +303,7 @@ def test_files_of_other_kinds_are_refused() -> None:
 def test_an_error_is_of_any_number_of_pieces_what_it_is_of_one(small_config: ExperimentConfig) -> None:
     random = np.random.default_rng(1)
     label, prediction = random.normal(5, 2, 10_000), random.normal(5, 2, 10_000)
-    whole, pieces = (Tally(FEATURES, 4) for _ in range(2))
+    whole, pieces = (ErrorAccumulator(FEATURES, 4) for _ in range(2))
     whole.add({}, label, prediction)
     for start in range(0, 10_000, 997):
         part = slice(start, start + 997)
@@ -320,7 +320,7 @@ def test_an_error_is_of_any_number_of_pieces_what_it_is_of_one(small_config: Exp
 
 
 def test_errors_by_qubit_are_of_all_rows() -> None:
-    tally = Tally(EXCITATIONS, 3)
+    tally = ErrorAccumulator(EXCITATIONS, 3)
     for qubit, prediction in ((0, 1.5), (2, 1.0), (0, 0.5)):
         tally.add({"qubit": np.array([qubit]), "angle": np.zeros(1)}, np.ones(1), np.array([prediction]))
     np.testing.assert_array_equal(tally.error_by_qubit, [0.25, np.nan, 0])

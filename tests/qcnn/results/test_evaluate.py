@@ -28,7 +28,7 @@ def test_mean_squared_error_is_keras_own(model_folder: Path, small_dataset: data
     assert metrics["accuracy"] == pytest.approx(accuracy, abs=1e-6)
     assert metrics["val_loss"] == description["training"]["val_loss"]
     assert metrics["epochs"] == 3
-    fresh = data.fresh(4, seed=0)
+    fresh = data.sample_fresh(4, seed=0)
     assert metrics["fresh_mse"] == pytest.approx(scores_of_classes(fresh, predict(model, fresh))["mse"], rel=1e-5)
 
 

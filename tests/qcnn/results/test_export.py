@@ -29,7 +29,7 @@ from tests.small_trainings import copy_checkpoint, documents
 
 
 def test_saved_model_predicts_the_same_without_tensorflow_quantum(model_folder: Path, tmp_path: Path) -> None:
-    fresh = data.draw(4, 50, seed=11)
+    fresh = data.sample_excitations(4, 50, seed=11)
     np.savez(tmp_path / "samples.npz", qubit=fresh.qubit, angle=fresh.angle)
     program = """
 import sys
@@ -182,5 +182,5 @@ def test_the_metrics_of_workers_that_were_not_in_step_have_their_staleness(train
 
 def test_predicts_as_the_network_does(model_folder: Path) -> None:
     predictor, (model, _) = load_predictor(model_folder), export.load(model_folder)
-    samples = data.fresh(predictor.config.qubits, seed=3).take(np.arange(150))
+    samples = data.sample_fresh(predictor.config.qubits, seed=3).take(np.arange(150))
     np.testing.assert_allclose(predictor.predict(samples.inputs), predict(model, samples), atol=1e-6)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.results.local_run import FILE, Recorder, RunRecord, Step, read_record
+from qcnn.results.local_run import FILE, RunRecord, RunRecorder, Step, read_record
 
 ROOT = Path(__file__).parents[3]
 WORDS = {"qubits": 8, "options": {"max_restarts": 3}}
@@ -21,7 +21,7 @@ WORDS = {"qubits": 8, "options": {"max_restarts": 3}}
 def test_a_run_that_succeeds_leaves_its_words_times_and_steps(tmp_path: Path) -> None:
     run = tmp_path / "runs" / "first"
     before = datetime.datetime.now(datetime.timezone.utc)
-    with Recorder(WORDS) as recorder:
+    with RunRecorder(WORDS) as recorder:
         recorder.begin_step("generate-data", run)
         assert read_record(run).steps == (Step("generate-data", "running"),)
         recorder.end_step(True)
@@ -49,7 +49,7 @@ def test_a_run_that_succeeds_leaves_its_words_times_and_steps(tmp_path: Path) ->
 def test_what_ends_a_run_is_its_state_and_that_of_its_step(
     tmp_path: Path, error: type[BaseException], state: str
 ) -> None:
-    recorder = Recorder(WORDS)
+    recorder = RunRecorder(WORDS)
 
     def end() -> None:
         with recorder:
@@ -65,7 +65,7 @@ def test_what_ends_a_run_is_its_state_and_that_of_its_step(
 
 
 def test_the_step_that_fails_is_named(tmp_path: Path) -> None:
-    with Recorder(WORDS) as recorder:
+    with RunRecorder(WORDS) as recorder:
         assert recorder.failed_step is None
         for name, succeeded in (("generate-data", True), ("train", False)):
             recorder.begin_step(name, tmp_path)
@@ -74,7 +74,7 @@ def test_the_step_that_fails_is_named(tmp_path: Path) -> None:
 
 
 def test_a_run_that_ends_before_its_first_step_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), Recorder(WORDS):
+    with pytest.raises(RuntimeError), RunRecorder(WORDS):
         raise RuntimeError
     assert not list(tmp_path.iterdir())
 
@@ -82,8 +82,8 @@ def test_a_run_that_ends_before_its_first_step_leaves_nothing(tmp_path: Path) ->
 def test_a_killed_run_is_interrupted(tmp_path: Path) -> None:
     program = f"""
 from pathlib import Path
-from qcnn.results.local_run import Recorder
-with Recorder({WORDS!r}) as recorder:
+from qcnn.results.local_run import RunRecorder
+with RunRecorder({WORDS!r}) as recorder:
     recorder.begin_step("train", Path({str(tmp_path)!r}))
     print("begun", flush=True)
     input()
@@ -108,7 +108,7 @@ def test_a_file_system_without_locks_leaves_a_run_running(tmp_path: Path, monkey
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with Recorder(WORDS) as recorder:
+    with RunRecorder(WORDS) as recorder:
         recorder.begin_step("train", tmp_path)
         assert read_record(tmp_path).state == "running"
     assert read_record(tmp_path).state == "succeeded"

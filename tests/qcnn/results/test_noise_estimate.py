@@ -15,7 +15,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.model.network import assemble, build_model
 from qcnn.results import evaluate, export, noise_estimate
-from qcnn.results.noise_estimate import Estimated, predict_from_trajectories
+from qcnn.results.noise_estimate import TrajectoryEstimate, predict_from_trajectories
 from tests.small_trainings import train
 
 NOISE = "depolarizing.one=0.01,depolarizing.two=0.03,amplitude_damping=0.02,readout=0.02"
@@ -28,7 +28,7 @@ def few() -> ExperimentConfig:
     return from_mapping({**words, "options": {"trajectories": 60}})
 
 
-def _predicted(config: ExperimentConfig, samples: data.Samples) -> tuple[Estimated, np.ndarray]:  # type: ignore[type-arg]
+def _predicted(config: ExperimentConfig, samples: data.Samples) -> tuple[TrajectoryEstimate, np.ndarray]:  # type: ignore[type-arg]
     """Return the estimated predictions of an untrained network, and those of its density matrices."""
     model = build_model(config)
     ansatz, ring = circuits.build("hybrid", 4), circuits.ring(4)
@@ -38,7 +38,7 @@ def _predicted(config: ExperimentConfig, samples: data.Samples) -> tuple[Estimat
 
 
 def test_predictions_are_those_of_density_matrices_within_their_errors(few: ExperimentConfig) -> None:
-    samples = data.draw(4, 5, seed=3)
+    samples = data.sample_excitations(4, 5, seed=3)
     found, exact = _predicted(few, samples)
     away = (found.predictions - exact) / found.errors
     # Twenty numbers of about a normal distribution, with a part that all share.
@@ -50,14 +50,14 @@ def test_predictions_are_those_of_density_matrices_within_their_errors(few: Expe
 
 
 def test_errors_shrink_with_the_root_of_the_trajectories(few: ExperimentConfig) -> None:
-    samples = data.draw(4, 5, seed=3)
+    samples = data.sample_excitations(4, 5, seed=3)
     more = few.model_copy(update={"options": few.options.model_copy(update={"trajectories": 240})})
     one, other = (_predicted(config, samples)[0].errors.mean() for config in (few, more))
     assert one / other == pytest.approx(2, rel=0.1)
 
 
 def test_what_is_drawn_at_a_time_changes_nothing(few: ExperimentConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    samples = data.draw(4, 2, seed=3)
+    samples = data.sample_excitations(4, 2, seed=3)
     together, _ = _predicted(few, samples)
     monkeypatch.setattr(noise_estimate, "_AMPLITUDES", 2**4 * 7)
     apart, _ = _predicted(few, samples)

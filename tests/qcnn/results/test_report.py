@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qcnn.circuits.formats.embedded import hold
+from qcnn.circuits.formats.embedded import embed
 from qcnn.data import excited
 from qcnn.experiment import EXPERIMENT_FIELDS, OPTION_FIELDS
 from qcnn.results.report import qubit_errors
@@ -26,7 +26,7 @@ def test_names_every_parameter_with_its_value() -> None:
 
 
 def test_a_circuit_is_shown_by_its_files_name() -> None:
-    page = report(model=hold("a.qasm", "[]"))
+    page = report(model=embed("a.qasm", "[]"))
     assert "<th>model</th><td>a.qasm@4f53cda1</td>" in page
     assert "a.qasm#" not in page
 

@@ -34,7 +34,7 @@ def network(**words: Any) -> ExperimentConfig:
 )
 def test_predicts_as_the_network_does_for_any_sample(config: ExperimentConfig) -> None:
     model = build_model(config)
-    samples = data.fresh(config.qubits, seed=3).take(np.arange(200))
+    samples = data.sample_fresh(config.qubits, seed=3).take(np.arange(200))
     served = ServableModel(model)
     predictions = served.predict(samples.qubit, samples.angle)["prediction"].numpy()
     np.testing.assert_allclose(predictions, predict(model, samples), atol=1e-5)
@@ -57,7 +57,7 @@ def test_rows_are_served_as_they_are_whatever_their_offset(
     offset: float, width: float, kind: str, tmp_path: Path
 ) -> None:
     """Beside another feature, which float32 holds."""
-    layout = data.Layout(Preparation("ry", 4), ("a", "b"), (offset, -1.0), (math.pi / width, math.pi / 2))
+    layout = data.FeatureLayout(Preparation("ry", 4), ("a", "b"), (offset, -1.0), (math.pi / width, math.pi / 2))
     config = network(qubits=4, data="rows.csv", encoding="ry", rounds=0, options={"max_samples": 40})
     model = build_model(config)
     servable = servable_of(model, config, layout)
@@ -80,7 +80,7 @@ def test_rows_are_served_as_they_are_whatever_their_offset(
 def test_the_error_on_fresh_samples_is_of_the_weights_that_are_given() -> None:
     config = network(qubits=4, hidden_activation="tanh")
     model, other = build_model(config), build_model(config.model_copy(update={"seed": 9}))
-    fresh = data.fresh(config.qubits, config.seed)
+    fresh = data.sample_fresh(config.qubits, config.seed)
     weights = [variable.numpy() for variable in other.trainable_variables]
     for error, whose in ((fresh_mse(model, config), model), (fresh_mse(model, config, weights), other)):
         assert error == pytest.approx(np.mean((predict(whose, fresh) - fresh.label) ** 2), rel=1e-5)

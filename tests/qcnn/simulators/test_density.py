@@ -16,12 +16,12 @@ from qcnn.circuits.noise import parse
 from qcnn.circuits.preparation import EXCITATION, Kind, Preparation
 from qcnn.circuits.sample_circuits import excitation, noisy_circuit, product
 from qcnn.errors import ConfigError
-from qcnn.simulators import Batch, Features, Limits, Simulator, States
+from qcnn.simulators import ExcitationBatch, ProductStateBatch, Simulator, SimulatorLimits, StateBatch
 from qcnn.simulators.costs import density as costs
 from tests.qcnn.simulators.drawn import Floats, ansatzes, repeatable
 from tests.qcnn.simulators.step import step
 
-LIMITS = Limits(memory=2**31, batch=32)
+LIMITS = SimulatorLimits(memory=2**31, batch=32)
 NOISE = parse("depolarizing.one=0.01,depolarizing.two=0.04,amplitude_damping=0.03,phase_damping.two=0.05,readout=0.02")
 
 
@@ -43,7 +43,7 @@ def create(ansatz: Ansatz, qubits: int, preparation: Preparation = EXCITATION) -
     return simulators.create("density", ansatz, circuits.ring(qubits), LIMITS, preparation, NOISE)
 
 
-def excited(ansatz: Ansatz, values: Floats, qubits: int, batch: Batch) -> Floats:
+def excited(ansatz: Ansatz, values: Floats, qubits: int, batch: ExcitationBatch) -> Floats:
     pairs = zip(batch.qubit.numpy().tolist(), batch.angle.numpy().tolist(), strict=True)
     ring = circuits.ring(qubits)
     return np.array([by_cirq(ansatz, values, qubits, excitation(ring, q, angle)) for q, angle in pairs])
@@ -52,7 +52,7 @@ def excited(ansatz: Ansatz, values: Floats, qubits: int, batch: Batch) -> Floats
 def assert_equals_cirq(ansatz: Ansatz, qubits: int, values: Floats, chosen: list[int], *, compiled: bool) -> None:
     """Compare readouts with two excitations, and some slopes of their weighted sum."""
     random = np.random.default_rng(qubits)
-    batch = Batch(tf.constant([0, qubits - 1]), tf.constant(random.uniform(-3, 3, 2).astype(np.float32)))
+    batch = ExcitationBatch(tf.constant([0, qubits - 1]), tf.constant(random.uniform(-3, 3, 2).astype(np.float32)))
     weights = random.normal(size=(2, len(ansatz.readouts)))
     readouts, gradient = step(create(ansatz, qubits), values, batch, weights, compiled=compiled)
     np.testing.assert_allclose(readouts, excited(ansatz, values, qubits, batch), atol=1e-10)
@@ -99,7 +99,7 @@ def test_a_gate_with_phases_of_many_digits_has_the_exact_slope(gradient: str) ->
     thirds = cirq.XPowGate(exponent=t, global_shift=1 / 3)(ring[1]).controlled_by(ring[0])
     ansatz = Ansatz(cirq.Circuit(cirq.H.on_each(*ring), thirds, cirq.H(ring[0])), (t,), (ring[0],))
     simulator = simulators.create("density", ansatz, ring, LIMITS, Preparation("rx", 1), gradient=gradient)
-    values, batch = np.array([40.3]), Features(tf.constant([[0.0]]))
+    values, batch = np.array([40.3]), ProductStateBatch(tf.constant([[0.0]]))
     readouts, slope = step(simulator, values, batch, np.ones((1, 1)))
     angle = np.pi * values / 3
     np.testing.assert_allclose(readouts[0], np.cos(angle), atol=1e-12)
@@ -116,7 +116,7 @@ def test_product_states_equal_cirq(kind: Kind, features: int) -> None:
     def expected(values: Floats) -> Floats:
         return np.array([by_cirq(ansatz, values, 5, product(kind, circuits.ring(5), row.tolist())) for row in rows])
 
-    readouts, gradient = step(simulator, values, Features(tf.constant(rows)), weights, compiled=kind == "rz")
+    readouts, gradient = step(simulator, values, ProductStateBatch(tf.constant(rows)), weights, compiled=kind == "rz")
     np.testing.assert_allclose(readouts, expected(values), atol=1e-10)
     along = 1e-4 * np.eye(2)[0]
     slope = np.sum(weights * (expected(values + along) - expected(values - along))) / 2e-4
@@ -128,7 +128,7 @@ def test_given_states_equal_cirq_and_have_no_gates_of_their_own() -> None:
     states = np.random.default_rng(4).normal(size=(3, 32))
     states /= np.linalg.norm(states, axis=1, keepdims=True)
     simulator = create(ansatz, 5, Preparation("state"))
-    batch = States(tf.constant(states.astype(np.float32)))
+    batch = StateBatch(tf.constant(states.astype(np.float32)))
     readouts, gradient = step(simulator, values, batch, np.ones((3, 2)), compiled=True)
     expected = [by_cirq(ansatz, values, 5, cirq.Circuit(), state) for state in states]
     np.testing.assert_allclose(readouts, expected, atol=1e-6)
@@ -141,7 +141,7 @@ def test_the_table_holds_the_readouts_of_all_excitations() -> None:
     ansatz, values = custom()
     simulator, random = create(ansatz, 5), np.random.default_rng(5)
     qubit, angle = random.integers(0, 5, 20), random.uniform(-np.pi, np.pi, 20).astype(np.float32)
-    batch = Batch(tf.constant(qubit, tf.int32), tf.constant(angle))
+    batch = ExcitationBatch(tf.constant(qubit, tf.int32), tf.constant(angle))
     expected = simulator.expectations(tf.constant(values), batch).numpy()
     table = simulator.table(tf.constant(values))
     assert table.still is not None
@@ -156,7 +156,7 @@ def test_the_table_holds_the_readouts_of_all_excitations() -> None:
 def test_without_noise_it_is_what_state_vectors_give() -> None:
     ansatz = circuits.build("deep", 6)
     values = np.random.default_rng(6).uniform(0, 2, len(ansatz.symbols))
-    batch = Batch(tf.constant([1, 4]), tf.constant([0.4, -2.0]))
+    batch = ExcitationBatch(tf.constant([1, 4]), tf.constant([0.4, -2.0]))
     results = [
         step(simulators.create(name, ansatz, circuits.ring(6), LIMITS), values, batch, np.array([[1.0], [-2]]))
         for name in ("density", "statevector")
@@ -178,11 +178,11 @@ def test_auto_takes_it_where_there_is_noise_and_the_others_refuse() -> None:
 def test_what_does_not_fit_is_refused(name: str) -> None:
     network = create(circuits.build("deep", 6), 6).network
     need = costs.estimate(network, LIMITS).memory
-    costs.check(network, Limits(memory=need, batch=32))
+    costs.check(network, SimulatorLimits(memory=need, batch=32))
     with pytest.raises(
         ConfigError, match=r"^qubits: .*density needs .*simulator_memory_gib.* Given: 6$|^qubits: no simulator"
     ):
-        simulators.create(name, network.ansatz, network.ring, Limits(memory=need - 1, batch=32), noise=NOISE)
+        simulators.create(name, network.ansatz, network.ring, SimulatorLimits(memory=need - 1, batch=32), noise=NOISE)
 
 
 def test_any_batch_is_a_sum_over_what_is_computed_once() -> None:
@@ -191,7 +191,7 @@ def test_any_batch_is_a_sum_over_what_is_computed_once() -> None:
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int32), tf.TensorSpec([None], tf.float32)])
     def of_any_size(qubit: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:
-        return simulator.expectations(tf.constant(values), Batch(qubit, angle))
+        return simulator.expectations(tf.constant(values), ExcitationBatch(qubit, angle))
 
     qubit, angle = tf.range(40) % 5, tf.linspace(-3.0, 3.0, 40)
     every = of_any_size(qubit, angle).numpy()

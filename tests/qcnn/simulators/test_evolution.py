@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
 from qcnn.simulators.evolution import Unitaries, evolve, on_last, real_forms
-from qcnn.simulators.structure.gate_fusion import collect, fuse
-from qcnn.simulators.structure.gates import Network, read_network
+from qcnn.simulators.structure.gate_fusion import fuse, group_blocks
+from qcnn.simulators.structure.gates import CircuitIR, read_network
 from tests.qcnn.simulators.drawn import Complex, ansatzes, assert_equal_up_to_phase, repeatable, unitary
 
 
@@ -18,15 +18,15 @@ def basis_states(qubits: int, dtype: tf.DType = tf.float64) -> tf.Tensor:
     return tf.stack([identity, tf.zeros_like(identity)], axis=2)
 
 
-def evolved(network: Network, values: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
-    groups = collect(fuse(network.gates))
+def evolved(network: CircuitIR, values: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
+    groups = group_blocks(fuse(network.gates))
     unitaries = Unitaries(groups, network.parameters)
     forms = real_forms(unitaries(values), states.dtype)
     matrices = [on_last(forms[unitaries.index(group)], len(group.qubits)) for group in groups]
     return evolve([group.qubits for group in groups], states, matrices)
 
 
-def columns(network: Network, values: tf.Tensor, dtype: tf.DType = tf.float64) -> Complex:
+def columns(network: CircuitIR, values: tf.Tensor, dtype: tf.DType = tf.float64) -> Complex:
     """Return the unitary: a basis state becomes one of its columns."""
     final = evolved(network, values, basis_states(network.qubits, dtype)).numpy()
     result: Complex = (final[..., 0] + 1j * final[..., 1]).T

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from qcnn import simulators
 from qcnn.circuits import circuits
-from qcnn.simulators import Batch, Limits, Simulator
+from qcnn.simulators import ExcitationBatch, Simulator, SimulatorLimits
 from tests import reference
 from tests.qcnn.simulators.step import step
 
@@ -19,7 +19,7 @@ Floats = npt.NDArray[np.float64]
 
 def create(name: str, model: str, qubits: int, memory: float = 2**31, real_bytes: int = 4) -> tuple[Simulator, int]:
     ansatz = circuits.build(model, qubits)
-    limits = Limits(memory=memory, batch=32, real_bytes=real_bytes)
+    limits = SimulatorLimits(memory=memory, batch=32, real_bytes=real_bytes)
     return simulators.create(name, ansatz, circuits.ring(qubits), limits), len(ansatz.symbols)
 
 
@@ -33,7 +33,7 @@ class Expected(NamedTuple):
     """What cirq makes of a model: readouts of a batch, and some slopes of their weighted sum."""
 
     parameters: Floats
-    batch: Batch
+    batch: ExcitationBatch
     weights: Floats
     readouts: list[Floats]
     chosen: npt.NDArray[np.int64]
@@ -62,7 +62,7 @@ def by_cirq(model: str, qubits: int) -> Expected:
     slopes = [
         (loss(parameters + along) - loss(parameters - along)) / (2 * shift) for along in shift * np.eye(count)[chosen]
     ]
-    batch = Batch(tf.constant(excited, tf.int32), tf.constant(angles, tf.float32))
+    batch = ExcitationBatch(tf.constant(excited, tf.int32), tf.constant(angles, tf.float32))
     return Expected(parameters, batch, weights, readouts, chosen, slopes)
 
 
@@ -90,7 +90,7 @@ def test_larger_rings_equal_cirq(qubits: int, sample: int) -> None:
     (simulator, count), (other, _) = (create(name, "hybrid", qubits) for name in ("lightcone", "statevector"))
     parameters = random.uniform(0, 2, count)
     expected = reference.expectations("hybrid", qubits, parameters, sample, 0.75)
-    batch = Batch(tf.constant([sample], tf.int32), tf.constant([0.75], tf.float32))
+    batch = ExcitationBatch(tf.constant([sample], tf.int32), tf.constant([0.75], tf.float32))
     weights = random.normal(size=(1, len(expected)))
     readouts, gradient = step(simulator, parameters, batch, weights, compiled=True)
     other_readouts, other_gradient = step(other, parameters, batch, weights, compiled=True)
@@ -107,7 +107,7 @@ def test_long_rings_equal_an_independent_light_cone(qubits: int) -> None:
     # Both sides of the seam, both sides of the middle, and anywhere.
     excited = [0, 1, qubits - 1, qubits - 2, qubits // 2, qubits // 2 - 1, int(random.integers(qubits))]
     angles = random.uniform(-np.pi, np.pi, len(excited)).astype(np.float32)
-    batch = Batch(tf.constant(excited, tf.int32), tf.constant(angles))
+    batch = ExcitationBatch(tf.constant(excited, tf.int32), tf.constant(angles))
     readouts, _ = step(simulator, parameters, batch, np.ones((len(excited), 1)), compiled=True)
     count = readouts.shape[1]
     sources = qubits // 2
@@ -126,13 +126,13 @@ def test_any_batch_gives_the_same_samples(name: str) -> None:
     random = np.random.default_rng(0)
     parameters = tf.constant(random.uniform(0, 2, count))
     qubit, angle = tf.constant(random.integers(0, 6, 40), tf.int32), tf.constant(random.uniform(-3, 3, 40), tf.float32)
-    every = simulator.expectations(parameters, Batch(qubit, angle)).numpy()
-    few = simulator.expectations(parameters, Batch(qubit[:3], angle[:3])).numpy()
+    every = simulator.expectations(parameters, ExcitationBatch(qubit, angle)).numpy()
+    few = simulator.expectations(parameters, ExcitationBatch(qubit[:3], angle[:3])).numpy()
     np.testing.assert_allclose(few, every[:3], atol=1e-6)
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int32), tf.TensorSpec([None], tf.float32)], autograph=False)
     def of_any_size(qubit: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:
-        return simulator.expectations(parameters, Batch(qubit, angle))
+        return simulator.expectations(parameters, ExcitationBatch(qubit, angle))
 
     for size in (0, 1, 40):
         np.testing.assert_allclose(of_any_size(qubit[:size], angle[:size]).numpy(), every[:size], atol=1e-6)
@@ -145,7 +145,9 @@ def test_the_table_holds_the_readouts_of_all_samples(name: str, model: str) -> N
     simulator, count = create(name, model, qubits)
     parameters = tf.constant(random.uniform(0, 2, count))
     qubit, angle = random.integers(0, qubits, 20), random.uniform(-np.pi, np.pi, 20).astype(np.float32)
-    expected = simulator.expectations(parameters, Batch(tf.constant(qubit, tf.int32), tf.constant(angle))).numpy()
+    expected = simulator.expectations(
+        parameters, ExcitationBatch(tf.constant(qubit, tf.int32), tf.constant(angle))
+    ).numpy()
     table = simulator.table(parameters)
     readouts = np.tile(table.unexcited.numpy(), (len(qubit), 1))
     for sample, (excited, turn) in enumerate(zip(qubit, angle, strict=True)):
@@ -158,7 +160,7 @@ def test_the_table_holds_the_readouts_of_all_samples(name: str, model: str) -> N
 def test_double_precision_is_exact_to_its_last_digits() -> None:
     simulator, count = create("statevector", "deep", 6, real_bytes=8)
     parameters = np.random.default_rng(1).uniform(0, 2, count)
-    batch = Batch(tf.constant([2], tf.int32), tf.constant([0.5], tf.float32))
+    batch = ExcitationBatch(tf.constant([2], tf.int32), tf.constant([0.5], tf.float32))
     _, gradient = step(simulator, parameters, batch, np.ones((1, 1)))
     shift = 1e-5
     along = shift * np.eye(count)[7]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from qcnn import simulators
 from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
-from qcnn.simulators import Batch, Limits, costs, lightcone
+from qcnn.simulators import ExcitationBatch, SimulatorLimits, costs, lightcone
 from qcnn.simulators.structure.gates import read_network
 from qcnn.simulators.structure.readouts import find_readouts
 from tests.qcnn.simulators import drawn
@@ -18,7 +18,7 @@ from tests.qcnn.simulators.drawn import Floats, ansatzes, repeatable
 from tests.qcnn.simulators.step import step
 from tests.qcnn.simulators.structure.test_light_cones import bridged
 
-LIMITS = Limits(memory=2**31, batch=32)
+LIMITS = SimulatorLimits(memory=2**31, batch=32)
 
 
 def assert_equals_cirq(name: str, ansatz: Ansatz, qubits: int, *, compiled: bool = False) -> None:
@@ -32,7 +32,7 @@ def assert_equals_cirq(name: str, ansatz: Ansatz, qubits: int, *, compiled: bool
     weights = np.zeros((len(excited), len(ansatz.readouts)))
     weighed = [0, qubits - 1]
     weights[weighed] = random.normal(size=(2, weights.shape[1]))
-    batch = Batch(tf.constant(excited, tf.int32), tf.constant(angles))
+    batch = ExcitationBatch(tf.constant(excited, tf.int32), tf.constant(angles))
     readouts, gradient = step(simulator, values, batch, weights, compiled=compiled)
     np.testing.assert_allclose(readouts, expected, atol=1e-5)
 
@@ -71,7 +71,10 @@ def test_a_gate_across_two_windows_equals_cirq(layer: int) -> None:
     simulator = simulators.create("lightcone", ansatz, circuits.ring(qubits), LIMITS)
     excited, angles = [3, 12], [0.75, -2.0]
     readouts, _ = step(
-        simulator, values, Batch(tf.constant(excited), tf.constant(angles)), np.ones((2, len(ansatz.readouts)))
+        simulator,
+        values,
+        ExcitationBatch(tf.constant(excited), tf.constant(angles)),
+        np.ones((2, len(ansatz.readouts))),
     )
     expected = [drawn.expectations(ansatz, qubits, values, q, a) for q, a in zip(excited, angles, strict=True)]
     np.testing.assert_allclose(readouts, expected, atol=1e-5)
@@ -86,7 +89,7 @@ def test_a_circuit_without_parameters_is_one_too(name: str) -> None:
     ring = circuits.ring(5)
     ansatz = Ansatz(cirq.Circuit(cirq.ry(0.3)(ring[1]), cirq.CNOT(ring[1], ring[4])), (), (ring[4], ring[0], ring[1]))
     simulator = simulators.create(name, ansatz, ring, LIMITS)
-    batch = Batch(tf.constant([1, 0], tf.int32), tf.constant([0.4, -1.0]))
+    batch = ExcitationBatch(tf.constant([1, 0], tf.int32), tf.constant([0.4, -1.0]))
     expected = [drawn.expectations(ansatz, 5, np.zeros(0), 1, 0.4), drawn.expectations(ansatz, 5, np.zeros(0), 0, -1.0)]
     readouts = simulator.expectations(tf.zeros([0], tf.float64), batch).numpy()
     np.testing.assert_allclose(readouts, expected, atol=1e-5)
@@ -137,7 +140,7 @@ def operations(qubits: int) -> int:
     def gradient(parameters: tf.Tensor, qubit: tf.Tensor, angle: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             tape.watch(parameters)
-            total = tf.reduce_sum(simulator.expectations(parameters, Batch(qubit, angle)))
+            total = tf.reduce_sum(simulator.expectations(parameters, ExcitationBatch(qubit, angle)))
         return tape.gradient(total, parameters)
 
     batch = tf.zeros(32, tf.int32), tf.zeros(32)
@@ -165,7 +168,7 @@ def test_readouts_that_are_data_alone_need_no_gate() -> None:
     ansatz = Ansatz(cirq.Circuit(cirq.X(ring[0]) ** t), (t,), (ring[3],))
     simulator = simulators.create("lightcone", ansatz, ring, LIMITS)
     readouts, gradient = step(
-        simulator, np.array([0.3]), Batch(tf.constant([3], tf.int32), tf.constant([0.7])), np.ones((1, 1))
+        simulator, np.array([0.3]), ExcitationBatch(tf.constant([3], tf.int32), tf.constant([0.7])), np.ones((1, 1))
     )
     np.testing.assert_allclose(readouts, [[0.0]], atol=1e-7)
     np.testing.assert_allclose(gradient, [0.0], atol=1e-7)

@@ -11,13 +11,13 @@ from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
 from qcnn.circuits.noise import NOISELESS, Noise, parse
 from qcnn.errors import ConfigError
-from qcnn.simulators import Batch, Limits, Simulator
+from qcnn.simulators import ExcitationBatch, Simulator, SimulatorLimits
 from qcnn.simulators.parameter_shift import ParameterShift
 from qcnn.simulators.structure.gates import read_network
-from qcnn.simulators.structure.shift_rules import occurrences, simulated
+from qcnn.simulators.structure.shift_rules import shift_parameters, with_shift_rule
 from tests.qcnn.simulators.step import step
 
-LIMITS = Limits(memory=2**31, batch=32)
+LIMITS = SimulatorLimits(memory=2**31, batch=32)
 RING = circuits.ring(4)
 S, T = sympy.symbols("s t")
 # Gates of two phases, of three that are multiples of one difference, with factors, and of nothing but a phase.
@@ -31,7 +31,7 @@ GATES = [
     ),
 ]
 ANSATZ = Ansatz(cirq.Circuit(GATES), (S, T), (RING[0], RING[1]))
-BATCH = Batch(tf.constant([0, 2, 3]), tf.constant([0.4, -2.0, 1.0]))
+BATCH = ExcitationBatch(tf.constant([0, 2, 3]), tf.constant([0.4, -2.0, 1.0]))
 WEIGHTS = np.array([[1.0, -2], [0.5, 1], [0.3, 0]])
 
 
@@ -69,14 +69,14 @@ def test_the_model_has_the_same_gradient_and_table() -> None:
 
 def test_every_gate_with_a_parameter_has_its_own() -> None:
     network = read_network(circuits.build("hybrid", 4), circuits.ring(4))
-    found = occurrences(network)
+    found = shift_parameters(network)
     # Four pairs of 15 gates, and two poolings of nine; each is shifted up and down.
     assert (found.network.parameters, found.network.evaluations) == (78, 157)
     assert found.coefficients.shape == (78, 21)
     # The inverse of a pooling's basis change turns the other way.
     assert sorted(set(found.coefficients.ravel())) == [-1, 0, 1]
     np.testing.assert_allclose(np.abs(found.shift % 2), [0.5, 1.5] * 78)
-    assert simulated(network, "adjoint") is network
+    assert with_shift_rule(network, "adjoint") is network
 
 
 @pytest.mark.parametrize(

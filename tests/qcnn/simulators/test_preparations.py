@@ -13,13 +13,13 @@ from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
 from qcnn.circuits.preparation import Kind, Preparation
 from qcnn.errors import ConfigError
-from qcnn.simulators import Features, Limits, Simulator, States, costs, registry, statevector
+from qcnn.simulators import ProductStateBatch, Simulator, SimulatorLimits, StateBatch, costs, registry, statevector
 from qcnn.simulators.evolution import evolve
 from qcnn.simulators.structure.gates import read_model
 from tests.qcnn.simulators.drawn import Floats, ansatzes, prepared_expectations, repeatable
 from tests.qcnn.simulators.step import step
 
-LIMITS = Limits(memory=2**31, batch=4)
+LIMITS = SimulatorLimits(memory=2**31, batch=4)
 KINDS: tuple[Kind, ...] = ("rx", "ry", "rz", "state")
 # Which simulator can begin from what.
 ABLE = [
@@ -39,15 +39,15 @@ class Case(NamedTuple):
     samples: Floats
 
     @property
-    def inputs(self) -> Features | States:
+    def inputs(self) -> ProductStateBatch | StateBatch:
         values = tf.constant(self.samples, tf.float32)
-        return States(values) if self.preparation.kind == "state" else Features(values)
+        return StateBatch(values) if self.preparation.kind == "state" else ProductStateBatch(values)
 
     @property
     def values(self) -> Floats:
         return np.random.default_rng(self.qubits).uniform(-2, 2, len(self.ansatz.symbols))
 
-    def create(self, name: str, limits: Limits = LIMITS) -> Simulator:
+    def create(self, name: str, limits: SimulatorLimits = LIMITS) -> Simulator:
         return simulators.create(name, self.ansatz, circuits.ring(self.qubits), limits, self.preparation)
 
     def by_cirq(self, values: Floats) -> Floats:
@@ -140,21 +140,21 @@ def test_little_memory_evolves_samples_in_turns_and_changes_nothing(
     network = every.create("statevector").network
     column = costs.statevector._column_bytes(network, LIMITS)
     given = count * 4 * 2**qubits if kind == "state" else 0
-    limits = Limits(memory=3 * column + given, batch=count)
+    limits = SimulatorLimits(memory=3 * column + given, batch=count)
     weights = np.random.default_rng(0).normal(size=(count, 3))
     readouts, gradient = step(
         every.create("statevector", limits), every.values, every.inputs, weights, compiled=compiled
     )
     assert set(held) == {3}
     assert costs.statevector.estimate(network, limits).memory == limits.memory
-    whole = every.create("statevector", Limits(memory=2**31, batch=count))
+    whole = every.create("statevector", SimulatorLimits(memory=2**31, batch=count))
     expected_readouts, expected_gradient = step(whole, every.values, every.inputs, weights)
     assert held[-1] == count
     np.testing.assert_allclose(readouts, expected_readouts, atol=1e-6)
     np.testing.assert_allclose(gradient, expected_gradient, atol=1e-5)
     np.testing.assert_allclose(readouts, every.by_cirq(every.values), atol=1e-5)
     with pytest.raises(ConfigError, match=r"^qubits: simulator statevector needs .*simulator_memory_gib gives it"):
-        every.create("statevector", Limits(memory=column + given - 1, batch=count))
+        every.create("statevector", SimulatorLimits(memory=column + given - 1, batch=count))
 
 
 @pytest.mark.parametrize(("features", "memory"), [(20, 2**31), (3, 2**31), (20, 2**18)])
@@ -162,9 +162,9 @@ def test_windows_of_long_rings_equal_state_vectors(features: int, memory: float)
     """Where parts stand at many places, of all samples at once and in turns."""
     every = case(circuits.build("hybrid", 16), 16, "rx", min(features, 16), 2)
     weights = np.random.default_rng(0).normal(size=(2, 8))
-    lightcone = every.create("lightcone", Limits(memory, batch=2))
+    lightcone = every.create("lightcone", SimulatorLimits(memory, batch=2))
     readouts, gradient = step(lightcone, every.values, every.inputs, weights)
-    vectors = every.create("statevector", Limits(2**31, batch=2, real_bytes=8))
+    vectors = every.create("statevector", SimulatorLimits(2**31, batch=2, real_bytes=8))
     expected_readouts, expected_gradient = step(vectors, every.values, every.inputs, weights)
     np.testing.assert_allclose(readouts, expected_readouts, atol=1e-9)
     np.testing.assert_allclose(gradient, expected_gradient, atol=1e-8)
@@ -181,7 +181,7 @@ def test_windows_of_long_rings_equal_state_vectors(features: int, memory: float)
 )
 def test_auto_takes_what_each_preparation_costs_least(model: str, qubits: int, kind: Kind, chosen: str) -> None:
     _, network = read_model(model, qubits, Preparation(kind, 8))
-    limits = Limits(memory=2**31, batch=32)
+    limits = SimulatorLimits(memory=2**31, batch=32)
     assert registry.cheapest(registry.estimates(network, limits), network, limits).simulator == chosen
 
 
@@ -192,7 +192,7 @@ def test_auto_takes_what_each_preparation_costs_least(model: str, qubits: int, k
 def test_a_batch_may_be_of_any_size_that_is_not_known_beforehand(name: str, kind: Kind, memory: float) -> None:
     qubits = 5
     every = case(circuits.build("hybrid", qubits), qubits, kind, 4, 9)
-    simulator = every.create(name, Limits(memory=memory, batch=1))
+    simulator = every.create(name, SimulatorLimits(memory=memory, batch=1))
     parameters = tf.constant(every.values)
     expected = every.by_cirq(every.values)
     (values,), width = every.inputs, every.samples.shape[1]
@@ -219,9 +219,11 @@ def test_a_batch_may_be_of_any_size_that_is_not_known_beforehand(name: str, kind
 def test_samples_are_shared_by_sample(kind: Kind) -> None:
     """Where excitations would be shared by qubit."""
     _, network = read_model("hybrid", 12, Preparation(kind, 12))
-    assert costs.statevector.by_qubit(12, 32, 2)
-    assert not statevector.create(network, LIMITS).by_qubit(32, 2)
-    costs_of = [costs.statevector.estimate(network, Limits(2**33, 64, replicas=replicas)) for replicas in (1, 2)]
+    assert costs.statevector.shards_by_qubit(12, 32, 2)
+    assert not statevector.create(network, LIMITS).shards_by_qubit(32, 2)
+    costs_of = [
+        costs.statevector.estimate(network, SimulatorLimits(2**33, 64, replicas=replicas)) for replicas in (1, 2)
+    ]
     assert costs_of[0].flops == 2 * costs_of[1].flops
 
 

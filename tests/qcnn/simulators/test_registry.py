@@ -11,19 +11,19 @@ from qcnn import simulators
 from qcnn.circuits import circuits
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_mapping
-from qcnn.simulators import Limits, costs, lightcone, registry, statevector
+from qcnn.simulators import SimulatorLimits, costs, lightcone, registry, statevector
 from qcnn.simulators import registry as choice
-from qcnn.simulators.costs.cost import Cost
+from qcnn.simulators.costs.cost import StepCost
 from qcnn.simulators.interface import Declaration
-from qcnn.simulators.structure.gates import Network, read_model, read_network
+from qcnn.simulators.structure.gates import CircuitIR, read_model, read_network
 
-LIMITS = Limits(memory=2**30, batch=4)
+LIMITS = SimulatorLimits(memory=2**30, batch=4)
 ANSATZ, NETWORK = read_model("hybrid", 4)
 
 
 def test_a_registered_simulator_is_estimated_chosen_and_created(monkeypatch: pytest.MonkeyPatch) -> None:
-    def estimate(network: Network, limits: Limits, /) -> Cost:
-        return Cost(flops=1.0)
+    def estimate(network: CircuitIR, limits: SimulatorLimits, /) -> StepCost:
+        return StepCost(flops=1.0)
 
     mine = types.SimpleNamespace(DECLARATION=Declaration(), estimate=estimate, check=lambda network, limits: None)
     monkeypatch.setitem(registry.SIMULATORS, "mine", mine)
@@ -37,7 +37,7 @@ def test_a_registered_simulator_is_estimated_chosen_and_created(monkeypatch: pyt
 
 def test_auto_leaves_out_what_a_strategy_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
     foreign = types.SimpleNamespace(
-        DECLARATION=Declaration(own_operations=False), estimate=lambda network, limits: Cost(flops=1.0), check=None
+        DECLARATION=Declaration(own_operations=False), estimate=lambda network, limits: StepCost(flops=1.0), check=None
     )
     monkeypatch.setitem(registry.SIMULATORS, "tfq", foreign)
     for strategy, is_chosen in (("multi_worker", True), ("parameter_server", False), ("tpu", False)):
@@ -55,7 +55,7 @@ def test_every_simulator_is_made_in_the_same_way(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["lightcone", "statevector"])
 def test_what_does_not_fit_is_refused_in_the_same_words_before_and_when_it_is_created(name: str) -> None:
-    limits = Limits(memory=1.0, batch=4)
+    limits = SimulatorLimits(memory=1.0, batch=4)
     refusals = []
     for refuse in (registry.check, registry.create):
         with pytest.raises(ConfigError, match=f"^qubits: .*simulator {name}") as error:
@@ -64,15 +64,15 @@ def test_what_does_not_fit_is_refused_in_the_same_words_before_and_when_it_is_cr
     assert refusals[0] == refusals[1]
 
 
-SMALL_LIMITS = Limits(memory=2**31, batch=32)
+SMALL_LIMITS = SimulatorLimits(memory=2**31, batch=32)
 
 
 @functools.cache
-def network_of(model: str, qubits: int) -> Network:
+def network_of(model: str, qubits: int) -> CircuitIR:
     return read_network(circuits.build(model, qubits), circuits.ring(qubits))
 
 
-def chosen(model: str, qubits: int, limits: Limits = SMALL_LIMITS) -> str:
+def chosen(model: str, qubits: int, limits: SimulatorLimits = SMALL_LIMITS) -> str:
     network = network_of(model, qubits)
     return registry.cheapest(registry.estimates(network, limits), network, limits).simulator
 
@@ -88,7 +88,10 @@ def test_deep_takes_state_vectors(qubits: int) -> None:
 
 
 def test_auto_creates_what_is_cheapest_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    for model, qubits, kind in (("hybrid", 24, lightcone.Window), ("deep", 16, statevector.StateVector)):
+    for model, qubits, kind in (
+        ("hybrid", 24, lightcone.LightconeSimulator),
+        ("deep", 16, statevector.StatevectorSimulator),
+    ):
         caplog.clear()
         with caplog.at_level(logging.INFO, logger="qcnn"):
             ansatz = circuits.build(model, qubits)
@@ -103,7 +106,7 @@ def test_what_nothing_can_run_is_refused_in_one_line(gib: int) -> None:
         ConfigError,
         match=rf"^qubits: no simulator can run this circuit in {gib} GiB \(simulator_memory_gib\).* TiB. Given: 64$",
     ) as error:
-        simulators.create("auto", circuits.build("deep", 64), circuits.ring(64), Limits(gib * 2.0**30, 32))
+        simulators.create("auto", circuits.build("deep", 64), circuits.ring(64), SimulatorLimits(gib * 2.0**30, 32))
     assert "\n" not in str(error.value)
 
 
@@ -113,18 +116,18 @@ def test_a_simulator_that_does_not_fit_is_not_taken() -> None:
     least = 2 * costs.statevector._column_bytes(network, SMALL_LIMITS)
     needs = {estimate.simulator: estimate.cost.memory for estimate in registry.estimates(network, SMALL_LIMITS)}
     assert needs["lightcone"] < least or needs["tfq"] < least
-    estimates = registry.estimates(network, Limits(memory=least - 1, batch=32))
+    estimates = registry.estimates(network, SimulatorLimits(memory=least - 1, batch=32))
     fits = {estimate.simulator: estimate.fits for estimate in estimates}
     assert not fits["statevector"]
-    taken = registry.cheapest(estimates, network, Limits(memory=least - 1, batch=32))
+    taken = registry.cheapest(estimates, network, SimulatorLimits(memory=least - 1, batch=32))
     assert taken.fits
 
 
 @pytest.mark.parametrize("name", ["lightcone", "statevector", "tfq"])
 def test_larger_batches_never_cost_less(name: str) -> None:
-    def cost(batch: int) -> Cost:
+    def cost(batch: int) -> StepCost:
         (estimate,) = (
-            e for e in registry.estimates(network_of("hybrid", 8), Limits(2**31, batch)) if e.simulator == name
+            e for e in registry.estimates(network_of("hybrid", 8), SimulatorLimits(2**31, batch)) if e.simulator == name
         )
         return estimate.cost
 
@@ -135,7 +138,9 @@ def test_larger_batches_never_cost_less(name: str) -> None:
 
 def test_no_simulator_is_chosen_whose_library_is_not_published_here(monkeypatch: pytest.MonkeyPatch) -> None:
     declared = registry.SIMULATORS["tfq"].DECLARATION
-    cheapest = types.SimpleNamespace(DECLARATION=declared, estimate=lambda network, limits: Cost(flops=1.0), check=None)
+    cheapest = types.SimpleNamespace(
+        DECLARATION=declared, estimate=lambda network, limits: StepCost(flops=1.0), check=None
+    )
     monkeypatch.setitem(registry.SIMULATORS, "tfq", cheapest)
     assert choice.cheapest(choice.estimates(NETWORK, LIMITS), NETWORK, LIMITS).simulator == "tfq"
     monkeypatch.setattr("platform.machine", lambda: "aarch64")

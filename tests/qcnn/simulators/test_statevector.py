@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 from qcnn.circuits import circuits
-from qcnn.simulators import Batch, Limits, costs, statevector
+from qcnn.simulators import ExcitationBatch, SimulatorLimits, costs, statevector
 from qcnn.simulators.evolution import evolve
-from qcnn.simulators.structure.gates import Network, read_network
+from qcnn.simulators.structure.gates import CircuitIR, read_network
 from tests import reference
 from tests.qcnn.simulators.drawn import Floats
 from tests.qcnn.simulators.step import step
@@ -19,14 +19,14 @@ RANDOM = np.random.default_rng(0)
 PARAMETERS = RANDOM.uniform(0, 2, 21)
 # No more samples than qubits are evolved themselves, more through what they span.
 BATCHES = {
-    size: Batch(
+    size: ExcitationBatch(
         tf.constant(RANDOM.integers(0, QUBITS, size), tf.int32), tf.constant(RANDOM.uniform(-3, 3, size), tf.float32)
     )
     for size in (5, 40)
 }
 
 
-def network_of(qubits: int, model: str = "hybrid") -> Network:
+def network_of(qubits: int, model: str = "hybrid") -> CircuitIR:
     return read_network(circuits.build(model, qubits), circuits.ring(qubits))
 
 
@@ -51,10 +51,10 @@ def test_little_memory_splits_a_batch_and_changes_nothing(
         held.append(args[1].shape[0])  # type: ignore[attr-defined]
         return evolve(*args)  # type: ignore[arg-type]
 
-    whole = statevector.create(network_of(QUBITS), Limits(memory=2**31, batch=32))
+    whole = statevector.create(network_of(QUBITS), SimulatorLimits(memory=2**31, batch=32))
     expected_readouts, expected_gradient = step(whole, PARAMETERS, BATCHES[size], weights_of(size))
     monkeypatch.setattr(statevector, "evolve", evolve_and_count)
-    limits = Limits(memory=columns * COLUMN + 1, batch=32)
+    limits = SimulatorLimits(memory=columns * COLUMN + 1, batch=32)
     network = network_of(QUBITS)
     simulator = statevector.create(network, limits)
     readouts, gradient = step(simulator, PARAMETERS, BATCHES[size], weights_of(size), compiled=True)
@@ -85,14 +85,16 @@ def test_complex128_is_closer_than_complex64_and_taken_where_it_costs_nothing(
     ]
     errors = {}
     for real_bytes in (4, 8):
-        simulator = statevector.create(network_of(QUBITS), Limits(memory=2**31, batch=32, real_bytes=real_bytes))
+        simulator = statevector.create(
+            network_of(QUBITS), SimulatorLimits(memory=2**31, batch=32, real_bytes=real_bytes)
+        )
         _, gradient = step(simulator, PARAMETERS, batch, weights)
         errors[real_bytes] = np.abs(gradient[chosen] - slopes).max()
     assert errors[8] < 1e-9
     assert 1e-8 < errors[4] < 1e-4
     monkeypatch.undo()
     _, gradient = step(
-        statevector.create(network_of(QUBITS), Limits(memory=2**31, batch=32)), PARAMETERS, batch, weights
+        statevector.create(network_of(QUBITS), SimulatorLimits(memory=2**31, batch=32)), PARAMETERS, batch, weights
     )
     assert np.abs(gradient[chosen] - slopes).max() < 1e-9
 
@@ -102,16 +104,16 @@ def test_complex128_is_closer_than_complex64_and_taken_where_it_costs_nothing(
 )
 def test_shares_of_the_qubits_add_up_to_the_whole(shares: list[list[int]], columns: int) -> None:
     """One qubit has no sample, one share no qubit; with little memory in groups."""
-    limits = Limits(memory=2 * columns * COLUMN, batch=40, real_bytes=8)
+    limits = SimulatorLimits(memory=2 * columns * COLUMN, batch=40, real_bytes=8)
     simulator = statevector.create(network_of(QUBITS), limits)
     qubit, angle, _ = BATCHES[40]
     qubit = tf.where(qubit == 1, 3, qubit)
     weights = weights_of(40)
-    readouts, gradient = step(simulator, PARAMETERS, Batch(qubit, angle), weights)
+    readouts, gradient = step(simulator, PARAMETERS, ExcitationBatch(qubit, angle), weights)
     total = np.zeros_like(gradient)
     for own in shares:
         mine = np.isin(qubit, own)
-        batch = Batch(qubit, angle, tf.constant(own))
+        batch = ExcitationBatch(qubit, angle, tf.constant(own))
         shared, of_share = step(simulator, PARAMETERS, batch, weights * mine[:, None])
         np.testing.assert_allclose(shared[mine], readouts[mine], atol=1e-7)
         assert np.isfinite(shared).all()

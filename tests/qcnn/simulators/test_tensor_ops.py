@@ -11,11 +11,11 @@ from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
 from qcnn.simulators.structure.gate_fusion import Block, fuse
 from qcnn.simulators.structure.gates import read_network
-from qcnn.simulators.tensor_ops import Matrices, chosen_rows, fixed_rows, permuted, rows_at
+from qcnn.simulators.tensor_ops import Matrices, fixed_rows, gather_rows, gather_sparse, permuted
 from tests.qcnn.simulators.drawn import ansatzes, assert_equal_up_to_phase, repeatable, unitary
 
 
-@pytest.mark.parametrize("rows_at", [rows_at, fixed_rows])
+@pytest.mark.parametrize("rows_at", [gather_rows, fixed_rows])
 def test_rows_and_their_gradient_are_those_of_gather(rows_at: Callable[..., tf.Tensor]) -> None:
     random = np.random.default_rng(0)
     table, places = tf.constant(random.normal(size=(5, 3))), np.array([4, 0, 4, 2], np.int32)
@@ -33,7 +33,7 @@ def test_arrays_of_a_program_are_its_inputs_and_not_its_constants() -> None:
 
     @tf.function
     def traced(table: tf.Tensor) -> tf.Tensor:
-        return fixed_rows(table, places) + chosen_rows(table, places, 0) + permuted(table[:, 0], places)[:, None]
+        return fixed_rows(table, places) + gather_sparse(table, places, 0) + permuted(table[:, 0], places)[:, None]
 
     graph = traced.get_concrete_function(tf.TensorSpec((3000, 1), tf.float64)).graph.as_graph_def()
     assert max(node.ByteSize() for node in graph.node) < 10_000

@@ -10,12 +10,12 @@ import tensorflow as tf
 
 from qcnn import simulators
 from qcnn.circuits.circuits import Ansatz
-from qcnn.errors import ConfigError, one_line
-from qcnn.simulators import Batch, Limits
+from qcnn.errors import ConfigError, single_line
+from qcnn.simulators import ExcitationBatch, SimulatorLimits
 from tests.qcnn.simulators import drawn
 from tests.qcnn.simulators.structure.test_gates import ONE_QUBIT, TWO_QUBITS, A, B, C, Q
 
-LIMITS = Limits(memory=2**30, batch=4)
+LIMITS = SimulatorLimits(memory=2**30, batch=4)
 # What no symmetry hides, and in which each symbol counts whatever stands between.
 BEFORE = [[cirq.X(q) ** (0.1 + 0.17 * i), cirq.Y(q) ** 0.3] for i, q in enumerate(Q)]
 AFTER = [[cirq.X(q) ** 0.27 for q in Q], *(cirq.Y(q) ** symbol for q, symbol in zip(Q, (A, B, C), strict=False))]
@@ -42,7 +42,7 @@ def test_what_it_takes_has_the_readouts_of_cirq() -> None:
                 refusals.append(str(error))
                 continue
             taken += 1
-            batch = Batch(tf.constant([1], tf.int32), tf.constant([0.7]))
+            batch = ExcitationBatch(tf.constant([1], tf.int32), tf.constant([0.7]))
             readouts = simulator.expectations(tf.constant(values), batch).numpy()[0]
             expected = drawn.expectations(ansatz, 5, values, 1, 0.7)
             np.testing.assert_allclose(readouts, expected, atol=1e-5, err_msg=str(variant))
@@ -65,7 +65,7 @@ def test_what_it_does_not_know_is_named(operation: cirq.Operation) -> None:
     ansatz = Ansatz(cirq.Circuit(cirq.CNOT(Q[0], Q[1]), operation, AFTER), (A, B, C), (Q[0],))
     with pytest.raises(ConfigError) as error:
         simulators.create("tfq", ansatz, Q, LIMITS)
-    assert str(error.value).endswith(f"the other simulators run it. Given: {one_line(operation)}")
+    assert str(error.value).endswith(f"the other simulators run it. Given: {single_line(operation)}")
     for name in ("lightcone", "statevector", "auto"):
         simulators.create(name, ansatz, Q, LIMITS)
 
@@ -74,6 +74,6 @@ def test_a_symbol_may_be_named_as_the_excitation_is() -> None:
     angle = sympy.Symbol("excitation_angle", real=True)
     ansatz = Ansatz(cirq.Circuit(BEFORE, cirq.X(Q[1]) ** angle), (angle,), (Q[1],))
     simulator = simulators.create("tfq", ansatz, Q, LIMITS)
-    batch = Batch(tf.constant([1], tf.int32), tf.constant([0.7]))
+    batch = ExcitationBatch(tf.constant([1], tf.int32), tf.constant([0.7]))
     readouts = simulator.expectations(tf.constant([0.3], tf.float64), batch).numpy()[0]
     np.testing.assert_allclose(readouts, drawn.expectations(ansatz, 5, np.array([0.3]), 1, 0.7), atol=1e-5)

@@ -11,12 +11,12 @@ from qcnn import simulators
 from qcnn.circuits import circuits
 from qcnn.circuits.noise import parse
 from qcnn.circuits.preparation import EXCITATION, Preparation
-from qcnn.simulators import Limits, batch_of
+from qcnn.simulators import SimulatorLimits, batch_of
 from qcnn.simulators.structure.gates import read_model
 from qcnn.simulators.structure.heisenberg import Floats
 from qcnn.simulators.trajectories import Trajectories
 
-LIMITS = Limits(memory=2**31, batch=32)
+LIMITS = SimulatorLimits(memory=2**31, batch=32)
 QUBITS, COUNT = 4, 4000
 SAMPLES: list[tuple[Preparation, dict[str, npt.NDArray[Any]]]] = [
     (EXCITATION, {"qubit": np.array([2], np.int32), "angle": np.array([0.7], np.float32)}),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from qcnn.storage.store import Store, in_bucket
+from qcnn.storage.store import Store, parse_bucket_uri
 from qcnn.storage.sync import open_store
 from tests.buckets import new_bucket, new_s3_bucket
 from tests.qcnn.storage.faults import FaultyProxy
@@ -15,7 +15,7 @@ from tests.qcnn.storage.faults import FaultyProxy
 
 def opened(address: str) -> contextlib.closing[Store]:
     """Return the store at an address, to be closed."""
-    place = in_bucket(address)
+    place = parse_bucket_uri(address)
     assert place
     return contextlib.closing(open_store(place))
 

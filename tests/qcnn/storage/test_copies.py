@@ -163,13 +163,13 @@ def test_new_files_reach_the_bucket_while_work_goes_on(
 
 def test_what_a_bucket_refuses_is_said_while_work_goes_on(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = threading.Event()
-    follow = sync.Mirror._follow
+    follow = sync.FolderUploader._follow
 
-    def followed(self: sync.Mirror) -> None:
+    def followed(self: sync.FolderUploader) -> None:
         follow(self)
         ended.set()
 
-    monkeypatch.setattr(sync.Mirror, "_follow", followed)
+    monkeypatch.setattr(sync.FolderUploader, "_follow", followed)
     with contextlib.ExitStack() as stack:
         work = stack.enter_context(working_copy(f"{bucket}-none", written=True))
         (work.folder / "events").write_text("first")

@@ -6,8 +6,8 @@ import pytest
 
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.storage.copies import download
-from qcnn.storage.store import in_bucket, is_below
-from qcnn.storage.sync import Follower
+from qcnn.storage.store import is_below, parse_bucket_uri
+from qcnn.storage.sync import FolderDownloader
 
 HOSTILE = ["../out", "a/../../out", "/out", "//out", "a/..", "..", "a\0b", "a/../b"]
 
@@ -64,11 +64,11 @@ def test_names_like_those_stay_in_the_folder(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_followed_gets_nothing_from_elsewhere(tmp_path: Path) -> None:
     (folder := tmp_path / "copy").mkdir()
-    Follower(Named(*HOSTILE, "good"), folder).update()
+    FolderDownloader(Named(*HOSTILE, "good"), folder).update()
     assert _written(tmp_path) == ["copy/good"]
 
 
 @pytest.mark.parametrize("text", ["gs://b/..", "s3://b/a/../c", "minio://../a", "gs://b/./a"])
 def test_an_address_leads_nowhere_else(text: str) -> None:
     with pytest.raises(ConfigError, match=r"^address: no part of it may be \. or \.\."):
-        in_bucket(text)
+        parse_bucket_uri(text)

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from google.api_core import exceptions
 
 from qcnn.errors import ConfigError
-from qcnn.storage.store import in_bucket, reason_of
+from qcnn.storage.store import parse_bucket_uri, reason_of
 
 URL = f"http://10.244.0.1:4443/storage/v1/b/bucket/o?prefix={'trainings%2F' * 30}"
 REFUSED = urllib3.exceptions.NewConnectionError(
@@ -63,10 +63,10 @@ def test_a_reason_is_one_line_of_whole_words(error: Exception, reason: str) -> N
 
 @pytest.mark.parametrize("local", ["runs/a", "/runs/a", ".", "gs:/bucket", "C:\\runs"])
 def test_a_path_is_no_bucket(local: str) -> None:
-    assert in_bucket(local) is None
+    assert parse_bucket_uri(local) is None
 
 
 @pytest.mark.parametrize("address", ["gs://", "gs:///folder", "http://bucket/folder", "S3://bucket", "://bucket"])
 def test_other_addresses_are_refused_in_one_line(address: str) -> None:
     with pytest.raises(ConfigError, match=rf"^address: must be a local folder or gs://BUCKET.* Given: {address}$"):
-        in_bucket(address)
+        parse_bucket_uri(address)

@@ -11,8 +11,8 @@ import pytest
 from qcnn.errors import ConfigError
 from qcnn.storage import gcs, s3
 from qcnn.storage.copies import local_copy
-from qcnn.storage.store import SCHEMES, Address, Store, UnreachableError
-from qcnn.storage.sync import Follower
+from qcnn.storage.store import SCHEMES, BucketUri, Store, UnreachableError
+from qcnn.storage.sync import FolderDownloader
 from tests.qcnn.storage.faults import FaultyProxy
 
 # Sent in one request, and in several.
@@ -22,7 +22,7 @@ SMALL, LARGE = (bytes(range(256)) * 1024 * count for count in (8, 48))
 class FolderStore:
     """A store that somebody else brings: its buckets are local folders."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: BucketUri) -> None:
         self._folder = Path("/", address.bucket, address.folder)
 
     def names(self) -> list[str]:
@@ -186,7 +186,7 @@ def test_what_grows_gets_the_rest_what_is_another_is_replaced(
     opens: Callable[[str], Store], bucket: str, tmp_path: Path
 ) -> None:
     store = opens(f"{bucket}/logs")
-    follower = Follower(store, tmp_path / "here")
+    follower = FolderDownloader(store, tmp_path / "here")
     follower.update()
     _put(store, tmp_path, "train/events", b"one")
     _put(store, tmp_path, "other", b"one")
@@ -212,17 +212,17 @@ def test_files_lie_where_they_are_placed_and_never_outside(
     store = opens(bucket)
     for name in ("a/logs/x", "b/y", "logs/", "../../out"):
         _put(store, tmp_path, name, b"text")
-    Follower(store, tmp_path / "here").update()
+    FolderDownloader(store, tmp_path / "here").update()
     found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
     assert found - {"content"} == {"here/a/logs/x", "here/b/y"}
-    Follower(store, tmp_path / "there", lambda name: f"run/{name}" if "/logs/" in name else None).update()
+    FolderDownloader(store, tmp_path / "there", lambda name: f"run/{name}" if "/logs/" in name else None).update()
     assert [path.name for path in (tmp_path / "there").rglob("*") if path.is_file()] == ["x"]
 
 
 def test_only_what_has_changed_is_read_again(opens: Callable[[str], Store], bucket: str, tmp_path: Path) -> None:
     store = opens(bucket)
     _put(store, tmp_path, "same", b"text")
-    follower = Follower(store, tmp_path / "here")
+    follower = FolderDownloader(store, tmp_path / "here")
     follower.update()
     (tmp_path / "here" / "same").unlink()
     follower.update()

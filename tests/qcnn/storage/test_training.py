@@ -9,7 +9,7 @@ import pytest
 
 from qcnn.experiment_io import from_mapping
 from qcnn.model.checkpoints import load_latest
-from qcnn.startup import is_own_fault
+from qcnn.startup import is_permanent_error
 from qcnn.storage.copies import local_copy
 from tests.qcnn.storage.conftest import opened
 from tests.qcnn.storage.faults import FaultyProxy
@@ -42,7 +42,7 @@ def test_a_bucket_that_is_gone_for_good_ends_a_worker_for_good(
     words = ("--experiment", config.to_json(), "--workdir", "s3://bucket/training", "--logs", "s3://bucket/logs")
     done = subprocess.run([sys.executable, "-c", impatient, *words], capture_output=True, text=True, check=False)
     # It has been waited for; a worker that is started again would wait as long once more.
-    assert is_own_fault(done.returncode), done.stderr
+    assert is_permanent_error(done.returncode), done.stderr
     (line,) = done.stderr.splitlines()
     assert re.fullmatch(r"error: bucket: does not answer as it should \(.*\)\. Given: s3://bucket/training", line)
 
@@ -59,7 +59,7 @@ def test_training_in_a_full_bucket_ends_in_one_line(bucket: str, proxy: FaultyPr
     folders = ("--workdir", f"{bucket}/training", "--logs", f"{bucket}/logs", "--profiler-port", "0")
     command = [sys.executable, "-c", impatient, "--experiment", config.to_json(), *folders]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert is_own_fault(done.returncode), done.stderr
+    assert is_permanent_error(done.returncode), done.stderr
     (line,) = done.stderr.splitlines()
     assert re.fullmatch(rf"error: bucket: does not answer as it should \(.*507.*\)\. Given: {bucket}/\w+", line)
     assert "it is tried again, and training waits for it after 0.1 s" in done.stdout

@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from qcnn.circuits.formats.embedded import hold
+from qcnn.circuits.formats.embedded import embed
 from qcnn.errors import TrainingError
 from qcnn.experiment_io import from_mapping
 from qcnn.studies.record import table, table_csv, table_page
@@ -14,7 +14,7 @@ from tests.qcnn.studies.test_trials import a_trial
 
 
 def test_a_circuit_is_shown_by_its_files_name() -> None:
-    header, rows = table([a_trial(0.25, model=hold("a.qasm", "[]")), a_trial(0.125)])
+    header, rows = table([a_trial(0.25, model=embed("a.qasm", "[]")), a_trial(0.125)])
     assert [row[header.index("model")] for row in rows] == ["a.qasm@4f53cda1", "hybrid"]
 
 

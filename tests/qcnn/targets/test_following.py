@@ -6,7 +6,7 @@ import pytest
 
 from qcnn.targets import following
 from qcnn.targets.errors import UnavailableError
-from qcnn.targets.following import Seen, follow, numbered
+from qcnn.targets.following import RunSnapshot, number_repeated, wait_for_run
 
 
 @pytest.fixture(autouse=True)
@@ -14,26 +14,26 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "INTERVAL", 0)
 
 
-def _story(*seen: Seen[str] | UnavailableError | None) -> tuple[list[str], Seen[str]]:
-    told: Iterator[Seen[str] | UnavailableError | None] = iter(seen)
+def _story(*seen: RunSnapshot[str] | UnavailableError | None) -> tuple[list[str], RunSnapshot[str]]:
+    told: Iterator[RunSnapshot[str] | UnavailableError | None] = iter(seen)
     said: list[str] = []
 
-    def look() -> Seen[str] | None:
+    def look() -> RunSnapshot[str] | None:
         now = next(told)
         if isinstance(now, UnavailableError):
             raise now
         return now
 
-    return said, follow(look, said.append)
+    return said, wait_for_run(look, said.append)
 
 
 def test_only_changes_are_said() -> None:
     said, ended = _story(
-        Seen("1", "RUNNING", False, {"train": "RUNNING"}),
-        Seen("2", "RUNNING", False, {"train": "RUNNING"}),
+        RunSnapshot("1", "RUNNING", False, {"train": "RUNNING"}),
+        RunSnapshot("2", "RUNNING", False, {"train": "RUNNING"}),
         None,
         UnavailableError("gone for a while"),
-        Seen("3", "SUCCEEDED", True, {"train": "SUCCEEDED"}),
+        RunSnapshot("3", "SUCCEEDED", True, {"train": "SUCCEEDED"}),
     )
     assert said == ["train: running", "run: running", "train: succeeded", "run: succeeded"]
     assert ended.run == "3"
@@ -41,8 +41,8 @@ def test_only_changes_are_said() -> None:
 
 def test_states_of_steps_that_come_after_that_of_the_run_are_waited_for() -> None:
     said, ended = _story(
-        Seen("1", "FAILED", True, {"train": "RUNNING"}),
-        Seen("2", "FAILED", True, {"train": "FAILED"}),
+        RunSnapshot("1", "FAILED", True, {"train": "RUNNING"}),
+        RunSnapshot("2", "FAILED", True, {"train": "FAILED"}),
     )
     assert said == ["train: running", "run: failed", "train: failed"]
     assert ended.run == "2"
@@ -55,4 +55,4 @@ def test_a_service_that_stays_away_is_given_up(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_steps_of_a_loop_are_numbered() -> None:
-    assert numbered([("data", 1), ("train", 2), ("train", 3)]) == {"data": 1, "train": 2, "train 2": 3}
+    assert number_repeated([("data", 1), ("train", 2), ("train", 3)]) == {"data": 1, "train": 2, "train 2": 3}

@@ -12,15 +12,15 @@ import tensorflow as tf
 from qcnn.errors import RetryableError
 from qcnn.trainer.distribution.joining import (
     connect_directly,
+    exit_barrier,
     keep_port_to_machine,
-    keep_to_machine,
-    leave_together,
-    lost_peers,
+    restrict_to_localhost,
     taken_address,
+    translate_peer_errors,
 )
-from qcnn.trainer.distribution.roles import Cluster
+from qcnn.trainer.distribution.roles import ClusterConfig
 
-CLUSTER = Cluster({"worker": ("train-worker-0.team.svc:2222", "127.0.0.1:80"), "ps": ("[::1]:80",)}, "worker", 0)
+CLUSTER = ClusterConfig({"worker": ("train-worker-0.team.svc:2222", "127.0.0.1:80"), "ps": ("[::1]:80",)}, "worker", 0)
 HOSTS = "train-worker-0.team.svc,127.0.0.1,::1"
 
 
@@ -85,13 +85,13 @@ def test_a_server_is_closed_only_where_all_of_its_cluster_is_here(
     server: socket.socket, outside: str, other: str, is_closed: bool
 ) -> None:
     port = server.getsockname()[1]
-    keep_to_machine(Cluster({"worker": (f"127.0.0.1:{port}", other)}, "worker", 0))
+    restrict_to_localhost(ClusterConfig({"worker": (f"127.0.0.1:{port}", other)}, "worker", 0))
     assert _answers(outside, port) != is_closed
 
 
 def test_an_evaluator_that_stands_in_no_cluster_has_no_server() -> None:
-    keep_to_machine(Cluster({"worker": ("127.0.0.1:1",)}, "evaluator", 0))
-    keep_to_machine(None)
+    restrict_to_localhost(ClusterConfig({"worker": ("127.0.0.1:1",)}, "evaluator", 0))
+    restrict_to_localhost(None)
 
 
 def test_what_cannot_be_closed_is_said(
@@ -104,8 +104,8 @@ def test_what_cannot_be_closed_is_said(
     assert caplog.messages == [f"port {port} stays open to other machines ([Errno 19] No such device)"]
 
 
-WORKERS = Cluster({"worker": ("127.0.0.1:2222", "127.0.0.1:2223", "127.0.0.1:2224")}, "worker", 1)
-WITH_CHIEF = Cluster({"chief": ("127.0.0.1:2222",), "worker": ("127.0.0.1:2223",)}, "worker", 0)
+WORKERS = ClusterConfig({"worker": ("127.0.0.1:2222", "127.0.0.1:2223", "127.0.0.1:2224")}, "worker", 1)
+WITH_CHIEF = ClusterConfig({"chief": ("127.0.0.1:2222",), "worker": ("127.0.0.1:2223",)}, "worker", 0)
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ WITH_CHIEF = Cluster({"chief": ("127.0.0.1:2222",), "worker": ("127.0.0.1:2223",
         (WITH_CHIEF, "no answer\nand more", "lost chief 0: no answer"),
     ],
 )
-def test_a_lost_process_is_named(cluster: Cluster, message: str, line: str) -> None:
-    with pytest.raises(RetryableError) as error, lost_peers(cluster):
+def test_a_lost_process_is_named(cluster: ClusterConfig, message: str, line: str) -> None:
+    with pytest.raises(RetryableError) as error, translate_peer_errors(cluster):
         raise tf.errors.UnavailableError(None, None, message)
     assert str(error.value) == line
 
@@ -135,14 +135,14 @@ def test_who_ends_before_all_have_met_is_lost_and_who_ends_after_that_is_not() -
 
     ended = [False]
     with pytest.raises(RetryableError, match=r"^lost worker 2: .*Socket closed$"):
-        leave_together(meet, WORKERS)
+        exit_barrier(meet, WORKERS)
     ended = [True, False]
-    leave_together(meet, WORKERS)
+    exit_barrier(meet, WORKERS)
     assert not ended
 
 
 def test_a_process_that_trains_alone_has_lost_nobody() -> None:
-    with pytest.raises(tf.errors.UnavailableError), lost_peers(None):
+    with pytest.raises(tf.errors.UnavailableError), translate_peer_errors(None):
         raise tf.errors.UnavailableError(None, None, "of its own")
 
 

@@ -12,7 +12,7 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.model.optimizer import _OPTIMIZERS, build_optimizer, values_of
 from qcnn.trainer.distribution.parameter_servers import _CAUTION, SharedWeights, serve
-from qcnn.trainer.distribution.roles import Cluster
+from qcnn.trainer.distribution.roles import ClusterConfig
 
 HERE = "/job:localhost/replica:0/task:0/device:CPU:0"
 VALUES = (np.array([1.0, -2.0, 0.5]), np.array([[3.0], [-1.0]]))
@@ -107,7 +107,7 @@ def test_updates_of_many_threads_are_all_applied_whole() -> None:
 
 def test_one_that_serves_ends_with_the_chief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Well if the training is over, else so that it is started again."""
-    cluster = Cluster({"chief": ("127.0.0.1:1",), "worker": ("127.0.0.1:2",), "ps": ("127.0.0.1:3",)}, "ps", 0)
+    cluster = ClusterConfig({"chief": ("127.0.0.1:1",), "worker": ("127.0.0.1:2",), "ps": ("127.0.0.1:3",)}, "ps", 0)
     monkeypatch.setattr("qcnn.trainer.distribution.parameter_servers.tf.distribute.Server", lambda *_, **__: None)
     monkeypatch.setattr("qcnn.trainer.distribution.parameter_servers._LOOK_SECONDS", 0.0)
     # Not there yet, there, busy for a moment, there, gone.
@@ -126,7 +126,7 @@ def test_one_that_serves_ends_with_the_chief(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_one_that_serves_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster({"chief": ("127.0.0.1:1",), "worker": ("127.0.0.1:2",), "ps": ("127.0.0.1:3",)}, "ps", 0)
+    cluster = ClusterConfig({"chief": ("127.0.0.1:1",), "worker": ("127.0.0.1:2",), "ps": ("127.0.0.1:3",)}, "ps", 0)
     monkeypatch.setattr("qcnn.trainer.distribution.parameter_servers.tf.distribute.Server", lambda *_, **__: None)
     monkeypatch.setattr("qcnn.trainer.distribution.parameter_servers._LOOK_SECONDS", 0.0)
     message = r"^lost chief 0 \(no answer at 127\.0\.0\.1:1\), after 0\.1 s of waiting$"

@@ -5,7 +5,7 @@ import pytest
 
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_mapping
-from qcnn.trainer.distribution.roles import Cluster, check_roles, parse_cluster
+from qcnn.trainer.distribution.roles import ClusterConfig, check_roles, parse_cluster
 
 # As training-operator v1.9 writes it: genTFConfigJSONStr.
 CHIEF = ["train-chief-0.team.svc:2222"]
@@ -17,7 +17,7 @@ def _tf_config(cluster: Any, role: Any, index: Any, **more: Any) -> dict[str, st
     return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task, "environment": "cloud", **more})}
 
 
-def _parsed(environment: dict[str, str]) -> Cluster:
+def _parsed(environment: dict[str, str]) -> ClusterConfig:
     cluster = parse_cluster(environment)
     assert cluster is not None
     return cluster

@@ -11,7 +11,7 @@ from qcnn import requirements
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
-from qcnn.trainer.distribution.roles import Cluster
+from qcnn.trainer.distribution.roles import ClusterConfig
 from qcnn.trainer.distribution.strategies import STRATEGIES, check_gpus, create_strategy, device_names, set_up
 from tests.small_trainings import ROOT
 
@@ -115,13 +115,13 @@ def test_what_the_machine_lacks_is_said_in_one_line(config: ExperimentConfig, me
 
 
 def test_an_entry_is_all_that_a_strategy_needs(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Cluster | None] = []
+    asked: list[ClusterConfig | None] = []
 
-    def mine(_: ExperimentConfig, cluster: Cluster | None) -> tf.distribute.Strategy:
+    def mine(_: ExperimentConfig, cluster: ClusterConfig | None) -> tf.distribute.Strategy:
         asked.append(cluster)
         return tf.distribute.get_strategy()
 
     monkeypatch.setitem(STRATEGIES, "none", mine)
-    cluster = Cluster({"worker": ("127.0.0.1:2222",)}, "worker", 0)
+    cluster = ClusterConfig({"worker": ("127.0.0.1:2222",)}, "worker", 0)
     assert create_strategy(_config("none"), cluster) is tf.distribute.get_strategy()
     assert asked == [cluster]

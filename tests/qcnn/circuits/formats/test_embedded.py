@@ -16,23 +16,23 @@ def _text(content: bytes) -> str:
 
 
 def test_a_text_holds_what_it_was_made_of_under_the_files_name() -> None:
-    text = embedded.hold("gs://bucket/folder/my circuit.qasm", CONTENT)
+    text = embedded.embed("gs://bucket/folder/my circuit.qasm", CONTENT)
     assert text.startswith("my_circuit.qasm#")
-    assert embedded.held(text) == CONTENT
+    assert embedded.embedded_content(text) == CONTENT
     assert from_mapping({"model": text}).model == text
 
 
 def test_it_is_shown_by_its_name_and_what_tells_it_from_others() -> None:
-    text = embedded.hold("a.json", CONTENT)
-    assert embedded.shown(text) == "a.json@820be4ca"
+    text = embedded.embed("a.json", CONTENT)
+    assert embedded.model_display_name(text) == "a.json@820be4ca"
     assert as_shown({"model": text, "qubits": 4}) == {"model": "a.json@820be4ca", "qubits": 4}
-    assert embedded.shown(embedded.hold("a.json", CONTENT + " ")) != embedded.shown(text)
+    assert embedded.model_display_name(embedded.embed("a.json", CONTENT + " ")) != embedded.model_display_name(text)
     # Packed by another release of the library it is the same.
-    assert embedded.shown(_text(lzma.compress(CONTENT.encode(), preset=0))) == "a.qasm@820be4ca"
-    assert [embedded.shown(model) for model in ("hybrid", "a.qasm", "a:b")] == ["hybrid", "a.qasm", "a:b"]
-    assert embedded.shown_within(f'"model": "{text}", "a": "#"') == '"model": "a.json@820be4ca", "a": "#"'
+    assert embedded.model_display_name(_text(lzma.compress(CONTENT.encode(), preset=0))) == "a.qasm@820be4ca"
+    assert [embedded.model_display_name(model) for model in ("hybrid", "a.qasm", "a:b")] == ["hybrid", "a.qasm", "a:b"]
+    assert embedded.with_display_names(f'"model": "{text}", "a": "#"') == '"model": "a.json@820be4ca", "a": "#"'
     # What is damaged is not shown whole either.
-    assert len(embedded.shown(text[:-10])) == len("a.json@820be4ca")
+    assert len(embedded.model_display_name(text[:-10])) == len("a.json@820be4ca")
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_it_is_shown_by_its_name_and_what_tells_it_from_others() -> None:
         "a.qasm#%%%",
         "a.png#AAAA",
         "x/a.qasm#AAAA",
-        embedded.hold("a.qasm", CONTENT)[:-8],
+        embedded.embed("a.qasm", CONTENT)[:-8],
         _text(lzma.compress(b"\xff\xfe")),
         # 100 MB of zeros take 15 kB.
         _text(lzma.compress(bytes(100_000_000), preset=1)),
@@ -60,4 +60,4 @@ def test_what_holds_no_circuit_is_refused_as_a_model(text: str) -> None:
 def test_a_circuit_that_takes_too_many_characters_is_refused() -> None:
     numbers = random.Random(0).randbytes(30_000).hex()
     with pytest.raises(ConfigError, match=r"^model: the circuit must fit into 30000 characters .* Given: big.qasm$"):
-        embedded.hold("big.qasm", numbers)
+        embedded.embed("big.qasm", numbers)

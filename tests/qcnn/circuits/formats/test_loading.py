@@ -11,7 +11,7 @@ import pytest
 import sympy
 
 from qcnn.circuits import circuits
-from qcnn.circuits.formats.embedded import shown
+from qcnn.circuits.formats.embedded import model_display_name
 from qcnn.circuits.formats.loading import embedded, with_circuit, with_circuits
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_mapping, with_circuit_read
@@ -41,7 +41,7 @@ def test_the_circuit_takes_the_place_of_its_files_name(file: str) -> None:
     assert ansatz.circuit == cirq.Circuit(cirq.XPowGate(exponent=a, global_shift=-0.5)(first), cirq.CNOT(first, second))
     assert (ansatz.symbols, ansatz.readouts) == ((a,), (first, second))
     # By the same digits it is known wherever it is shown or trained.
-    assert shown(text) == f"mine.qasm@{fingerprint(text, 5)[:8]}"
+    assert model_display_name(text) == f"mine.qasm@{fingerprint(text, 5)[:8]}"
     assert with_circuit_read(from_mapping({"model": file})).model == text
     assert with_circuits({"model": ["hybrid", file], "seed": [1]}) == {"model": ["hybrid", text], "seed": [1]}
 

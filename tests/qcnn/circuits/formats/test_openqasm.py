@@ -12,7 +12,7 @@ from qiskit.quantum_info import Operator
 from qcnn.circuits.ansatz import Ansatz, ring
 from qcnn.circuits.circuits import build
 from qcnn.circuits.formats import cirq_json, openqasm
-from qcnn.circuits.formats.embedded import hold
+from qcnn.circuits.formats.embedded import embed
 from qcnn.errors import ConfigError
 from qcnn.simulators.structure.gates import read_network
 from tests.qcnn.simulators.drawn import Complex, assert_equal_up_to_phase
@@ -451,7 +451,7 @@ def test_waiting_is_nothing_however_long() -> None:
 
 
 def test_more_qubits_than_the_ring_has_are_refused() -> None:
-    model = hold("a.qasm", cirq_json.written(openqasm.read(HEAD2, "a.qasm")))
+    model = embed("a.qasm", cirq_json.written(openqasm.read(HEAD2, "a.qasm")))
     assert len(build(model, 6).readouts) == 5
     with pytest.raises(ConfigError, match=r"^qubits: must be at least 5, the qubits of a.qasm@[0-9a-f]{8}. Given: 4$"):
         build(model, 4)

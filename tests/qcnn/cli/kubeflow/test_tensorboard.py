@@ -8,7 +8,7 @@ import pytest
 from qcnn.errors import ArtifactError
 from qcnn.targets.artifacts import Logs
 from qcnn.targets.errors import BackendError
-from qcnn.targets.kubeflow.client import Backend
+from qcnn.targets.kubeflow.client import KfpConnection
 from qcnn.targets.kubeflow.experiments import logs_of_runs
 from tests.backend import FakeBackend
 from tests.metadata import answering, artifact
@@ -44,7 +44,7 @@ def ids(backend: FakeBackend, typed: Typed) -> dict[str, str]:
 def test_a_run_that_trains_is_looked_at_in_its_folder_others_where_their_artifacts_are(
     backend: FakeBackend, ids: dict[str, str]
 ) -> None:
-    asked = Backend(host=backend.host)
+    asked = KfpConnection(host=backend.host)
     trains = Logs("trains", f"{_ROOT}/{ids['trains']}", of_run=True)
     ended = Logs("ended", f"{_ROOT}/another/train/a/logs")
     study = [
@@ -58,7 +58,7 @@ def test_a_run_that_trains_is_looked_at_in_its_folder_others_where_their_artifac
 
 
 def test_what_has_no_logs_is_one_line(backend: FakeBackend, ids: dict[str, str]) -> None:
-    asked = Backend(host=backend.host)
+    asked = KfpConnection(host=backend.host)
     with pytest.raises(ArtifactError, match=rf"^run: nothing is logged yet\. Given: {ids['new']}$"):
         logs_of_runs([ids["new"]], None, (), asked)
     with pytest.raises(ArtifactError, match=r"^run: experiment qcnn has ended, new, study, trains\. Given: old$"):
@@ -70,7 +70,7 @@ def test_what_has_no_logs_is_one_line(backend: FakeBackend, ids: dict[str, str])
 def test_two_runs_of_one_name_are_told_apart(backend: FakeBackend, typed: Typed, ids: dict[str, str]) -> None:
     for run in backend.objects["runs"].values():
         run["display_name"] = "same"
-    found = logs_of_runs((), "qcnn", ("same",), Backend(host=backend.host))
+    found = logs_of_runs((), "qcnn", ("same",), KfpConnection(host=backend.host))
     assert {logs.name for logs in found} >= {f"same-{ids['trains'][:8]}", f"same-{ids['ended'][:8]}"}
 
 

@@ -8,10 +8,10 @@ from click.testing import CliRunner
 
 from qcnn.circuits.formats.loading import embedded
 from qcnn.cli.main import qcnn
-from qcnn.cli.options.experiment import Words, complete_word, experiment_options
-from qcnn.cli.options.search import SearchFlags, read_study
+from qcnn.cli.options.experiment import ExperimentOptions, complete_word, experiment_options
+from qcnn.cli.options.search import SearchOptions, read_study
 from qcnn.experiment import ALL_FIELDS
-from qcnn.results.local_run import Recorder
+from qcnn.results.local_run import RunRecorder
 from tests.docs.documents import ROOT
 
 
@@ -19,7 +19,7 @@ from tests.docs.documents import ROOT
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("first", "second"):
-        with Recorder({}) as recorder:
+        with RunRecorder({}) as recorder:
             recorder.begin_step("generate-data", tmp_path / "runs" / name)
 
 
@@ -73,11 +73,11 @@ def test_every_value_that_is_offered_is_allowed() -> None:
 
 def _typed(*arguments: str) -> dict[str, object]:
     """Return the words that a command takes of what was typed."""
-    taken: list[Words] = []
+    taken: list[ExperimentOptions] = []
 
     @click.command()
     @experiment_options
-    def command(words: Words) -> None:
+    def command(words: ExperimentOptions) -> None:
         taken.append(words)
 
     done = CliRunner().invoke(command, arguments, catch_exceptions=False)
@@ -99,11 +99,11 @@ def test_a_circuits_file_becomes_the_circuit(tmp_path: Path) -> None:
     (config := tmp_path / "file.yaml").write_text(f"model: {circuit}\ngrid: {{model: [hybrid, {circuit}]}}\n")
     text = embedded(circuit)
     assert _typed("--model", circuit) == {"model": text}
-    study = read_study(SearchFlags((), (), None), Words(str(config), {}))
+    study = read_study(SearchOptions((), (), None), ExperimentOptions(str(config), {}))
     assert study.arguments["experiment"]["model"] == text
     assert study.arguments["grid"] == {"model": ["hybrid", text]}
     assert [trial.model for trial in study.trials] == ["hybrid", text]
-    typed = read_study(SearchFlags((f"model=deep,{circuit}",), (), None), Words(None, {}))
+    typed = read_study(SearchOptions((f"model=deep,{circuit}",), (), None), ExperimentOptions(None, {}))
     assert [trial.model for trial in typed.trials] == ["deep", text]
 
 

@@ -1,15 +1,15 @@
 """What qcnn delete says of names that no job has; tests/cluster deletes real ones."""
 
-from qcnn.jobs.job import Identity, Job
-from qcnn.jobs.pod_settings import Pod
-from qcnn.jobs.tfjob.manifest import Policy, tfjob
+from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.pod_settings import PodSettings
+from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
 from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.jobs.apiserver import ApiServer
 
 
 def test_delete_by_the_name_of_a_run_names_the_flag_for_it(api_server: ApiServer, typed: Typed) -> None:
-    job = Job(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=Pod(image="qcnn"))
-    api_server.put("tfjobs", tfjob(job, Identity("monday", "train"), Policy()))
+    job = Job(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=PodSettings(image="qcnn"))
+    api_server.put("tfjobs", tfjob(job, JobIdentity("monday", "train"), JobTimeouts()))
     none = "error: job: qcnn made none of this name in namespace a"
     code, _, err = typed("delete", "monday", "-n", "a", "--yes")
     assert (code, err) == (2, f"{none}; all that belongs to the run of this name: --run monday. Given: monday\n")

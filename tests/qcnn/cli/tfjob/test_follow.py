@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from qcnn.jobs.job import Identity, Job
-from qcnn.jobs.pod_settings import Pod
-from qcnn.jobs.tfjob.manifest import Policy, tfjob
+from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.pod_settings import PodSettings
+from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
 from tests.qcnn.cli.conftest import Typed
 from tests.qcnn.jobs.apiserver import ApiServer, Object
 from tests.qcnn.jobs.training_operator import RUNNING, Operator, ended
@@ -65,18 +65,20 @@ def test_follow_by_user_who_may_create_nothing_still_says_why(api_server: ApiSer
 def test_logs_interrupted_names_the_namespace_that_was_given(
     api_server: ApiServer, typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pod = Pod(image="qcnn")
+    pod = PodSettings(image="qcnn")
     job = api_server.put(
         "tfjobs",
         tfjob(
-            Job(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=pod), Identity("run", "train"), Policy()
+            Job(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=pod),
+            JobIdentity("run", "train"),
+            JobTimeouts(),
         ),
     )
 
     def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("qcnn.jobs.kubernetes.job_watcher.Following.run", interrupt)
+    monkeypatch.setattr("qcnn.jobs.kubernetes.job_watcher.JobWatcher.run", interrupt)
     name = job["metadata"]["name"]
     _, _, err = typed("logs", "-f", name, "-n", "a")
     assert f"Again: qcnn logs -f {name} --target tfjob --namespace a\n" in err

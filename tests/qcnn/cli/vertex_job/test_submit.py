@@ -9,7 +9,7 @@ from google.protobuf import json_format
 
 from qcnn.circuits import circuits
 from qcnn.experiment_io import from_json
-from qcnn.storage.store import Address
+from qcnn.storage.store import BucketUri
 from tests.docs.documents import ROOT
 from tests.qcnn.cli.conftest import Typed
 from tests.vertex.server.vertex import Vertex
@@ -55,7 +55,7 @@ def test_what_cannot_run_is_one_line(typed: Typed, words: tuple[str, ...], line:
 
 @pytest.mark.long
 def test_an_experiment_is_trained_once_however_often_it_is_submitted(vertex: Vertex, on_vertex: Typed) -> None:
-    output = str(Address("gs", vertex.bucket, "mine"))
+    output = str(BucketUri("gs", vertex.bucket, "mine"))
     words = ("submit", "--target", "vertex-job", "--output", output, "--image", "qcnn:1", "--follow", *_WORDS)
     code, out, err = on_vertex(*words)
     assert code == 0, out + err

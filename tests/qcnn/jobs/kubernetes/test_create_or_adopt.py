@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.kubernetes.create_or_adopt import Step, next_step
-from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, JOB, TRAINING_ANNOTATION, Kind
+from qcnn.jobs.kubernetes.create_or_adopt import Step, next_action
+from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, JOB, TRAINING_ANNOTATION, JobKind
 from qcnn.jobs.tfjob.manifest import TFJOB
 
 
@@ -38,26 +38,26 @@ def _job(state: str = "Running", training: str = "1", spec: str = "1", *, delete
         (JOB, _job("Succeeded"), Step.ADOPT),
     ],
 )
-def test_what_is_done_follows_from_what_is_there(kind: Kind, found: dict[str, Any] | None, step: Step) -> None:
-    assert next_step(kind, _job(), found) is step
+def test_what_is_done_follows_from_what_is_there(kind: JobKind, found: dict[str, Any] | None, step: Step) -> None:
+    assert next_action(kind, _job(), found) is step
 
 
 def test_a_job_that_nobody_has_looked_at_yet_is_adopted() -> None:
     found = _job()
     del found["status"]
-    assert next_step(TFJOB, _job(), found) is Step.ADOPT
+    assert next_action(TFJOB, _job(), found) is Step.ADOPT
 
 
 @pytest.mark.parametrize("state", ["Running", "Succeeded", "Failed"])
 def test_a_name_that_something_else_has_is_refused(state: str) -> None:
     with pytest.raises(ConfigError, match=r"^TFJob: one of this name trains something else\. Given: a$"):
-        next_step(TFJOB, _job(), _job(state, training="2"))
+        next_action(TFJOB, _job(), _job(state, training="2"))
     bare = {"metadata": {"name": "a"}}
     with pytest.raises(ConfigError, match=r"^TFJob: one of this name trains something else\. Given: a$"):
-        next_step(TFJOB, _job(), bare)
+        next_action(TFJOB, _job(), bare)
 
 
 def test_the_same_with_other_settings_is_refused_while_it_runs() -> None:
     said = r"^TFJob: the same runs already, with other settings; .*: qcnn delete a --namespace b\. Given: a$"
     with pytest.raises(ConfigError, match=said):
-        next_step(TFJOB, _job(), _job(spec="2"))
+        next_action(TFJOB, _job(), _job(spec="2"))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from qcnn.jobs.job import Identity, run_label
+from qcnn.jobs.job import JobIdentity, run_label
 from qcnn.jobs.kubernetes.manifest import annotations, condition, is_suspended, labels, run_of
 
 # apimachinery, validation.IsValidLabelValue.
@@ -25,11 +25,11 @@ def test_runs_that_look_alike_are_told_apart(runs: tuple[str, ...]) -> None:
     assert len(set(found)) == len(runs)
     assert all(LABEL.fullmatch(label) for label in found)
     for run in runs:
-        assert run_of({"annotations": annotations(Identity(run, "train"))}) == run
+        assert run_of({"annotations": annotations(JobIdentity(run, "train"))}) == run
 
 
 def test_a_label_begins_with_what_can_be_read_of_the_name() -> None:
-    assert re.fullmatch(r"exp-1-[0-9a-f]{16}", labels(Identity("Exp 1", "train"))["app.kubernetes.io/instance"])
+    assert re.fullmatch(r"exp-1-[0-9a-f]{16}", labels(JobIdentity("Exp 1", "train"))["app.kubernetes.io/instance"])
 
 
 def test_what_says_nothing_belongs_to_no_run() -> None:

@@ -9,7 +9,14 @@ import pytest
 from qcnn.errors import ConfigError
 from qcnn.jobs.kubernetes import pods
 from qcnn.jobs.kubernetes.manifest import JOB
-from qcnn.jobs.kubernetes.pods import Process, Question, Start, Waiting, most_to_blame, question
+from qcnn.jobs.kubernetes.pods import (
+    EventQuery,
+    PendingProcesses,
+    Process,
+    StartupMonitor,
+    question,
+    root_cause_process,
+)
 from qcnn.jobs.tfjob.manifest import TFJOB
 from tests.qcnn.jobs.kubernetes.processes import process
 
@@ -67,7 +74,7 @@ def test_why_a_process_does_not_start_is_one_line(pod: dict[str, Any], trouble: 
 
 
 def test_whose_fault_an_end_is_follows_from_the_exit_code() -> None:
-    ends = [(code, read(_ended(code)).own_fault, read(_ended(code)).lost) for code in (0, 1, 127, 128, 143)]
+    ends = [(code, read(_ended(code)).is_permanent_error, read(_ended(code)).lost) for code in (0, 1, 127, 128, 143)]
     assert ends == [
         (0, False, False),
         (1, True, False),
@@ -84,10 +91,10 @@ def test_whose_fault_an_end_is_follows_from_the_exit_code() -> None:
 
 def test_the_one_to_blame_failed_by_itself_rather_than_by_a_signal_or_by_a_lost_peer() -> None:
     well, lost_peer, killed, own = (read(_ended(code, index)) for index, code in enumerate((0, 138, 137, 1)))
-    assert most_to_blame([well, lost_peer, killed, own]) == own
-    assert most_to_blame([well, lost_peer, killed]) == killed
-    assert most_to_blame([well, lost_peer]) == lost_peer
-    assert most_to_blame([well]) is None
+    assert root_cause_process([well, lost_peer, killed, own]) == own
+    assert root_cause_process([well, lost_peer, killed]) == killed
+    assert root_cause_process([well, lost_peer]) == lost_peer
+    assert root_cause_process([well]) is None
 
 
 FAILED_JOB: dict[str, Any] = {"metadata": {"name": "a", "creationTimestamp": "2026-01-31T12:00:00Z"}}
@@ -173,8 +180,8 @@ def _unstarted(text: str, trouble: str | None = None) -> Process:
     return dataclasses.replace(process(text), started=False, trouble=trouble)
 
 
-def _seen(*processes: Process, suspended: bool = False, now: float = 10) -> Waiting:
-    return Waiting(0, dict.fromkeys(NAMES)).see(NAMES, processes, suspended=suspended, now=now)
+def _seen(*processes: Process, suspended: bool = False, now: float = 10) -> PendingProcesses:
+    return PendingProcesses(0, dict.fromkeys(NAMES)).see(NAMES, processes, suspended=suspended, now=now)
 
 
 @pytest.mark.parametrize(
@@ -215,9 +222,9 @@ def test_who_is_started_again_is_waited_for_from_then_on() -> None:
 
 
 def test_without_a_pod_the_events_of_the_job_tell_why() -> None:
-    assert question(WAITING_JOB, None) == Question("1-2-3", "FailedCreate")
-    assert question(WAITING_JOB, None, "a-worker-1") == Question("1-2-3", "FailedCreate", "a-worker-1")
-    assert question(WAITING_JOB, process("0a"), "a-worker-0") == Question("0-0a", "")
+    assert question(WAITING_JOB, None) == EventQuery("1-2-3", "FailedCreate")
+    assert question(WAITING_JOB, None, "a-worker-1") == EventQuery("1-2-3", "FailedCreate", "a-worker-1")
+    assert question(WAITING_JOB, process("0a"), "a-worker-0") == EventQuery("0-0a", "")
 
 
 class _Events:
@@ -239,7 +246,7 @@ class _Watched:
     def __init__(self, names: list[str] | None = None, events: dict[str, str] | None = None) -> None:
         self.now = 0.0
         self.events = _Events(events or {})
-        self.start = Start(self.events, WAITING_JOB, names or ["worker 0"], 600, lambda: self.now)  # type: ignore[arg-type]
+        self.start = StartupMonitor(self.events, WAITING_JOB, names or ["worker 0"], 600, lambda: self.now)  # type: ignore[arg-type]
 
     def check(self, now: float) -> None:
         self.now = now
@@ -269,7 +276,7 @@ def test_the_time_for_which_a_job_is_suspended_does_not_count() -> None:
 
 def test_a_job_that_a_queue_holds_back_from_the_beginning_is_not_waited_for() -> None:
     held = {**WAITING_JOB, "spec": {"runPolicy": {"suspend": True}}}
-    start = Start(_Events({}), held, NAMES, 600, lambda: 0.0)  # type: ignore[arg-type]
+    start = StartupMonitor(_Events({}), held, NAMES, 600, lambda: 0.0)  # type: ignore[arg-type]
     assert not start.is_pending
 
 

@@ -5,14 +5,14 @@ import itertools
 
 import pytest
 
-from qcnn.jobs.kubernetes.restart_policy import POD_SECONDS, Action, Lives, Seen, Verdict, judge
+from qcnn.jobs.kubernetes.restart_policy import POD_SECONDS, Action, Decision, Observation, RestartTracker, decide
 from tests.qcnn.jobs.kubernetes.processes import process
 
 
-def _seen(*moments: str) -> Lives:
+def _seen(*moments: str) -> RestartTracker:
     """Return what is known after the pods were looked at; "suspended" and "given up" are said of the job."""
     number = 0
-    lives = Lives("job 0")
+    lives = RestartTracker("job 0")
     for moment in moments:
         if moment == "given up":
             number += 1
@@ -131,15 +131,17 @@ TIME_IS_UP = "TFJob a has failed because it was active longer than specified dea
 EARLY, LATE = POD_SECONDS - 1, POD_SECONDS
 
 
-def _seen_of_verdict(*moments: str, restarts: int | None = 3, leader: str = "worker 0", **of_job: object) -> Seen:
+def _seen_of_verdict(
+    *moments: str, restarts: int | None = 3, leader: str = "worker 0", **of_job: object
+) -> Observation:
     """Return what is known after the pods were looked at, each time as in "0a 1a:137"."""
-    seen = Seen(leader, restarts, Lives("job 0"))
+    seen = Observation(leader, restarts, RestartTracker("job 0"))
     for moment in moments:
         seen = seen.see([process(word) for word in moment.split()], suspended=False)
     return dataclasses.replace(seen, **of_job)  # type: ignore[arg-type]
 
 
-def _summary(verdict: Verdict) -> tuple[Action, str | None, bool]:
+def _summary(verdict: Decision) -> tuple[Action, str | None, bool]:
     return verdict.action, verdict.process.name if verdict.process else None, verdict.is_final
 
 
@@ -215,8 +217,8 @@ START_AGAIN = (Action.START_AGAIN, None, False)
         (_seen_of_verdict("0a 1a:138", failure=TIME_IS_UP), (Action.FAILED, "worker 1", False)),
     ],
 )
-def test_a_verdict_follows_from_what_was_seen(seen: Seen, expected: tuple[Action, str | None, bool]) -> None:
-    assert _summary(judge(seen)) == expected
+def test_a_verdict_follows_from_what_was_seen(seen: Observation, expected: tuple[Action, str | None, bool]) -> None:
+    assert _summary(decide(seen)) == expected
 
 
 @pytest.mark.parametrize(
@@ -235,15 +237,15 @@ def test_a_verdict_follows_from_what_was_seen(seen: Seen, expected: tuple[Action
         (_seen_of_verdict("0a 1a!", failure=PODS_FAILED, failed_for=LATE), "was given up for a process that was lost."),
     ],
 )
-def test_a_verdict_says_why(seen: Seen, reason: str) -> None:
-    assert judge(seen).reason == reason
+def test_a_verdict_says_why(seen: Observation, reason: str) -> None:
+    assert decide(seen).reason == reason
 
 
 def test_a_job_that_replaces_another_has_lost_what_that_one_had() -> None:
-    verdict = judge(_seen_of_verdict("0a 1a", "0a 1a!", failure=PODS_FAILED, failed_for=LATE))
+    verdict = decide(_seen_of_verdict("0a 1a", "0a 1a!", failure=PODS_FAILED, failed_for=LATE))
     assert verdict.lives
     assert verdict.lives.restarts == 1
-    replaced = Seen("worker 0", 1, verdict.lives.moved_to("job 1"), processes=[], known={})
+    replaced = Observation("worker 0", 1, verdict.lives.moved_to("job 1"), processes=[], known={})
     again = replaced.see([process("0c:137", job=1)], suspended=False)
-    assert _summary(judge(replaced)) == GO_ON
-    assert _summary(judge(again)) == (Action.GIVE_UP, "worker 0", False)
+    assert _summary(decide(replaced)) == GO_ON
+    assert _summary(decide(again)) == (Action.GIVE_UP, "worker 0", False)

@@ -15,8 +15,8 @@ import yaml
 
 from qcnn.errors import ConfigError, RetryableError
 from qcnn.jobs.kubernetes import retry
-from qcnn.jobs.kubernetes.api import Api
-from qcnn.jobs.kubernetes.retry import FIRST_SECONDS, REFUSAL_SECONDS, SECONDS, Patience
+from qcnn.jobs.kubernetes.api import NamespaceClient
+from qcnn.jobs.kubernetes.retry import FIRST_SECONDS, REFUSAL_SECONDS, SECONDS, RetryPolicy
 from qcnn.jobs.tfjob.manifest import TFJOBS
 
 GONE = urllib3.exceptions.ConnectTimeoutError()
@@ -59,7 +59,7 @@ def test_who_is_asked_again_follows_from_the_answers(
     has_answered: bool, was_allowed: bool, answers: list[tuple[float, Exception]], waits: bool
 ) -> None:
     now = 0.0
-    asked = Patience("patch leases", lambda: has_answered, was_allowed, clock=lambda: now)
+    asked = RetryPolicy("patch leases", lambda: has_answered, was_allowed, clock=lambda: now)
     tries = asked.tries()
     for now, error in answers:  # noqa: B007
         state = tenacity.RetryCallState(tries, None, (), {})
@@ -109,7 +109,7 @@ def server() -> Iterator[_Server]:
 
 
 @pytest.fixture
-def api(server: _Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Api]:
+def api(server: _Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[NamespaceClient]:
     """Access to the server by one who has no time to lose."""
     path = tmp_path / "kubeconfig"
     named = {
@@ -121,24 +121,24 @@ def api(server: _Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
     monkeypatch.setenv("KUBECONFIG", str(path))
     monkeypatch.setattr(retry, "FIRST_SECONDS", 0.0)
     monkeypatch.setattr(retry, "_wait", lambda _: 0.0)
-    with contextlib.closing(Api("a")) as api:
+    with contextlib.closing(NamespaceClient("a")) as api:
         yield api
 
 
-def test_a_server_that_has_answered_in_any_words_is_waited_for(server: _Server, api: Api) -> None:
+def test_a_server_that_has_answered_in_any_words_is_waited_for(server: _Server, api: NamespaceClient) -> None:
     server.answers = {"GET": [(404, 'tfjobs "a" not found')], "POST": [(500, WEBHOOK)] * 5 + [(201, "")]}
     assert api.get(TFJOBS, "a") is None
     assert api.create(TFJOBS, {})
     assert server.asked == ["GET", *["POST"] * 6]
 
 
-def test_the_first_answer_may_be_a_fault(server: _Server, api: Api) -> None:
+def test_the_first_answer_may_be_a_fault(server: _Server, api: NamespaceClient) -> None:
     server.answers = {"POST": [(500, WEBHOOK)] * 5 + [(201, "")]}
     assert api.create(TFJOBS, {})
 
 
 def test_what_one_has_heard_another_on_its_own_connections_knows(
-    server: _Server, api: Api, monkeypatch: pytest.MonkeyPatch
+    server: _Server, api: NamespaceClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tries = 0
 
@@ -158,13 +158,13 @@ def test_what_one_has_heard_another_on_its_own_connections_knows(
     assert tries > 1
 
 
-def test_a_server_that_never_answered_is_not_waited_for(server: _Server, api: Api) -> None:
+def test_a_server_that_never_answered_is_not_waited_for(server: _Server, api: NamespaceClient) -> None:
     server.close()
     with pytest.raises(RetryableError, match=r"^the API server does not answer as it should \(.*\)\. Given: http"):
         api.get(TFJOBS, "a")
 
 
-def test_one_in_a_hurry_does_not_wait_for_a_server_that_has_answered(server: _Server, api: Api) -> None:
+def test_one_in_a_hurry_does_not_wait_for_a_server_that_has_answered(server: _Server, api: NamespaceClient) -> None:
     server.answers = {"GET": [(404, "")], "DELETE": [(500, "")]}
     assert api.get(TFJOBS, "a") is None
     with pytest.raises(RetryableError):
@@ -187,7 +187,7 @@ def test_one_in_a_hurry_does_not_wait_for_a_server_that_has_answered(server: _Se
     ids=["permission", "credentials"],
 )
 def test_what_was_allowed_and_is_refused_for_good_is_told_from_what_never_was(
-    server: _Server, api: Api, monkeypatch: pytest.MonkeyPatch, answer: Answer, said: str
+    server: _Server, api: NamespaceClient, monkeypatch: pytest.MonkeyPatch, answer: Answer, said: str
 ) -> None:
     server.answers = {"POST": [(201, ""), answer, answer, answer, (201, "")]}
     assert api.create(TFJOBS, {})
@@ -198,7 +198,7 @@ def test_what_was_allowed_and_is_refused_for_good_is_told_from_what_never_was(
         api.create(TFJOBS, {})
 
 
-def test_a_namespace_that_is_being_deleted_is_said_at_once(server: _Server, api: Api) -> None:
+def test_a_namespace_that_is_being_deleted_is_said_at_once(server: _Server, api: NamespaceClient) -> None:
     server.answers = {"POST": [(201, ""), (403, ENDING)]}
     assert api.create(TFJOBS, {})
     with pytest.raises(ConfigError, match=r"^namespace: is being deleted; create tfjobs was refused\. Given: a$"):
@@ -207,7 +207,7 @@ def test_a_namespace_that_is_being_deleted_is_said_at_once(server: _Server, api:
 
 
 def test_that_a_right_is_missing_is_said_while_it_is_waited_for(
-    server: _Server, api: Api, caplog: pytest.LogCaptureFixture
+    server: _Server, api: NamespaceClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.answers = {"POST": [(201, ""), *[(403, FORBIDDEN)] * 3, (201, "")]}
     assert api.create(TFJOBS, {})
@@ -217,7 +217,7 @@ def test_that_a_right_is_missing_is_said_while_it_is_waited_for(
 
 
 def test_outage_is_logged_once_however_many_requests_meet_it(
-    server: _Server, api: Api, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    server: _Server, api: NamespaceClient, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retry, "SECONDS", 0.1)
     server.answers = {"GET": [(500, WEBHOOK)], "POST": [(500, WEBHOOK)], "DELETE": [(404, "")]}

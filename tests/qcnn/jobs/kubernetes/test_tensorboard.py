@@ -10,14 +10,14 @@ import pytest
 import yaml
 
 from qcnn.errors import ArtifactError, ConfigError
-from qcnn.jobs.kubernetes.api import Api
+from qcnn.jobs.kubernetes.api import NamespaceClient
 from qcnn.jobs.kubernetes.manifest import OWN
-from qcnn.jobs.kubernetes.tensorboard import PORT, Board, deploy, deployment, service, undeploy
+from qcnn.jobs.kubernetes.tensorboard import PORT, TensorBoardSpec, deploy, deployment, service, undeploy
 from qcnn.jobs.pod_settings import pod_settings
 from tests.qcnn.jobs.apiserver import ApiServer
 
 POD = pod_settings({"image": "qcnn:1", "service_account": "reader", "environment": {"A": "1"}})
-BOARD = Board("tensorboard", ["gs://bucket/a", "gs://bucket/b"], POD)
+BOARD = TensorBoardSpec("tensorboard", ["gs://bucket/a", "gs://bucket/b"], POD)
 POLICY = Path(__file__).parents[4] / "deploy" / "network.yaml"
 
 
@@ -49,7 +49,7 @@ def test_the_service_finds_the_pod_and_its_port() -> None:
 
 
 def test_only_who_asks_for_it_is_public() -> None:
-    public = Board("tensorboard", ["gs://bucket/a"], POD, public=True)
+    public = TensorBoardSpec("tensorboard", ["gs://bucket/a"], POD, public=True)
     assert service(public)["spec"]["type"] == "LoadBalancer"
 
 
@@ -64,16 +64,16 @@ def test_the_policy_of_trainings_lets_it_capture_profiles_and_is_not_about_it() 
 @pytest.mark.parametrize("name", ["", "A", "9", "a-", "a_b", "a" * 51])
 def test_a_name_that_a_service_cannot_have_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=rf"^name: must be of at most 50 small letters.* Given: {name}$"):
-        Board(name, ["gs://bucket/a"], POD)
+        TensorBoardSpec(name, ["gs://bucket/a"], POD)
 
 
-DEPLOYED_BOARD = Board("tensorboard", ["gs://bucket/a"], pod_settings({"image": "qcnn"}))
+DEPLOYED_BOARD = TensorBoardSpec("tensorboard", ["gs://bucket/a"], pod_settings({"image": "qcnn"}))
 UP = {"replicas": 1, "updatedReplicas": 1, "availableReplicas": 1}
 
 
 @pytest.fixture
-def api(api_server: ApiServer) -> Iterator[Api]:
-    with contextlib.closing(Api("a")) as api:
+def api(api_server: ApiServer) -> Iterator[NamespaceClient]:
+    with contextlib.closing(NamespaceClient("a")) as api:
         yield api
 
 
@@ -98,7 +98,7 @@ def _controller(server: ApiServer, status: dict[str, Any]) -> Iterator[None]:
     thread.join()
 
 
-def test_it_is_waited_for_until_it_answers(api: Api, api_server: ApiServer) -> None:
+def test_it_is_waited_for_until_it_answers(api: NamespaceClient, api_server: ApiServer) -> None:
     with _controller(api_server, UP):
         deploy(api, DEPLOYED_BOARD)
     (made,) = api_server.all("services")
@@ -121,7 +121,7 @@ def test_it_is_waited_for_until_it_answers(api: Api, api_server: ApiServer) -> N
     ],
 )
 def test_what_does_not_start_says_why_in_one_line(
-    api: Api, api_server: ApiServer, condition: dict[str, str], line: str
+    api: NamespaceClient, api_server: ApiServer, condition: dict[str, str], line: str
 ) -> None:
     waiting = {"reason": "ImagePullBackOff", "message": "no such image"}
     labels = deployment(DEPLOYED_BOARD)["spec"]["template"]["metadata"]["labels"]
@@ -134,7 +134,7 @@ def test_what_does_not_start_says_why_in_one_line(
         deploy(api, DEPLOYED_BOARD)
 
 
-def test_what_somebody_else_made_is_left_alone(api: Api, api_server: ApiServer) -> None:
+def test_what_somebody_else_made_is_left_alone(api: NamespaceClient, api_server: ApiServer) -> None:
     api_server.put("services", {"metadata": {"name": "tensorboard", "labels": {"app": "other"}}})
     with pytest.raises(ConfigError, match=r"^name: a Service that is no TensorBoard of qcnn has it\. Given: "):
         deploy(api, DEPLOYED_BOARD)

@@ -14,7 +14,7 @@ from typing import TextIO
 import psutil
 import pytest
 
-from qcnn.jobs.local.fork_client import ForkServer, Started, fork_server, start_process
+from qcnn.jobs.local.fork_client import ChildProcess, ForkServer, fork_server, start_process
 from qcnn.jobs.local.fork_protocol import VARIABLE
 
 # None of them is loaded by Python itself.
@@ -51,7 +51,7 @@ class Ran:
 @contextlib.contextmanager
 def _started(
     program: str, *arguments: str, environment: Mapping[str, str] | None = None, pass_fds: Sequence[int] = ()
-) -> Iterator[tuple[Started, TextIO]]:
+) -> Iterator[tuple[ChildProcess, TextIO]]:
     """Start a program as a module of this folder; yield it with what it prints, and end it."""
     Path("program.py").write_text(textwrap.dedent(program))
     output, written = os.pipe()

@@ -14,20 +14,22 @@ import pytest
 
 from qcnn.errors import RetryableError, TrainingError
 from qcnn.jobs.job import Job
-from qcnn.jobs.local.runner import Action, Crew, Seen, explain, judge, run_processes
+from qcnn.jobs.local.runner import Action, ProcessObservation, ProcessPool, decide, explain, run_processes
 
 HANG = 60.0
 KILLED, ABORTED, LOST_A_PEER, OWN_FAULT = -9, -6, 138, 1
 
 
-def _seen(*exit_codes: int | None, silent_for: float = 0) -> list[Seen]:
-    return [Seen(f"worker {index}", code, silent_for) for index, code in enumerate(exit_codes)]
+def _seen(*exit_codes: int | None, seconds_since_heartbeat: float = 0) -> list[ProcessObservation]:
+    return [
+        ProcessObservation(f"worker {index}", code, seconds_since_heartbeat) for index, code in enumerate(exit_codes)
+    ]
 
 
-def _by_role(silent_for: float = 0, **exit_codes: int | None) -> list[Seen]:
+def _by_role(seconds_since_heartbeat: float = 0, **exit_codes: int | None) -> list[ProcessObservation]:
     """The processes of strategy parameter_server."""
     return [
-        Seen(role, code, silent_for, role != "chief", role in ("worker", "evaluator"))
+        ProcessObservation(role, code, seconds_since_heartbeat, role != "chief", role in ("worker", "evaluator"))
         for role, code in exit_codes.items()
     ]
 
@@ -49,11 +51,11 @@ def _by_role(silent_for: float = 0, **exit_codes: int | None) -> list[Seen]:
         (_seen(LOST_A_PEER, KILLED, OWN_FAULT), Action.FAILED, "worker 2"),
         (_seen(KILLED, KILLED), Action.LOST, "worker 0"),
         # Silent.
-        (_seen(None, None, silent_for=HANG), Action.GO_ON, None),
-        (_seen(None, None, silent_for=HANG + 1), Action.LOST, "worker 0"),
-        (_seen(0, None, silent_for=HANG + 1), Action.LOST, "worker 1"),
-        (_seen(0, 0, silent_for=HANG + 1), Action.SUCCEEDED, None),
-        (_seen(None, OWN_FAULT, silent_for=HANG + 1), Action.FAILED, "worker 1"),
+        (_seen(None, None, seconds_since_heartbeat=HANG), Action.GO_ON, None),
+        (_seen(None, None, seconds_since_heartbeat=HANG + 1), Action.LOST, "worker 0"),
+        (_seen(0, None, seconds_since_heartbeat=HANG + 1), Action.LOST, "worker 1"),
+        (_seen(0, 0, seconds_since_heartbeat=HANG + 1), Action.SUCCEEDED, None),
+        (_seen(None, OWN_FAULT, seconds_since_heartbeat=HANG + 1), Action.FAILED, "worker 1"),
         # The training is over with its chief, whatever became of the others.
         (_by_role(chief=0, worker=None, ps=None), Action.SUCCEEDED, None),
         (_by_role(chief=0, worker=KILLED, ps=LOST_A_PEER, evaluator=OWN_FAULT), Action.SUCCEEDED, None),
@@ -61,15 +63,17 @@ def _by_role(silent_for: float = 0, **exit_codes: int | None) -> list[Seen]:
         # Some are not needed by the others.
         (_by_role(chief=None, worker=KILLED, ps=None), Action.ONE_LOST, "worker"),
         (_by_role(chief=None, worker=LOST_A_PEER, evaluator=KILLED), Action.ONE_LOST, "evaluator"),
-        (_by_role(chief=None, worker=None, ps=None, silent_for=HANG + 1), Action.LOST, "chief"),
-        (_by_role(chief=0, worker=0, evaluator=None, silent_for=HANG + 1), Action.SUCCEEDED, None),
+        (_by_role(chief=None, worker=None, ps=None, seconds_since_heartbeat=HANG + 1), Action.LOST, "chief"),
+        (_by_role(chief=0, worker=0, evaluator=None, seconds_since_heartbeat=HANG + 1), Action.SUCCEEDED, None),
         (_by_role(chief=LOST_A_PEER, worker=KILLED, ps=None), Action.LOST, "chief"),
         (_by_role(chief=LOST_A_PEER, worker=LOST_A_PEER, ps=KILLED), Action.LOST, "ps"),
         (_by_role(chief=None, worker=OWN_FAULT, ps=KILLED), Action.FAILED, "worker"),
     ],
 )
-def test_a_verdict_follows_from_how_processes_ended(processes: list[Seen], action: Action, blamed: str | None) -> None:
-    verdict = judge(processes, HANG)
+def test_a_verdict_follows_from_how_processes_ended(
+    processes: list[ProcessObservation], action: Action, blamed: str | None
+) -> None:
+    verdict = decide(processes, HANG)
     assert (verdict.action, verdict.process and verdict.process.name) == (action, blamed)
 
 
@@ -86,7 +90,7 @@ def test_a_verdict_follows_from_how_processes_ended(processes: list[Seen], actio
     ],
 )
 def test_how_a_process_ended_is_one_line(exit_code: int | None, last_line: str, said: str) -> None:
-    assert explain(Seen("worker 0", exit_code, 61), last_line, HANG) == said
+    assert explain(ProcessObservation("worker 0", exit_code, 61), last_line, HANG) == said
 
 
 ROOT = Path(__file__).parents[4]
@@ -162,7 +166,7 @@ def test_a_process_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatc
 
 SLEEPERS = f"""
     from qcnn.jobs.job import Job
-    from qcnn.jobs.local.runner import Crew, run_processes
+    from qcnn.jobs.local.runner import ProcessPool, run_processes
     child = "import signal; print('up', flush=True); signal.pause()"
     job = Job(argv=({sys.executable!r}, "-c", child), replicas={{"worker": 2}}, restarts=0,
               heartbeat_timeout_seconds=60)
@@ -253,7 +257,7 @@ def test_events_are_passed_on_in_order() -> None:
 def test_workers_end_when_their_launcher_is_killed(tmp_path: Path) -> None:
     program = f"""
     from qcnn.jobs.job import Job
-    from qcnn.jobs.local.runner import Crew, run_processes
+    from qcnn.jobs.local.runner import ProcessPool, run_processes
     child = "import signal, sys; from qcnn.trainer.events import to_pipe; send = to_pipe(int(sys.argv[-1]));"
     child += "print('up', flush=True); signal.pause()"
     job = Job(argv=({sys.executable!r}, "-c", child), replicas={{"worker": 2}}, restarts=3,
@@ -317,7 +321,7 @@ def test_a_crew_lives_on_from_one_job_to_the_next(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     pids = []
-    with contextlib.closing(Crew(lives_on=True)) as crew:
+    with contextlib.closing(ProcessPool(lives_on=True)) as crew:
         for number, words in enumerate(("first", "second", "third")):
             crew.run(_crews_job(tmp_path, words), lambda *_: None)
             ran = _ran(capfd.readouterr().out)
@@ -342,7 +346,7 @@ def test_after_a_job_that_failed_a_crew_is_another(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    with contextlib.closing(Crew(lives_on=True)) as crew:
+    with contextlib.closing(ProcessPool(lives_on=True)) as crew:
         crew.run(_crews_job(tmp_path, "first"), lambda *_: None)
         with pytest.raises((TrainingError, RetryableError), match=error):
             crew.run(_crews_job(tmp_path, words), lambda *_: None)
@@ -357,7 +361,7 @@ def test_a_crew_of_which_one_died_in_between_or_of_another_kind_is_started_anew(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    with contextlib.closing(Crew(lives_on=True)) as crew:
+    with contextlib.closing(ProcessPool(lives_on=True)) as crew:
         crew.run(_crews_job(tmp_path, "first"), lambda *_: None)
         (child, _) = children()
         child.kill()
@@ -378,7 +382,7 @@ def _run_roles(program: str, tmp_path: Path, restarts: int, **replicas: int) -> 
     begin = "import json, os, pathlib, signal, sys, time\nrole = json.loads(os.environ['TF_CONFIG'])['task']['type']\n"
     place = f"folder = pathlib.Path({str(tmp_path)!r})\n"
     argv = (sys.executable, "-c", begin + place + textwrap.dedent(program))
-    job = Job(argv, replicas, restarts, 60, ends_with_others=("worker", "evaluator"), started_alone=("worker",))
+    job = Job(argv, replicas, restarts, 60, ignore_exit=("worker", "evaluator"), restart_individually=("worker",))
     run_processes(job, lambda *_: None)
 
 

@@ -7,40 +7,42 @@ import pytest
 
 from qcnn.components.training_job import cluster_job
 from qcnn.experiment_io import from_mapping
-from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.job import Job, JobIdentity
 from qcnn.jobs.kubernetes.manifest import OWN
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.references import micro_time
-from qcnn.jobs.tfjob.cleanup import Found, belonging_to, orphans, with_dependents
-from qcnn.jobs.tfjob.manifest import Policy, lease, profiler_service, tfjob
+from qcnn.jobs.tfjob.cleanup import OwnedObject, belonging_to, orphans, with_dependents
+from qcnn.jobs.tfjob.manifest import JobTimeouts, lease, profiler_service, tfjob
 from qcnn.jobs.tfjob.predict_job import for_training
 
 NOW = datetime.datetime(2026, 1, 31, 12, 0, 0, tzinfo=datetime.timezone.utc)
-JOB: Job = cluster_job(from_mapping({}), "gs://bucket", Pod(image="qcnn"))
+JOB: Job = cluster_job(from_mapping({}), "gs://bucket", PodSettings(image="qcnn"))
 
 
 def _seconds_ago(seconds: float) -> datetime.datetime:
     return NOW - datetime.timedelta(seconds=seconds)
 
 
-def _there(manifest: dict[str, Any], uid: str, age: float = 0) -> Found:
+def _there(manifest: dict[str, Any], uid: str, age: float = 0) -> OwnedObject:
     manifest["metadata"] |= {"uid": uid, "creationTimestamp": f"{_seconds_ago(age):%Y-%m-%dT%H:%M:%SZ}"}
-    return Found(manifest["kind"], manifest)
+    return OwnedObject(manifest["kind"], manifest)
 
 
-def _training(age: float = 0, run: str = "run", lease_seconds: int | None = 60, state: str = "Running") -> Found:
-    made = tfjob(JOB, Identity(run, "train"), Policy(lease_seconds=lease_seconds))
+def _training(age: float = 0, run: str = "run", lease_seconds: int | None = 60, state: str = "Running") -> OwnedObject:
+    made = tfjob(JOB, JobIdentity(run, "train"), JobTimeouts(lease_seconds=lease_seconds))
     made["status"] = {"conditions": [{"type": state, "status": "True"}]}
     return _there(made, f"{run}-uid", age)
 
 
-def _lease(job: Found, renewed: float, seconds: int = 60) -> Found:
+def _lease(job: OwnedObject, renewed: float, seconds: int = 60) -> OwnedObject:
     return _there(lease(job.object, "test", seconds, micro_time(_seconds_ago(renewed))), f"{job.uid}-lease")
 
 
-def _pod(owner: str, uid: str) -> Found:
+def _pod(owner: str, uid: str) -> OwnedObject:
     reference = {"kind": "TFJob", "name": "any", "uid": owner}
-    return Found("Pod", {"metadata": {"name": uid, "uid": uid, "labels": dict(OWN), "ownerReferences": [reference]}})
+    return OwnedObject(
+        "Pod", {"metadata": {"name": uid, "uid": uid, "labels": dict(OWN), "ownerReferences": [reference]}}
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,7 @@ def _pod(owner: str, uid: str) -> Found:
     ],
 )
 def test_a_job_is_an_orphan_once_its_launcher_should_have_spoken(
-    job: Found, renewed: float | None, is_orphan: bool
+    job: OwnedObject, renewed: float | None, is_orphan: bool
 ) -> None:
     everything = [job] if renewed is None else [_lease(job, renewed), job]
     assert orphans(everything, NOW) == ([job] if is_orphan else [])
@@ -89,7 +91,9 @@ def test_what_counts_is_the_time_that_the_lease_itself_says() -> None:
 def test_what_belongs_to_nothing_that_is_there_is_an_orphan() -> None:
     job = _training(lease_seconds=None)
     kept, left = _pod(job.uid, "kept"), _pod("gone", "left")
-    unlabelled = Found("Service", {"metadata": {"name": "x", "uid": "x", "ownerReferences": kept.object["metadata"]}})
+    unlabelled = OwnedObject(
+        "Service", {"metadata": {"name": "x", "uid": "x", "ownerReferences": kept.object["metadata"]}}
+    )
     unlabelled.object["metadata"]["ownerReferences"] = [{"kind": "TFJob", "name": "any", "uid": "gone"}]
     assert orphans([kept, left, unlabelled, job], NOW) == [left]
 

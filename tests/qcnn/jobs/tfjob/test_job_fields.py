@@ -2,18 +2,18 @@
 
 import pytest
 
-from qcnn.jobs.job import Identity, Job
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob import status as read
-from qcnn.jobs.tfjob.manifest import Manifest, Policy, tfjob
+from qcnn.jobs.tfjob.manifest import JobTimeouts, Manifest, tfjob
 
 OUTPUTS = {"logs": "gs://a/$(QCNN_JOB)/logs", "training": "gs://a/$(QCNN_JOB)/b"}
-POD = Pod(image="qcnn", service_account="trainer")
+POD = PodSettings(image="qcnn", service_account="trainer")
 JOB = Job(("train",), {"chief": 1, "worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=POD, outputs=OUTPUTS)
 
 
-def _tfjob(*conditions: tuple[str, str], policy: Policy | None = None) -> Manifest:
-    made = tfjob(JOB, Identity("run", "train"), policy or Policy())
+def _tfjob(*conditions: tuple[str, str], policy: JobTimeouts | None = None) -> Manifest:
+    made = tfjob(JOB, JobIdentity("run", "train"), policy or JobTimeouts())
     made["status"] = {"conditions": [{"type": kind, "status": status} for kind, status in conditions]}
     return made
 
@@ -42,7 +42,7 @@ def test_processes_are_those_of_all_roles() -> None:
 
 @pytest.mark.parametrize("seconds", [None, 30])
 def test_what_a_job_is_stands_in_its_manifest_and_not_in_its_command(seconds: int | None) -> None:
-    made = _tfjob(policy=Policy(lease_seconds=seconds))
+    made = _tfjob(policy=JobTimeouts(lease_seconds=seconds))
     for spec in made["spec"]["tfReplicaSpecs"].values():
         spec["template"]["spec"]["containers"][0]["command"] = ["python", "-m", "another.module"]
     name = made["metadata"]["name"]

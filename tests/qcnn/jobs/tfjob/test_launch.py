@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from qcnn.errors import ConfigError, RetryableError, TrainingError
-from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.job import Job, JobIdentity
 from qcnn.jobs.kubernetes import retry
-from qcnn.jobs.kubernetes.api import Api
-from qcnn.jobs.kubernetes.create_or_adopt import How
-from qcnn.jobs.pod_settings import Pod
-from qcnn.jobs.tfjob.launch import applied, is_going, launch, submit
-from qcnn.jobs.tfjob.manifest import Manifest, Policy, profiler_service, tfjob
+from qcnn.jobs.kubernetes.api import NamespaceClient
+from qcnn.jobs.kubernetes.create_or_adopt import CreateOutcome
+from qcnn.jobs.pod_settings import PodSettings
+from qcnn.jobs.tfjob.launch import applied, is_terminating, launch, submit
+from qcnn.jobs.tfjob.manifest import JobTimeouts, Manifest, profiler_service, tfjob
 from qcnn.jobs.tfjob.status import read_all
 from qcnn.startup import ABANDONED
 from tests.qcnn.jobs.apiserver import ApiServer, Object
@@ -37,9 +37,9 @@ def server(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> ApiServer:
 def _manifest(
     restarts: int = 1, memory: str = "1Gi", lease_seconds: int | None = 600, metrics_port: int | None = None
 ) -> Manifest:
-    pod = Pod(image="qcnn", memory=memory, metrics_port=metrics_port)
+    pod = PodSettings(image="qcnn", memory=memory, metrics_port=metrics_port)
     job = Job(("train",), {"worker": 2}, restarts, heartbeat_timeout_seconds=60, pod=pod)
-    return tfjob(job, Identity("run", "train"), Policy(lease_seconds=lease_seconds))
+    return tfjob(job, JobIdentity("run", "train"), JobTimeouts(lease_seconds=lease_seconds))
 
 
 NAME = _manifest()["metadata"]["name"]
@@ -168,7 +168,7 @@ def test_what_the_operator_gives_up_for_a_lost_process_is_started_again(server: 
     launch(_manifest(restarts=1), "a")
     assert server.requests.count(("create", "tfjobs")) == 2
     # What is shown of it counts on.
-    with contextlib.closing(Api("a")) as api:
+    with contextlib.closing(NamespaceClient("a")) as api:
         (status,) = read_all(api)
     assert (status.state, status.restarts) == ("Succeeded", 1)
 
@@ -232,11 +232,11 @@ def test_a_job_that_its_launcher_may_not_look_after_is_deleted(server: ApiServer
 
 
 def test_a_training_without_a_launcher_is_created_once(server: ApiServer) -> None:
-    with contextlib.closing(Api("a")) as api:
+    with contextlib.closing(NamespaceClient("a")) as api:
         created, how = submit(api, _manifest(lease_seconds=None))
-        assert how is How.CREATED
+        assert how is CreateOutcome.CREATED
         again, how = submit(api, _manifest(lease_seconds=None))
-        assert (again["metadata"]["uid"], how) == (created["metadata"]["uid"], How.ADOPTED)
+        assert (again["metadata"]["uid"], how) == (created["metadata"]["uid"], CreateOutcome.ADOPTED)
     (service,) = server.all("services")
     assert service["metadata"]["name"] == profiler_service(created)["metadata"]["name"]
 
@@ -245,9 +245,9 @@ def test_what_others_have_applied_is_taken_up_as_what_was_submitted(server: ApiS
     manifest = _manifest(lease_seconds=None)
     for plural, each in zip(("tfjobs", "services"), applied(manifest, None), strict=True):
         server.put(plural, each)
-    with contextlib.closing(Api("a")) as api:
+    with contextlib.closing(NamespaceClient("a")) as api:
         found, how = submit(api, manifest)
-    assert how is How.ADOPTED
+    assert how is CreateOutcome.ADOPTED
     (service,) = server.all("services")
     # From now on it goes with its TFJob.
     assert service["metadata"]["ownerReferences"][0]["uid"] == found["metadata"]["uid"]
@@ -255,7 +255,7 @@ def test_what_others_have_applied_is_taken_up_as_what_was_submitted(server: ApiS
 
 def test_a_training_whose_service_is_refused_is_deleted_only_by_who_created_it(server: ApiServer) -> None:
     server.refused.add(("patch", "services"))
-    with contextlib.closing(Api("a")) as api:
+    with contextlib.closing(NamespaceClient("a")) as api:
         with pytest.raises(ConfigError):
             submit(api, _manifest())
         assert server.all("tfjobs") == []
@@ -339,14 +339,14 @@ print([name for name in ("tensorflow", "cirq", "matplotlib", "kfp") if name in s
 def test_a_pod_is_going_where_it_is_deleted_or_its_node_ends_it(
     metadata: dict[str, Any], status: dict[str, Any], expected: bool
 ) -> None:
-    assert is_going({"metadata": metadata, "status": status}) is expected
+    assert is_terminating({"metadata": metadata, "status": status}) is expected
 
 
 _PROGRAM = """
 import signal, sys
-from qcnn.jobs.kubernetes.api import Api
+from qcnn.jobs.kubernetes.api import NamespaceClient
 from qcnn.jobs.tfjob.launch import Termination
-api = Api("a")
+api = NamespaceClient("a")
 with Termination(api, "mine", lambda: sys.argv[1] == "evicted").installed():
     print("up", flush=True)
     signal.pause()

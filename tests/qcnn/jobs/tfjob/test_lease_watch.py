@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from qcnn.jobs.tfjob.lease_watch import Watched
+from qcnn.jobs.tfjob.lease_watch import LeaseState
 from qcnn.startup import ABANDONED, OWN_FAULT
 
 WATCH = [sys.executable, "-m", "qcnn.jobs.tfjob.lease_watch", "--lease", "mine", "--account", "me"]
@@ -33,7 +33,7 @@ WATCH = [sys.executable, "-m", "qcnn.jobs.tfjob.lease_watch", "--lease", "mine",
     ],
 )
 def test_a_launcher_counts_as_gone_once_its_lease_was_stale_twice(looks: list[str], is_over: bool) -> None:
-    watched = Watched(60)
+    watched = LeaseState(60)
     for look in looks:
         assert not watched.is_over
         _, missed, seconds = look.rpartition("after ")

@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.job import Job, JobIdentity
 from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, QUEUE_LABEL, RUN_ANNOTATION, TRAINING_ANNOTATION
-from qcnn.jobs.pod_settings import Pod, pod_settings
-from qcnn.jobs.tfjob.manifest import Manifest, Policy, lease, profiler_service, tfjob
+from qcnn.jobs.pod_settings import PodSettings, pod_settings
+from qcnn.jobs.tfjob.manifest import JobTimeouts, Manifest, lease, profiler_service, tfjob
 from qcnn.jobs.tfjob.status import metrics_port
 
-POD = Pod(image=f"registry/qcnn@sha256:{64 * '0'}")
+POD = PodSettings(image=f"registry/qcnn@sha256:{64 * '0'}")
 JOB = Job(argv=("python", "train.py"), replicas={"worker": 2}, restarts=3, heartbeat_timeout_seconds=60, pod=POD)
-RUN = Identity("3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7b1ce", "train")
-POLICY = Policy()
+RUN = JobIdentity("3f2a9c1e-7d54-4c0b-9d7a-52f1a1c7b1ce", "train")
+POLICY = JobTimeouts()
 # training-operator v1.9.4, tfjob_webhook.go: NameIsDNS1035Label.
 DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
-def _name(job: Job = JOB, identity: Identity = RUN, policy: Policy = POLICY) -> str:
+def _name(job: Job = JOB, identity: JobIdentity = RUN, policy: JobTimeouts = POLICY) -> str:
     return str(tfjob(job, identity, policy)["metadata"]["name"])
 
 
@@ -50,12 +50,12 @@ def test_one_training_has_one_name_and_every_difference_in_what_is_trained_anoth
         (dataclasses.replace(JOB, pod=POD.model_copy(update={"topology_spread": "zone"})), POLICY),
         (dataclasses.replace(JOB, pod=pod_settings({"image": POD.image, "roles": {"worker": {"cpu": 2}}})), POLICY),
         (dataclasses.replace(JOB, restarts=9), POLICY),
-        (JOB, Policy(ttl_seconds_after_finished=60)),
-        (JOB, Policy(lease_seconds=None)),
+        (JOB, JobTimeouts(ttl_seconds_after_finished=60)),
+        (JOB, JobTimeouts(lease_seconds=None)),
     ],
     ids=["memory", "image", "labels", "queue", "priority", "spread", "roles", "restarts", "time to keep", "no lease"],
 )
-def test_what_a_training_is_given_makes_another_object_of_the_same_name(job: Job, policy: Policy) -> None:
+def test_what_a_training_is_given_makes_another_object_of_the_same_name(job: Job, policy: JobTimeouts) -> None:
     first, second = (tfjob(each, RUN, of)["metadata"] for each, of in ((JOB, POLICY), (job, policy)))
     assert first["name"] == second["name"]
     assert first["annotations"][TRAINING_ANNOTATION] == second["annotations"][TRAINING_ANNOTATION]
@@ -87,7 +87,7 @@ def test_roles_that_no_process_has_make_no_other_training() -> None:
 @pytest.mark.parametrize("task", ["train", "Train on many workers of a cluster", "t"])
 @pytest.mark.parametrize("iteration", [0, 123456])
 def test_every_name_is_a_label_that_leaves_room_for_the_operators_endings(run: str, task: str, iteration: int) -> None:
-    name = _name(identity=Identity(run, task, iteration))
+    name = _name(identity=JobIdentity(run, task, iteration))
     assert len(name) <= 50
     assert DNS_1035.fullmatch(name)
     assert f"-{iteration}-" in name
@@ -95,7 +95,7 @@ def test_every_name_is_a_label_that_leaves_room_for_the_operators_endings(run: s
 
 
 def test_runs_that_look_alike_once_cut_do_not_meet() -> None:
-    first, second = (_name(identity=Identity("run-" * 40 + end, "train")) for end in "ab")
+    first, second = (_name(identity=JobIdentity("run-" * 40 + end, "train")) for end in "ab")
     assert first != second
 
 
@@ -145,7 +145,7 @@ def test_metrics_on_a_port_of_tensorflow_are_refused(port: int) -> None:
 
 
 def test_the_run_policy_is_where_the_operator_reads_it() -> None:
-    spec = tfjob(JOB, RUN, Policy(active_deadline_seconds=100, ttl_seconds_after_finished=7))["spec"]
+    spec = tfjob(JOB, RUN, JobTimeouts(active_deadline_seconds=100, ttl_seconds_after_finished=7))["spec"]
     assert spec["runPolicy"] == {
         "activeDeadlineSeconds": 100,
         "backoffLimit": 3,
@@ -155,13 +155,13 @@ def test_the_run_policy_is_where_the_operator_reads_it() -> None:
     assert spec["successPolicy"] == ""
 
 
-def _template(pod: Pod, policy: Policy = POLICY) -> dict[str, Any]:
+def _template(pod: PodSettings, policy: JobTimeouts = POLICY) -> dict[str, Any]:
     manifest = tfjob(dataclasses.replace(JOB, pod=pod), RUN, policy)
     return dict(manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"])
 
 
 def test_pods_get_what_the_description_says() -> None:
-    pod = Pod(
+    pod = PodSettings(
         image="registry/qcnn:1",
         pull_policy="Never",
         pull_secrets=("registry",),
@@ -196,7 +196,9 @@ def test_pods_get_what_the_description_says() -> None:
 
 
 def test_accelerators_and_spot_machines_are_asked_for_by_the_labels_of_nodes() -> None:
-    node = _template(Pod(image="qcnn", gpus=1, accelerator="nvidia-l4", spot=True, node_selector={"pool": "a"}))["spec"]
+    node = _template(
+        PodSettings(image="qcnn", gpus=1, accelerator="nvidia-l4", spot=True, node_selector={"pool": "a"})
+    )["spec"]
     labels = {"cloud.google.com/gke-accelerator": "nvidia-l4", "cloud.google.com/gke-spot": "true", "pool": "a"}
     assert node["nodeSelector"] == labels
     assert node["tolerations"] == [{"key": "cloud.google.com/gke-spot", "operator": "Exists"}]
@@ -204,7 +206,7 @@ def test_accelerators_and_spot_machines_are_asked_for_by_the_labels_of_nodes() -
 
 @pytest.mark.parametrize("seconds", [None, 600])
 def test_pods_have_no_more_rights_than_they_need(seconds: int | None) -> None:
-    spec = _template(POD, Policy(lease_seconds=seconds))["spec"]
+    spec = _template(POD, JobTimeouts(lease_seconds=seconds))["spec"]
     # Not the group of root, and volumes that are root's can be written.
     assert spec["securityContext"].items() >= {"runAsNonRoot": True, "fsGroup": 10001}.items()
     (container,) = spec["containers"]
@@ -236,7 +238,9 @@ def test_a_job_waits_in_its_queue_and_nothing_else_of_it_does() -> None:
 
 
 def test_pods_are_spread_over_a_label_of_nodes_as_far_as_there_is_room() -> None:
-    template = _template(Pod(image="qcnn", priority_class="high", topology_spread="topology.kubernetes.io/zone"))
+    template = _template(
+        PodSettings(image="qcnn", priority_class="high", topology_spread="topology.kubernetes.io/zone")
+    )
     assert template["spec"]["priorityClassName"] == "high"
     (constraint,) = template["spec"]["topologySpreadConstraints"]
     name = tfjob(JOB, RUN, POLICY)["metadata"]["name"]
@@ -279,14 +283,14 @@ def test_outputs_that_would_be_gone_with_the_pods_are_refused(volumes: dict[str,
 
 
 def test_only_a_job_with_a_launcher_watches_its_lease() -> None:
-    def commands(policy: Policy) -> list[list[str]]:
+    def commands(policy: JobTimeouts) -> list[list[str]]:
         specs = tfjob(dataclasses.replace(JOB, replicas={"chief": 1, "worker": 2}), RUN, policy)["spec"]
         return [spec["template"]["spec"]["containers"][0]["command"] for spec in specs["tfReplicaSpecs"].values()]
 
-    assert commands(Policy(lease_seconds=None)) == [["python", "train.py"]] * 2
+    assert commands(JobTimeouts(lease_seconds=None)) == [["python", "train.py"]] * 2
     name = _name(dataclasses.replace(JOB, replicas={"chief": 1, "worker": 2}))
     watch = ["python", "-m", "qcnn.jobs.tfjob.lease_watch", "--lease", name, "--account", "default", "--seconds", "30"]
-    assert commands(Policy(lease_seconds=30)) == [[*watch, "--", "python", "train.py"]] * 2
+    assert commands(JobTimeouts(lease_seconds=30)) == [[*watch, "--", "python", "train.py"]] * 2
 
 
 @pytest.mark.parametrize("of", [profiler_service, lambda job: lease(job, "me", 30, "2026-01-31T12:00:00.000000Z")])
@@ -319,7 +323,7 @@ def test_a_job_without_an_image_is_refused() -> None:
 def test_processes_learn_how_many_gpus_their_role_requests() -> None:
     pod = pod_settings({"image": "qcnn", "gpus": 2, "roles": {"chief": {"gpus": 0}}})
     job = dataclasses.replace(JOB, replicas={"chief": 1, "worker": 1}, pod=pod)
-    made = tfjob(job, RUN, Policy())
+    made = tfjob(job, RUN, JobTimeouts())
     found = {}
     for role, spec in made["spec"]["tfReplicaSpecs"].items():
         environment = {each["name"]: each.get("value") for each in spec["template"]["spec"]["containers"][0]["env"]}
@@ -327,4 +331,4 @@ def test_processes_learn_how_many_gpus_their_role_requests() -> None:
     assert found == {"Chief": None, "Worker": "2"}
     # No part of what is trained, so the same job without GPUs has the same name.
     without = dataclasses.replace(job, pod=pod_settings({"image": "qcnn"}))
-    assert tfjob(without, RUN, Policy())["metadata"]["name"] == made["metadata"]["name"]
+    assert tfjob(without, RUN, JobTimeouts())["metadata"]["name"] == made["metadata"]["name"]

@@ -7,12 +7,12 @@ import pytest
 from qcnn.components.training_job import cluster_job
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_mapping
-from qcnn.jobs.job import Identity, run_label
-from qcnn.jobs.pod_settings import Pod
-from qcnn.jobs.tfjob.manifest import Policy, tfjob
+from qcnn.jobs.job import JobIdentity, run_label
+from qcnn.jobs.pod_settings import PodSettings
+from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
 from qcnn.jobs.tfjob.predict_job import for_model, for_training
 
-POD = Pod(image="qcnn:1", service_account="trainer", environment={"A": "b"}, labels={"team": "physics"})
+POD = PodSettings(image="qcnn:1", service_account="trainer", environment={"A": "b"}, labels={"team": "physics"})
 
 
 SUCCEEDED = {"conditions": [{"type": "Succeeded", "status": "True"}]}
@@ -20,7 +20,7 @@ SUCCEEDED = {"conditions": [{"type": "Succeeded", "status": "True"}]}
 
 def _trained(state: str = "Succeeded", uid: str = "1-2-3", lease_seconds: int | None = 60) -> dict[str, Any]:
     job = cluster_job(from_mapping({}), "gs://bucket", POD)
-    made = tfjob(job, Identity("run", "train"), Policy(lease_seconds=lease_seconds))
+    made = tfjob(job, JobIdentity("run", "train"), JobTimeouts(lease_seconds=lease_seconds))
     made["metadata"]["uid"] = uid
     made["status"] = {"conditions": [{"type": state, "status": "True"}]}
     return made
@@ -66,7 +66,7 @@ def test_what_is_predicted_is_said_to_the_program_and_tells_jobs_apart() -> None
 
 def test_a_prediction_waits_in_the_queue_of_the_training_and_is_spread_over_nothing() -> None:
     pod = POD.model_copy(update={"queue": "team", "priority_class": "high", "topology_spread": "zone"})
-    trained = tfjob(cluster_job(from_mapping({}), "gs://bucket", pod), Identity("run", "train"), Policy())
+    trained = tfjob(cluster_job(from_mapping({}), "gs://bucket", pod), JobIdentity("run", "train"), JobTimeouts())
     trained["metadata"]["uid"], trained["status"] = "1-2-3", SUCCEEDED
     for made in (for_training(trained), for_model("gs://bucket/a", pod)):
         assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
@@ -106,6 +106,6 @@ def test_what_has_not_been_trained_cannot_predict(state: str) -> None:
 
 def test_a_job_that_exports_nothing_is_refused() -> None:
     job = cluster_job(from_mapping({}), "gs://bucket", POD, dataset="gs://bucket/dataset")
-    trained = {**tfjob(job, Identity("run", "train"), Policy()), "status": SUCCEEDED}
+    trained = {**tfjob(job, JobIdentity("run", "train"), JobTimeouts()), "status": SUCCEEDED}
     with pytest.raises(ConfigError, match=r"^TFJob: exports no model; give --model\. Given: "):
         for_training(trained)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from qcnn.jobs.job import Identity, Job
+from qcnn.jobs.job import Job, JobIdentity
 from qcnn.jobs.kubernetes.pods import Process, read
-from qcnn.jobs.pod_settings import Pod
-from qcnn.jobs.tfjob.manifest import TFJOB, Policy, restarted, tfjob
+from qcnn.jobs.pod_settings import PodSettings
+from qcnn.jobs.tfjob.manifest import TFJOB, JobTimeouts, restarted, tfjob
 from qcnn.jobs.tfjob.status import process_state, process_statuses, status_of
 from qcnn.startup import ABANDONED
 from tests.qcnn.jobs.kubernetes.processes import process
@@ -19,9 +19,14 @@ OUTPUTS = {"training": "gs://a/$(QCNN_JOB)/training"}
 
 def _job(**status: Any) -> dict[str, Any]:
     described = Job(
-        ("train",), {"worker": 3}, restarts=3, heartbeat_timeout_seconds=60, pod=Pod(image="qcnn"), outputs=OUTPUTS
+        ("train",),
+        {"worker": 3},
+        restarts=3,
+        heartbeat_timeout_seconds=60,
+        pod=PodSettings(image="qcnn"),
+        outputs=OUTPUTS,
     )
-    made = tfjob(described, Identity("run", "train"), Policy())
+    made = tfjob(described, JobIdentity("run", "train"), JobTimeouts())
     made["metadata"] |= {"uid": "1-2-3", "creationTimestamp": "2026-01-31T11:00:00Z"}
     return {**made, "status": {"conditions": [{"type": "Running", "status": "True", "message": "it runs"}], **status}}
 

@@ -5,13 +5,13 @@ import os
 import sys
 from typing import Any
 
-from qcnn.jobs.job import Identity, Job
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.vertex import attempts
 from qcnn.jobs.vertex.custom_job import custom_job
 from qcnn.jobs.vertex.launch import launch
-from qcnn.jobs.vertex.location import Place, endpoint_of
-from qcnn.jobs.vertex.tuning_job import Bounds, Study, TrialNews, tuning_job
+from qcnn.jobs.vertex.location import VertexLocation, endpoint_of
+from qcnn.jobs.vertex.tuning_job import NumericRange, Study, TrialReporter, tuning_job
 from qcnn.startup import one_line_errors
 
 
@@ -19,22 +19,22 @@ def main() -> None:
     """Launch it, or a search if it has trials."""
     given: dict[str, Any] = json.loads(sys.argv[1])
     with one_line_errors():
-        place = Place(given["project"], given["location"], endpoint_of(os.environ))
+        place = VertexLocation(given["project"], given["location"], endpoint_of(os.environ))
         job = Job(
             argv=("python", "-c", given["program"]),
             replicas={"worker": given["workers"]},
             restarts=given["restarts"],
             heartbeat_timeout_seconds=60,
-            pod=Pod.model_validate({"image": "image", **given["pod"]}),
+            pod=PodSettings.model_validate({"image": "image", **given["pod"]}),
             outputs={"training": f"gs://{given['bucket']}/run/$(QCNN_JOB)/training"},
         )
         attempts._SECONDS = given["patience"]
-        made = custom_job(job, Identity(given["run"], "train"), place)
+        made = custom_job(job, JobIdentity(given["run"], "train"), place)
         how = {"restarts": job.restarts, "pending_seconds": given["pending_seconds"]}
         if given["trials"]:
-            rates = Bounds("learning_rate", 0.001, 0.1, whole=False, by_logarithm=True)
+            rates = NumericRange("learning_rate", 0.001, 0.1, whole=False, by_logarithm=True)
             study = Study([rates], "val_loss", given["trials"], parallel=2, stopping="none", best_report=False)
-            launch(tuning_job(made, study), place, news=TrialNews, **how)
+            launch(tuning_job(made, study), place, news=TrialReporter, **how)
         else:
             launch(made, place, **how)
 

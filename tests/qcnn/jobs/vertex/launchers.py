@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 import pytest
 
-from qcnn.jobs.local.fork_client import Started
+from qcnn.jobs.local.fork_client import ChildProcess
 from tests.forks import started
 from tests.vertex.server.vertex import Vertex
 
@@ -20,7 +20,7 @@ _ROOT = Path(__file__).parents[4]
 class Launcher:
     """A launcher that runs; `lines` are those that it has printed so far, on stdout or stderr."""
 
-    def __init__(self, process: Started, output: TextIO) -> None:
+    def __init__(self, process: ChildProcess, output: TextIO) -> None:
         self._process, self._output = process, output
         self.lines: list[str] = []
         self._news: queue.SimpleQueue[str | None] = queue.SimpleQueue()

@@ -7,16 +7,16 @@ import pytest
 
 from qcnn.jobs.vertex.attempts import (
     Attempt,
-    Ended,
-    Fault,
-    Plan,
+    FailureType,
+    RecoveryPlan,
+    ReplicaExit,
     Step,
     fault,
     last_fault,
     losses,
-    next_step,
+    next_action,
     process_name,
-    to_blame,
+    root_cause_replica,
 )
 
 
@@ -40,31 +40,31 @@ def test_replicas_have_the_names_of_their_roles(replica: str, name: str) -> None
     [
         (
             "The replica workerpool0-0 exited with a non-zero status of 1. Termination reason: Error. To find out more",
-            Ended("chief 0", 1, out_of_memory=False),
+            ReplicaExit("chief 0", 1, out_of_memory=False),
         ),
         (
             "The replica workerpool1-2 ran out of memory and exited with a non-zero status of 137.",
-            Ended("worker 2", 137, out_of_memory=True),
+            ReplicaExit("worker 2", 137, out_of_memory=True),
         ),
         (
             "The replica workerpool1-0 ran out-of-memory and exited with a non-zero status of 9(SIGKILL). ",
-            Ended("worker 0", 137, out_of_memory=True),
+            ReplicaExit("worker 0", 137, out_of_memory=True),
         ),
         (
             "The replica workerpool1-0 exited with a non-zero status of 15(SIGTERM).",
-            Ended("worker 0", 143, out_of_memory=False),
+            ReplicaExit("worker 0", 143, out_of_memory=False),
         ),
         (
             "The replica workerpool0-0 exited with a non-zero status of 138. "
             "The replica workerpool1-0 exited with a non-zero status of 2.",
-            Ended("worker 0", 2, out_of_memory=False),
+            ReplicaExit("worker 0", 2, out_of_memory=False),
         ),
         ("Internal error occurred for the current attempt.", None),
         ("", None),
     ],
 )
-def test_the_process_to_blame_is_read_from_the_error(message: str, ended: Ended | None) -> None:
-    assert to_blame(message) == ended
+def test_the_process_to_blame_is_read_from_the_error(message: str, ended: ReplicaExit | None) -> None:
+    assert root_cause_replica(message) == ended
 
 
 _BEGIN = datetime.datetime(2026, 11, 22, tzinfo=datetime.timezone.utc)
@@ -87,57 +87,59 @@ DONE, LOST = _attempt("d", "SUCCEEDED", 3), _attempt("l", "FAILED", 0, message=_
 @pytest.mark.parametrize(
     ("attempts", "plan"),
     [
-        ([], Plan(Step.CREATE)),
-        ([A], Plan(Step.FOLLOW, A)),
-        ([B, A], Plan(Step.FOLLOW, A, (B,))),
+        ([], RecoveryPlan(Step.CREATE)),
+        ([A], RecoveryPlan(Step.FOLLOW, A)),
+        ([B, A], RecoveryPlan(Step.FOLLOW, A, (B,))),
         (
             [dataclasses.replace(B, created=A.created), A],
-            Plan(Step.FOLLOW, A, (dataclasses.replace(B, created=A.created),)),
+            RecoveryPlan(Step.FOLLOW, A, (dataclasses.replace(B, created=A.created),)),
         ),
-        ([LOST, A], Plan(Step.FOLLOW, A)),
-        ([DONE], Plan(Step.RETURN, DONE)),
-        ([A, DONE], Plan(Step.RETURN, DONE, (A,))),
-        ([LOST], Plan(Step.CREATE)),
-        ([LOST, _attempt("c", "CANCELLED")], Plan(Step.CREATE)),
-        ([_attempt("c", "CANCELLING")], Plan(Step.WAIT, _attempt("c", "CANCELLING"))),
-        ([_attempt("c", "CANCELLING"), A], Plan(Step.FOLLOW, A)),
-        ([_attempt("u", "UPDATING")], Plan(Step.FOLLOW, _attempt("u", "UPDATING"))),
+        ([LOST, A], RecoveryPlan(Step.FOLLOW, A)),
+        ([DONE], RecoveryPlan(Step.RETURN, DONE)),
+        ([A, DONE], RecoveryPlan(Step.RETURN, DONE, (A,))),
+        ([LOST], RecoveryPlan(Step.CREATE)),
+        ([LOST, _attempt("c", "CANCELLED")], RecoveryPlan(Step.CREATE)),
+        ([_attempt("c", "CANCELLING")], RecoveryPlan(Step.WAIT, _attempt("c", "CANCELLING"))),
+        ([_attempt("c", "CANCELLING"), A], RecoveryPlan(Step.FOLLOW, A)),
+        ([_attempt("u", "UPDATING")], RecoveryPlan(Step.FOLLOW, _attempt("u", "UPDATING"))),
     ],
 )
-def test_one_job_lives_and_it_is_the_oldest(attempts: list[Attempt], plan: Plan) -> None:
-    assert next_step(attempts) == plan
+def test_one_job_lives_and_it_is_the_oldest(attempts: list[Attempt], plan: RecoveryPlan) -> None:
+    assert next_action(attempts) == plan
 
 
 @pytest.mark.parametrize(
     ("state", "code", "message", "started", "why"),
     [
         ("SUCCEEDED", 0, "", True, None),
-        ("CANCELLED", 1, "CANCELED", True, Fault.CANCELLED),
-        ("FAILED", 3, _EXITED.format(1), True, Fault.OWN),
-        ("FAILED", 3, _EXITED.format(127), True, Fault.OWN),
-        ("FAILED", 3, _EXITED.format(138), True, Fault.LOST),
-        ("FAILED", 3, _EXITED.format(143), True, Fault.LOST),
+        ("CANCELLED", 1, "CANCELED", True, FailureType.CANCELLED),
+        ("FAILED", 3, _EXITED.format(1), True, FailureType.OWN),
+        ("FAILED", 3, _EXITED.format(127), True, FailureType.OWN),
+        ("FAILED", 3, _EXITED.format(138), True, FailureType.LOST),
+        ("FAILED", 3, _EXITED.format(143), True, FailureType.LOST),
         (
             "FAILED",
             3,
             "The replica workerpool0-0 ran out of memory and exited with a non-zero status of 137.",
             True,
-            Fault.OWN,
+            FailureType.OWN,
         ),
-        ("FAILED", 8, _NO_MACHINES, False, Fault.NO_ROOM),
-        ("FAILED", 8, _NO_MACHINES, True, Fault.LOST),
-        ("FAILED", 0, _NO_MACHINES, False, Fault.NO_ROOM),
-        ("FAILED", 8, "The following quota metrics exceed quota limits: a", False, Fault.NO_ROOM),
-        ("FAILED", 13, "Internal error occurred for the current attempt.", True, Fault.LOST),
-        ("FAILED", 14, "", True, Fault.LOST),
-        ("FAILED", 0, "The machine was preempted.", True, Fault.LOST),
-        ("FAILED", 3, "The image cannot be pulled.", False, Fault.OWN),
-        ("FAILED", 4, "The job has exceeded its maximum running time.", True, Fault.OWN),
-        ("EXPIRED", 0, "", False, Fault.OWN),
-        ("PARTIALLY_SUCCEEDED", 0, "", True, Fault.OWN),
+        ("FAILED", 8, _NO_MACHINES, False, FailureType.NO_ROOM),
+        ("FAILED", 8, _NO_MACHINES, True, FailureType.LOST),
+        ("FAILED", 0, _NO_MACHINES, False, FailureType.NO_ROOM),
+        ("FAILED", 8, "The following quota metrics exceed quota limits: a", False, FailureType.NO_ROOM),
+        ("FAILED", 13, "Internal error occurred for the current attempt.", True, FailureType.LOST),
+        ("FAILED", 14, "", True, FailureType.LOST),
+        ("FAILED", 0, "The machine was preempted.", True, FailureType.LOST),
+        ("FAILED", 3, "The image cannot be pulled.", False, FailureType.OWN),
+        ("FAILED", 4, "The job has exceeded its maximum running time.", True, FailureType.OWN),
+        ("EXPIRED", 0, "", False, FailureType.OWN),
+        ("PARTIALLY_SUCCEEDED", 0, "", True, FailureType.OWN),
     ],
 )
-def test_whose_fault_the_end_of_a_job_is(state: str, code: int, message: str, started: bool, why: Fault | None) -> None:
+def test_whose_fault_the_end_of_a_job_is(
+    state: str, code: int, message: str, started: bool, why: FailureType | None
+) -> None:
     assert fault(_attempt("a", state, code=code, message=message, started=started)) is why
 
 
@@ -148,5 +150,5 @@ def test_losses_are_counted_over_all_jobs_of_a_training() -> None:
 
 def test_the_newest_end_counts() -> None:
     own = _attempt("o", "FAILED", 5, message=_EXITED.format(1))
-    assert last_fault([own, LOST, A]) == (own, Fault.OWN)
+    assert last_fault([own, LOST, A]) == (own, FailureType.OWN)
     assert last_fault([A, DONE]) is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qcnn.jobs.vertex.client import FIRST_SECONDS, SECONDS, exceptions, tries
+from qcnn.jobs.vertex.client import FIRST_SECONDS, SECONDS, call_with_retries, exceptions
 
 
 class _Server:
@@ -18,7 +18,7 @@ class _Server:
         return "yes"
 
     def ask(self, *, answered: bool) -> str:
-        return str(tries("ask", lambda: answered, lambda: self.now, self._sleep)(self.answer))
+        return str(call_with_retries("ask", lambda: answered, lambda: self.now, self._sleep)(self.answer))
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds

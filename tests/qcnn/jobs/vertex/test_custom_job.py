@@ -6,27 +6,27 @@ from typing import Any
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.job import Identity, Job
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.vertex.client import aiplatform
 from qcnn.jobs.vertex.custom_job import JOB_LABEL, SPEC_LABEL, custom_job, outputs
-from qcnn.jobs.vertex.location import Place
+from qcnn.jobs.vertex.location import VertexLocation
 
-PLACE = Place("my-project", "us-central1")
-RUN = Identity("qcnn-2026", "train")
+PLACE = VertexLocation("my-project", "us-central1")
+RUN = JobIdentity("qcnn-2026", "train")
 OUTPUTS = {name: f"gs://bucket/run/$(QCNN_JOB)/{name}" for name in ("training", "logs")}
 JOB = Job(
     argv=("python", "-m", "qcnn.trainer.worker", "--workdir", OUTPUTS["training"]),
     replicas={"worker": 3},
     restarts=2,
     heartbeat_timeout_seconds=60,
-    pod=Pod(image=f"registry/qcnn@sha256:{64 * '0'}", environment={"A": "1"}),
+    pod=PodSettings(image=f"registry/qcnn@sha256:{64 * '0'}", environment={"A": "1"}),
     outputs=OUTPUTS,
 )
 
 
 def _given(**given: Any) -> Job:
-    return dataclasses.replace(JOB, pod=Pod.model_validate({"image": "qcnn", **given}))
+    return dataclasses.replace(JOB, pod=PodSettings.model_validate({"image": "qcnn", **given}))
 
 
 def _pools(job: Job) -> list[tuple[str, int]]:
@@ -112,7 +112,7 @@ def test_every_difference_in_what_is_trained_has_another_label_and_in_what_is_gi
 
 
 def test_labels_are_what_google_takes() -> None:
-    made = custom_job(_given(labels={"team": "physics"}), Identity("Lauf 1: 量子" * 9, "train"), PLACE)
+    made = custom_job(_given(labels={"team": "physics"}), JobIdentity("Lauf 1: 量子" * 9, "train"), PLACE)
     assert made.labels["team"] == "physics"
     for text in (*made.labels.keys(), *made.labels.values()):
         assert len(text) <= 63
@@ -179,7 +179,11 @@ def test_spot_machines_and_whether_vertex_starts_a_job_again_by_itself() -> None
             r"^output: must be in a bucket of Cloud Storage, .* Given: s3://bucket$",
         ),
         (
-            {"pod": Pod(image="a", vertex={"encryption_key": "projects/p/locations/eu/keyRings/r/cryptoKeys/k"})},
+            {
+                "pod": PodSettings(
+                    image="a", vertex={"encryption_key": "projects/p/locations/eu/keyRings/r/cryptoKeys/k"}
+                )
+            },
             r"^pod\.vertex\.encryption_key: must be in the job's location, us-central1\. Given: ",
         ),
     ],

@@ -7,7 +7,7 @@ import pytest
 from qcnn.errors import ConfigError
 from qcnn.jobs.vertex.attempts import Attempt
 from qcnn.jobs.vertex.client import LogEntry
-from qcnn.jobs.vertex.job_watcher import Cursor, Room, text
+from qcnn.jobs.vertex.job_watcher import CapacityTimeout, LogPosition, text
 
 
 class _Clock:
@@ -24,7 +24,7 @@ def _job(state: str) -> Attempt:
 
 def test_time_without_machines_counts_from_the_first_that_was_missing() -> None:
     clock = _Clock()
-    room = Room(60, "custom job", clock)
+    room = CapacityTimeout(60, "custom job", clock)
     room.missing("no quota", "run-1")
     clock.now = 30
     room.see(_job("QUEUED"))
@@ -39,7 +39,7 @@ def test_time_without_machines_counts_from_the_first_that_was_missing() -> None:
 
 def test_a_job_that_ran_has_its_time_anew() -> None:
     clock = _Clock()
-    room = Room(60, "custom job", clock)
+    room = CapacityTimeout(60, "custom job", clock)
     room.see(_job("PENDING"))
     clock.now = 50
     room.see(_job("RUNNING"))
@@ -56,25 +56,25 @@ def _entry(name: str, second: float) -> LogEntry:
     return LogEntry(insert_id=name, log_name="l", timestamp=_BEGIN + datetime.timedelta(seconds=second))
 
 
-def _new(cursor: Cursor, *entries: LogEntry) -> list[str]:
+def _new(cursor: LogPosition, *entries: LogEntry) -> list[str]:
     return [entry.insert_id for entry in cursor.new(entries)]
 
 
 def test_each_entry_is_new_once_even_if_it_comes_late() -> None:
-    cursor = Cursor(_BEGIN)
+    cursor = LogPosition(_BEGIN)
     assert _new(cursor, _entry("a", 1), _entry("c", 3)) == ["a", "c"]
     assert _new(cursor, _entry("a", 1), _entry("b", 2), _entry("c", 3)) == ["b"]
     assert _new(cursor, _entry("a", 1), _entry("b", 2), _entry("c", 3)) == []
 
 
 def test_entries_of_the_same_moment_are_told_apart() -> None:
-    cursor = Cursor(_BEGIN)
+    cursor = LogPosition(_BEGIN)
     assert _new(cursor, _entry("a", 1)) == ["a"]
     assert _new(cursor, _entry("a", 1), _entry("b", 1)) == ["b"]
 
 
 def test_only_the_last_minutes_are_read_again() -> None:
-    cursor = Cursor(_BEGIN)
+    cursor = LogPosition(_BEGIN)
     assert cursor.since == _BEGIN
     _new(cursor, _entry("a", 1))
     assert cursor.since == _BEGIN

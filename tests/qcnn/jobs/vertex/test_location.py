@@ -3,11 +3,11 @@
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.vertex.location import Place, endpoint_of, logging_endpoint_of
+from qcnn.jobs.vertex.location import VertexLocation, endpoint_of, logging_endpoint_of
 
 
 def test_google_answers_for_a_place_where_no_other_endpoint_is_named() -> None:
-    place = Place("my-project", "europe-west4")
+    place = VertexLocation("my-project", "europe-west4")
     assert place.endpoint == "europe-west4-aiplatform.googleapis.com"
     assert place.parent == "projects/my-project/locations/europe-west4"
     assert logging_endpoint_of({}) == "logging.googleapis.com"
@@ -16,7 +16,7 @@ def test_google_answers_for_a_place_where_no_other_endpoint_is_named() -> None:
 @pytest.mark.parametrize("project", ["my-project", "123456789012", "example.com:my-project"])
 @pytest.mark.parametrize("location", ["us-central1", "northamerica-northeast1"])
 def test_projects_and_locations_as_google_names_them_are_taken(project: str, location: str) -> None:
-    assert Place(project, location).parent == f"projects/{project}/locations/{location}"
+    assert VertexLocation(project, location).parent == f"projects/{project}/locations/{location}"
 
 
 @pytest.mark.parametrize("written", ["localhost:8443", "https://localhost:8443/", "https://localhost:8443"])
@@ -25,7 +25,7 @@ def test_another_endpoint_is_named_as_gcloud_takes_it(written: str) -> None:
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": written,
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": written,
     }
-    assert Place("my-project", "us-central1", endpoint_of(variables)).endpoint == "localhost:8443"
+    assert VertexLocation("my-project", "us-central1", endpoint_of(variables)).endpoint == "localhost:8443"
     assert logging_endpoint_of(variables) == "localhost:8443"
 
 
@@ -46,4 +46,4 @@ def test_another_endpoint_is_named_as_gcloud_takes_it(written: str) -> None:
 )
 def test_a_malformed_place_is_one_line(project: str, location: str, endpoint: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        Place(project, location, endpoint)
+        VertexLocation(project, location, endpoint)

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.pod_settings import Pod
+from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.vertex.machines import MACHINES, Settings, accelerator_type, machine_for, vertex_settings
 
 
-def _pod(**given: Any) -> Pod:
-    return Pod.model_validate({"image": "qcnn", **given})
+def _pod(**given: Any) -> PodSettings:
+    return PodSettings.model_validate({"image": "qcnn", **given})
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ ACCOUNT = "trainer@my-project.iam.gserviceaccount.com"
 
 
 def _read(**given: Any) -> Settings:
-    return vertex_settings(Pod.model_validate({"image": "qcnn", **given}))
+    return vertex_settings(PodSettings.model_validate({"image": "qcnn", **given}))
 
 
 def test_what_yaml_says_becomes_what_vertex_is_told() -> None:

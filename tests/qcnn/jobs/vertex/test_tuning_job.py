@@ -6,13 +6,13 @@ import pytest
 from google.cloud import aiplatform_v1 as v1
 
 from qcnn.jobs.vertex.machines import DECAY_CURVE, MEDIAN, NONE
-from qcnn.jobs.vertex.tuning_job import Bounds, Study, Values, study_spec
+from qcnn.jobs.vertex.tuning_job import Candidates, NumericRange, Study, study_spec
 from tests.qcnn.jobs.vertex.launchers import launched
 from tests.vertex.server.job_run import CANCELLED, FAILED, RUNNING, SUCCEEDED
 from tests.vertex.server.vertex import Vertex
 
 
-def _spec(*parameters: Values | Bounds, stopping: str = NONE, best_report: bool = False) -> dict[str, Any]:
+def _spec(*parameters: Candidates | NumericRange, stopping: str = NONE, best_report: bool = False) -> dict[str, Any]:
     study = Study(parameters, "val_loss", 5, parallel=2, stopping=stopping, best_report=best_report)
     found: dict[str, Any] = v1.StudySpec.to_dict(study_spec(study), including_default_value_fields=False)
     return found
@@ -22,24 +22,26 @@ def _spec(*parameters: Values | Bounds, stopping: str = NONE, best_report: bool 
     ("given", "expected"),
     [
         (
-            Bounds("learning_rate", 1e-4, 0.1, whole=False, by_logarithm=True),
+            NumericRange("learning_rate", 1e-4, 0.1, whole=False, by_logarithm=True),
             {"double_value_spec": {"min_value": 1e-4, "max_value": 0.1}, "scale_type": 2},
         ),
         (
-            Bounds("hidden_units", 2, 16, whole=True, by_logarithm=False),
+            NumericRange("hidden_units", 2, 16, whole=True, by_logarithm=False),
             {"integer_value_spec": {"min_value": "2", "max_value": "16"}, "scale_type": 1},
         ),
-        (Values("hidden_units", [16, 4, 4]), {"discrete_value_spec": {"values": [4.0, 16.0]}}),
-        (Values("model", ["hybrid", "deep"]), {"categorical_value_spec": {"values": ["hybrid", "deep"]}}),
-        (Values("rounds", ["auto", 40]), {"categorical_value_spec": {"values": ["auto", "40"]}}),
+        (Candidates("hidden_units", [16, 4, 4]), {"discrete_value_spec": {"values": [4.0, 16.0]}}),
+        (Candidates("model", ["hybrid", "deep"]), {"categorical_value_spec": {"values": ["hybrid", "deep"]}}),
+        (Candidates("rounds", ["auto", 40]), {"categorical_value_spec": {"values": ["auto", "40"]}}),
     ],
 )
-def test_every_way_to_search_a_word_has_a_counterpart(given: Values | Bounds, expected: dict[str, Any]) -> None:
+def test_every_way_to_search_a_word_has_a_counterpart(
+    given: Candidates | NumericRange, expected: dict[str, Any]
+) -> None:
     assert _spec(given)["parameters"] == [{"parameter_id": given.name, **expected}]
 
 
 def test_the_lowest_metric_is_searched_and_a_rule_may_end_trials() -> None:
-    choice = Values("model", ["hybrid", "deep"])
+    choice = Candidates("model", ["hybrid", "deep"])
     found = _spec(choice)
     assert found["metrics"] == [{"metric_id": "val_loss", "goal": v1.StudySpec.MetricSpec.GoalType.MINIMIZE}]
     assert found["measurement_selection_type"] == v1.StudySpec.MeasurementSelectionType.LAST_MEASUREMENT

@@ -6,10 +6,10 @@ from qcnn.circuits.preparation import Preparation
 from qcnn.errors import ConfigError
 from qcnn.simulators.costs import lightcone
 from qcnn.simulators.costs.cost import NOMINAL
-from qcnn.simulators.interface import Limits
+from qcnn.simulators.interface import SimulatorLimits
 from qcnn.simulators.structure.gates import read_model
 
-LIMITS = Limits(memory=2**31, batch=32)
+LIMITS = SimulatorLimits(memory=2**31, batch=32)
 
 
 def test_windows_cost_no_more_on_a_longer_ring() -> None:
@@ -33,20 +33,20 @@ def test_light_cones_that_are_too_wide_are_refused(qubits: int, need: str) -> No
 
 def test_on_product_states_every_sample_costs_as_much() -> None:
     _, network = read_model("hybrid", 24, Preparation("ry", 24))
-    one, many = (lightcone.estimate(network, Limits(2**40, batch)) for batch in (100, 1000))
+    one, many = (lightcone.estimate(network, SimulatorLimits(2**40, batch)) for batch in (100, 1000))
     assert many.memory == 10 * one.memory
     assert many.operations > 9 * one.operations
     # Shared by sample.
-    assert lightcone.estimate(network, Limits(2**40, 1000, replicas=10)) == one
+    assert lightcone.estimate(network, SimulatorLimits(2**40, 1000, replicas=10)) == one
 
 
 def test_memory_bounds_the_samples_at_a_time_and_one_must_fit() -> None:
     _, network = read_model("hybrid", 24, Preparation("ry", 24))
-    sample = lightcone.estimate(network, Limits(2**40, 1)).memory
-    limits = Limits(3.5 * sample, 32)
+    sample = lightcone.estimate(network, SimulatorLimits(2**40, 1)).memory
+    limits = SimulatorLimits(3.5 * sample, 32)
     bound, free = lightcone.estimate(network, limits), lightcone.estimate(network, LIMITS)
     assert lightcone.fitting(network, limits) == 3
     assert bound.memory == 3 * sample
     assert bound.operations > free.operations
     with pytest.raises(ConfigError, match=r"^qubits: .*too wide for simulator lightcone.* Given: 24$"):
-        lightcone.check(network, Limits(sample - 1, 32))
+        lightcone.check(network, SimulatorLimits(sample - 1, 32))

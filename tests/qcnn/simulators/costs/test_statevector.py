@@ -8,7 +8,7 @@ import pytest
 from qcnn.errors import ConfigError
 from qcnn.simulators import registry
 from qcnn.simulators.costs import statevector
-from qcnn.simulators.interface import Limits
+from qcnn.simulators.interface import SimulatorLimits
 from qcnn.simulators.structure.gates import read_model
 
 QUBITS = 5
@@ -17,7 +17,7 @@ _, NETWORK = read_model("hybrid", QUBITS)
 
 def test_split_batches_cost_more_and_memory_stays_within_its_limit() -> None:
     network = read_model("hybrid", 12)[1]
-    free, bound = (statevector.estimate(network, Limits(memory=memory, batch=32)) for memory in (2**31, 2**20))
+    free, bound = (statevector.estimate(network, SimulatorLimits(memory=memory, batch=32)) for memory in (2**31, 2**20))
     assert bound.memory <= 2**20 < free.memory
     assert bound.operations > 1.25 * free.operations
 
@@ -29,15 +29,15 @@ def test_two_states_must_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(
         ConfigError, match=r"^qubits: .*statevector needs 5 KiB .*simulator_memory_gib gives it 5 KiB. Given: 5$"
     ):
-        statevector.check(NETWORK, Limits(memory=2 * column - 1, batch=32))
+        statevector.check(NETWORK, SimulatorLimits(memory=2 * column - 1, batch=32))
     # Twice the bytes for numbers of twice the digits.
-    statevector.check(NETWORK, Limits(memory=2 * column, batch=32))
+    statevector.check(NETWORK, SimulatorLimits(memory=2 * column, batch=32))
     with pytest.raises(ConfigError, match=r"needs 10 KiB"):
-        statevector.check(NETWORK, Limits(memory=2 * column, batch=32, real_bytes=8))
+        statevector.check(NETWORK, SimulatorLimits(memory=2 * column, batch=32, real_bytes=8))
 
 
 def test_more_amplitudes_than_can_be_numbered_are_refused() -> None:
-    network, limits = read_model("hybrid", 31)[1], Limits(memory=2.0**60, batch=32)
+    network, limits = read_model("hybrid", 31)[1], SimulatorLimits(memory=2.0**60, batch=32)
     assert math.isinf(registry.estimate("statevector", network, limits).memory)
     with pytest.raises(ConfigError, match=r"^qubits: must be at most 30 with simulator statevector.* Given: 31$"):
         registry.check("statevector", network, limits)
@@ -60,18 +60,18 @@ def test_more_amplitudes_than_can_be_numbered_are_refused() -> None:
     ],
 )
 def test_replicas_share_by_qubit_where_they_then_evolve_fewer_states(
-    qubits: int, batch: int, replicas: int, by_qubit: bool, states: int
+    qubits: int, batch: int, replicas: int, shards_by_qubit: bool, states: int
 ) -> None:
-    assert statevector.by_qubit(qubits, batch, replicas) == by_qubit
+    assert statevector.shards_by_qubit(qubits, batch, replicas) == shards_by_qubit
     _, network = read_model("hybrid", qubits)
-    limits = Limits(memory=2**31, batch=batch, replicas=replicas)
+    limits = SimulatorLimits(memory=2**31, batch=batch, replicas=replicas)
     column = statevector._column_bytes(network, limits)
     assert statevector.estimate(network, limits).memory == max(2, states) * column
 
 
 @pytest.mark.parametrize("model", ["hybrid", "deep"])
 def test_state_vectors_cost_twice_as_much_with_every_qubit(model: str) -> None:
-    limits = Limits(memory=2.0**60, batch=1000, real_bytes=8)
+    limits = SimulatorLimits(memory=2.0**60, batch=1000, real_bytes=8)
     costs = [statevector.estimate(read_model(model, qubits)[1], limits) for qubits in range(6, 26)]
     for fewer, more in itertools.pairwise(costs):
         assert more.memory > 2 * fewer.memory

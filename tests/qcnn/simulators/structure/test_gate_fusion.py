@@ -7,7 +7,7 @@ from hypothesis import given
 
 from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
-from qcnn.simulators.structure.gate_fusion import collect, fuse
+from qcnn.simulators.structure.gate_fusion import fuse, group_blocks
 from qcnn.simulators.structure.gates import read_model, read_network
 from tests.qcnn.simulators.drawn import ansatzes, repeatable
 
@@ -48,7 +48,7 @@ def test_built_in_circuits_fuse_to_pairs(model: str) -> None:
 def test_groups_hold_every_block_in_order_on_four_qubits_at_most(drawn: tuple[Ansatz, int]) -> None:
     ansatz, qubits = drawn
     blocks = fuse(read_network(ansatz, circuits.ring(qubits)).gates)
-    groups = collect(blocks)
+    groups = group_blocks(blocks)
     collected = [block for group in groups for block in group.blocks]
     assert sorted(map(id, collected)) == sorted(map(id, blocks))
     for qubit in range(qubits):

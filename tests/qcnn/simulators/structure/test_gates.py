@@ -11,8 +11,8 @@ import sympy
 
 from qcnn import simulators
 from qcnn.circuits.circuits import Ansatz, ring
-from qcnn.errors import ConfigError, one_line
-from qcnn.simulators import Limits
+from qcnn.errors import ConfigError, single_line
+from qcnn.simulators import SimulatorLimits
 from qcnn.simulators.structure.gates import Gate, fingerprint, read_gates, read_network
 from tests.qcnn.simulators.drawn import Complex, Floats, assert_equal_up_to_phase, unitary
 
@@ -226,7 +226,7 @@ HUGE = 10**400
         (Endless()(Q[0]), "decomposes without end"),
         (Failing()(Q[0]), r"cannot be read \(ZeroDivisionError: of mine\)"),
     ],
-    ids=lambda value: one_line(value)[:60],
+    ids=lambda value: single_line(value)[:60],
 )
 @pytest.mark.parametrize("simulator", ["lightcone", "statevector", "tfq", "auto"])
 def test_what_no_simulator_can_run_is_refused_alike_in_one_line(
@@ -234,7 +234,7 @@ def test_what_no_simulator_can_run_is_refused_alike_in_one_line(
 ) -> None:
     ansatz = Ansatz(cirq.Circuit(cirq.X(Q[1]) ** A, operation), SYMBOLS, (Q[0],))
     with pytest.raises(ConfigError, match=rf"^model: .*{reason}.*Given: \S") as error:
-        simulators.create(simulator, ansatz, Q, Limits(memory=2**30, batch=4))
+        simulators.create(simulator, ansatz, Q, SimulatorLimits(memory=2**30, batch=4))
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 400
 

@@ -11,22 +11,22 @@ from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
 from qcnn.circuits.preparation import ring_edges
 from qcnn.simulators.structure import light_cones
-from qcnn.simulators.structure.gates import Gate, Network, read_network
-from qcnn.simulators.structure.light_cones import Cone, Lattice, Split
+from qcnn.simulators.structure.gates import CircuitIR, Gate, read_network
+from qcnn.simulators.structure.light_cones import CircuitIndex, Factorization, LightCone
 
 
-def network_of(qubits: int, model: str = "hybrid") -> Network:
+def network_of(qubits: int, model: str = "hybrid") -> CircuitIR:
     return read_network(circuits.build(model, qubits), circuits.ring(qubits))
 
 
-def lattice_of(network: Network) -> Lattice:
-    return Lattice(network.gates, ring_edges(network.qubits))
+def lattice_of(network: CircuitIR) -> CircuitIndex:
+    return CircuitIndex(network.gates, ring_edges(network.qubits))
 
 
-def splits_of(network: Network) -> list[Split]:
+def splits_of(network: CircuitIR) -> list[Factorization]:
     """Return the split of every readout, in their order; of a kind once."""
     lattice = lattice_of(network)
-    kinds: dict[tuple[object, ...], Split] = {}
+    kinds: dict[tuple[object, ...], Factorization] = {}
     splits = []
     for readout in network.readouts:
         cone, _ = lattice.cone(readout)
@@ -34,7 +34,7 @@ def splits_of(network: Network) -> list[Split]:
     return splits
 
 
-def shape(cone: Cone) -> tuple[int, int, int]:
+def shape(cone: LightCone) -> tuple[int, int, int]:
     return cone.targets, cone.inner, cone.outer
 
 
@@ -125,14 +125,14 @@ def test_odd_rings_have_no_more_kinds_the_longer_they_are() -> None:
         assert len(kinds(short)) == 5
 
 
-def moved(network: Network, steps: int) -> Network:
+def moved(network: CircuitIR, steps: int) -> CircuitIR:
     """Return the same circuit elsewhere on the ring."""
     n = network.qubits
     gates = [dataclasses.replace(g, qubits=tuple((q + steps) % n for q in g.qubits)) for g in network.gates]
     return dataclasses.replace(network, gates=tuple(gates), readouts=tuple((q + steps) % n for q in network.readouts))
 
 
-def shuffled(network: Network, seed: int) -> Network:
+def shuffled(network: CircuitIR, seed: int) -> CircuitIR:
     """Return the same circuit with gates that commute for sharing no qubit in a random order."""
     random, left, gates = np.random.default_rng(seed), list(network.gates), []
     while left:

@@ -1,16 +1,16 @@
 """What a run that is ended leaves on the cluster; tests/kfp has real runs."""
 
-from qcnn.jobs.job import Identity, Job
-from qcnn.jobs.pod_settings import Pod
-from qcnn.jobs.tfjob.manifest import Policy, lease, profiler_service, tfjob
+from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.pod_settings import PodSettings
+from qcnn.jobs.tfjob.manifest import JobTimeouts, lease, profiler_service, tfjob
 from qcnn.targets.kubeflow.runs import clean
 from tests.qcnn.jobs.apiserver import ApiServer
 
 
 def _finished(server: ApiServer, run: str) -> str:
     """Leave what a launcher leaves of a training that has succeeded; return the name of its TFJob."""
-    job = Job(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=Pod(image="qcnn"))
-    made = server.put("tfjobs", tfjob(job, Identity(run, "train"), Policy()))
+    job = Job(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=PodSettings(image="qcnn"))
+    made = server.put("tfjobs", tfjob(job, JobIdentity(run, "train"), JobTimeouts()))
     server.put("leases", lease(made, "launcher", 600, "2026-01-31T12:00:00.000000Z"))
     server.put("services", profiler_service(made))
     server.set_condition(made, "Succeeded")

@@ -12,7 +12,7 @@ import pytest
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
-from qcnn.results.local_run import Recorder
+from qcnn.results.local_run import RunRecorder
 from qcnn.targets.base import Selection
 from qcnn.targets.errors import StepError
 from qcnn.targets.local.target import Connection, LocalTarget, find_runs, read_run
@@ -99,7 +99,7 @@ def test_state_duration_and_words_are_those_of_the_record(
 
 
 def test_a_run_that_goes_on_is_running(tmp_path: Path) -> None:
-    with Recorder(from_mapping({"seed": 3}).model_dump()) as recorder:
+    with RunRecorder(from_mapping({"seed": 3}).model_dump()) as recorder:
         recorder.begin_step("generate-data", tmp_path / "run")
         run = read_run(tmp_path / "run")
     assert (run.state, run.parameters["seed"], run.duration) == ("running", 3, None)

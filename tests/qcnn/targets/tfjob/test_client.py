@@ -3,9 +3,9 @@
 import pytest
 
 from qcnn.errors import ArtifactError
-from qcnn.jobs.job import Identity, Job
-from qcnn.jobs.pod_settings import Pod
-from qcnn.jobs.tfjob.manifest import Policy, tfjob
+from qcnn.jobs.job import Job, JobIdentity
+from qcnn.jobs.pod_settings import PodSettings
+from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
 from qcnn.targets.artifacts import Logs
 from qcnn.targets.tfjob.client import logs_of_jobs
 from tests.qcnn.jobs.apiserver import ApiServer
@@ -13,9 +13,9 @@ from tests.qcnn.jobs.apiserver import ApiServer
 
 def _created(server: ApiServer, logs: str) -> str:
     """Create a TFJob that logs at an address; return its name."""
-    pod = Pod(image="qcnn", volumes={"/volume": {"persistentVolumeClaim": {"claimName": "logs"}}})
+    pod = PodSettings(image="qcnn", volumes={"/volume": {"persistentVolumeClaim": {"claimName": "logs"}}})
     job = Job(("train",), {"worker": 1}, 3, heartbeat_timeout_seconds=60, pod=pod, outputs={"logs": logs})
-    name: str = server.put("tfjobs", tfjob(job, Identity("run", "train"), Policy()))["metadata"]["name"]
+    name: str = server.put("tfjobs", tfjob(job, JobIdentity("run", "train"), JobTimeouts()))["metadata"]["name"]
     return name
 
 
