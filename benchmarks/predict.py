@@ -55,13 +55,13 @@ def predict(model: Path, table: Path, output: Path) -> list[float]:
     load_tensorflow()
     from qcnn.results.batch_prediction import predict_table
     from qcnn.results.export import load_predictor
-    from qcnn.results.predictions import Files
+    from qcnn.results.predictions import PredictionFiles
     from qcnn.tables.table import open_table
 
     predictor = load_predictor(model)
     clock, processor = time.perf_counter(), time.process_time()
     with open_table(str(table)) as opened:
-        predict_table(predictor, opened, Files(str(table), str(output)), lambda more: None)
+        predict_table(predictor, opened, PredictionFiles(str(table), str(output)), lambda more: None)
     seconds = [time.perf_counter() - clock, time.process_time() - processor]
     return [*seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3]
 

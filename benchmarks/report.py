@@ -10,7 +10,7 @@ from tabulate import tabulate
 from qcnn import data
 from qcnn.circuits.error_bound import ErrorBound
 from qcnn.experiment import ExperimentConfig
-from qcnn.model.history import Epoch
+from qcnn.model.history import EpochMetrics
 from qcnn.results.report import report_page
 
 
@@ -21,7 +21,9 @@ def page(qubits: int, rounds: int, epochs: int) -> str:
     samples = data.sample_excitations(qubits, rounds, seed=0)
     predictions = ErrorBound(1.2).predict(samples.angle) + noise.normal(scale=0.1, size=len(samples))
     loss = 0.2 + np.exp(-np.arange(epochs) / 50) + noise.uniform(0, 0.02, (2, epochs))
-    history = [Epoch(epoch, train, 0.9, val, 0.9, 1.0) for epoch, (train, val) in enumerate(loss.T.tolist(), start=1)]
+    history = [
+        EpochMetrics(epoch, train, 0.9, val, 0.9, 1.0) for epoch, (train, val) in enumerate(loss.T.tolist(), start=1)
+    ]
     metrics = {"mse": 0.2, "accuracy": 0.9, "train_loss": history[-1].train_loss, "val_loss": history[-1].val_loss}
     return report_page({"experiment": experiment}, history, samples, predictions, metrics)
 

@@ -88,7 +88,7 @@ def exercise_of(config: ExperimentConfig, model: "tf_keras.Model") -> Exercise:
     import tensorflow as tf
 
     from qcnn.model.network import initial_weights
-    from qcnn.model.optimizer import Schedule
+    from qcnn.model.optimizer import WarmupSchedule
 
     dataset = data.generate(config)
     samples = len(dataset.train)
@@ -104,7 +104,7 @@ def exercise_of(config: ExperimentConfig, model: "tf_keras.Model") -> Exercise:
         trial=trial_epochs(config),
         centred=model.get_layer("quantum").centred,
         order=np.stack([data.epoch_order(config.seed, epoch, samples) for epoch in range(1, config.epochs + 1)]),
-        rates=Schedule(config, updates)(tf.range(updates)).numpy(),
+        rates=WarmupSchedule(config, updates)(tf.range(updates)).numpy(),
         train=train,
         validation=validation,
         weights=tuple(map(np.stack, zip(*weights, strict=True))),

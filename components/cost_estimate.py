@@ -9,10 +9,10 @@ import psutil
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.jobs.pod_settings import PodSettings, amount
-from qcnn.jobs.pricing import CostEstimate, Prices, bill_of_nodes, total_cost
-from qcnn.jobs.vertex.machines import bill_of_machines, machine_for, vertex_settings
+from qcnn.jobs.pricing import CostEstimate, Prices, estimate_node_cost, total_cost
+from qcnn.jobs.vertex.machines import estimate_vm_cost, machine_for, vertex_settings
 from qcnn.model.history import epochs_left
-from qcnn.planning.machine import Machine
+from qcnn.planning.machine import MachineProfile
 from qcnn.planning.plan import Counts, predict, process_bytes, with_synchronous_workers
 from qcnn.planning.training_estimate import WRITING_SECONDS, paying_workers
 from qcnn.requirements import ROLES, STRATEGIES
@@ -91,7 +91,7 @@ def on_kubernetes(pod: PodSettings, prices: Prices, machine_type: str = "") -> P
         amount(worker.cpu),
         amount(worker.memory),
         lambda replicas, seconds: total_cost(
-            [bill_of_nodes(pods, alike, seconds, prices, machine_type) for alike, pods in _alike(pod, replicas)]
+            [estimate_node_cost(pods, alike, seconds, prices, machine_type) for alike, pods in _alike(pod, replicas)]
         ),
     )
 
@@ -110,13 +110,13 @@ def on_vertex(pod: PodSettings, prices: Prices, machine_type: str = "") -> Prici
         float(machine.cpus),
         amount(worker.memory),
         lambda replicas, seconds: total_cost(
-            [bill_of_machines(processes, alike, seconds, prices) for alike, processes in _alike(pod, replicas)]
+            [estimate_vm_cost(processes, alike, seconds, prices) for alike, processes in _alike(pod, replicas)]
         ),
     )
 
 
 def compare_worker_counts(
-    config: ExperimentConfig, counts: Counts, platform: PricingPlatform, machine: Machine, spot: bool
+    config: ExperimentConfig, counts: Counts, platform: PricingPlatform, machine: MachineProfile, spot: bool
 ) -> ScalingOptions:
     """Return what a training takes with other numbers of workers and as it is asked for.
 

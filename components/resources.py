@@ -23,7 +23,7 @@ KEY = "steps"
 
 
 @dataclasses.dataclass(frozen=True)
-class Resources:
+class StepResources:
     """CPU and memory that a node must have free for a step, and the memory at which the step is ended.
 
     CPU has no limit: a step may use what the node has idle.
@@ -34,7 +34,7 @@ class Resources:
     memory_limit: str
 
 
-class _Given(pydantic.BaseModel):
+class _StepOverrides(pydantic.BaseModel):
     """What a person may give a step; `memory` is request and limit."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
@@ -45,8 +45,8 @@ class _Given(pydantic.BaseModel):
 
 # Measured at the experiment's defaults: the launcher takes 83 MiB, other steps less than 60, and steps that load
 # TensorFlow 740 MiB plus the simulator's states (word simulator_memory_gib, 2 GiB).
-_LIGHT = Resources("100m", "256Mi", "2Gi")
-_TENSORFLOW = Resources("250m", "1Gi", "4Gi")
+_LIGHT = StepResources("100m", "256Mi", "2Gi")
+_TENSORFLOW = StepResources("250m", "1Gi", "4Gi")
 DEFAULTS = {
     "generate-data": _LIGHT,
     "train": _LIGHT,
@@ -59,11 +59,11 @@ DEFAULTS = {
     "select-best": _TENSORFLOW,
     "tune": _LIGHT,
 }
-_ADAPTER = pydantic.TypeAdapter(dict[str, _Given])
-_ALLOWED = {name: str(PodSettings.model_fields[name].description) for name in _Given.model_fields}
+_ADAPTER = pydantic.TypeAdapter(dict[str, _StepOverrides])
+_ALLOWED = {name: str(PodSettings.model_fields[name].description) for name in _StepOverrides.model_fields}
 
 
-def step_resources(values: Mapping[str, Any] | None) -> dict[str, Resources]:
+def step_resources(values: Mapping[str, Any] | None) -> dict[str, StepResources]:
     """Return what each step is given: the defaults, with a person's {step: {cpu: ..., memory: ...}} laid over them.
 
     Raises:
@@ -81,9 +81,9 @@ def step_resources(values: Mapping[str, Any] | None) -> dict[str, Resources]:
         raise ConfigError(
             f"pod.{KEY}.{unknown[0]}: unknown step; the steps are {', '.join(DEFAULTS)}. Given: {unknown[0]}"
         )
-    return {name: _laid_over(default, found.get(name, _Given())) for name, default in DEFAULTS.items()}
+    return {name: _laid_over(default, found.get(name, _StepOverrides())) for name, default in DEFAULTS.items()}
 
 
-def _laid_over(default: Resources, asked: _Given) -> Resources:
+def _laid_over(default: StepResources, asked: _StepOverrides) -> StepResources:
     memory = {"memory": asked.memory, "memory_limit": asked.memory} if asked.memory else {}
     return dataclasses.replace(default, **({"cpu": asked.cpu} if asked.cpu else {}), **memory)

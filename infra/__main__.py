@@ -8,11 +8,19 @@ from pathlib import Path
 
 import click
 
-from infra.commands import Resource, check_programs, commands, failure
+from infra.commands import InfraResource, check_programs, commands, failure
 from infra.google import accounts, cluster, identity, image_prefix, project_and_services, storage
 from infra.kubernetes import IDENTITIES, NAMESPACE, in_cluster, wait_until_ready
-from infra.settings import Settings, read_settings
-from infra.steps import ResourceState, ResourceStatus, check_deletable, create_missing, delete, look_at_all, to_delete
+from infra.settings import InfraSettings, read_settings
+from infra.steps import (
+    ResourceState,
+    ResourceStatus,
+    check_deletable,
+    create_missing,
+    delete,
+    deletion_plan,
+    look_at_all,
+)
 from qcnn.errors import ConfigError, QcnnError, single_line
 
 _SETTINGS = Path(__file__).with_name("settings.yaml")
@@ -84,7 +92,7 @@ def destroy(path: Path, delete_data: bool, yes: bool) -> None:
     with commands() as run:
         found = list(look_at_all(resources(settings), run))
         check_deletable(found)
-        doomed = to_delete(found, delete_data)
+        doomed = deletion_plan(found, delete_data)
         for each in reversed(found):
             click.echo(_fate(each, doomed))
         if not doomed:
@@ -108,7 +116,7 @@ def main() -> None:
         _stop("interrupted; the same command goes on from here", _INTERRUPTED)
 
 
-def resources(settings: Settings) -> tuple[Resource, ...]:
+def resources(settings: InfraSettings) -> tuple[InfraResource, ...]:
     """Return all resources, each after those that it needs."""
     return (
         *project_and_services(settings),
@@ -121,12 +129,12 @@ def resources(settings: Settings) -> tuple[Resource, ...]:
     )
 
 
-def _show_commands(resource: Resource, indent: str = "") -> None:
+def _show_commands(resource: InfraResource, indent: str = "") -> None:
     for argv in (*resource.create, *([resource.enter] if resource.enter else [])):
         click.echo(indent + shlex.join(argv))
 
 
-def _fate(found: ResourceStatus, doomed: Sequence[Resource]) -> str:
+def _fate(found: ResourceStatus, doomed: Sequence[InfraResource]) -> str:
     """Return a line with what destroying does to a resource, and what that loses."""
     resource, state = found.resource, found.state
     if state in (ResourceState.ABSENT, ResourceState.UNKNOWN):

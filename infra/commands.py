@@ -16,7 +16,7 @@ Argv = tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
-class Resource:
+class InfraResource:
     """A thing in the cloud, by the commands that concern it.
 
     It is there if `describe` succeeds and every word of `words` stands in what it prints, and incomplete if some do. It

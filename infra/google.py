@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from infra.commands import Argv, Resource
-from infra.settings import Settings
+from infra.commands import Argv, InfraResource
+from infra.settings import InfraSettings
 
 PROJECT, APIS, REPOSITORY, BUCKET, CLUSTER = "project", "apis", "image repository", "bucket", "cluster"
 WORKER, LAUNCHER, VIEWER, NODES = "worker account", "launcher account", "viewer account", "node account"
@@ -40,17 +40,17 @@ class _Policy:
     flags: tuple[str, ...] = ()
 
 
-def project_and_services(settings: Settings) -> list[Resource]:
+def project_and_services(settings: InfraSettings) -> list[InfraResource]:
     """Return the project, which must exist, and what is turned on in it."""
     return [
-        Resource(
+        InfraResource(
             name=PROJECT,
             what="the project, with a billing account",
             describe=_gcloud(settings, "projects", "describe", settings.project, "--format=value(projectId)"),
             words=(settings.project,),
             kept="it is not made here",
         ),
-        Resource(
+        InfraResource(
             name=APIS,
             what="Google's services that the rest needs",
             describe=_gcloud(settings, "services", "list", "--enabled", "--format=value(config.name)"),
@@ -61,13 +61,13 @@ def project_and_services(settings: Settings) -> list[Resource]:
     ]
 
 
-def storage(settings: Settings) -> list[Resource]:
+def storage(settings: InfraSettings) -> list[InfraResource]:
     """Return the repository of images, and the bucket."""
     repository, bucket = settings.repository_name, _url(settings)
     location = f"--location={settings.bucket_region}"
     repositories = ("artifacts", "repositories")
     return [
-        Resource(
+        InfraResource(
             name=REPOSITORY,
             what=f"a Docker repository of Artifact Registry for the image: {image_prefix(settings)}",
             describe=_gcloud(settings, *repositories, "describe", repository, location, "--format=value(format)"),
@@ -77,7 +77,7 @@ def storage(settings: Settings) -> list[Resource]:
             loses="all images in it; a run that names one by its digest cannot be repeated",
             api=_ARTIFACTS,
         ),
-        Resource(
+        InfraResource(
             name=BUCKET,
             what=f"the bucket {bucket}, never public, rights for the whole of it alone",
             describe=_gcloud(settings, "storage", "buckets", "describe", bucket, "--format=value(name)"),
@@ -95,7 +95,7 @@ def storage(settings: Settings) -> list[Resource]:
             kept="it holds what runs have written; --delete-data deletes it",
             is_data=True,
         ),
-        Resource(
+        InfraResource(
             name="bucket lifecycle",
             what="uploads that were never ended, and old versions if somebody keeps any, go after seven days",
             describe=_gcloud(
@@ -114,7 +114,7 @@ def storage(settings: Settings) -> list[Resource]:
     ]
 
 
-def accounts(settings: Settings) -> list[Resource]:
+def accounts(settings: InfraSettings) -> list[InfraResource]:
     """Return the service accounts, and the roles that each has, on no more than it needs."""
     worker, launcher, nodes = settings.service_account_name, settings.launcher_account_name, settings.node_account_name
     viewer = settings.viewer_account_name
@@ -167,14 +167,14 @@ def accounts(settings: Settings) -> list[Resource]:
     ]
 
 
-def cluster(settings: Settings) -> list[Resource]:
+def cluster(settings: InfraSettings) -> list[InfraResource]:
     """Return the cluster, and the pool of machines that train."""
     clusters, pools = ("container", "clusters"), ("container", "node-pools")
     location, of_cluster = f"--location={settings.zone}", f"--cluster={settings.cluster_name}"
     node = (f"--service-account={email(settings, settings.node_account_name)}", *_SHIELDED)
     status = "--format=value(name,status)"
     return [
-        Resource(
+        InfraResource(
             name=CLUSTER,
             what=f"the cluster {settings.cluster_name} with one {settings.system_machine_type}, which enforces network "
             "policies and gives pods accounts of their own",
@@ -192,7 +192,7 @@ def cluster(settings: Settings) -> list[Resource]:
             api=_CONTAINER,
             enter=_gcloud(settings, *clusters, "get-credentials", settings.cluster_name, location),
         ),
-        Resource(
+        InfraResource(
             name="training machines",
             what=f"0 to {settings.num_nodes} Spot machines {settings.machine_type}, as many as trainings ask for",
             describe=_gcloud(settings, *pools, "describe", _TRAINING_POOL, of_cluster, location, status),
@@ -212,7 +212,7 @@ def cluster(settings: Settings) -> list[Resource]:
     ]
 
 
-def identity(settings: Settings, account: str, namespace: str, owner: str) -> Resource:
+def identity(settings: InfraSettings, account: str, namespace: str, owner: str) -> InfraResource:
     """Return the right of a service account of the cluster to be the worker or the viewer account, `owner`."""
     return _role(
         settings,
@@ -224,25 +224,25 @@ def identity(settings: Settings, account: str, namespace: str, owner: str) -> Re
     )
 
 
-def owned(settings: Settings, owner: str) -> str:
+def owned(settings: InfraSettings, owner: str) -> str:
     """Return the name of the worker or the viewer account."""
     return {WORKER: settings.service_account_name, VIEWER: settings.viewer_account_name}[owner]
 
 
-def email(settings: Settings, account: str) -> str:
+def email(settings: InfraSettings, account: str) -> str:
     """Return the email address of a service account."""
     return f"{account}@{settings.project}.iam.gserviceaccount.com"
 
 
-def image_prefix(settings: Settings) -> str:
+def image_prefix(settings: InfraSettings) -> str:
     """Return what names of images in the repository begin with."""
     return f"{settings.bucket_region}-docker.pkg.dev/{settings.project}/{settings.repository_name}"
 
 
-def _account(settings: Settings, name: str, account: str, what: str) -> Resource:
+def _account(settings: InfraSettings, name: str, account: str, what: str) -> InfraResource:
     accounts_of_iam = ("iam", "service-accounts")
     address = email(settings, account)
-    return Resource(
+    return InfraResource(
         name=name,
         what=f"{what}: {address}",
         describe=_gcloud(settings, *accounts_of_iam, "describe", address, "--format=value(email)"),
@@ -254,15 +254,15 @@ def _account(settings: Settings, name: str, account: str, what: str) -> Resource
     )
 
 
-def _of_account(settings: Settings, account: str, owner: str) -> _Policy:
+def _of_account(settings: InfraSettings, account: str, owner: str) -> _Policy:
     return _Policy(("iam", "service-accounts"), email(settings, account), _IAM, owner)
 
 
-def _role(settings: Settings, name: str, what: str, member: str, role: str, policy: _Policy) -> Resource:
+def _role(settings: InfraSettings, name: str, what: str, member: str, role: str, policy: _Policy) -> InfraResource:
     """Return a role that a member has by a policy."""
     # With a condition of none nothing is asked, also where the policy has others with one.
     bound = (policy.of, *policy.flags, f"--member={member}", f"--role={role}", "--condition=None")
-    return Resource(
+    return InfraResource(
         name=name,
         what=f"{what} ({role})",
         describe=_gcloud(settings, *policy.group, "get-iam-policy", policy.of, *policy.flags, *_MEMBERS),
@@ -275,14 +275,14 @@ def _role(settings: Settings, name: str, what: str, member: str, role: str, poli
     )
 
 
-def _url(settings: Settings) -> str:
+def _url(settings: InfraSettings) -> str:
     return f"gs://{settings.bucket_name}"
 
 
-def _pool(settings: Settings) -> str:
+def _pool(settings: InfraSettings) -> str:
     """Return the pool of identities of a project, which its first cluster with workload identity makes."""
     return f"{settings.project}.svc.id.goog"
 
 
-def _gcloud(settings: Settings, *words: str) -> Argv:
+def _gcloud(settings: InfraSettings, *words: str) -> Argv:
     return ("gcloud", *words, f"--project={settings.project}")

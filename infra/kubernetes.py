@@ -1,8 +1,8 @@
 """What is made inside the cluster by kubectl: the training operator, Kubeflow Pipelines, and what trainings may do."""
 
-from infra.commands import Argv, Resource
+from infra.commands import Argv, InfraResource
 from infra.google import CLUSTER, VIEWER, WORKER, email, owned
-from infra.settings import Settings
+from infra.settings import InfraSettings
 
 # The manifests of both parts of Kubeflow name it, and a backend for one user runs its steps there.
 NAMESPACE = "kubeflow"
@@ -31,10 +31,10 @@ _RIGHTS = ("-f", "deploy/rbac.yaml", "-f", "deploy/kubeflow.yaml")
 _NETWORK = ("-f", "deploy/network.yaml")
 
 
-def in_cluster(settings: Settings) -> list[Resource]:
+def in_cluster(settings: InfraSettings) -> list[InfraResource]:
     """Return what is in the cluster; all of it but the namespace, whose disks would stay, goes along with it."""
     return [
-        Resource(
+        InfraResource(
             name="namespace",
             what=f"the namespace {NAMESPACE}, in which everything runs",
             describe=_existing(settings, f"namespace/{NAMESPACE}"),
@@ -68,7 +68,7 @@ def in_cluster(settings: Settings) -> list[Resource]:
             ("serviceaccount/pipeline-runner", "deployment.apps/ml-pipeline", "deployment.apps/workflow-controller"),
             ("networkpolicy.networking.k8s.io/seaweedfs",),
         ),
-        Resource(
+        InfraResource(
             name="rights of trainings",
             what="what steps and workers may do in the namespace: deploy/rbac.yaml, deploy/kubeflow.yaml",
             describe=_kubectl(settings, "get", *_IN_NAMESPACE, *_NAMES, *_RIGHTS),
@@ -80,7 +80,7 @@ def in_cluster(settings: Settings) -> list[Resource]:
             create=(_kubectl(settings, "apply", *_IN_NAMESPACE, *_RIGHTS),),
             inside=CLUSTER,
         ),
-        Resource(
+        InfraResource(
             name="network of trainings",
             what="only workers reach workers: deploy/network.yaml",
             describe=_kubectl(settings, "get", *_IN_NAMESPACE, *_NAMES, *_NETWORK),
@@ -92,7 +92,7 @@ def in_cluster(settings: Settings) -> list[Resource]:
     ]
 
 
-def wait_until_ready(settings: Settings) -> Argv:
+def wait_until_ready(settings: InfraSettings) -> Argv:
     """Return the command that ends when everything that was installed answers."""
     return _kubectl(
         settings, "wait", "--for=condition=Available", "deployment", "--all", *_IN_NAMESPACE, "--timeout=20m"
@@ -100,20 +100,25 @@ def wait_until_ready(settings: Settings) -> Argv:
 
 
 def _manifests(
-    settings: Settings, name: str, what: str, create: tuple[Argv, ...], first: tuple[str, ...], last: tuple[str, ...]
-) -> Resource:
+    settings: InfraSettings,
+    name: str,
+    what: str,
+    create: tuple[Argv, ...],
+    first: tuple[str, ...],
+    last: tuple[str, ...],
+) -> InfraResource:
     """Return what a folder of manifests makes, seen by some of its objects: `last` is what is applied last."""
     words = (*first, *last)
-    return Resource(
+    return InfraResource(
         name=name, what=what, describe=_existing(settings, *words), words=words, create=create, inside=CLUSTER
     )
 
 
-def _annotation(settings: Settings, account: str, owner: str) -> Resource:
+def _annotation(settings: InfraSettings, account: str, owner: str) -> InfraResource:
     address = email(settings, owned(settings, owner))
     path = _ACCOUNT.replace(".", r"\.")
     of_account = (*_IN_NAMESPACE, "serviceaccount", account)
-    return Resource(
+    return InfraResource(
         name=f"account of {account}",
         what=f"pods that run as {account} ask for the credentials of the {owner}",
         describe=_kubectl(
@@ -125,11 +130,11 @@ def _annotation(settings: Settings, account: str, owner: str) -> Resource:
     )
 
 
-def _existing(settings: Settings, *objects: str) -> Argv:
+def _existing(settings: InfraSettings, *objects: str) -> Argv:
     return _kubectl(settings, "get", *_IN_NAMESPACE, *_NAMES, *objects)
 
 
-def _kubectl(settings: Settings, *words: str) -> Argv:
+def _kubectl(settings: InfraSettings, *words: str) -> Argv:
     """Return a command for this cluster and no other, whichever the user's own kubeconfig means."""
     context = f"gke_{settings.project}_{settings.zone}_{settings.cluster_name}"
     return ("kubectl", f"--context={context}", *words)

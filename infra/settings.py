@@ -26,7 +26,7 @@ _ACCOUNTS = ("service_account_name", "launcher_account_name", "viewer_account_na
 _SHORTEST_SOFT_DELETE = 7
 
 
-class Settings(BaseModel):
+class InfraSettings(BaseModel):
     """The names, places and sizes of what is made; each field's description says what it accepts.
 
     All must be given: the file infra/settings.yaml says what each is for.
@@ -50,7 +50,7 @@ class Settings(BaseModel):
     soft_delete_days: int = Field(ge=0, le=90, strict=True, description="0, or an integer from 7 to 90")
 
 
-def read_settings(path: Path) -> Settings:
+def read_settings(path: Path) -> InfraSettings:
     """Read and validate a file of settings.
 
     Raises:
@@ -66,21 +66,21 @@ def read_settings(path: Path) -> Settings:
         raise ConfigError(f"settings: the file is not valid YAML ({single_line(error)}). Given: {path}") from None
     if not isinstance(content, dict):
         raise ConfigError(f"settings: the file must be a mapping of keys to values. Given: {path}")
-    return settings_of(content)
+    return parse_settings(content)
 
 
-def settings_of(values: dict[str, Any]) -> Settings:
+def parse_settings(values: dict[str, Any]) -> InfraSettings:
     """Validate settings.
 
     Raises:
         ConfigError: one line with the first that is wrong, its value and what is allowed.
     """
     try:
-        settings = Settings.model_validate(values)
+        settings = InfraSettings.model_validate(values)
     except ValidationError as error:
         raise _refused(error) from None
     if 0 < settings.soft_delete_days < _SHORTEST_SOFT_DELETE:
-        allowed = Settings.model_fields["soft_delete_days"].description
+        allowed = InfraSettings.model_fields["soft_delete_days"].description
         raise ConfigError(f"settings.soft_delete_days: must be {allowed}. Given: {settings.soft_delete_days}")
     accounts = [getattr(settings, name) for name in _ACCOUNTS]
     if len({*accounts}) < len(accounts):
@@ -95,7 +95,7 @@ def _refused(error: ValidationError) -> ConfigError:
     if first["type"] == "missing":
         return ConfigError(f"settings.{field}: must be given. Given: none")
     if first["type"] in ("extra_forbidden", "invalid_key"):
-        keys = ", ".join(Settings.model_fields)
+        keys = ", ".join(InfraSettings.model_fields)
         return ConfigError(f"settings.{field}: unknown key; the keys are {keys}. Given: {format_value(first['input'])}")
-    description = Settings.model_fields[field].description
+    description = InfraSettings.model_fields[field].description
     return ConfigError(f"settings.{field}: must be {description}. Given: {format_value(first['input'])}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, retry_if_result, stop_after_attempt, wait_fixed
 
-from infra.commands import Argv, CommandError, CommandResult, NotReadyError, Resource, Run, failure, is_not_found
+from infra.commands import Argv, CommandError, CommandResult, InfraResource, NotReadyError, Run, failure, is_not_found
 from infra.google import APIS
 from qcnn.errors import ConfigError
 
@@ -32,29 +32,29 @@ _STATES = {"PROVISIONING": ResourceState.CHANGING, "STOPPING": ResourceState.CHA
 
 
 @dataclasses.dataclass(frozen=True)
-class Observation:
+class ResourceObservation:
     """What was seen of a resource: its state, and the words that were printed of it."""
 
     state: ResourceState
     words: frozenset[str] = frozenset()
 
 
-def state_of(resource: Resource, answer: CommandResult) -> Observation:
+def state_of(resource: InfraResource, answer: CommandResult) -> ResourceObservation:
     """Return what an answer to `describe` says.
 
     Raises:
         CommandError: it says nothing of whether the resource is there: no rights, no network, a wrong zone.
     """
     if is_not_found(answer):
-        return Observation(ResourceState.ABSENT)
+        return ResourceObservation(ResourceState.ABSENT)
     if not answer.succeeded:
         raise failure(resource.name, resource.describe, answer)
     words = frozenset(answer.output.split())
     for word, state in _STATES.items():
         if word in words:
-            return Observation(state, words)
+            return ResourceObservation(state, words)
     found = words.intersection(resource.words)
-    return Observation(
+    return ResourceObservation(
         ResourceState.ABSENT
         if not found
         else ResourceState.PRESENT
@@ -64,24 +64,24 @@ def state_of(resource: Resource, answer: CommandResult) -> Observation:
     )
 
 
-def without_asking(resource: Resource, seen: Mapping[str, Observation]) -> Observation | None:
+def infer_state(resource: InfraResource, seen: Mapping[str, ResourceObservation]) -> ResourceObservation | None:
     """Return the state that follows from what was seen before; None if the resource must be asked about."""
     if resource.api and resource.api not in seen[APIS].words:
-        return Observation(ResourceState.UNKNOWN)
+        return ResourceObservation(ResourceState.UNKNOWN)
     if resource.inside and seen[resource.inside].state not in (ResourceState.PRESENT, ResourceState.INCOMPLETE):
         # What is inside a cluster that is being made, or was never ended, has no server to be asked of.
         holder = seen[resource.inside].state
-        return Observation(holder if holder is ResourceState.ABSENT else ResourceState.UNKNOWN)
+        return ResourceObservation(holder if holder is ResourceState.ABSENT else ResourceState.UNKNOWN)
     return None
 
 
-def inspect(resource: Resource, seen: Mapping[str, Observation], run: Run) -> Observation:
+def inspect(resource: InfraResource, seen: Mapping[str, ResourceObservation], run: Run) -> ResourceObservation:
     """Return what is to be seen of a resource; go into it if it is there and other things are inside it.
 
     Raises:
         CommandError: that cannot be told.
     """
-    if known := without_asking(resource, seen):
+    if known := infer_state(resource, seen):
         return known
     found = state_of(resource, run(resource.describe))
     if found.state is ResourceState.PRESENT:
@@ -89,7 +89,7 @@ def inspect(resource: Resource, seen: Mapping[str, Observation], run: Run) -> Ob
     return found
 
 
-def enter(resource: Resource, run: Run) -> None:
+def enter(resource: InfraResource, run: Run) -> None:
     """Make what is inside a resource reachable.
 
     Raises:
@@ -113,30 +113,30 @@ Sleep = Callable[[float], None]
 class ResourceStatus:
     """A resource, and its state."""
 
-    resource: Resource
+    resource: InfraResource
     state: ResourceState
 
 
-def look_at_all(table: Sequence[Resource], run: Run) -> Iterator[ResourceStatus]:
+def look_at_all(table: Sequence[InfraResource], run: Run) -> Iterator[ResourceStatus]:
     """Yield every resource as it is now.
 
     Raises:
         CommandError: whether one is there cannot be told.
     """
-    seen: dict[str, Observation] = {}
+    seen: dict[str, ResourceObservation] = {}
     for resource in table:
         seen[resource.name] = inspect(resource, seen, run)
         yield ResourceStatus(resource, seen[resource.name].state)
 
 
-def create_missing(table: Sequence[Resource], run: Run, say: Say, sleep: Sleep) -> None:
+def create_missing(table: Sequence[InfraResource], run: Run, say: Say, sleep: Sleep) -> None:
     """Make every resource that is absent or incomplete, in the order of the table.
 
     Raises:
         CommandError: a command fails; nothing after it is made.
         ConfigError: the project does not exist.
     """
-    seen: dict[str, Observation] = {}
+    seen: dict[str, ResourceObservation] = {}
     for resource in table:
         found = _settled(resource, seen, run, say, sleep)
         if found.state is ResourceState.PRESENT:
@@ -146,12 +146,12 @@ def create_missing(table: Sequence[Resource], run: Run, say: Say, sleep: Sleep) 
             say(f"creating  {resource.name}: {resource.what}")
             for argv in resource.create:
                 _patiently(sleep)(_run, resource, argv, run)
-            found = Observation(ResourceState.PRESENT, frozenset(resource.words))
+            found = ResourceObservation(ResourceState.PRESENT, frozenset(resource.words))
             enter(resource, run)
         seen[resource.name] = found
 
 
-def to_delete(found: Sequence[ResourceStatus], with_data: bool) -> list[Resource]:
+def deletion_plan(found: Sequence[ResourceStatus], with_data: bool) -> list[InfraResource]:
     """Return what is to be deleted by commands of its own, what was made last first."""
     return [
         each.resource
@@ -173,7 +173,7 @@ def check_deletable(found: Sequence[ResourceStatus]) -> None:
             raise _changing(each.resource)
 
 
-def delete(resources: Sequence[Resource], run: Run, say: Say) -> None:
+def delete(resources: Sequence[InfraResource], run: Run, say: Say) -> None:
     """Delete resources in this order; what is gone by then is passed over.
 
     Raises:
@@ -187,7 +187,9 @@ def delete(resources: Sequence[Resource], run: Run, say: Say) -> None:
                 raise failure(resource.name, argv, answer)
 
 
-def _settled(resource: Resource, seen: Mapping[str, Observation], run: Run, say: Say, sleep: Sleep) -> Observation:
+def _settled(
+    resource: InfraResource, seen: Mapping[str, ResourceObservation], run: Run, say: Say, sleep: Sleep
+) -> ResourceObservation:
     """Return what is seen of a resource once Google has ended what it does to it.
 
     Its making may have been stopped here; it goes on there.
@@ -207,17 +209,17 @@ def _settled(resource: Resource, seen: Mapping[str, Observation], run: Run, say:
     return again(inspect, resource, seen, run)
 
 
-def _is_changing(found: Observation) -> bool:
+def _is_changing(found: ResourceObservation) -> bool:
     return found.state is ResourceState.CHANGING
 
 
-def _last_result(state: RetryCallState) -> Observation:
+def _last_result(state: RetryCallState) -> ResourceObservation:
     assert state.outcome
-    found: Observation = state.outcome.result()
+    found: ResourceObservation = state.outcome.result()
     return found
 
 
-def _check_creatable(resource: Resource, state: ResourceState) -> None:
+def _check_creatable(resource: InfraResource, state: ResourceState) -> None:
     if state is ResourceState.CHANGING:
         raise _changing(resource)
     if state is ResourceState.FAILED:
@@ -228,14 +230,14 @@ def _check_creatable(resource: Resource, state: ResourceState) -> None:
         raise ConfigError(f"{resource.name}: must exist ({resource.what}). Given: {', '.join(resource.words)}")
 
 
-def _changing(resource: Resource) -> CommandError:
+def _changing(resource: InfraResource) -> CommandError:
     return CommandError(
         f"{resource.name}: Google is making or deleting it just now; wait for the end of that, and start again. "
         f"Given: {ResourceState.CHANGING.value}"
     )
 
 
-def _run(resource: Resource, argv: Argv, run: Run) -> None:
+def _run(resource: InfraResource, argv: Argv, run: Run) -> None:
     answer = run(argv)
     if not answer.succeeded:
         raise failure(resource.name, argv, answer)

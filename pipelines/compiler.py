@@ -9,7 +9,7 @@ from kfp import compiler
 from kfp.dsl.base_component import BaseComponent
 from kfp.pipeline_spec.pipeline_spec_pb2 import DagSpec, PipelineSpec, PipelineTaskSpec, PlatformSpec
 
-from qcnn.components.resources import IMAGE, KEY, Resources, step_resources
+from qcnn.components.resources import IMAGE, KEY, StepResources, step_resources
 from qcnn.errors import ConfigError
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.jobs.vertex.machines import DEFAULT
@@ -76,7 +76,7 @@ def _policy(retries: int) -> PipelineTaskSpec.RetryPolicy:
 _EXECUTOR = "exec-"
 
 
-def requests_and_limits(given: Resources) -> dict[str, Any]:
+def requests_and_limits(given: StepResources) -> dict[str, Any]:
     """Return what a step is given in the words of a compiled pipeline (ResourceSpec); CPU has no limit."""
     return {
         "resourceCpuRequest": given.cpu,
@@ -102,7 +102,7 @@ class PipelineTarget:
     image: str = IMAGE
     pod_defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     platform: Callable[[Sequence[str], PodSettings], PlatformSpec] | None = None
-    resources: Callable[[Resources], dict[str, Any]] = requests_and_limits
+    resources: Callable[[StepResources], dict[str, Any]] = requests_and_limits
     command: Callable[[Sequence[str]], list[str]] = list
     tuner: Callable[[PodSettings, int, str], BaseComponent] | None = None
 
@@ -178,7 +178,7 @@ def _write(
     pipeline: BaseComponent,
     path: Path,
     pod: PodSettings,
-    resources: Mapping[str, Resources],
+    resources: Mapping[str, StepResources],
     defaults: Mapping[str, Any] | None,
 ) -> PipelineSpec:
     """Write and return a compiled pipeline, every step in a pod's image, and with what of its settings holds for all.
@@ -208,7 +208,7 @@ def _write(
 
 def _read(
     target: PipelineTarget, image: str | None, settings: Mapping[str, Any] | None
-) -> tuple[PodSettings, dict[str, Resources]]:
+) -> tuple[PodSettings, dict[str, StepResources]]:
     values = dict(settings or {})
     resources = step_resources(values.pop(KEY, None))
     if image is not None:

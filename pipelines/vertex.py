@@ -12,7 +12,7 @@ from kfp.dsl.pipeline_task import PipelineTask
 from qcnn.components.definitions.pipeline import evaluate, export_weights, tensorboard, trial_data
 from qcnn.components.definitions.study import plan_tuning, tune
 from qcnn.components.definitions.vertex import train
-from qcnn.components.resources import Resources, is_pinned
+from qcnn.components.resources import StepResources, is_pinned
 from qcnn.jobs.pod_settings import PodSettings, amount
 from qcnn.jobs.vertex.machines import check_machines, vertex_settings
 from qcnn.pipelines.compiler import PipelineTarget
@@ -138,7 +138,7 @@ _STARTED_BY_SHELL = "_KFP_RUNTIME=true python3 "
 _IN_PLACE_OF_SHELL = "_KFP_RUNTIME=true exec python3 "
 
 
-def _machine(given: Resources) -> dict[str, Any]:
+def _machine(given: StepResources) -> dict[str, Any]:
     """Return what a step is given in the words of a compiled pipeline (ResourceSpec).
 
     Vertex AI chooses a machine by limits alone, of CPU too (cloud.google.com/vertex-ai/docs/pipelines/machine-types).

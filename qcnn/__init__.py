@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from qcnn.data import Dataset, Samples
     from qcnn.errors import ArtifactError, ConfigError, QcnnError, RetryableError, TrainingError
     from qcnn.extras import MissingLibraryError
-    from qcnn.model.history import Epoch
+    from qcnn.model.history import EpochMetrics
     from qcnn.targets.base import JobStatus
 
 # Before anything is imported that the folder of python -m could hide.
@@ -43,7 +43,7 @@ _MODULES = {
     "qcnn.api.models": ("Evaluation", "Model", "evaluate", "load"),
     "qcnn.data": ("Dataset", "Samples"),
     "qcnn.errors": ("ArtifactError", "ConfigError", "QcnnError", "RetryableError", "TrainingError"),
-    "qcnn.model.history": ("Epoch",),
+    "qcnn.model.history": ("EpochMetrics",),
     "qcnn.targets.base": ("JobStatus",),
     "qcnn.api.trainings": ("Study", "Training", "study", "train"),
 }
@@ -53,7 +53,7 @@ __all__ = [
     "ArtifactError",
     "ConfigError",
     "Dataset",
-    "Epoch",
+    "EpochMetrics",
     "Evaluation",
     "Experiment",
     "Job",

@@ -17,10 +17,10 @@ from qcnn import data
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.model import checkpoints
-from qcnn.model.history import Epoch
+from qcnn.model.history import EpochMetrics
 
 if TYPE_CHECKING:
-    from qcnn.trainer.programs import Programs
+    from qcnn.trainer.programs import CompiledFunctions
 
 ROOT = Path(__file__).parents[1]
 # A profile takes as long as several epochs of these.
@@ -38,14 +38,14 @@ SMALL: dict[str, Any] = {
 
 
 @functools.cache
-def shared_programs() -> "Programs":
+def shared_programs() -> "CompiledFunctions":
     """Return what trainings of this process on one device have compiled."""
-    from qcnn.trainer.programs import Programs
+    from qcnn.trainer.programs import CompiledFunctions
 
-    return Programs()
+    return CompiledFunctions()
 
 
-def train(config: ExperimentConfig, dataset: data.Dataset, workdir: Path, **more: Any) -> tuple[Epoch, ...]:
+def train(config: ExperimentConfig, dataset: data.Dataset, workdir: Path, **more: Any) -> tuple[EpochMetrics, ...]:
     """Train as `qcnn.trainer.loop.train`, on one device by programs that earlier tests have compiled.
 
     No number depends on it, as tests/trainer/test_programs.py makes sure. What a test changes in the code is not in a
@@ -62,7 +62,7 @@ def documents() -> str:
     return "\n".join(path.read_text() for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))))
 
 
-def outcomes(history: Iterable[Epoch]) -> list[tuple[float, ...]]:
+def outcomes(history: Iterable[EpochMetrics]) -> list[tuple[float, ...]]:
     """Return all that is known of every epoch but its seconds."""
     return [dataclasses.astuple(dataclasses.replace(epoch, seconds=0.0)) for epoch in history]
 

@@ -15,7 +15,7 @@ from qcnn.errors import RetryableError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.checkpoints import Checkpoint
-from qcnn.model.history import HISTORY, Epoch, epoch_seconds, epochs_left, is_complete, plateau, save_history
+from qcnn.model.history import HISTORY, EpochMetrics, epoch_seconds, epochs_left, is_complete, plateau, save_history
 from qcnn.model.steps import same_everywhere
 from qcnn.planning.training_estimate import expectation
 from qcnn.requirements import STRATEGIES
@@ -26,9 +26,9 @@ from qcnn.trainer.distribution.joining import exit_barrier, taken_address, trans
 from qcnn.trainer.distribution.roles import ClusterConfig, check_roles
 from qcnn.trainer.distribution.strategies import create_strategy
 from qcnn.trainer.events import Listener, ignore
-from qcnn.trainer.programs import Programs
+from qcnn.trainer.programs import CompiledFunctions
 from qcnn.trainer.state import TrainingState, load_saved
-from qcnn.trainer.tensorboard import BatchProfile, EventLog, batch_profile, event_log
+from qcnn.trainer.tensorboard import BatchProfiler, TensorBoardWriter, batch_profile, event_log
 
 logger = logging.getLogger("qcnn")
 
@@ -43,8 +43,8 @@ def train(
     listener: Listener = ignore,
     observer: Listener = ignore,
     publish: Callable[[], None] = lambda: None,
-    programs: Programs | None = None,
-) -> tuple[Epoch, ...]:
+    programs: CompiledFunctions | None = None,
+) -> tuple[EpochMetrics, ...]:
     """Train to `config.epochs` and return every epoch's losses; a folder with a checkpoint is continued.
 
     The chief alone writes: `checkpoints/` and `history.csv` in `workdir`, TensorBoard events in `logs`
@@ -82,7 +82,7 @@ def train(
             listener("state", state="done")
             return saved.history
         listener("state", state="waiting for the others" if cluster else "starting")
-        programs = programs or Programs()
+        programs = programs or CompiledFunctions()
         strategy = programs.strategy(lambda: _join(config, cluster))
         training = _resume(config, dataset, folder, strategy, cluster, saved, programs)
         _run(training, workdir, logs or workdir / "logs", cluster, listener, observer)
@@ -110,7 +110,7 @@ def _resume(
     strategy: tf.distribute.Strategy,
     cluster: ClusterConfig | None,
     saved: Checkpoint | None,
-    programs: Programs,
+    programs: CompiledFunctions,
 ) -> TrainingState:
     """Return the training as every process of it continues: after the epoch of the chief's checkpoint, if it has one.
 
@@ -157,8 +157,8 @@ def _run(
 def _train_epochs(
     training: TrainingState,
     history: Path,
-    events: EventLog | None,
-    profile: BatchProfile,
+    events: TensorBoardWriter | None,
+    profile: BatchProfiler,
     listener: Listener,
     observer: Listener,
 ) -> None:
@@ -209,14 +209,14 @@ def _state(training: TrainingState) -> str:
     return "training"
 
 
-def _values(training: TrainingState, epoch: Epoch) -> dict[str, float]:
+def _values(training: TrainingState, epoch: EpochMetrics) -> dict[str, float]:
     """Return what is told of an epoch, whoever asks."""
     samples_per_second = len(training.dataset.train) / epoch.seconds
     measured = {name: value for name, value in dataclasses.asdict(epoch).items() if value is not None}
     return {**measured, "epochs": training.config.epochs, "samples_per_second": samples_per_second}
 
 
-def _report(training: TrainingState, epoch: Epoch, listener: Listener) -> None:
+def _report(training: TrainingState, epoch: EpochMetrics, listener: Listener) -> None:
     epochs, typical = training.config.epochs, epoch_seconds(training.history)
     listener("epoch", **_values(training, epoch), seconds_left=(epochs - epoch.epoch) * typical)
     accuracy = "" if epoch.val_accuracy is None else f"val_accuracy {epoch.val_accuracy:.3f}, "

@@ -9,7 +9,7 @@ from qcnn import data
 from qcnn.environment import requested_gpus
 from qcnn.results.batch_prediction import PredictionSummary, Watch, predict_files, unwatched
 from qcnn.results.model_folder import describe
-from qcnn.results.predictions import Files, files_of
+from qcnn.results.predictions import PredictionFiles, files_of
 from qcnn.startup import load_tensorflow, one_line_errors, open_standard_streams
 from qcnn.storage.copies import local_copy
 
@@ -43,7 +43,7 @@ def main() -> None:
                 predict_held_out(model, asked.dataset)
 
 
-def predict_new(model: Path, files: Files, watch: Watch = unwatched) -> PredictionSummary:
+def predict_new(model: Path, files: PredictionFiles, watch: Watch = unwatched) -> PredictionSummary:
     """Predict the rows of a file; log and return how many there were, and their error where they have labels."""
     predicted = predict_files(model, files, watch)
     logger.info("rows %d", predicted.rows)

@@ -13,7 +13,7 @@ from qcnn.fields import Affects
 from qcnn.model.batches import Shards
 from qcnn.model.network import build_model, initial_weights
 from qcnn.model.optimizer import assign, build_optimizer, values_of
-from qcnn.model.steps import EpochProgram, Measures, gradient_of, measuring_epoch, training_epoch
+from qcnn.model.steps import CompiledEpoch, Measures, gradient_of, measuring_epoch, training_epoch
 from qcnn.requirements import PS, STRATEGIES
 from qcnn.trainer.distribution.parameter_servers import Batch, Coordinator
 
@@ -87,7 +87,7 @@ class Program:
             self.optimizer.build(self.model.trainable_variables)
         # What an optimizer begins with does not depend on the experiment.
         self.fresh_optimizer = values_of(self.optimizer.variables)
-        self.train: EpochProgram | AsynchronousEpoch = (
+        self.train: CompiledEpoch | AsynchronousEpoch = (
             training_epoch(own, self.model, self.optimizer)
             if in_step
             else AsynchronousEpoch(config, strategy, self.model, self.optimizer, updates)
@@ -116,7 +116,7 @@ class Program:
         self.optimizer.schedule.set(config, updates)
 
 
-class Programs:
+class CompiledFunctions:
     """The strategy of a process, and the programs that it compiled last."""
 
     def __init__(self) -> None:

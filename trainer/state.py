@@ -14,14 +14,14 @@ from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.batches import Shards, shard, shard_by_qubit
 from qcnn.model.checkpoints import Checkpoint, InitializationRun
-from qcnn.model.history import Epoch, best_epoch, is_complete, is_undecided, trial_epochs
+from qcnn.model.history import EpochMetrics, best_epoch, is_complete, is_undecided, trial_epochs
 from qcnn.model.network import initial_weights
 from qcnn.model.optimizer import assign, values_of
 from qcnn.model.steps import Measures
 from qcnn.results.serving import fresh_mse
 from qcnn.simulators.structure.gates import fingerprint, fingerprint_of
-from qcnn.trainer.programs import Programs
-from qcnn.trainer.tensorboard import BatchProfile
+from qcnn.trainer.programs import CompiledFunctions
+from qcnn.trainer.tensorboard import BatchProfiler
 
 logger = logging.getLogger("qcnn")
 
@@ -40,15 +40,15 @@ class TrainingState:
         folder: Path,
         strategy: tf.distribute.Strategy,
         saved: Checkpoint | None,
-        programs: Programs | None = None,
+        programs: CompiledFunctions | None = None,
     ) -> None:
         self.config, self.dataset, self.folder = config, dataset, folder
         # Updates of an epoch.
         self.updates = -(-len(dataset.train) // config.batch_size)
-        self._program = (programs or Programs()).begun(config, strategy, config.epochs * self.updates)
+        self._program = (programs or CompiledFunctions()).begun(config, strategy, config.epochs * self.updates)
         self.model, self.optimizer = self._program.model, self._program.optimizer
         self._circuit = fingerprint_of(config.model, self.model.get_layer("quantum").simulator.network)
-        self.history: list[Epoch] = []
+        self.history: list[EpochMetrics] = []
         self.best_weights: tuple[npt.NDArray[np.float64], ...] = ()
         # As in a checkpoint.
         self.tried, self._passed = 0, 0
@@ -76,7 +76,7 @@ class TrainingState:
         """Whether training is over."""
         return is_complete(self.history, self.config, self.tried)
 
-    def epoch(self, profile: BatchProfile) -> tuple[Epoch, Measures]:
+    def epoch(self, profile: BatchProfiler) -> tuple[EpochMetrics, Measures]:
         """Train and validate one more epoch; return it, and the measures of its updates (steps, 3)."""
         start = time.perf_counter()
         number = len(self.history) + 1
@@ -96,7 +96,7 @@ class TrainingState:
         if self.dataset.layout.is_regression:
             train_accuracy = val_accuracy = None
         losses = train_loss, train_accuracy, val_loss, val_accuracy
-        self.history.append(Epoch(number, *losses, seconds, *_staleness(measures)))
+        self.history.append(EpochMetrics(number, *losses, seconds, *_staleness(measures)))
         self._passed += 1
         if self.config.options.export_checkpoint != "last" and best_epoch(self.history).epoch == number:
             self.best_weights = values_of(self.model.trainable_variables)

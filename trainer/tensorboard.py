@@ -30,8 +30,8 @@ from qcnn.experiment import ALL_FIELDS, EXPERIMENT_FIELDS, ExperimentConfig
 from qcnn.experiment_io import as_shown
 from qcnn.fields import field_type
 from qcnn.model.batches import Shards
-from qcnn.model.history import Epoch
-from qcnn.model.steps import EpochRun, Measures
+from qcnn.model.history import EpochMetrics
+from qcnn.model.steps import EpochRunner, Measures
 from qcnn.trainer.distribution.joining import keep_port_to_machine
 
 logger = logging.getLogger("qcnn")
@@ -68,7 +68,7 @@ class _Shown:
 _SHOWN: weakref.WeakKeyDictionary[tf_keras.Model, _Shown] = weakref.WeakKeyDictionary()
 
 
-class EventLog:
+class TensorBoardWriter:
     """Writes events of one training, flushed after every epoch so that it can be watched."""
 
     def __init__(
@@ -93,7 +93,7 @@ class EventLog:
         with self._written():
             self._describe(folder)
 
-    def epoch(self, epoch: Epoch, measures: Measures, step: int) -> None:
+    def epoch(self, epoch: EpochMetrics, measures: Measures, step: int) -> None:
         """Write an epoch that ended after `step` updates; `measures` (steps, 3) are those of its updates."""
         if self._config.options.log_every == "batch":
             for update, (loss, accuracy, norm, *_) in enumerate(measures, step - len(measures) + 1):
@@ -120,7 +120,7 @@ class EventLog:
             for writer in self._writers.values():
                 writer.flush()
 
-    def losses(self, epoch: Epoch, step: int) -> None:
+    def losses(self, epoch: EpochMetrics, step: int) -> None:
         """Write losses and accuracies alone, as of an epoch of a start that was tried and now goes on."""
         self._write("train", _scalars({"loss": epoch.train_loss, "accuracy": epoch.train_accuracy}), step)
         self._write("validation", _scalars({"loss": epoch.val_loss, "accuracy": epoch.val_accuracy}), step)
@@ -164,7 +164,7 @@ def event_log(
     validation: Samples,
     *,
     is_chief: bool,
-) -> Iterator[EventLog | None]:
+) -> Iterator[TensorBoardWriter | None]:
     """Yield the log of a training in `folder`, None unless this is the chief.
 
     Histograms are of the first 16 readouts, over at most a batch and 16 samples of `validation`.
@@ -172,7 +172,7 @@ def event_log(
     if not is_chief:
         yield None
         return
-    log = EventLog(folder, config, model, optimizer, validation)
+    log = TensorBoardWriter(folder, config, model, optimizer, validation)
     try:
         yield log
     finally:
@@ -201,7 +201,7 @@ def _scalars(values: Mapping[str, float | None]) -> Summary:
     return summary
 
 
-class BatchProfile:
+class BatchProfiler:
     """Profiles batches, counted from 0 over all epochs, into one trace.
 
     An epoch is one call of a compiled loop; the call is cut where the range begins and ends, which changes
@@ -213,7 +213,7 @@ class BatchProfile:
         self._folder = folder
         self._running = False
 
-    def run(self, run: EpochRun, shards: Shards, done: int) -> Measures:
+    def run(self, run: EpochRunner, shards: Shards, done: int) -> Measures:
         """Run an epoch that begins after `done` batches; return its measures (steps, columns)."""
         steps = len(shards.sizes)
         ends = {min(max(end - done, 0), steps) for end in (self._batches.start, self._batches.stop)}
@@ -243,12 +243,12 @@ class BatchProfile:
 
 
 @contextlib.contextmanager
-def batch_profile(batches: range, folder: Path | None) -> Iterator[BatchProfile]:
+def batch_profile(batches: range, folder: Path | None) -> Iterator[BatchProfiler]:
     """Yield the profile of a training, written into `folder`; None, as for all but the chief, profiles nothing.
 
     Every process takes part, so that all cut their epochs in the same places.
     """
-    profile = BatchProfile(batches, folder)
+    profile = BatchProfiler(batches, folder)
     try:
         yield profile
     finally:

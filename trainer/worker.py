@@ -30,7 +30,7 @@ from qcnn.trainer.distribution.roles import ClusterConfig, check_roles, parse_cl
 from qcnn.trainer.events import FINISHED, Listener, ignore, to_pipe
 
 if TYPE_CHECKING:
-    from qcnn.trainer.programs import Programs
+    from qcnn.trainer.programs import CompiledFunctions
 
 # What the parser calls the value of a word: an address has the name of one.
 _WORD = "word_{}"
@@ -80,7 +80,9 @@ def main() -> None:
         programs = _train(arguments, send, programs)
 
 
-def _train(arguments: argparse.Namespace, send: Listener, programs: "Programs | None") -> "Programs | None":
+def _train(
+    arguments: argparse.Namespace, send: Listener, programs: "CompiledFunctions | None"
+) -> "CompiledFunctions | None":
     """Run one training with the programs of those before it, None for the first; return what the next can use.
 
     One that serves or evaluates lives for one training, and leaves nothing.
@@ -131,14 +133,14 @@ def _train(arguments: argparse.Namespace, send: Listener, programs: "Programs | 
             load_tensorflow()
         from qcnn.trainer.distribution.strategies import set_up
         from qcnn.trainer.loop import train
-        from qcnn.trainer.programs import Programs
+        from qcnn.trainer.programs import CompiledFunctions
         from qcnn.trainer.tensorboard import serve_profiles
 
         set_up(experiment)
         if is_first and arguments.profiler_port:
             to_all = in_pod(os.environ) and not (cluster and cluster.is_here)
             serve_profiles(arguments.profiler_port, arguments.require_profiler, to_all=to_all)
-        programs = programs or Programs()
+        programs = programs or CompiledFunctions()
         train(
             experiment,
             dataset,

@@ -126,12 +126,12 @@ def main() -> None:
             from qcnn.model.history import load_history
             from qcnn.results import evaluate, export, report
             from qcnn.trainer import loop, state
-            from qcnn.trainer.tensorboard import EventLog
+            from qcnn.trainer.tensorboard import TensorBoardWriter
         for place, name, what in (
             (state.TrainingState, "save", "checkpoints"),
-            (EventLog, "__init__", "TensorBoard"),
-            (EventLog, "epoch", "TensorBoard"),
-            (EventLog, "close", "TensorBoard"),
+            (TensorBoardWriter, "__init__", "TensorBoard"),
+            (TensorBoardWriter, "epoch", "TensorBoard"),
+            (TensorBoardWriter, "close", "TensorBoard"),
         ):
             setattr(place, name, clock.counted(what, getattr(place, name)))
         epochs = _Epochs(clock, state.TrainingState.epoch)

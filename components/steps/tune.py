@@ -24,7 +24,15 @@ from qcnn.jobs.vertex.client import TUNING, JobClient
 from qcnn.jobs.vertex.custom_job import custom_job, outputs
 from qcnn.jobs.vertex.launch import launch
 from qcnn.jobs.vertex.location import VertexLocation, endpoint_of
-from qcnn.jobs.vertex.tuning_job import Candidates, FinishedTrial, NumericRange, Study, TrialReporter, tried, tuning_job
+from qcnn.jobs.vertex.tuning_job import (
+    Candidates,
+    FinishedTrial,
+    NumericRange,
+    StudySpec,
+    TrialReporter,
+    tried,
+    tuning_job,
+)
 from qcnn.model import checkpoints
 from qcnn.provenance import provenance
 from qcnn.startup import one_line_errors
@@ -77,7 +85,7 @@ def tune(
         at = VertexLocation(*place, endpoint_of(os.environ))
         job = vertex_trial(experiment, run_folder, pod_settings(json.loads(pod)), dataset)
         trial = custom_job(job, JobIdentity(run, _TASK), at)
-        study = Study(
+        study = StudySpec(
             parameters(searched),
             METRIC,
             searched.random,

@@ -22,7 +22,7 @@ from qcnn.extras import check, translate_errors
 from qcnn.frozen import frozen
 from qcnn.jobs.local.fork_client import fork_server
 from qcnn.jobs.local.runner import ProcessPool
-from qcnn.model.history import HISTORY, Epoch, load_history
+from qcnn.model.history import HISTORY, EpochMetrics, load_history
 from qcnn.results.local_run import RunFolders, of_run, of_trial, read_metrics
 from qcnn.simulators.registry import check_published
 from qcnn.startup import errors_raised
@@ -48,7 +48,7 @@ class Training:
     logs: Path
     exported: Path
     report: Path
-    history: tuple[Epoch, ...]
+    history: tuple[EpochMetrics, ...]
     metrics: Mapping[str, float]
 
     @property

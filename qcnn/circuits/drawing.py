@@ -22,7 +22,7 @@ _DPI = 80
 
 
 @dataclasses.dataclass(frozen=True)
-class Drawing:
+class CircuitDiagram:
     """A circuit laid out in lines and columns, and a line that says how much of it is drawn."""
 
     title: str
@@ -37,7 +37,7 @@ class Drawing:
         return np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
 
 
-def draw(ansatz: Ansatz) -> Drawing:
+def draw(ansatz: Ansatz) -> CircuitDiagram:
     """Draw a circuit: text of all that is drawn, image of its first columns.
 
     Up to 16 qubits are drawn whole; of more, what the first readout depends on, cut to 16 qubits. The
@@ -55,7 +55,7 @@ def draw(ansatz: Ansatz) -> Drawing:
     diagram = drawn.to_text_diagram_drawer()
     if diagram.width() > MAX_COLUMNS:
         title += f"; image: the first {MAX_COLUMNS} of {diagram.width()} columns"
-    return Drawing(title, diagram.render(horizontal_spacing=1), _figure(diagram))
+    return CircuitDiagram(title, diagram.render(horizontal_spacing=1), _figure(diagram))
 
 
 def _before(circuit: cirq.Circuit, readout: cirq.Qid) -> cirq.Circuit:
@@ -69,7 +69,7 @@ def _before(circuit: cirq.Circuit, readout: cirq.Qid) -> cirq.Circuit:
     return cirq.Circuit(reversed(kept))
 
 
-def save(drawing: Drawing, path: Path) -> None:
+def save(drawing: CircuitDiagram, path: Path) -> None:
     """Write the image of a drawing in the form that the file's ending says.
 
     Raises:

@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"[0-9.]{1,30}(?:[eE][+-]?[0-9]{1,3})?")
 
 
 @dataclasses.dataclass(frozen=True)
-class Channel:
+class GateNoise:
     """What acts on the qubits of a gate once the gate has, in this order, as probabilities.
 
     `depolarizing` acts on all of them together, as cirq.depolarize(p, n_qubits=k); then `amplitude_damping` and
@@ -40,18 +40,18 @@ class Noise:
     'depolarizing.one=0.001,depolarizing.two=0.001,readout=0.02'
     """
 
-    one: Channel = Channel()
-    two: Channel = Channel()
+    one: GateNoise = GateNoise()
+    two: GateNoise = GateNoise()
     readout: float = 0.0
 
     def __bool__(self) -> bool:
         """Whether there is any."""
         return self != NOISELESS
 
-    def channel(self, qubits: int) -> Channel | None:
+    def channel(self, qubits: int) -> GateNoise | None:
         """Return what follows a gate on so many qubits, None for nothing."""
         found = self.one if qubits == 1 else self.two
-        return found if found != Channel() else None
+        return found if found != GateNoise() else None
 
     @property
     def visibility(self) -> float:
@@ -117,7 +117,7 @@ def _noise(named: Iterable[tuple[str, int | float]]) -> Noise:
                 raise ValueError("twice the same")
             found[each] = float(value)
     of_class = {
-        name: Channel(**{channel: found.get(f"{channel}.{name}", 0.0) for channel in CHANNELS}) for name in CLASSES
+        name: GateNoise(**{channel: found.get(f"{channel}.{name}", 0.0) for channel in CHANNELS}) for name in CLASSES
     }
     return Noise(**of_class, readout=found.get(READOUT, 0.0))
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 Kind: TypeAlias = Literal["excitation", "rx", "ry", "rz", "state"]
 
 
-class Input(NamedTuple):
+class InputSpec(NamedTuple):
     """What is known of a sample under one name: its shape and the name of its data type."""
 
     shape: tuple[int, ...]
@@ -28,14 +28,14 @@ class Preparation:
     kind: Kind = "excitation"
     features: int = 0
 
-    def inputs(self, qubits: int) -> dict[str, Input]:
+    def inputs(self, qubits: int) -> dict[str, InputSpec]:
         """Return what the model takes of a sample, by name, in the order of its inputs."""
         match self.kind:
             case "excitation":
-                return {"qubit": Input((), "int32"), "angle": Input((), "float32")}
+                return {"qubit": InputSpec((), "int32"), "angle": InputSpec((), "float32")}
             case "state":
-                return {"state": Input((2**qubits,), "float32")}
-        return {"features": Input((self.features,), "float32")}
+                return {"state": InputSpec((2**qubits,), "float32")}
+        return {"features": InputSpec((self.features,), "float32")}
 
 
 EXCITATION = Preparation()

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import cirq
 
 from qcnn.circuits.circuits import Ansatz, cluster_state
-from qcnn.circuits.noise import Channel, Noise
+from qcnn.circuits.noise import GateNoise, Noise
 from qcnn.circuits.preparation import Kind, Preparation
 from qcnn.errors import ConfigError
 
@@ -78,7 +78,7 @@ def _followed(operations: Iterable[cirq.Operation], noise: Noise) -> Iterator[ci
             yield from _operations(channel, operation.qubits)
 
 
-def _operations(channel: Channel, qubits: Sequence[cirq.Qid]) -> Iterator[cirq.Operation]:
+def _operations(channel: GateNoise, qubits: Sequence[cirq.Qid]) -> Iterator[cirq.Operation]:
     if channel.depolarizing:
         yield cirq.depolarize(channel.depolarizing, n_qubits=len(qubits))(*qubits)
     if channel.amplitude_damping:

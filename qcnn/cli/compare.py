@@ -187,7 +187,7 @@ def _page(runs: Sequence[ComparedRun], header: Sequence[str], rows: Sequence[Row
         "Validation loss": [[epoch.val_loss for epoch in run.history] for run in runs],
     }
     drawn = [
-        html.Figure(title, plots.loss_curves(losses, colors, title), "Mean squared error of every epoch.")
+        html.ReportFigure(title, plots.loss_curves(losses, colors, title), "Mean squared error of every epoch.")
         for title, losses in curves.items()
     ]
     table = html.table(header, _texts(header, rows), colors)

@@ -48,7 +48,7 @@ def _own_exit_code() -> Iterator[None]:
         raise SystemExit(UNREAD if error.code == RETRYABLE else error.code) from None
 
 
-class _Speed(ProgressColumn):
+class _RowsPerSecond(ProgressColumn):
     """Rows a second, of the last seconds."""
 
     def render(self, task: Task) -> Text:
@@ -60,7 +60,7 @@ class _Speed(ProgressColumn):
 def rows_progress(rows: int | None, console: Console | None = None) -> Iterator[Callable[[int], None]]:
     """Yield what is told of more rows that are done, of so many; None where nobody knows how many there are."""
     console = console or Console(stderr=True)
-    columns = (TextColumn("{task.completed:,.0f} rows"), BarColumn(), _Speed(), TimeRemainingColumn())
+    columns = (TextColumn("{task.completed:,.0f} rows"), BarColumn(), _RowsPerSecond(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=rows)
         yield lambda more: progress.advance(task, more)

@@ -23,7 +23,7 @@ from qcnn.extras import check_library
 from qcnn.jobs.kubernetes.tensorboard import check_name
 from qcnn.storage.store import parse_bucket_uri
 from qcnn.storage.sync import FolderDownloader, open_store
-from qcnn.targets.artifacts import Logs, deduplicate, local_run_logs, resolve_logs
+from qcnn.targets.artifacts import LogSource, deduplicate, local_run_logs, resolve_logs
 from qcnn.targets.base import FindsLogs, HostsTensorBoard
 from qcnn.targets.errors import StepError
 
@@ -105,7 +105,7 @@ def tensorboard_command(target: FindsLogs) -> click.Command:
         settings: Any,
         board: TensorBoardDeployment,
     ) -> None:
-        def find() -> list[Logs]:
+        def find() -> list[LogSource]:
             here, ids = ([], []) if experiment else _sorted(chosen, runs, target.is_job_id)
             names = chosen if experiment else ()
             there = target.find_logs(ids, experiment, names, settings, in_a_pod=board.deploy)
@@ -140,7 +140,7 @@ def _without_board(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _on_the_cluster(
-    target: HostsTensorBoard, find: Callable[[], list[Logs]], settings: Any, board: TensorBoardDeployment
+    target: HostsTensorBoard, find: Callable[[], list[LogSource]], settings: Any, board: TensorBoardDeployment
 ) -> bool:
     """Deploy a TensorBoard or take it away, where that is asked for; return whether it was."""
     name = board.name or _NAME
@@ -175,13 +175,13 @@ Runs that begin later are seen when it is opened again, those below an address i
 """
 
 
-def _sorted(chosen: Sequence[str], runs: Path, is_id: Callable[[str], bool]) -> tuple[list[Logs], list[str]]:
+def _sorted(chosen: Sequence[str], runs: Path, is_id: Callable[[str], bool]) -> tuple[list[LogSource], list[str]]:
     """Return the logs that are here or in a bucket, and the ids of other runs.
 
     Raises:
         ArtifactError: a text is neither.
     """
-    here: list[Logs] = []
+    here: list[LogSource] = []
     ids: list[str] = []
     for name in chosen:
         if logs := resolve_logs(name, runs):
@@ -197,7 +197,7 @@ def _sorted(chosen: Sequence[str], runs: Path, is_id: Callable[[str], bool]) -> 
 
 
 @contextlib.contextmanager
-def _shown(logs: Logs, folder: Path, *, wait: bool) -> Iterator[None]:
+def _shown(logs: LogSource, folder: Path, *, wait: bool) -> Iterator[None]:
     """Make logs appear in a folder, and keep them up to date until the block ends.
 
     Raises:
@@ -221,7 +221,7 @@ def _shown(logs: Logs, folder: Path, *, wait: bool) -> Iterator[None]:
 class _Names:
     """Names the files of logs in a bucket as they are shown; all trainings of a run but the first get a number."""
 
-    def __init__(self, logs: Logs) -> None:
+    def __init__(self, logs: LogSource) -> None:
         self._logs = logs
         self._numbers: dict[str, int] = {}
 

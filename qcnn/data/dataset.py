@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from qcnn.artifact_io import load_description, open_arrays, save_description
 from qcnn.atomic_files import new_folder, readable
-from qcnn.circuits.preparation import Input
+from qcnn.circuits.preparation import InputSpec
 from qcnn.data.file_data import read
 from qcnn.data.generators import generate_excitations
 from qcnn.data.samples import EXCITATIONS, LABEL, PI, SPLITS, Dataset, FeatureLayout, Samples, Source
@@ -127,11 +127,11 @@ def _load_description(path: Path) -> dict[str, Any]:
 
 
 def _columns(
-    path: Path, arrays: Any, split: str, inputs: Mapping[str, Input], layout: FeatureLayout
+    path: Path, arrays: Any, split: str, inputs: Mapping[str, InputSpec], layout: FeatureLayout
 ) -> tuple[dict[str, npt.NDArray[Any]], npt.NDArray[Any], dict[str, npt.NDArray[Any]]]:
     """Return what the model takes of a split's samples, their labels, and what else is known of them."""
-    real = Input((), "float64")
-    label = real if layout.is_regression else Input((), "int8")
+    real = InputSpec((), "float64")
+    label = real if layout.is_regression else InputSpec((), "int8")
     return (
         {name: _column(path, arrays, f"{split}_{name}", given) for name, given in inputs.items()},
         _column(path, arrays, f"{split}_{LABEL}", label),
@@ -139,7 +139,7 @@ def _columns(
     )
 
 
-def _column(path: Path, arrays: Any, name: str, expected: Input) -> npt.NDArray[Any]:
+def _column(path: Path, arrays: Any, name: str, expected: InputSpec) -> npt.NDArray[Any]:
     if name not in arrays:
         raise ArtifactError(f"dataset: {name} is missing. Given: {path}")
     column: npt.NDArray[Any] = arrays[name]

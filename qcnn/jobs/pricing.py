@@ -26,7 +26,7 @@ _PRICE = "dollars an hour, above 0 and at most 1000000"
 Price = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 
 
-class MachineType(BaseModel):
+class MachinePrice(BaseModel):
     """A machine with its vCPUs, its memory in GiB, the accelerators that it always has, and its prices an hour."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,11 +48,11 @@ class Prices(BaseModel):
     region: Annotated[str, Field(description="text")]
     source: Annotated[str, Field(description="text")]
     vertex_factor: Annotated[float, Field(gt=0, le=100, description="a number above 0 and at most 100")] = 1.0
-    machines: Annotated[dict[str, MachineType], Field(min_length=1, description="a mapping of names to machines")]
+    machines: Annotated[dict[str, MachinePrice], Field(min_length=1, description="a mapping of names to machines")]
 
 
 @functools.cache
-def own_prices() -> Prices:
+def load_default_prices() -> Prices:
     """Return the prices that come with this package.
 
     >>> own_prices().machines["n1-standard-4"].cpus
@@ -70,7 +70,7 @@ def prices_from(values: Mapping[str, Any]) -> Prices:
     try:
         return Prices.model_validate(dict(values))
     except ValidationError as error:
-        machines = (MachineType, "a machine with its cpus, memory and price")
+        machines = (MachinePrice, "a machine with its cpus, memory and price")
         raise refusal(error, "prices", Prices, {"machines": machines}) from None
 
 
@@ -89,7 +89,7 @@ def allocatable_memory(gib: float) -> float:
     return gib - _kept(gib, _MEMORY_KEPT)
 
 
-def pods_per_node(machine: MachineType, pod: PodSettings) -> int:
+def pods_per_node(machine: MachinePrice, pod: PodSettings) -> int:
     """Return how many such pods a node has room for, by what they ask for; 0 if it has not even for one."""
     room = [
         (machine.cpus - _kept(machine.cpus, _CPUS_KEPT) - _AGENTS_CPUS) / amount(pod.cpu),
@@ -133,7 +133,7 @@ class CostEstimate:
         return self.spot_dollars if spot and self.spot_dollars is not None else self.dollars
 
 
-def estimate_cost(name: str, machine: MachineType, machines: int, seconds: float, factor: float = 1.0) -> CostEstimate:
+def estimate_cost(name: str, machine: MachinePrice, machines: int, seconds: float, factor: float = 1.0) -> CostEstimate:
     """Return the bill for so many machines, each for so many seconds, at a multiple of its price.
 
     >>> bill("n1-standard-4", MachineType(cpus=4, memory=15, price=0.19), 2, 1800).dollars
@@ -156,7 +156,9 @@ def total_cost(bills: Sequence[CostEstimate]) -> CostEstimate:
     )
 
 
-def bill_of_nodes(pods: int, pod: PodSettings, seconds: float, prices: Prices, machine_type: str = "") -> CostEstimate:
+def estimate_node_cost(
+    pods: int, pod: PodSettings, seconds: float, prices: Prices, machine_type: str = ""
+) -> CostEstimate:
     """Return the bill for the nodes that so many pods need for so many seconds, brought and taken by an autoscaler.
 
     They are of the type with which that is cheapest, on demand or Spot as the pod asks, or of the one that is named.

@@ -20,7 +20,7 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig, affecting
 from qcnn.experiment_io import as_shown, from_saved
 from qcnn.fields import Affects
-from qcnn.model.history import Epoch, epochs_of, is_complete
+from qcnn.model.history import EpochMetrics, epochs_of, is_complete
 
 logger = logging.getLogger("qcnn")
 
@@ -37,7 +37,7 @@ _MOST_BYTES = 2**31
 class InitializationRun:
     """The epochs of one start, and where they led."""
 
-    history: tuple[Epoch, ...]
+    history: tuple[EpochMetrics, ...]
     weights: tuple[npt.NDArray[np.float64], ...]
     optimizer: tuple[npt.NDArray[Any], ...]
     # After the epoch with the lowest validation loss so far; empty unless the experiment asks for them.
@@ -67,7 +67,7 @@ class Checkpoint:
     source: data.Source | None = None
 
     @property
-    def history(self) -> tuple[Epoch, ...]:
+    def history(self) -> tuple[EpochMetrics, ...]:
         """The epochs of the start that goes on, or is being tried."""
         return self.line.history
 

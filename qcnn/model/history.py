@@ -29,7 +29,7 @@ _PLATEAU = 3
 
 
 @dataclasses.dataclass(frozen=True)
-class Epoch:
+class EpochMetrics:
     """One pass over the training samples; losses are mean squared errors, `seconds` is wall time.
 
     Of a regression there is no accuracy.
@@ -48,23 +48,23 @@ class Epoch:
     largest_staleness: int = 0
 
 
-# In the order of `Epoch`; those of trainings in step are not written.
-_COLUMNS = tuple(field.name for field in dataclasses.fields(Epoch))
+# In the order of `EpochMetrics`; those of trainings in step are not written.
+_COLUMNS = tuple(field.name for field in dataclasses.fields(EpochMetrics))
 _OF_ALL = _COLUMNS[: _COLUMNS.index("staleness")]
 _ACCURACIES = ("train_accuracy", "val_accuracy")
 
 
-def best_epoch(history: Sequence[Epoch]) -> Epoch:
+def best_epoch(history: Sequence[EpochMetrics]) -> EpochMetrics:
     """Return the epoch with the lowest validation loss, the first of equals."""
     return min(history, key=lambda epoch: epoch.val_loss)
 
 
-def exported_epoch(history: Sequence[Epoch], weights: str) -> Epoch:
+def exported_epoch(history: Sequence[EpochMetrics], weights: str) -> EpochMetrics:
     """Return the epoch whose weights are exported where an experiment asks for these: last, best or both."""
     return history[-1] if weights == "last" else best_epoch(history)
 
 
-def is_complete(history: Sequence[Epoch], config: ExperimentConfig, tried: int = 0) -> bool:
+def is_complete(history: Sequence[EpochMetrics], config: ExperimentConfig, tried: int = 0) -> bool:
     """Whether training is over: all epochs done, the loss to stop at reached, or none lower for `patience` epochs.
 
     Not before all starts have been tried, where there are several.
@@ -93,7 +93,7 @@ def is_undecided(config: ExperimentConfig, tried: int) -> bool:
     return 1 < config.options.num_initializations > tried
 
 
-def plateau(history: Sequence[Epoch], labels: npt.NDArray[Any], config: ExperimentConfig) -> str | None:
+def plateau(history: Sequence[EpochMetrics], labels: npt.NDArray[Any], config: ExperimentConfig) -> str | None:
     """Return a line to say where, after a fifth of the epochs, the loss has not left the labels' variance; once."""
     if len(history) != max(_PLATEAU, math.ceil(config.epochs / 5)):
         return None
@@ -117,7 +117,7 @@ def _stop_at(config: ExperimentConfig) -> float:
     return value + (floor.mse if floor else 0.0)
 
 
-def save_history(history: Sequence[Epoch], path: Path) -> None:
+def save_history(history: Sequence[EpochMetrics], path: Path) -> None:
     """Write one row an epoch as CSV."""
     names = _COLUMNS if any(epoch.staleness for epoch in history) else _OF_ALL
     names = tuple(name for name in names if all(getattr(epoch, name) is not None for epoch in history))
@@ -127,7 +127,7 @@ def save_history(history: Sequence[Epoch], path: Path) -> None:
         writer.writerows([getattr(epoch, name) for name in names] for epoch in history)
 
 
-def load_history(path: Path) -> tuple[Epoch, ...]:
+def load_history(path: Path) -> tuple[EpochMetrics, ...]:
     """Read what `save_history` wrote.
 
     Raises:
@@ -144,17 +144,17 @@ def load_history(path: Path) -> tuple[Epoch, ...]:
     return history
 
 
-def epochs_of(rows: Iterable[Sequence[Any]]) -> tuple[Epoch, ...]:
-    """Return epochs from their values, numbers or text, in the order of `Epoch`; older ones have no staleness.
+def epochs_of(rows: Iterable[Sequence[Any]]) -> tuple[EpochMetrics, ...]:
+    """Return epochs from their values, numbers or text, in the order of `EpochMetrics`; older ones have no staleness.
 
     Raises:
         ValueError: a value is no number, or epochs do not count from 1; or a row has other values than these.
     """
 
-    def epoch_of(row: Sequence[Any]) -> Epoch:
+    def epoch_of(row: Sequence[Any]) -> EpochMetrics:
         names = _OF_ALL if len(row) == len(_OF_ALL) else _COLUMNS
         values: dict[str, Any] = {name: _value(name, value) for name, value in zip(names, row, strict=True)}
-        return Epoch(**values)
+        return EpochMetrics(**values)
 
     history = tuple(map(epoch_of, rows))
     for number, epoch in enumerate(history, start=1):
@@ -170,7 +170,7 @@ def _value(name: str, value: Any) -> float | None:
     return int(value) if name in _COUNTS else float(value)
 
 
-def epoch_seconds(history: Sequence[Epoch]) -> float:
+def epoch_seconds(history: Sequence[EpochMetrics]) -> float:
     """Return the median wall time of an epoch, without the first, which compiles."""
     return statistics.median([epoch.seconds for epoch in history[1:] or history])
 

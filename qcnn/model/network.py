@@ -157,7 +157,7 @@ def dense_layers(model: tf_keras.Model) -> list[tf_keras.layers.Dense]:
     return [layer for layer in model.layers if isinstance(layer, tf_keras.layers.Dense)]
 
 
-def outputs_of(model: tf_keras.Model, readouts: tf.Tensor, weights: Sequence[tf.Tensor] | None = None) -> tf.Tensor:
+def model_outputs(model: tf_keras.Model, readouts: tf.Tensor, weights: Sequence[tf.Tensor] | None = None) -> tf.Tensor:
     """Return what the model makes of what its quantum layer returned, float64 (batch, 1).
 
     With its own weights, or with others in the order of its trainable variables.
@@ -168,14 +168,14 @@ def outputs_of(model: tf_keras.Model, readouts: tf.Tensor, weights: Sequence[tf.
     return readouts
 
 
-def same_sign(label: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:
+def signs_match(label: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:
     """Return 1.0 where the prediction falls on the label's side, else 0.0; zero counts as +1."""
     return tf.cast(tf.equal(label > 0, prediction >= 0), prediction.dtype)
 
 
 def sign_accuracy(label: tf.Tensor, prediction: tf.Tensor) -> tf.Tensor:
     """Share of predictions with the label's sign."""
-    return tf.reduce_mean(same_sign(label, prediction), axis=-1)
+    return tf.reduce_mean(signs_match(label, prediction), axis=-1)
 
 
 def _quantum_initializer(config: ExperimentConfig, seed: int) -> tf_keras.initializers.Initializer:
@@ -229,7 +229,7 @@ def sampled_outputs(
     and hardware would measure it once for them all, as often as need be.
     """
     expectations, unturned = readouts
-    return outputs_of(model, sample(expectations, draw) - unturned, weights)
+    return model_outputs(model, sample(expectations, draw) - unturned, weights)
 
 
 def shifted_outputs(
@@ -245,4 +245,4 @@ def shifted_outputs(
         return sample(values, tf.concat([draw[:2], tf.where(number > 0, seed, draw[2:])], axis=0))
 
     values, unturned = model.get_layer("quantum").estimates(inputs, weights[0], estimate)
-    return outputs_of(model, values - unturned, weights)
+    return model_outputs(model, values - unturned, weights)

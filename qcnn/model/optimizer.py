@@ -57,7 +57,7 @@ _OPTIMIZERS: dict[str, type[tf_keras.optimizers.Optimizer]] = {
 }
 
 
-class Schedule(tf_keras.optimizers.schedules.LearningRateSchedule):
+class WarmupSchedule(tf_keras.optimizers.schedules.LearningRateSchedule):
     """The learning rate of an experiment at every one of its updates.
 
     The rate rises linearly to `learning_rate` over the fraction `warmup_fraction` of the updates. Then it stays
@@ -90,7 +90,7 @@ class Schedule(tf_keras.optimizers.schedules.LearningRateSchedule):
 def build_optimizer(config: ExperimentConfig, updates: int) -> tf_keras.optimizers.Optimizer:
     """Return the optimizer of an experiment of so many updates, with Keras' defaults but for the learning rate."""
     # Not compiled: to enter a compiled program for each variable takes longer than its update.
-    schedule = Schedule(config, updates)
+    schedule = WarmupSchedule(config, updates)
     optimizer = _OPTIMIZERS[config.optimizer](learning_rate=schedule, jit_compile=False)
     optimizer.schedule = schedule
     return optimizer

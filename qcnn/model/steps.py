@@ -9,14 +9,14 @@ import tensorflow as tf
 import tf_keras
 
 from qcnn.model.batches import Shards
-from qcnn.model.network import PRECISION, outputs_of, same_sign, sampled_outputs, shifted_outputs
+from qcnn.model.network import PRECISION, model_outputs, sampled_outputs, shifted_outputs, signs_match
 
 # float64 (steps, columns): mean squared error and sign accuracy of every global batch; where it trains,
 # also the Euclidean norm of its gradient, and where workers are not in step the updates of others since it was read.
 Measures: TypeAlias = npt.NDArray[np.float64]
 
 
-class EpochRun(Protocol):
+class EpochRunner(Protocol):
     """Runs an epoch's shards, or a part of its steps, and returns the measures of each step."""
 
     def __call__(self, shards: Shards, part: range | None = None) -> Measures:
@@ -26,14 +26,14 @@ class EpochRun(Protocol):
         """
 
 
-class EpochProgram:
-    """An `EpochRun` that XLA compiles, or where it cannot, a plain function of TensorFlow's."""
+class CompiledEpoch:
+    """An `EpochRunner` that XLA compiles, or where it cannot, a plain function of TensorFlow's."""
 
     def __init__(self, plain: Callable[..., tf.Tensor], compiled: Callable[..., tf.Tensor]) -> None:
         self._plain, self._compiled = plain, compiled
 
     def __call__(self, shards: Shards, part: range | None = None) -> Measures:
-        """Run as `EpochRun` says; a part without steps compiles the program and changes nothing."""
+        """Run as `EpochRunner` says; a part without steps compiles the program and changes nothing."""
         steps = range(len(shards.sizes)) if part is None else part
         measures: Measures = self._program(shards)(*_arguments(shards, steps)).numpy()
         return measures[steps.start : steps.stop]
@@ -54,7 +54,7 @@ def _arguments(shards: Shards, steps: range) -> tuple[dict[str, tf.Tensor], tf.T
 
 def training_epoch(
     strategy: tf.distribute.Strategy, model: tf_keras.Model, optimizer: tf_keras.optimizers.Optimizer
-) -> EpochProgram:
+) -> CompiledEpoch:
     """Return a function that trains on the shards of one epoch and returns the measures before each update.
 
     Every process passes the same shards; a replica reads its own row.
@@ -93,14 +93,14 @@ def training_epoch(
 
     plain = epoch_of(per_replica, jit_compile=False)
     if not model.get_layer("quantum").compiles:
-        return EpochProgram(plain, plain)
+        return CompiledEpoch(plain, plain)
     if alone and not central:
-        return EpochProgram(plain, epoch_of(per_replica, jit_compile=True))
+        return CompiledEpoch(plain, epoch_of(per_replica, jit_compile=True))
     # XLA cannot compile the reduction between replicas.
-    return EpochProgram(plain, epoch_of(_traced(per_replica, jit_compile=True), jit_compile=False))
+    return CompiledEpoch(plain, epoch_of(_traced(per_replica, jit_compile=True), jit_compile=False))
 
 
-def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> EpochProgram:
+def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> CompiledEpoch:
     """Return a function that measures the model on shards without training it.
 
     A replica's steps are one compiled loop, which computes once what depends on the weights alone, and all share one
@@ -132,7 +132,7 @@ def measuring_epoch(strategy: tf.distribute.Strategy, model: tf_keras.Model) -> 
 
     plain = epoch_of(own_steps)
     compiles = model.get_layer("quantum").compiles
-    return EpochProgram(plain, epoch_of(_traced(own_steps, jit_compile=True)) if compiles else plain)
+    return CompiledEpoch(plain, epoch_of(_traced(own_steps, jit_compile=True)) if compiles else plain)
 
 
 def gradient_of(model: tf_keras.Model) -> Callable[..., tf.Tensor]:
@@ -225,12 +225,12 @@ def _measures(
         outputs = sampled_outputs(model, readouts(inputs, None, weights[0]), draw, weights)
     else:
         values, unturned = quantum.readouts(inputs, own, weights[0])
-        outputs = outputs_of(model, values - unturned, weights)
+        outputs = model_outputs(model, values - unturned, weights)
     if own is not None:
         weight *= tf.cast(tf.reduce_any(tf.equal(inputs["qubit"][:, None], own), axis=1), PRECISION)
     prediction = outputs[:, 0]
     squared = tf.math.squared_difference(prediction, label)
-    return tf.stack([tf.reduce_sum(weight * squared), tf.reduce_sum(weight * same_sign(label, prediction))])
+    return tf.stack([tf.reduce_sum(weight * squared), tf.reduce_sum(weight * signs_match(label, prediction))])
 
 
 def _sum_over_replicas(values: tf.Tensor) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from qcnn.experiment import ExperimentConfig
 from qcnn.requirements import STRATEGIES
-from qcnn.simulators.costs.cost import NOMINAL, Speed, StepCost
+from qcnn.simulators.costs.cost import NOMINAL, MachineSpeed, StepCost
 from qcnn.simulators.registry import Estimate
 
 # The share of a training step's work, forward and back, that a step without a gradient does.
@@ -24,18 +24,18 @@ _WEIGHT_FLOPS, _ACTIVATION = 8, 16
 
 
 @dataclasses.dataclass(frozen=True)
-class Machine:
+class MachineProfile:
     """How fast it takes the steps of an epoch, the seconds of entering a program, and of ordering each sample.
 
     `cores` are those that were there when that was measured.
     """
 
-    speed: Speed
+    speed: MachineSpeed
     call_seconds: float
     sample_seconds: float
     cores: int
 
-    def with_cores(self, cores: float) -> "Machine":
+    def with_cores(self, cores: float) -> "MachineProfile":
         """Return a machine of the same kind with so many cores, also less than one.
 
         Arithmetic on many numbers and memory traffic grow with the cores. What one core does stays as it is: the
@@ -43,23 +43,23 @@ class Machine:
         slowly. `python -m benchmarks.cores` measures this.
         """
         share, alone = cores / self.cores, min(1.0, cores)
-        speed = Speed(
+        speed = MachineSpeed(
             flops=self.speed.flops * share,
             traffic=self.speed.traffic * share,
             few_flops=self.speed.few_flops * alone,
             kernel_seconds=self.speed.kernel_seconds / alone,
         )
-        return Machine(speed, self.call_seconds / alone, self.sample_seconds / alone, max(1, int(cores)))
+        return MachineProfile(speed, self.call_seconds / alone, self.sample_seconds / alone, max(1, int(cores)))
 
 
 # Two cores of a present-day machine.
-NOMINAL_MACHINE = Machine(NOMINAL, call_seconds=5e-4, sample_seconds=1e-7, cores=2)
+NOMINAL_MACHINE = MachineProfile(NOMINAL, call_seconds=5e-4, sample_seconds=1e-7, cores=2)
 
 
-def fastest(moments: Sequence[Machine]) -> Machine:
+def fastest(moments: Sequence[MachineProfile]) -> MachineProfile:
     """Return the highest of each rate that a machine had at several moments: other work can only lower it."""
     speeds = [moment.speed for moment in moments]
-    speed = Speed(
+    speed = MachineSpeed(
         flops=max(each.flops for each in speeds),
         traffic=max(each.traffic for each in speeds),
         few_flops=max(each.few_flops for each in speeds),
@@ -67,10 +67,10 @@ def fastest(moments: Sequence[Machine]) -> Machine:
     )
     call_seconds = min(moment.call_seconds for moment in moments)
     sample_seconds = min(moment.sample_seconds for moment in moments)
-    return Machine(speed, call_seconds, sample_seconds, moments[0].cores)
+    return MachineProfile(speed, call_seconds, sample_seconds, moments[0].cores)
 
 
-def spread(moments: Sequence[Machine]) -> float:
+def spread(moments: Sequence[MachineProfile]) -> float:
     """Return how much longer the second fastest of at least two moments took than the fastest, as a share.
 
     Of the rate that differs most. `call_seconds` is left out: it is a small difference of two times, so it scatters on
@@ -91,7 +91,7 @@ def steps_of(config: ExperimentConfig) -> tuple[int, int]:
     return math.ceil(counts.train / config.batch_size), math.ceil(counts.validation / config.batch_size)
 
 
-def expected_seconds(config: ExperimentConfig, readouts: int, estimate: Estimate, machine: Machine) -> float:
+def expected_seconds(config: ExperimentConfig, readouts: int, estimate: Estimate, machine: MachineProfile) -> float:
     """Return the seconds of an epoch of training and validation, without its checkpoint and events.
 
     Of a network of so many readouts, whose states take each worker what is estimated, on machines like this one.

@@ -14,12 +14,12 @@ from qcnn.model.network import build_model
 from qcnn.model.optimizer import build_optimizer
 from qcnn.model.steps import training_epoch
 from qcnn.operating_system import cores
-from qcnn.planning.machine import Machine
+from qcnn.planning.machine import MachineProfile
 from qcnn.simulators.costs import statevector
-from qcnn.simulators.costs.cost import Speed, StepCost, evolution
-from qcnn.simulators.evolution import Unitaries, evolve, real_forms
+from qcnn.simulators.costs.cost import MachineSpeed, StepCost, evolution
+from qcnn.simulators.evolution import GroupUnitaries, evolve, real_forms
 from qcnn.simulators.structure.gate_fusion import Block, GateGroup
-from qcnn.simulators.structure.gates import Exponent, Gate, Spectrum
+from qcnn.simulators.structure.gates import Gate, GateSpectrum, LinearExponent
 
 # What is measured runs for so many seconds, and at least so often.
 _SECONDS, _REPEATS = 0.4, 5
@@ -32,13 +32,13 @@ _SAMPLES, _BATCH = 2**15, 64
 _FEW, _MANY = (10, 11), (17, 8)
 
 
-def benchmark_machine() -> Machine:
+def benchmark_machine() -> MachineProfile:
     """Measure this machine, taken for idle: the least of several times counts."""
     call_seconds, kernel_seconds = _epoch()
     few_seconds, few = _evolution(*_FEW, tf.float64)
     many_seconds, many = _evolution(*_MANY, tf.float32)
-    return Machine(
-        Speed(
+    return MachineProfile(
+        MachineSpeed(
             # Arithmetic and traffic overlap and the slower one decides, so each may have taken all of the time.
             flops=many.flops / many_seconds,
             traffic=many.traffic / many_seconds,
@@ -76,7 +76,7 @@ def _epoch() -> tuple[float, float]:
 def _evolution(qubits: int, states: int, dtype: tf.DType) -> tuple[float, StepCost]:
     """Return the seconds of evolving states forward and back, and what that costs by the same count as a step."""
     groups = [_group(range(4)), _group(range(qubits - 4, qubits)), _group(range(2, 6))]
-    unitaries = Unitaries(groups, 1)
+    unitaries = GroupUnitaries(groups, 1)
     before = np.full((states, 2**qubits, 2), 2.0 ** (-qubits / 2), dtype.as_numpy_dtype)
 
     def step(parameters: tf.Tensor) -> tf.Tensor:
@@ -103,8 +103,8 @@ def _evolution(qubits: int, states: int, dtype: tf.DType) -> tuple[float, StepCo
 def _group(qubits: range) -> GateGroup:
     dimension = 2 ** len(qubits)
     half = np.diag((np.arange(dimension) % 2).astype(np.complex128))
-    spectrum = Spectrum(np.array([0.0, 1.0]), np.stack([np.eye(dimension) - half, half]))
-    gate = Gate(tuple(qubits), spectrum, Exponent(0.0, ((0, 1.0),)))
+    spectrum = GateSpectrum(np.array([0.0, 1.0]), np.stack([np.eye(dimension) - half, half]))
+    gate = Gate(tuple(qubits), spectrum, LinearExponent(0.0, ((0, 1.0),)))
     return GateGroup(gate.qubits, (Block(gate.qubits, (gate,)),))
 
 

@@ -16,7 +16,7 @@ from qcnn.artifact_io import load_description, save_description
 from qcnn.atomic_files import new_file
 from qcnn.errors import ArtifactError, single_line
 from qcnn.operating_system import cores, processor
-from qcnn.planning.machine import Machine, fastest, spread
+from qcnn.planning.machine import MachineProfile, fastest, spread
 from qcnn.startup import load_tensorflow, start_compiler
 
 # Raised with every change of what is measured, or of how an epoch's seconds follow from it.
@@ -34,7 +34,7 @@ class CachedMachine:
     `spread` is as `qcnn.planning.machine` has it, of the moments of that day.
     """
 
-    machine: Machine
+    machine: MachineProfile
     day: str
     path: Path | None
     spread: float
@@ -56,7 +56,7 @@ def load() -> CachedMachine | None:
         path = _path()
         content = load_description("machine", path)
         if content["key"] == _key():
-            machine = TypeAdapter(Machine).validate_python(content["machine"])
+            machine = TypeAdapter(MachineProfile).validate_python(content["machine"])
             return CachedMachine(machine, str(content["day"]), path, float(content["spread"]))
     return None
 
@@ -83,7 +83,7 @@ def measure() -> CachedMachine:
     return keep_fastest(benchmark_machine, [before.machine] if before else [])
 
 
-def keep_fastest(probe: Callable[[], Machine], before: Sequence[Machine] = ()) -> CachedMachine:
+def keep_fastest(probe: Callable[[], MachineProfile], before: Sequence[MachineProfile] = ()) -> CachedMachine:
     """Probe a machine at least twice, until two moments are alike or at most so often, and keep the fastest."""
     moments = [*before, *(probe() for _ in range(_LEAST_MOMENTS))]
     while spread(moments) > _ALIKE and len(moments) < len(before) + _MOST_MOMENTS:
@@ -91,7 +91,7 @@ def keep_fastest(probe: Callable[[], Machine], before: Sequence[Machine] = ()) -
     return keep(fastest(moments), spread(moments))
 
 
-def keep(machine: Machine, differing: float = 0.0) -> CachedMachine:
+def keep(machine: MachineProfile, differing: float = 0.0) -> CachedMachine:
     """Keep what was measured of this machine today, if its file can be written."""
     day = _today()
     content = {"key": _key(), "day": day, "machine": dataclasses.asdict(machine), "spread": differing}

@@ -8,7 +8,7 @@ import cirq
 
 from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
-from qcnn.planning.machine import Machine, expected_seconds, steps_of
+from qcnn.planning.machine import MachineProfile, expected_seconds, steps_of
 from qcnn.planning.training_estimate import WORKERS, estimate_for_workers
 from qcnn.requirements import IN_STEP
 from qcnn.simulators import registry
@@ -16,7 +16,7 @@ from qcnn.simulators.interface import SimulatorLimits
 from qcnn.simulators.registry import Estimate
 from qcnn.simulators.structure.gate_fusion import fuse
 from qcnn.simulators.structure.gates import CircuitIR, read_model
-from qcnn.simulators.structure.light_cones import TooWideError
+from qcnn.simulators.structure.light_cones import LightConeTooWideError
 from qcnn.simulators.structure.readouts import find_kinds
 from qcnn.simulators.structure.shift_rules import with_shift_rule
 
@@ -101,7 +101,7 @@ def process_bytes(states: float) -> float:
     return PROCESS_BYTES + states
 
 
-def predict(config: ExperimentConfig, counts: Counts, machine: Machine) -> Prediction:
+def predict(config: ExperimentConfig, counts: Counts, machine: MachineProfile) -> Prediction:
     """Tell what was counted of an experiment in seconds of a machine."""
 
     def seconds(estimate: Estimate) -> float:
@@ -200,5 +200,5 @@ def _depth(places: Iterable[Sequence[object]]) -> int:
 def _cones(network: CircuitIR) -> tuple[tuple[int, ...], ...] | None:
     try:
         return cones_of(network)
-    except TooWideError:
+    except LightConeTooWideError:
         return None

@@ -18,7 +18,7 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.results.error_accumulator import ErrorAccumulator
 from qcnn.results.model_folder import describe
-from qcnn.results.predictions import Files
+from qcnn.results.predictions import PredictionFiles
 from qcnn.startup import load_tensorflow
 from qcnn.storage.copies import new_file_copy
 from qcnn.tables.chunks import NOTHING, Chunk, Columns
@@ -45,7 +45,7 @@ def unwatched(rows: int | None) -> Iterator[Callable[[int], None]]:
     yield lambda more: None
 
 
-def predict_files(model: Path, files: Files, watch: Watch = unwatched) -> PredictionSummary:
+def predict_files(model: Path, files: PredictionFiles, watch: Watch = unwatched) -> PredictionSummary:
     """Predict every row of a file with the model of a folder, and write what comes of it.
 
     What is written is there as a whole in the end, or not at all.
@@ -70,7 +70,9 @@ def predict_files(model: Path, files: Files, watch: Watch = unwatched) -> Predic
             return predict_table(predictor, table, files, seen)
 
 
-def predict_table(predictor: Predictor, table: Table, files: Files, seen: Callable[[int], None]) -> PredictionSummary:
+def predict_table(
+    predictor: Predictor, table: Table, files: PredictionFiles, seen: Callable[[int], None]
+) -> PredictionSummary:
     """Write a row for each of a table: what the model takes of it, its label if it has one, and the prediction.
 
     States are not written again.
@@ -102,7 +104,7 @@ def predict_table(predictor: Predictor, table: Table, files: Files, seen: Callab
     return PredictionSummary(rows, tally.metrics if labels else {})
 
 
-def _check_columns(table: Table, layout: FeatureLayout, files: Files) -> None:
+def _check_columns(table: Table, layout: FeatureLayout, files: PredictionFiles) -> None:
     if not set(layout.columns) <= set(table.names):
         raise ArtifactError(
             f"data: must have the columns that the model takes, {', '.join(layout.columns)}. "
@@ -144,7 +146,7 @@ def _check_finite(piece: Chunk, prediction: Column) -> None:
         )
 
 
-def _write_page(path: Path, files: Files, config: ExperimentConfig, tally: ErrorAccumulator) -> None:
+def _write_page(path: Path, files: PredictionFiles, config: ExperimentConfig, tally: ErrorAccumulator) -> None:
     # matplotlib takes a second to load.
     from qcnn.results.report import prediction_page
 

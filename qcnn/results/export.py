@@ -18,7 +18,7 @@ from qcnn.data.samples import FeatureLayout
 from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
-from qcnn.model.history import Epoch, epoch_seconds, exported_epoch
+from qcnn.model.history import EpochMetrics, epoch_seconds, exported_epoch
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import assign
 from qcnn.provenance import provenance
@@ -99,13 +99,13 @@ def export(workdir: Path, folder: Path) -> dict[str, Any]:
     return description
 
 
-def _measured(epoch: Epoch) -> dict[str, float]:
+def _measured(epoch: EpochMetrics) -> dict[str, float]:
     """Return losses and accuracies; of a regression there are no accuracies."""
     names = ("train_loss", "train_accuracy", "val_loss", "val_accuracy")
     return {name: getattr(epoch, name) for name in names if getattr(epoch, name) is not None}
 
 
-def _staleness(history: Sequence[Epoch]) -> dict[str, float]:
+def _staleness(history: Sequence[EpochMetrics]) -> dict[str, float]:
     """Return how old the weights were of which gradients were applied, nothing where all replicas were in step."""
     if not any(epoch.staleness for epoch in history):
         return {}

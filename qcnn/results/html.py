@@ -57,7 +57,7 @@ $content
 
 
 @dataclasses.dataclass(frozen=True)
-class Figure:
+class ReportFigure:
     """A drawing, SVG as it stands in the page, with the words around it."""
 
     title: str
@@ -86,7 +86,7 @@ def columns(parts: Iterable[str]) -> str:
     return f'<div class="columns">{"".join(parts)}</div>'
 
 
-def figure(drawn: Figure) -> str:
+def figure(drawn: ReportFigure) -> str:
     """Return a figure with its title and caption."""
     title, caption = html.escape(drawn.title), html.escape(drawn.caption)
     return f"<figure><h3>{title}</h3>{drawn.svg}<figcaption>{caption}</figcaption></figure>"

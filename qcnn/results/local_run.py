@@ -29,7 +29,7 @@ State = Literal["running", "succeeded", "failed", "interrupted"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
+class RecordedStep:
     """A step of a run; `seconds` is how long it took, None while it runs."""
 
     name: str
@@ -44,7 +44,7 @@ class RunRecord:
     state: State
     started: pydantic.AwareDatetime
     ended: pydantic.AwareDatetime | None
-    steps: tuple[Step, ...]
+    steps: tuple[RecordedStep, ...]
     words: Mapping[str, Any]
 
     @property
@@ -119,13 +119,13 @@ class RunRecorder:
                 self._lock = _lock(run)
             self.folder = run
         self._step_started = time.monotonic()
-        self._write(steps=(*self._record.steps, Step(name, "running")))
+        self._write(steps=(*self._record.steps, RecordedStep(name, "running")))
 
     def end_step(self, succeeded: bool) -> None:
         """Write down how the step ended that began last."""
         self._write(steps=self._ended_steps("succeeded" if succeeded else "failed"))
 
-    def _ended_steps(self, state: State) -> tuple[Step, ...]:
+    def _ended_steps(self, state: State) -> tuple[RecordedStep, ...]:
         steps = self._record.steps
         if not steps or steps[-1].state != "running":
             return steps

@@ -15,7 +15,7 @@ from qcnn import data
 from qcnn.circuits.noise import Noise
 from qcnn.data import Samples
 from qcnn.experiment import TRAJECTORY_BYTES, ExperimentConfig
-from qcnn.model.network import outputs_of
+from qcnn.model.network import model_outputs
 from qcnn.planning.training_estimate import format_duration
 from qcnn.simulators.structure.gates import CircuitIR, read_network
 from qcnn.simulators.trajectories import Trajectories
@@ -44,7 +44,7 @@ class TrajectoryEstimate:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Readouts:
+class _ReadoutMoments:
     """Means over the trajectories of samples, (samples, readouts), and the covariances of the means."""
 
     means: Floats
@@ -66,7 +66,7 @@ def predict_from_trajectories(
     noisy = read_network(network.ansatz, network.ring, network.preparation, noise)
     logger.info("noise: %d trajectories of each of %d samples", config.options.trajectories, len(samples))
     readouts = _estimate(noisy, quantum.parameters.numpy(), config, samples)
-    unturned = _Readouts(0 * readouts.means[:1], 0 * readouts.covariances[:1])
+    unturned = _ReadoutMoments(0 * readouts.means[:1], 0 * readouts.covariances[:1])
     if quantum.centred:
         nothing = {name: np.zeros_like(values[:1]) for name, values in samples.inputs.items()}
         zero = Samples(nothing, samples.label[:1])
@@ -88,16 +88,16 @@ def _outputs(model: tf_keras.Model, readouts: Floats) -> tuple[Floats, Floats]:
     values = tf.constant(readouts)
     with tf.GradientTape() as tape:
         tape.watch(values)
-        outputs = outputs_of(model, values)
+        outputs = model_outputs(model, values)
     return outputs.numpy()[:, 0], tape.gradient(outputs, values).numpy()
 
 
 def _estimate(
     network: CircuitIR, parameters: Floats, config: ExperimentConfig, samples: Samples, first: int = 0
-) -> _Readouts:
+) -> _ReadoutMoments:
     """Estimate the readouts of samples, which are numbered from `first` on in what they are drawn from."""
     count, readouts = len(samples), len(network.readouts)
-    found = _Readouts(np.empty((count, readouts)), np.empty((count, readouts, readouts)))
+    found = _ReadoutMoments(np.empty((count, readouts)), np.empty((count, readouts, readouts)))
     # So many at a time fit in memory; fewer, in the processor's cache, are faster. Measured at 11 to 16 qubits.
     fitting = int(config.options.simulator_memory_gib * 2**30 // (TRAJECTORY_BYTES * 2**network.qubits))
     most = max(1, min(fitting, _AMPLITUDES >> network.qubits))

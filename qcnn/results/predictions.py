@@ -13,7 +13,7 @@ _PAGE_ENDING = ".html"
 
 
 @dataclasses.dataclass(frozen=True)
-class Files:
+class PredictionFiles:
     """What is predicted, where predictions go, and a page about them where one is wanted: paths or addresses."""
 
     data: str
@@ -53,14 +53,14 @@ def _plain(name: str) -> object:
     return parse_bucket_uri(name) or os.path.normpath(name)
 
 
-def files_of(data: str | None, output: str | None, report: str | None) -> Files | None:
+def files_of(data: str | None, output: str | None, report: str | None) -> PredictionFiles | None:
     """Return the files that a command is given, None where it is given none.
 
     Raises:
         ConfigError: some are missing, or of another kind.
     """
     if data is not None and output is not None:
-        return Files(data, output, report or "")
+        return PredictionFiles(data, output, report or "")
     given = {"--data": data, "--output": output, "--report": report}
     if names := [name for name, value in given.items() if value is not None]:
         raise ConfigError(

@@ -12,10 +12,10 @@ from qcnn.data import Samples
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import as_shown
 from qcnn.fields import EXCITATIONS
-from qcnn.model.history import Epoch
+from qcnn.model.history import EpochMetrics
 from qcnn.results import html, plots
 from qcnn.results.error_accumulator import ErrorAccumulator
-from qcnn.results.html import Figure
+from qcnn.results.html import ReportFigure
 
 # In the order of the page.
 _HEADLINE = {
@@ -31,7 +31,7 @@ _NO_FLOOR = "No least possible error is known for this model, so none is claimed
 
 def report_page(
     description: Mapping[str, Any],
-    history: Sequence[Epoch],
+    history: Sequence[EpochMetrics],
     samples: Samples,
     predictions: npt.NDArray[np.float64],
     metrics: Mapping[str, float],
@@ -91,54 +91,60 @@ def _of_samples(
     floor: ErrorBound | None,
     *,
     is_drawn: bool,
-) -> Iterator[Figure]:
+) -> Iterator[ReportFigure]:
     """Yield the figures of the test samples: by angle and qubit of excitations whose labels follow from their angle."""
     count = f"The {len(samples)} test samples."
     if is_drawn:
         yield _predictions(samples, predictions, floor)
     elif layout.is_regression:
         title = "Prediction against label"
-        yield Figure(title, plots.against_label(samples.label, predictions, title), f"{count} Best is the diagonal.")
+        yield ReportFigure(
+            title, plots.against_label(samples.label, predictions, title), f"{count} Best is the diagonal."
+        )
     else:
         title = "Predictions of each label"
-        yield Figure(title, plots.by_label(samples.label, predictions, title), f"{count} The sign decides.")
+        yield ReportFigure(title, plots.by_label(samples.label, predictions, title), f"{count} The sign decides.")
     if {"h1", "h2"} <= samples.known.keys():
         title = "Phase diagram"
         svg = plots.phase_diagram(samples.known["h1"], samples.known["h2"], predictions, title)
-        yield Figure(title, svg, "Prediction for each test sample. Between the lines is the SPT phase, label +1.")
+        yield ReportFigure(title, svg, "Prediction for each test sample. Between the lines is the SPT phase, label +1.")
     if layout.preparation.kind == "excitation":
         yield _by_qubit(samples, predictions, qubits, floor)
 
 
-def _losses(history: Sequence[Epoch], floor: ErrorBound | None) -> Figure:
+def _losses(history: Sequence[EpochMetrics], floor: ErrorBound | None) -> ReportFigure:
     curves = [[epoch.train_loss for epoch in history], [epoch.val_loss for epoch in history]]
     colors = (plots.TRAIN, plots.VALIDATION)
     svg = plots.loss_curves(curves, colors, "Loss", labels=("training", "validation"), floor=floor)
-    return Figure("Loss", svg, "Mean squared error of every epoch.")
+    return ReportFigure("Loss", svg, "Mean squared error of every epoch.")
 
 
-def _predictions(samples: Samples, predictions: npt.NDArray[np.float64], floor: ErrorBound | None) -> Figure:
+def _predictions(samples: Samples, predictions: npt.NDArray[np.float64], floor: ErrorBound | None) -> ReportFigure:
     title = "Prediction against angle"
     best = f"Best possible: {floor.slope:.4f} cos(angle)." if floor else _NO_FLOOR
     svg = plots.predictions(samples, predictions, floor, title)
-    return Figure(title, svg, f"The {len(samples)} test samples. {best}")
+    return ReportFigure(title, svg, f"The {len(samples)} test samples. {best}")
 
 
-def _by_qubit(samples: Samples, predictions: npt.NDArray[np.float64], qubits: int, floor: ErrorBound | None) -> Figure:
+def _by_qubit(
+    samples: Samples, predictions: npt.NDArray[np.float64], qubits: int, floor: ErrorBound | None
+) -> ReportFigure:
     title = "Error by qubit"
     count = np.bincount(samples.qubit, minlength=qubits)
     svg = plots.error_by_qubit(qubit_errors(samples, predictions, qubits), floor, title)
-    return Figure(title, svg, f"Over the test samples that excite it, from {count.min()} to {count.max()} a qubit.")
+    return ReportFigure(
+        title, svg, f"Over the test samples that excite it, from {count.min()} to {count.max()} a qubit."
+    )
 
 
-def _errors(metrics: Mapping[str, float], floor: ErrorBound | None, *, is_drawn: bool) -> Figure:
+def _errors(metrics: Mapping[str, float], floor: ErrorBound | None, *, is_drawn: bool) -> ReportFigure:
     title = "Error beside its floor" if is_drawn else "Error by split"
     names = {"training": "train_loss", "validation": "val_loss", "test": "mse", "fresh": "fresh_mse"}
     errors = {split: metrics[name] for split, name in names.items() if name in metrics}
     colors = (plots.TRAIN, plots.VALIDATION, plots.TEST, plots.FRESH)[: len(errors)]
     svg = plots.error_beside_floor(errors, colors, floor, title)
     chance = "The floor holds over fresh samples; a small split may fall below it by chance."
-    return Figure(title, svg, "" if not is_drawn else chance if floor else _NO_FLOOR)
+    return ReportFigure(title, svg, "" if not is_drawn else chance if floor else _NO_FLOOR)
 
 
 def _halves(values: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -178,7 +184,7 @@ def prediction_page(config: ExperimentConfig, tally: ErrorAccumulator, data: str
     )
 
 
-def _figures(tally: ErrorAccumulator) -> list[Figure]:
+def _figures(tally: ErrorAccumulator) -> list[ReportFigure]:
     kept = tally.kept
     label, prediction, count = kept["label"], kept["prediction"], len(kept["label"])
     rows = f"{count:,} of {tally.rows:,} rows, drawn at random." if count < tally.rows else f"All {count:,} rows."
@@ -186,11 +192,11 @@ def _figures(tally: ErrorAccumulator) -> list[Figure]:
         title, shards_by_qubit = "Prediction against angle", "Error by qubit"
         svg = plots.error_by_qubit(tally.error_by_qubit, None, shards_by_qubit)
         return [
-            Figure(title, plots.against_angle(kept["angle"], label, prediction, title), rows),
-            Figure(shards_by_qubit, svg, "Over all rows that excite it."),
+            ReportFigure(title, plots.against_angle(kept["angle"], label, prediction, title), rows),
+            ReportFigure(shards_by_qubit, svg, "Over all rows that excite it."),
         ]
     if tally.layout.is_regression:
         title = "Prediction against label"
-        return [Figure(title, plots.against_label(label, prediction, title), f"{rows} Best is the diagonal.")]
+        return [ReportFigure(title, plots.against_label(label, prediction, title), f"{rows} Best is the diagonal.")]
     title = "Predictions of each label"
-    return [Figure(title, plots.by_label(label, prediction, title), f"{rows} The sign decides.")]
+    return [ReportFigure(title, plots.by_label(label, prediction, title), f"{rows} The sign decides.")]

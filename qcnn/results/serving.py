@@ -15,7 +15,7 @@ import tf_keras
 from qcnn import data
 from qcnn.experiment import ExperimentConfig
 from qcnn.fields import EXCITATIONS
-from qcnn.model.network import PRECISION, build_model, dense_layers, outputs_of
+from qcnn.model.network import PRECISION, build_model, dense_layers, model_outputs
 
 # Samples of which states are evolved at a time.
 _BATCH = 1024
@@ -146,7 +146,7 @@ def _prediction(
 
     def prediction(inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
         readouts, unturned = quantum.readouts(inputs, None, fixed[0])
-        return outputs_of(model, readouts - unturned, fixed)[:, 0]
+        return model_outputs(model, readouts - unturned, fixed)[:, 0]
 
     return prediction
 

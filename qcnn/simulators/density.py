@@ -19,8 +19,8 @@ from qcnn.simulators.interface import (
 )
 from qcnn.simulators.structure import heisenberg
 from qcnn.simulators.structure.gate_fusion import Block, expand_to_block
-from qcnn.simulators.structure.gates import CircuitIR, Exponent, read_gates
-from qcnn.simulators.structure.heisenberg import Floats, PropagatedObservable, Step, propagate_readouts, terms
+from qcnn.simulators.structure.gates import CircuitIR, LinearExponent, read_gates
+from qcnn.simulators.structure.heisenberg import Floats, HeisenbergStep, PropagatedObservable, propagate_readouts, terms
 from qcnn.simulators.tensor_ops import as_input, gather_rows, padded, permuted, product
 
 
@@ -65,7 +65,7 @@ class _Alike:
                 self._sines[row, column, :count] = expand_to_block(each.sines, gate.qubits, block.qubits, levels=4)
                 self._set_exponent(gate.exponent, row, column)
 
-    def _set_exponent(self, exponent: Exponent, row: int, column: int) -> None:
+    def _set_exponent(self, exponent: LinearExponent, row: int, column: int) -> None:
         self._constants[row, column] = exponent.constant
         for index, coefficient in exponent.coefficients:
             self._coefficients[row, column, index] = coefficient
@@ -109,7 +109,7 @@ class DensitySimulator:
             case "state":
                 self._operators = [_Operator(pulled, network.qubits) for pulled in self._pulled]
             case _:
-                self._products = _Products(network)
+                self._products = _ProductReadouts(network)
 
     def shards_by_qubit(self, batch: int, replicas: int) -> bool:
         """Return False: one observable a readout serves all samples."""
@@ -162,7 +162,7 @@ class DensitySimulator:
         return tf.reshape(observable, [-1])
 
 
-def _moved(observable: tf.Tensor, step: Step) -> tf.Tensor:
+def _moved(observable: tf.Tensor, step: HeisenbergStep) -> tf.Tensor:
     """Bring the axes that a block acts on to the end; those that stay neighbours travel as one."""
     wanted = (*step.rest, *step.held)
     if wanted == step.before:
@@ -173,7 +173,7 @@ def _moved(observable: tf.Tensor, step: Step) -> tf.Tensor:
     return tf.transpose(view, [before.index(run) for run in together])
 
 
-def _rows_of(matrix: tf.Tensor, step: Step) -> tf.Tensor:
+def _rows_of(matrix: tf.Tensor, step: HeisenbergStep) -> tf.Tensor:
     """Return the rows of a block's matrix for the identity on its new qubits, (4^held, 4^block)."""
     if not step.new:
         return matrix
@@ -252,7 +252,7 @@ def _piece_last(state: Floats, piece: range) -> Floats:
     return np.ascontiguousarray(rows.reshape(-1, 4 ** len(piece)))
 
 
-class _Products:
+class _ProductReadouts:
     """The product states of samples: each qubit's coefficients as a + b cos + c sin of its feature."""
 
     def __init__(self, network: CircuitIR) -> None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from qcnn.simulators.structure.gate_fusion import MOST_QUBITS, Block, GateGroup
-from qcnn.simulators.tensor_ops import Matrices, gather_sparse, padded, permuted, product
+from qcnn.simulators.tensor_ops import BlockUnitaries, gather_sparse, padded, permuted, product
 
 # Two blocks of up to so many qubits act side by side.
 _PAIR_QUBITS = 2
@@ -22,7 +22,7 @@ _PAIR_QUBITS = 2
 _PIECE_GATES = 16
 
 
-class Unitaries:
+class GroupUnitaries:
     """The matrices of groups, each kind once, as functions of the parameters.
 
     All at once, so that the program does not grow with groups and blocks: a group is the product of its layers, and
@@ -110,7 +110,7 @@ class _LayerMatrices:
         factors = MOST_QUBITS // width
         cut = [[_pieces(placed.block) for placed in layer] + [[]] * (factors - len(layer)) for layer in layers]
         pieces = [piece for layer in cut for own in layer for piece in own]
-        self._matrices = Matrices(pieces, width, parameters)
+        self._matrices = BlockUnitaries(pieces, width, parameters)
         self._longest = padded(max((len(own) for layer in cut for own in layer), default=1))
         numbers = [
             [*map(self._matrices.index, own), *[self._matrices.identity] * (self._longest - len(own))]

@@ -11,15 +11,15 @@ from qcnn.circuits.preparation import Kind
 from qcnn.simulators import data_states
 from qcnn.simulators.costs.lightcone import DECLARATION, fitting
 from qcnn.simulators.data_states import product_states
-from qcnn.simulators.evolution import Unitaries, evolve, on_last, real_forms
+from qcnn.simulators.evolution import GroupUnitaries, evolve, on_last, real_forms
 from qcnn.simulators.interface import ExcitationBatch, Inputs, ReadoutCoefficients, SimulatorLimits
 from qcnn.simulators.structure.gate_fusion import GateGroup
 from qcnn.simulators.structure.gates import CircuitIR
 from qcnn.simulators.structure.light_cones import Factorization, LightCone
 from qcnn.simulators.structure.readouts import (
     TOGETHER_AMPLITUDES,
-    PlacedKind,
-    PlacedPart,
+    PlacedFactor,
+    PlacedReadout,
     Places,
     absorbed_gates,
     alike_kinds,
@@ -37,7 +37,7 @@ def stack(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 def sweeps_of(
-    groups: Sequence[Sequence[GateGroup]], unitaries: Unitaries, forms: Sequence[tf.Tensor]
+    groups: Sequence[Sequence[GateGroup]], unitaries: GroupUnitaries, forms: Sequence[tf.Tensor]
 ) -> tuple[list[tuple[int, ...]], list[tf.Tensor]]:
     """Return the qubits and the matrices of each sweep over parts, whose groups are a row each.
 
@@ -51,7 +51,10 @@ def sweeps_of(
 
 
 def observables(
-    kinds: Sequence[Factorization], absorbed: Sequence[GateGroup], unitaries: Unitaries, matrices: Sequence[tf.Tensor]
+    kinds: Sequence[Factorization],
+    absorbed: Sequence[GateGroup],
+    unitaries: GroupUnitaries,
+    matrices: Sequence[tf.Tensor],
 ) -> tf.Tensor:
     """Return the kinds' observables, complex128 (kinds, d^2 of each part ...), d^2 those of the part's density."""
     first = kinds[0]
@@ -95,7 +98,7 @@ class ProductLightconeSimulator:
         self._readouts = np.array([where[readout] for readout in found.readouts], np.int32)
         groups = [group for parts in self._parts for every in parts.groups for group in every]
         taken_in = [group for kinds in self._kinds for group in kinds.absorbed]
-        self._unitaries = Unitaries([*groups, *taken_in], network.parameters)
+        self._unitaries = GroupUnitaries([*groups, *taken_in], network.parameters)
 
     def shards_by_qubit(self, batch: int, replicas: int) -> bool:
         """Return False: it evolves every sample."""
@@ -125,13 +128,13 @@ class ProductLightconeSimulator:
 class _Parts:
     """Parts of one shape at as many places each, which are evolved as one batch."""
 
-    def __init__(self, parts: Sequence[PlacedPart], kind: Kind) -> None:
+    def __init__(self, parts: Sequence[PlacedFactor], kind: Kind) -> None:
         self.groups = [groups_of(part.cone) for part in parts]
         self.targets, self._qubits = parts[0].cone.targets, parts[0].cone.inner
         self._kind = kind
         self._features = np.array([place for part in parts for place in part.places], np.int32)
 
-    def densities(self, unitaries: Unitaries, forms: Sequence[tf.Tensor], angles: tf.Tensor) -> tf.Tensor:
+    def densities(self, unitaries: GroupUnitaries, forms: Sequence[tf.Tensor], angles: tf.Tensor) -> tf.Tensor:
         """Return the targets' density matrices, complex128 (places of all parts, samples, d^2)."""
         turned = tf.transpose(tf.gather(angles, as_input(self._features)), [0, 2, 1])
         states = product_states(self._kind, tf.reshape(turned, [-1, self._qubits]), tf.float64)
@@ -153,7 +156,7 @@ def _densities(rows: tf.Tensor) -> tf.Tensor:
 class _Kinds:
     """Kinds of readouts of one shape at as many places each, whose values are put together as one batch."""
 
-    def __init__(self, kinds: Sequence[PlacedKind], starts: Mapping[int, int]) -> None:
+    def __init__(self, kinds: Sequence[PlacedReadout], starts: Mapping[int, int]) -> None:
         self._splits = [kind.split for kind in kinds]
         self.absorbed = [absorbed_gates(split) for split in self._splits]
         self._targets = [len(part.targets) for part in self._splits[0].parts]
@@ -166,7 +169,7 @@ class _Kinds:
         self._rows = np.array(rows, np.int32)
 
     def values(
-        self, unitaries: Unitaries, matrices: Sequence[tf.Tensor], densities: Mapping[int, tf.Tensor]
+        self, unitaries: GroupUnitaries, matrices: Sequence[tf.Tensor], densities: Mapping[int, tf.Tensor]
     ) -> tf.Tensor:
         """Return the values, float64 (places of all kinds, samples)."""
         first, *others = (
@@ -206,7 +209,7 @@ class LightconeSimulator:
         self._kinds = [_ReadoutKinds(alike, self._parts) for alike in alike_kinds(kinds)]
         groups = [group for parts in self._parts for every in parts.groups for group in every]
         absorbed = [group for kinds in self._kinds for group in kinds.absorbed]
-        self._unitaries = Unitaries([*groups, *absorbed], network.parameters)
+        self._unitaries = GroupUnitaries([*groups, *absorbed], network.parameters)
         self._places = self._places_of_values()
 
     def shards_by_qubit(self, batch: int, replicas: int) -> bool:
@@ -267,7 +270,7 @@ class _ReadoutParts:
         # Of small parts they are kept: a program that makes them is a third longer.
         self._kept = None if cones[0].amplitudes > TOGETHER_AMPLITUDES else self._states()
 
-    def densities(self, unitaries: Unitaries, forms: Sequence[tf.Tensor]) -> tf.Tensor:
+    def densities(self, unitaries: GroupUnitaries, forms: Sequence[tf.Tensor]) -> tf.Tensor:
         """Return the targets' matrices, complex128 (parts, rows, d, d): unexcited, flipped and mixed for each qubit.
 
         A mixed one is twice the product, whose Hermitian part is the density: an observable's value is the real part.
@@ -302,7 +305,9 @@ class _ReadoutKinds:
         self._where = [[where[part.cone.key] for part in kind.parts] for kind in kinds]
         self.rows = max(1 + 2 * part.cone.inner for kind in kinds for part in kind.parts)
 
-    def values(self, unitaries: Unitaries, matrices: Sequence[tf.Tensor], densities: Sequence[tf.Tensor]) -> tf.Tensor:
+    def values(
+        self, unitaries: GroupUnitaries, matrices: Sequence[tf.Tensor], densities: Sequence[tf.Tensor]
+    ) -> tf.Tensor:
         """Return the values, float64 (kinds, parts, rows), with each part in each of its rows and others unexcited."""
         parted = observables(self.kinds, self.absorbed, unitaries, matrices)
         rows = [self._rows(densities, number) for number in range(len(self._where[0]))]

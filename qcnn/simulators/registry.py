@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from qcnn.simulators.structure.gates import CircuitIR
 
 
-class Costs(Protocol):
+class CostModule(Protocol):
     """What a simulator's module in `costs` offers, of networks that its declaration allows."""
 
     DECLARATION: Declaration
@@ -46,7 +46,7 @@ class SimulatorModule(Protocol):
 
 # In the order in which their estimates are shown; of equally fast ones the first is taken. A new one is a module in
 # `costs`, a module of its name beside this one, and a line here.
-SIMULATORS: dict[str, Costs] = {
+SIMULATORS: dict[str, CostModule] = {
     "lightcone": lightcone,
     "statevector": statevector,
     "tfq": tfq,

@@ -13,7 +13,7 @@ import tensorflow as tf
 from qcnn.circuits.preparation import ring_edges
 from qcnn.simulators.costs.statevector import DECLARATION, columns, few_amplitudes, real_bytes, shards_by_qubit
 from qcnn.simulators.data_states import data_states, flip_masks, sample_states, shares, spanning_states
-from qcnn.simulators.evolution import Unitaries, evolve, on_last, real_forms
+from qcnn.simulators.evolution import GroupUnitaries, evolve, on_last, real_forms
 from qcnn.simulators.interface import (
     ExcitationBatch,
     Inputs,
@@ -45,7 +45,7 @@ class StatevectorSimulator:
         self._columns, self._dtype = columns, dtype
         self.large = not few_amplitudes(network.qubits)
         self._groups = group_blocks(fuse(network.gates))
-        self._unitaries = Unitaries(self._groups, network.parameters)
+        self._unitaries = GroupUnitaries(self._groups, network.parameters)
         self._edges = ring_edges(self._qubits)
         self._masks = flip_masks(self._qubits, self._edges, range(self._qubits))
 

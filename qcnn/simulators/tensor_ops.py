@@ -8,7 +8,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from qcnn.simulators.structure.gate_fusion import Block, expand_to_block
-from qcnn.simulators.structure.gates import Exponent
+from qcnn.simulators.structure.gates import LinearExponent
 
 
 def as_input(array: npt.NDArray[Any]) -> tf.Tensor:
@@ -141,7 +141,7 @@ def map_in_chunks(
 _SMALL = 4
 
 
-class Matrices:
+class BlockUnitaries:
     """The unitaries of blocks, each kind once, all on one number of qubits: fewer are the last of these."""
 
     def __init__(self, blocks: Iterable[Block], qubits: int, parameters: int) -> None:
@@ -166,7 +166,7 @@ class Matrices:
                 self._projectors[row, column, :count] = np.kron(spare, own)
                 self._set_exponent(gate.exponent, row, column)
 
-    def _set_exponent(self, exponent: Exponent, row: int, column: int) -> None:
+    def _set_exponent(self, exponent: LinearExponent, row: int, column: int) -> None:
         self._constants[row, column] = exponent.constant
         for index, coefficient in exponent.coefficients:
             self._coefficients[row, column, index] = coefficient

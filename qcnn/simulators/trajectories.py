@@ -16,7 +16,7 @@ import numpy.typing as npt
 import sympy
 
 from qcnn.circuits.circuits import cluster_state
-from qcnn.circuits.noise import Channel
+from qcnn.circuits.noise import GateNoise
 from qcnn.circuits.sample_circuits import product
 from qcnn.simulators.structure.gate_fusion import Block, GateGroup, expand_to_block, fuse, group_blocks
 from qcnn.simulators.structure.gates import CircuitIR, Complex, Gate, read_gates
@@ -145,7 +145,7 @@ def _draws(gate: Gate) -> int:
 
 
 def _noisy(
-    channel: Channel,
+    channel: GateNoise,
     qubits: Sequence[int],
     block: Sequence[int],
     operators: Complex,

@@ -17,7 +17,7 @@ from qcnn.errors import ConfigError, QcnnError, TrainingError, format_value, sin
 from qcnn.experiment import ALL_FIELDS, ExperimentConfig
 from qcnn.experiment_io import current_name, current_value, from_mapping, from_saved, merge
 from qcnn.fields import field_type
-from qcnn.model.history import Epoch
+from qcnn.model.history import EpochMetrics
 
 MAX_TRIALS = 1000
 # Trials that are trained at the same time.
@@ -147,7 +147,7 @@ class Trial:
 
     experiment: ExperimentConfig
     epochs: int
-    chosen: Epoch
+    chosen: EpochMetrics
     fresh_mse: float | None = None
 
 

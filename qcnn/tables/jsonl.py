@@ -23,7 +23,7 @@ from qcnn.tables.text import BLOCK, LONGEST, TextFile, check_utf8, lines_of
 _PARTS = 4
 
 
-class JsonLines(TextFile):
+class JsonlFile(TextFile):
     """A JSONL file. Empty lines are none; keys that the first object does not have are left out."""
 
     def __init__(self, path: Path) -> None:
@@ -93,18 +93,18 @@ def _count(lines: bytes) -> int:
 def _object(line: str, place: str) -> Mapping[str, Any]:
     check_utf8(line, place)
     try:
-        values = json.loads(line, object_pairs_hook=_Values)
+        values = json.loads(line, object_pairs_hook=_FileValues)
     # Python gives up where brackets are nested too deep, and on integers of thousands of digits.
     except (ValueError, RecursionError):
         values = None
-    if not isinstance(values, _Values):
+    if not isinstance(values, _FileValues):
         raise ArtifactError(f"data: {place}: must be one object of JSON. Given: {line}")
     if values.is_ambiguous:
         raise ArtifactError(f"data: {place}: must have every key once. Given: {line}")
     return values
 
 
-class _Values(dict[str, Any]):
+class _FileValues(dict[str, Any]):
     """The values of an object; it is ambiguous where a key stands twice."""
 
     def __init__(self, pairs: Sequence[tuple[str, Any]]) -> None:

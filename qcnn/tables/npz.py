@@ -68,7 +68,7 @@ class _Array:
             return values.astype(np.float64, copy=False)
 
 
-class ArraysFile(TableFile):
+class NpzFile(TableFile):
     """An archive whose arrays (rows,) are columns; an array NAME of (rows, k) is the columns NAME_0 to NAME_k-1."""
 
     def __init__(self, path: Path) -> None:

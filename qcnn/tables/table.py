@@ -15,16 +15,16 @@ from qcnn.storage.copies import local_file, new_file_copy
 from qcnn.tables import check_ending
 from qcnn.tables.chunks import FINITE, NOTHING, Chunk, TableFile, Write, piece_rows
 from qcnn.tables.csv_file import CsvFile, write_csv
-from qcnn.tables.jsonl import JsonLines, write_json_lines
-from qcnn.tables.npz import ArraysFile, write_arrays
+from qcnn.tables.jsonl import JsonlFile, write_json_lines
+from qcnn.tables.npz import NpzFile, write_arrays
 from qcnn.tables.parquet import ParquetFile, write_parquet
 from qcnn.tables.text import check_utf8
 
 _FORMATS: dict[str, Callable[[Path], TableFile]] = {
     ".csv": CsvFile,
     ".parquet": ParquetFile,
-    ".npz": ArraysFile,
-    ".jsonl": JsonLines,
+    ".npz": NpzFile,
+    ".jsonl": JsonlFile,
 }
 
 

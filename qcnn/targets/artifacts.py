@@ -18,7 +18,7 @@ _EVENTS = "*tfevents*"
 
 
 @dataclasses.dataclass(frozen=True)
-class Logs:
+class LogSource:
     """Logs that are shown under a name.
 
     `address` is their folder, here or in a bucket; or, where `of_run`, that of a run in a bucket, which has a folder
@@ -30,31 +30,31 @@ class Logs:
     of_run: bool = False
 
 
-def local_run_logs(runs: Path) -> list[Logs]:
+def local_run_logs(runs: Path) -> list[LogSource]:
     """Return the logs of all runs of a folder.
 
     Raises:
         ArtifactError: there are none.
     """
-    found = [Logs(path.name, str(path / _LOGS)) for path in sorted(runs.glob("*")) if (path / _LOGS).is_dir()]
+    found = [LogSource(path.name, str(path / _LOGS)) for path in sorted(runs.glob("*")) if (path / _LOGS).is_dir()]
     if not found:
         raise ArtifactError(f"runs: the folder holds no run with logs; `qcnn run` makes one. Given: {runs}")
     return found
 
 
-def resolve_logs(chosen: str, runs: Path) -> Logs | None:
+def resolve_logs(chosen: str, runs: Path) -> LogSource | None:
     """Return the logs at an address in a bucket, or in the folder of a run or of logs, or of that name in `runs`.
 
     Raises:
         ConfigError: it is an address of no known kind.
     """
     if place := parse_bucket_uri(chosen):
-        return Logs(_name(PurePosixPath(place.bucket, place.folder)), chosen)
+        return LogSource(_name(PurePosixPath(place.bucket, place.folder)), chosen)
     for folder in (Path(chosen), runs / chosen):
         if (folder / _LOGS).is_dir():
-            return Logs(folder.resolve().name, str(folder / _LOGS))
+            return LogSource(folder.resolve().name, str(folder / _LOGS))
     if Path(chosen).is_dir() and next(Path(chosen).rglob(_EVENTS), None):
-        return Logs(_name(Path(chosen).resolve()), chosen)
+        return LogSource(_name(Path(chosen).resolve()), chosen)
     return None
 
 
@@ -67,7 +67,7 @@ def _name(folder: PurePath) -> str:
     return parts[-1]
 
 
-def deduplicate(found: Iterable[Logs]) -> list[Logs]:
+def deduplicate(found: Iterable[LogSource]) -> list[LogSource]:
     """Return logs without duplicates.
 
     Raises:
@@ -156,7 +156,7 @@ def run_fields(artifacts: Sequence[Artifact], submitted: Mapping[str, Any]) -> d
     return {name: value for name, value in words.items() if name in ALL_FIELDS and name not in searched}
 
 
-def run_logs(name: str, run: str, artifacts: Sequence[Artifact], *, ended: bool) -> list[Logs]:
+def run_logs(name: str, run: str, artifacts: Sequence[Artifact], *, ended: bool) -> list[LogSource]:
     """Return the logs of a run, called `name`: those that are its artifacts; while it runs, all that lie in its folder.
 
     A backend knows an artifact once the step that makes it has ended. It knows the folder from the first step on: the
@@ -165,10 +165,11 @@ def run_logs(name: str, run: str, artifacts: Sequence[Artifact], *, ended: bool)
     """
     homes = {f"{before}/{run}" for before, found, _ in (each.uri.partition(f"/{run}/") for each in artifacts) if found}
     if not ended and homes:
-        return [Logs(name, min(homes), of_run=True)]
+        return [LogSource(name, min(homes), of_run=True)]
     addresses = sorted({each.uri for each in artifacts if each.metadata.get("display_name") == _LOGS_OF_ARTIFACTS})
     return [
-        Logs(name if number == 1 else f"{name}-{number}", address) for number, address in enumerate(addresses, start=1)
+        LogSource(name if number == 1 else f"{name}-{number}", address)
+        for number, address in enumerate(addresses, start=1)
     ]
 
 

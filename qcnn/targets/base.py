@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from qcnn.experiment import ExperimentConfig
     from qcnn.jobs.pod_settings import PodSettings
     from qcnn.jobs.pricing import Prices
-    from qcnn.model.history import Epoch
+    from qcnn.model.history import EpochMetrics
     from qcnn.pipelines.compiler import PipelineTarget
     from qcnn.studies.trials import StudyPlan
-    from qcnn.targets.artifacts import Logs
+    from qcnn.targets.artifacts import LogSource
 
 # Is told a line for people.
 Say = Callable[[str], None]
@@ -323,7 +323,7 @@ class ComparedRun:
     state: str
     parameters: dict[str, Any]
     metrics: dict[str, float]
-    history: tuple[Epoch, ...]
+    history: tuple[EpochMetrics, ...]
     duration: float | None
 
 
@@ -352,7 +352,7 @@ class FindsLogs(Target, Protocol):
 
     def find_logs(
         self, ids: Sequence[str], experiment: str | None, names: Sequence[str], settings: Any, *, in_a_pod: bool
-    ) -> list[Logs]:
+    ) -> list[LogSource]:
         """Return the logs of the jobs with these ids, and of the runs of an experiment with these names (none: all).
 
         They are to be looked at here or `in_a_pod`, which may have volumes.

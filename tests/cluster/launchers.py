@@ -13,7 +13,7 @@ from qcnn.components.resources import IMAGE
 from qcnn.jobs.job import Job, JobIdentity, run_label
 from qcnn.jobs.kubernetes.api import LEASES, PODS, SERVICES, NamespaceClient, Resource
 from qcnn.jobs.kubernetes.manifest import CONTAINER, RUN_LABEL
-from qcnn.jobs.kubernetes.retry import NOT_FOUND, RefusedError
+from qcnn.jobs.kubernetes.retry import NOT_FOUND, RequestRejectedError
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.manifest import TFJOBS, JobTimeouts, Manifest, tfjob
 from tests.cluster.programs import Program
@@ -98,7 +98,7 @@ class Launchers:
         for pod in self.until(PODS, lambda pods: any(pod["status"]["phase"] == "Failed" for pod in pods)):
             try:
                 logs.append([text for _, text in self.api.log(pod["metadata"]["name"], CONTAINER, "", follow=False)])
-            except RefusedError as error:
+            except RequestRejectedError as error:
                 if error.status != NOT_FOUND:
                     raise
         return logs

@@ -16,7 +16,7 @@ from qcnn.components.cost_estimate import (
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import from_mapping
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
-from qcnn.jobs.pricing import CostEstimate, Prices, own_prices
+from qcnn.jobs.pricing import CostEstimate, Prices, load_default_prices
 from qcnn.planning.machine import NOMINAL_MACHINE
 from qcnn.planning.plan import count, predict
 
@@ -31,7 +31,9 @@ def pod(**settings: Any) -> PodSettings:
 def estimated(settings: dict[str, Any], **words: Any) -> ScalingOptions:
     config = from_mapping({**LARGE, **words})
     asked = pod(**settings)
-    return compare_worker_counts(config, count(config), on_kubernetes(asked, own_prices()), NOMINAL_MACHINE, asked.spot)
+    return compare_worker_counts(
+        config, count(config), on_kubernetes(asked, load_default_prices()), NOMINAL_MACHINE, asked.spot
+    )
 
 
 def test_more_workers_are_faster_and_dearer() -> None:
@@ -63,7 +65,7 @@ def test_processes_beside_the_workers_are_charged_too() -> None:
 @pytest.mark.parametrize("platform", [on_kubernetes, on_vertex])
 def test_roles_are_charged_by_what_they_are_given(platform: Callable[[PodSettings, Prices], PricingPlatform]) -> None:
     def bill(**roles: Any) -> CostEstimate:
-        return platform(pod(cpu="7", memory="4Gi", roles=roles), own_prices()).bill(replicas, 3600)
+        return platform(pod(cpu="7", memory="4Gi", roles=roles), load_default_prices()).bill(replicas, 3600)
 
     replicas = {"chief": 1, "worker": 2, "ps": 1, "evaluator": 0}
     alike = bill()
@@ -78,8 +80,8 @@ def test_roles_are_charged_by_what_they_are_given(platform: Callable[[PodSetting
 
 def test_workers_compute_on_what_workers_are_given() -> None:
     asked = pod(cpu="1", memory="4Gi", roles={"worker": {"cpu": "7"}, "ps": {"cpu": "2"}})
-    assert on_kubernetes(asked, own_prices()).cores == 7
-    assert on_vertex(asked, own_prices()).cores == 8
+    assert on_kubernetes(asked, load_default_prices()).cores == 7
+    assert on_vertex(asked, load_default_prices()).cores == 8
 
 
 def test_a_process_without_the_memory_is_never_the_cheapest() -> None:
@@ -93,8 +95,8 @@ def test_a_process_without_the_memory_is_never_the_cheapest() -> None:
 
 
 def test_vertex_ai_gives_a_process_all_of_its_machine() -> None:
-    assert on_vertex(pod(cpu="3"), own_prices()).cores == 4
-    assert on_vertex(pod(cpu="3"), own_prices(), "n2-standard-16").cores == 16
+    assert on_vertex(pod(cpu="3"), load_default_prices()).cores == 4
+    assert on_vertex(pod(cpu="3"), load_default_prices(), "n2-standard-16").cores == 16
 
 
 @pytest.mark.parametrize(("seconds", "enough"), [(10, True), (900, True), (1e5, False)])
@@ -109,4 +111,4 @@ def test_a_machine_without_the_memory_is_not_enough() -> None:
 @pytest.mark.parametrize("settings", [{"cpu": "0"}, {"memory": "0"}, {"cpu": "1e999"}, {"roles": {"ps": {"cpu": 0}}}])
 def test_what_asks_for_nothing_has_no_estimate(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"^pod\.\w+: must be above 0 and finite to be estimated\. Given: (0|1e999)$"):
-        on_kubernetes(pod(**settings), own_prices())
+        on_kubernetes(pod(**settings), load_default_prices())

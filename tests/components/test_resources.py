@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from qcnn.components.resources import DEFAULTS, IMAGE, Resources, is_pinned, step_resources
+from qcnn.components.resources import DEFAULTS, IMAGE, StepResources, is_pinned, step_resources
 from qcnn.errors import ConfigError
 
 
@@ -16,7 +16,7 @@ def test_only_a_digest_pins_an_image() -> None:
 
 def test_what_is_given_is_laid_over_the_defaults() -> None:
     found = step_resources({"evaluate": {"cpu": 2, "memory": "6Gi"}, "train": {"cpu": "50m"}})
-    expected = {"evaluate": Resources("2", "6Gi", "6Gi"), "train": Resources("50m", "256Mi", "2Gi")}
+    expected = {"evaluate": StepResources("2", "6Gi", "6Gi"), "train": StepResources("50m", "256Mi", "2Gi")}
     assert found == {**DEFAULTS, **expected}
     assert step_resources(None) == DEFAULTS
 

@@ -12,7 +12,7 @@ from qcnn.cli.output import as_text
 from qcnn.components.training_job import cluster_job
 from qcnn.experiment_io import from_mapping
 from qcnn.jobs.job import JobIdentity
-from qcnn.jobs.kubernetes.create_or_adopt import Step, next_action
+from qcnn.jobs.kubernetes.create_or_adopt import NextAction, next_action
 from qcnn.jobs.pod_settings import pod_settings
 from qcnn.jobs.tfjob.launch import applied
 from qcnn.jobs.tfjob.manifest import REPLICA_TYPES, TFJOB, JobTimeouts, Manifest, tfjob
@@ -100,4 +100,4 @@ def test_a_training_in_an_overlay_has_its_image_and_is_still_the_same_training(
         assert environment == {**expected, "QCNN_IMAGE": IMAGE}
         assert container["command"] == printed["command"]
     # Submitted as it was printed, it is taken up.
-    assert next_action(TFJOB, manifest, job) is Step.ADOPT
+    assert next_action(TFJOB, manifest, job) is NextAction.ADOPT

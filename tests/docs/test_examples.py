@@ -11,7 +11,7 @@ from qcnn.cli.options.search import SearchOptions, read_study
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping, read_file
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
-from qcnn.jobs.vertex.machines import Settings, machine_for, vertex_settings
+from qcnn.jobs.vertex.machines import CustomJobMachines, machine_for, vertex_settings
 from qcnn.pipelines.compiler import compile_qcnn
 from qcnn.pipelines.kubeflow import KUBEFLOW
 from qcnn.targets.settings import PodFields
@@ -90,4 +90,4 @@ def test_vertex_settings_block_is_valid_and_table_complete(tmp_path: Path) -> No
     pod = pod_settings(read_file(tmp_path / "pod.yaml", "pod"))
     settings = vertex_settings(pod)
     assert machine_for(pod, settings.machine_type).name == "g2-standard-8"
-    assert set(Settings.model_fields) <= _names_in_tables(page.read_text())
+    assert set(CustomJobMachines.model_fields) <= _names_in_tables(page.read_text())

@@ -5,20 +5,20 @@ from pathlib import Path
 import pytest
 
 from infra.__main__ import resources
-from infra.commands import Resource
-from infra.settings import Settings, read_settings
+from infra.commands import InfraResource
+from infra.settings import InfraSettings, read_settings
 from tests.infra.fake_cloud import FakeCloud
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def settings() -> Settings:
+def settings() -> InfraSettings:
     return read_settings(ROOT / "infra" / "settings.yaml")
 
 
 @pytest.fixture
-def table(settings: Settings) -> tuple[Resource, ...]:
+def table(settings: InfraSettings) -> tuple[InfraResource, ...]:
     return resources(settings)
 
 

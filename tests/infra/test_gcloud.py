@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from infra.__main__ import resources
-from infra.commands import Argv, CommandResult, Resource, is_not_found
-from infra.settings import Settings
+from infra.commands import Argv, CommandResult, InfraResource, is_not_found
+from infra.settings import InfraSettings
 from infra.steps import ResourceState, state_of
 from tests.infra.conftest import ROOT
 
-Table = tuple[Resource, ...]
+Table = tuple[InfraResource, ...]
 Gcloud = Callable[[Iterable[Argv]], list[CommandResult]]
 
 _PROGRAM = shutil.which("gcloud")
@@ -63,7 +63,9 @@ def _of_gcloud(table: Table) -> list[Argv]:
 
 
 @needs_gcloud
-def test_gcloud_understands_every_command_and_no_wrong_one(tmp_path: Path, settings: Settings, table: Table) -> None:
+def test_gcloud_understands_every_command_and_no_wrong_one(
+    tmp_path: Path, settings: InfraSettings, table: Table
+) -> None:
     commands = _of_gcloud(table)
     without_soft_delete = settings.model_copy(update={"soft_delete_days": 0})
     commands += [argv for resource in resources(without_soft_delete) if resource.is_data for argv in resource.create]
@@ -171,13 +173,13 @@ def _error(code: int, status: str) -> tuple[int, Any]:
     return code, {"error": {"code": code, "status": status, "message": "Requested entity NOT_FOUND, code=404."}}
 
 
-def _described(table: Table) -> list[Resource]:
+def _described(table: Table) -> list[InfraResource]:
     return [resource for resource in table if resource.describe[0] == "gcloud"]
 
 
 @needs_gcloud
 def test_what_google_has_not_is_absent_unless_it_is_in_another_zone(
-    google: Google, settings: Settings, table: Table
+    google: Google, settings: InfraSettings, table: Table
 ) -> None:
     clusters = {"clusters": [{"name": "other", "zone": "us-central1-b", "location": "us-central1-b"}]}
     ask = google.with_answers({"/clusters": (200, clusters), "": _error(404, "NOT_FOUND")})
@@ -239,7 +241,7 @@ def test_what_google_has_is_present(google: Google, table: Table) -> None:
 
 
 @needs_gcloud
-def test_what_is_asked_of_google_is_what_was_meant(google: Google, settings: Settings, table: Table) -> None:
+def test_what_is_asked_of_google_is_what_was_meant(google: Google, settings: InfraSettings, table: Table) -> None:
     """gcloud refuses some combinations of flags only when it makes a request of them."""
     ask = google.with_answers({"etIamPolicy": (200, {}), "/iam": (200, {}), "": _error(403, "PERMISSION_DENIED")})
     commands = [argv for argv in _of_gcloud(table) if "create" in argv or "delete" in argv or "update" in argv]

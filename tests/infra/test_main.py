@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import infra.__main__
-from infra.commands import PROGRAMS, Argv, CommandResult, Resource
+from infra.commands import PROGRAMS, Argv, CommandResult, InfraResource
 from qcnn.errors import MOST_QUOTED
 from tests.infra.conftest import ROOT
 from tests.infra.fake_cloud import FakeCloud
@@ -69,7 +69,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_from_an_empty_project_to_one_that_trains_and_back(
-    cloud: Path, typed: Type, table: tuple[Resource, ...]
+    cloud: Path, typed: Type, table: tuple[InfraResource, ...]
 ) -> None:
     code, output, _ = typed("plan")
     assert code == 0
@@ -116,7 +116,7 @@ def test_programs_on_path_are_run_at_the_root_with_a_kubeconfig_of_their_own(
 
 
 def test_without_a_cloud_all_commands_are_printed(
-    typed: Type, table: tuple[Resource, ...], monkeypatch: pytest.MonkeyPatch
+    typed: Type, table: tuple[InfraResource, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
     code, output, _ = typed("plan", "--offline")

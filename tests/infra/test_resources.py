@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from infra.commands import Argv, Resource
+from infra.commands import Argv, InfraResource
 from infra.google import CLUSTER, email, owned
 from infra.kubernetes import IDENTITIES
-from infra.settings import Settings
+from infra.settings import InfraSettings
 from tests.docs.documents import DOCUMENTS
 from tests.infra.conftest import ROOT
 
-Table = tuple[Resource, ...]
+Table = tuple[InfraResource, ...]
 
 
 def _commands(table: Table) -> Iterator[Argv]:
@@ -50,7 +50,7 @@ def test_gcloud_never_acts_on_another_project(table: Table) -> None:
         assert argv[0] == "kubectl" or argv[-1] == "--project=my-project"
 
 
-def test_roles_are_the_least(table: Table, settings: Settings) -> None:
+def test_roles_are_the_least(table: Table, settings: InfraSettings) -> None:
     bound = {word for resource in table for word in resource.words if word.startswith("roles/")}
     roles = {word.split("=")[0].removeprefix("roles/") for word in bound}
     assert roles == {
@@ -113,7 +113,7 @@ def _accounts_in_manifests() -> Iterator[str]:
                 yield each["metadata"]["name"]
 
 
-def test_every_account_of_the_documents_has_its_right_on_the_bucket(table: Table, settings: Settings) -> None:
+def test_every_account_of_the_documents_has_its_right_on_the_bucket(table: Table, settings: InfraSettings) -> None:
     rows = re.findall(
         r"^\| `([a-z-]+)` \| [^|]+ \| (reads|reads and writes) \|$",
         (ROOT / "docs" / "storage.md").read_text(),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from infra.settings import Settings, read_settings, settings_of
+from infra.settings import InfraSettings, parse_settings, read_settings
 from qcnn.errors import ConfigError
 from tests.infra.conftest import ROOT
 
@@ -19,9 +19,9 @@ def _values() -> dict[str, Any]:
 
 
 def test_the_file_says_of_every_setting_what_it_is() -> None:
-    assert list(_values()) == list(Settings.model_fields)
+    assert list(_values()) == list(InfraSettings.model_fields)
     lines = FILE.read_text().splitlines()
-    for name in Settings.model_fields:
+    for name in InfraSettings.model_fields:
         (number,) = [number for number, line in enumerate(lines) if line.startswith(f"{name}:")]
         assert lines[number - 1].startswith("# "), name
 
@@ -37,7 +37,7 @@ def test_the_words_of_the_tutorial_are_there() -> None:
         "BUCKET_REGION",
     ):
         assert f"\n# {word}: " in FILE.read_text()
-        assert word.lower() in Settings.model_fields
+        assert word.lower() in InfraSettings.model_fields
 
 
 @pytest.mark.parametrize(
@@ -63,22 +63,22 @@ def test_the_words_of_the_tutorial_are_there() -> None:
 )
 def test_a_wrong_setting_is_one_line_with_what_is_allowed(name: str, value: object, allowed: str) -> None:
     with pytest.raises(ConfigError, match=rf"^settings\.{name}: must be .*{allowed}.*Given: ") as error:
-        settings_of({**_values(), name: value})
+        parse_settings({**_values(), name: value})
     assert "\n" not in str(error.value)
 
 
 def test_a_setting_that_is_missing_or_unknown_is_named() -> None:
     with pytest.raises(ConfigError, match=r"^settings\.zone: must be given\. Given: none$"):
-        settings_of({name: value for name, value in _values().items() if name != "zone"})
+        parse_settings({name: value for name, value in _values().items() if name != "zone"})
     with pytest.raises(ConfigError, match=r"^settings\.zones: unknown key; the keys are project, .*Given: 'a'$"):
-        settings_of({**_values(), "zones": "a"})
+        parse_settings({**_values(), "zones": "a"})
 
 
 def test_accounts_must_differ() -> None:
     with pytest.raises(
         ConfigError, match=r"must be different names\. Given: qcnn-nodes, qcnn-launcher, qcnn-tensorboard, qcnn-nodes$"
     ):
-        settings_of({**_values(), "service_account_name": "qcnn-nodes"})
+        parse_settings({**_values(), "service_account_name": "qcnn-nodes"})
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from infra.commands import Argv, CommandError, CommandResult, Resource, Run
-from infra.steps import ResourceState, check_deletable, create_missing, delete, look_at_all, to_delete
+from infra.commands import Argv, CommandError, CommandResult, InfraResource, Run
+from infra.steps import ResourceState, check_deletable, create_missing, delete, deletion_plan, look_at_all
 from qcnn.errors import ConfigError
 from tests.infra.fake_cloud import FakeCloud
 
-Table = tuple[Resource, ...]
+Table = tuple[InfraResource, ...]
 _DISABLED = "ERROR: (gcloud.artifacts.repositories.create) PERMISSION_DENIED: SERVICE_DISABLED"
 
 
@@ -38,7 +38,7 @@ def _destroy(table: Table, cloud: FakeCloud, run: Run, with_data: bool = False) 
     said: list[str] = []
     found = list(look_at_all(table, _in(cloud)))
     check_deletable(found)
-    delete(to_delete(found, with_data), run, said.append)
+    delete(deletion_plan(found, with_data), run, said.append)
     return said
 
 
@@ -211,7 +211,7 @@ def test_a_cluster_that_google_gave_up_can_only_be_deleted(table: Table, made: F
         create_missing(table, run, lambda _: None, _no_sleep)
     found = list(look_at_all(table, run))
     check_deletable(found)
-    names = [resource.name for resource in to_delete(found, with_data=False)]
+    names = [resource.name for resource in deletion_plan(found, with_data=False)]
     assert "cluster" in names
     # No kubectl: nobody is there to answer.
     assert "namespace" not in names
@@ -258,7 +258,7 @@ def test_what_was_destroyed_is_made_again(table: Table, made: FakeCloud) -> None
 
 def test_destroying_that_was_stopped_after_any_command_goes_on(table: Table, made: FakeCloud) -> None:
     whole = copy.deepcopy(made.state)
-    for last in _deleting(to_delete(list(look_at_all(table, _in(made))), with_data=True)):
+    for last in _deleting(deletion_plan(list(look_at_all(table, _in(made))), with_data=True)):
         made.state = copy.deepcopy(whole)
         with pytest.raises(KeyboardInterrupt):
             _destroy(table, made, _in(made, last.__eq__), with_data=True)
@@ -267,7 +267,7 @@ def test_destroying_that_was_stopped_after_any_command_goes_on(table: Table, mad
         assert len(made.state["deleted"]) == len({*made.state["deleted"]})
 
 
-def _deleting(resources: Sequence[Resource]) -> list[Argv]:
+def _deleting(resources: Sequence[InfraResource]) -> list[Argv]:
     return [argv for resource in resources for argv in resource.delete]
 
 
@@ -280,14 +280,14 @@ def test_of_a_cluster_that_is_gone_nothing_is_asked(table: Table, made: FakeClou
 
     found = list(look_at_all(table, run))
     assert {each.state for each in found if each.resource.inside == "cluster"} == {ResourceState.ABSENT}
-    delete(to_delete(found, with_data=False), run, lambda _: None)
+    delete(deletion_plan(found, with_data=False), run, lambda _: None)
 
 
 def test_what_is_gone_by_the_time_it_is_deleted_is_passed_over(table: Table, made: FakeCloud) -> None:
     found = list(look_at_all(table, _in(made)))
     del made.things["qcnn"]
     made.state["members"] = [each for each in made.state["members"] if each[0] != "qcnn"]
-    delete(to_delete(found, with_data=False), _in(made), lambda _: None)
+    delete(deletion_plan(found, with_data=False), _in(made), lambda _: None)
     assert "cluster qcnn" not in made.things
 
 

@@ -17,13 +17,13 @@ from qcnn.artifact_io import save_description
 from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment_io import from_mapping, read_file
 from qcnn.model import checkpoints
-from qcnn.model.history import Epoch, load_history, save_history
+from qcnn.model.history import EpochMetrics, load_history, save_history
 from qcnn.results.model_folder import describe
 from qcnn.targets.local.target import read_experiment, read_run
 
 CONFIG = from_mapping({"qubits": 4, "rounds": 10})
 # So long that a checkpoint's parts are read in pieces: the reader comes to a damaged one before it knows that.
-HISTORY = tuple(Epoch(number, 0.5 / number, 0.75, 0.25, 1.0, 0.125) for number in range(1, 61))
+HISTORY = tuple(EpochMetrics(number, 0.5 / number, 0.75, 0.25, 1.0, 0.125) for number in range(1, 61))
 CHECKPOINT = checkpoints.Checkpoint(
     config=CONFIG,
     dataset_digest="0" * 64,

@@ -19,7 +19,7 @@ from qcnn.errors import ArtifactError, ConfigError, TrainingError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.model import checkpoints
-from qcnn.model.history import Epoch
+from qcnn.model.history import EpochMetrics
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import assign
 from qcnn.results import export
@@ -78,7 +78,7 @@ class Again(NamedTuple):
     """The small training once more, in another folder and with rare checkpoints: its folder, history and log."""
 
     folder: Path
-    history: tuple[Epoch, ...]
+    history: tuple[EpochMetrics, ...]
     lines: list[str]
 
 

@@ -15,7 +15,7 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping, merge
 from qcnn.model import checkpoints
-from qcnn.model.history import Epoch, load_history
+from qcnn.model.history import EpochMetrics, load_history
 from qcnn.results import export
 from qcnn.results.evaluate import Evaluation, evaluate, save_predictions
 from qcnn.results.export import load_predictor
@@ -31,7 +31,7 @@ class Trained:
     config: ExperimentConfig
     dataset: data.Dataset
     folder: Path
-    history: tuple[Epoch, ...]
+    history: tuple[EpochMetrics, ...]
     evaluation: Evaluation
 
 

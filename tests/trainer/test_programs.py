@@ -14,14 +14,14 @@ from qcnn.model import checkpoints
 from qcnn.model.batches import shard
 from qcnn.model.checkpoints import Checkpoint
 from qcnn.model.optimizer import values_of
-from qcnn.model.steps import EpochProgram
+from qcnn.model.steps import CompiledEpoch
 from qcnn.trainer.loop import train
-from qcnn.trainer.programs import Program, Programs, key
+from qcnn.trainer.programs import CompiledFunctions, Program, key
 
 WORDS = {"qubits": 4, "rounds": 10, "epochs": 2, "batch_size": 8, "strategy": "none", "workers": 1}
 
 
-def _trained(config: ExperimentConfig, folder: Path, programs: Programs | None = None) -> Checkpoint:
+def _trained(config: ExperimentConfig, folder: Path, programs: CompiledFunctions | None = None) -> Checkpoint:
     train(config, data.generate(config), folder, programs=programs)
     checkpoint = checkpoints.load_latest(folder / checkpoints.FOLDER)
     assert checkpoint
@@ -34,7 +34,7 @@ def _bits(checkpoint: Checkpoint) -> list[bytes]:
 
 @pytest.mark.parametrize("model", ["hybrid", pytest.param("deep", marks=pytest.mark.long)])
 def test_a_training_after_others_ends_with_the_same_weights_to_the_bit(tmp_path: Path, model: str) -> None:
-    programs = Programs()
+    programs = CompiledFunctions()
     built: list[Program] = []
     config = from_mapping({**WORDS, "model": model, "seed": 3, "learning_rate": 0.05})
     others: tuple[dict[str, object], ...] = (
@@ -64,7 +64,7 @@ def test_to_compile_changes_no_variable_and_leaves_nothing_to_trace() -> None:
         np.testing.assert_array_equal(value, variable)
     program.train(train)
     program.validate(validation)
-    assert isinstance(program.train, EpochProgram)
+    assert isinstance(program.train, CompiledEpoch)
     traced: tuple[Any, ...] = (program.train._compiled, program.validate._compiled)
     assert [function.experimental_get_tracing_count() for function in traced] == [1, 1]
 

@@ -12,7 +12,7 @@ from qcnn.errors import ArtifactError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
 from qcnn.model import checkpoints
-from qcnn.model.history import Epoch, load_history
+from qcnn.model.history import EpochMetrics, load_history
 from qcnn.model.network import build_model, initial_weights
 from qcnn.results import export
 from qcnn.trainer.state import TrainingState
@@ -58,7 +58,7 @@ def test_the_start_with_the_lowest_validation_loss_goes_on(
 ) -> None:
     programs = shared_programs()
     training = TrainingState(config, data.generate(config), tmp_path, tf.distribute.get_strategy(), None, programs)
-    tried: list[list[Epoch]] = [[] for _ in range(STARTS)]
+    tried: list[list[EpochMetrics]] = [[] for _ in range(STARTS)]
     with batch_profile(range(0), None) as profile:
         while training.is_undecided:
             number = training.tried

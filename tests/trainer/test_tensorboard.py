@@ -16,7 +16,7 @@ from qcnn.errors import ArtifactError, ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.model import checkpoints
 from qcnn.model.batches import Shards
-from qcnn.model.history import Epoch
+from qcnn.model.history import EpochMetrics
 from qcnn.model.network import build_model
 from qcnn.model.optimizer import assign
 from qcnn.model.steps import Measures
@@ -30,7 +30,7 @@ def _with_options(config: ExperimentConfig, **options: Any) -> ExperimentConfig:
     return config.model_copy(update={"options": config.options.model_copy(update=options)})
 
 
-def _losses(history: tuple[Epoch, ...]) -> list[tuple[float, ...]]:
+def _losses(history: tuple[EpochMetrics, ...]) -> list[tuple[float, ...]]:
     return [dataclasses.astuple(dataclasses.replace(epoch, seconds=0.0)) for epoch in history]
 
 
@@ -58,8 +58,8 @@ def test_staleness_is_logged_where_workers_are_not_in_step(
         tmp_path, small_config, program.model, program.optimizer, small_dataset.validation, is_chief=True
     ) as events:
         assert events
-        events.epoch(Epoch(1, 0.5, 0.5, 0.5, 0.5, 1.0), measures[:, :3], 4)
-        events.epoch(Epoch(2, 0.5, 0.5, 0.5, 0.5, 1.0, staleness=0.75, largest_staleness=2), measures, 8)
+        events.epoch(EpochMetrics(1, 0.5, 0.5, 0.5, 0.5, 1.0), measures[:, :3], 4)
+        events.epoch(EpochMetrics(2, 0.5, 0.5, 0.5, 0.5, 1.0, staleness=0.75, largest_staleness=2), measures, 8)
     logged = scalars(tmp_path / "train")
     assert (logged["staleness"], logged["largest_staleness"]) == ({8: 0.75}, {8: 2.0})
 

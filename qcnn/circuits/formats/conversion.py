@@ -89,7 +89,7 @@ def _rename(program: ast.Program) -> None:
             renaming.visit(statement, nothing)
 
 
-class _Values(ValueResolver):
+class _GateValues(ValueResolver):
     """The values of expressions; divisions and slices as the standard defines them."""
 
     def __init__(self, context: State, strict: bool) -> None:
@@ -204,7 +204,7 @@ class _Converter(ConvertVisitor):
         return super().visit_QuantumPhase(node, context)
 
     def _resolve_generic(self, node: ast.Expression, context: State, strict: bool) -> tuple[Any, types.Type]:
-        return _Values(context, strict).resolve(node)
+        return _GateValues(context, strict).resolve(node)
 
     def _check_name(self, statement: ast.QASMNode, declared: dict[str, int], context: State) -> None:
         """Refuse a second declaration of a name; a gate of the file may have one of the included file's."""

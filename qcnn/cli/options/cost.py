@@ -14,14 +14,14 @@ from qcnn.cli.options.settings import options_as
 from qcnn.cli.output import ask
 from qcnn.errors import ConfigError
 from qcnn.experiment_io import read_file
-from qcnn.jobs.pricing import own_prices, prices_from
+from qcnn.jobs.pricing import load_default_prices, prices_from
 
 if TYPE_CHECKING:
     from qcnn.components.cost_estimate import PricingPlatform, ScalingOption
     from qcnn.experiment import ExperimentConfig
     from qcnn.jobs.pod_settings import PodSettings
     from qcnn.jobs.pricing import Prices
-    from qcnn.planning.machine import Machine
+    from qcnn.planning.machine import MachineProfile
 
 
 # What pods with these settings run on, by these prices.
@@ -34,7 +34,7 @@ def read_prices(file: Path | None) -> Prices:
     Raises:
         ConfigError: the file cannot be read, or one line with the first that is wrong in it.
     """
-    return prices_from(read_file(file, "prices")) if file else own_prices()
+    return prices_from(read_file(file, "prices")) if file else load_default_prices()
 
 
 def format_usd(value: float | None) -> str:
@@ -149,7 +149,7 @@ def _estimated(
     return [compare_worker_counts(trial, count(trial), there, machine, pod.spot).asked for trial in picked]
 
 
-def _machine() -> Machine:
+def _machine() -> MachineProfile:
     """Return what is known of this machine without measuring it."""
     from importlib.metadata import PackageNotFoundError
 

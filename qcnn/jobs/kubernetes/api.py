@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import urllib3
 
 from qcnn.errors import ConfigError, RetryableError, single_line
-from qcnn.jobs.kubernetes.retry import NO_ANSWER, NOT_FOUND, RefusedError, RetryPolicy, is_broken, refused, why
+from qcnn.jobs.kubernetes.retry import NO_ANSWER, NOT_FOUND, RequestRejectedError, RetryPolicy, is_broken, refused, why
 
 # The client library takes a third of a second to load: functions import it.
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ REVIEWS = Resource("/apis/authorization.k8s.io/v1", "localsubjectaccessreviews")
 
 
 @dataclasses.dataclass
-class _Server:
+class _ServerState:
     """State of the API server as seen by all connections to it.
 
     Attributes:
@@ -155,7 +155,7 @@ class NamespaceClient:
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
         self._longest = math.inf
-        self._server = _Server()
+        self._server = _ServerState()
         self._client = _connect()
 
     def close(self) -> None:
@@ -192,7 +192,7 @@ class NamespaceClient:
         # To read a namespace is a right of its own, which qcnn-user has not; it may create Services.
         try:
             self._json("POST", "create", SERVICES, query={"dryRun": "All"}, body=_PROBE)
-        except RefusedError as error:
+        except RequestRejectedError as error:
             return error.is_final or error.status == NOT_FOUND
         return False
 
@@ -200,7 +200,7 @@ class NamespaceClient:
         """Create an object and return it, None if there is one of that name."""
         try:
             return self._json("POST", "create", resource, body=manifest)
-        except RefusedError as error:
+        except RequestRejectedError as error:
             if error.status == _CONFLICT:
                 return None
             raise
@@ -219,7 +219,7 @@ class NamespaceClient:
             body["preconditions"] = {"uid": uid}
         try:
             return self._found("DELETE", "delete", resource, name, body=body) is not None
-        except RefusedError as error:
+        except RequestRejectedError as error:
             if error.status == _CONFLICT:
                 # Another object has this name.
                 return False
@@ -236,7 +236,7 @@ class NamespaceClient:
         read_seconds = _LOG_SECONDS if follow else _READ_SECONDS
         try:
             response = self._request("GET", "get", PODS, pod, "log", query, read_seconds=read_seconds)
-        except RefusedError as error:
+        except RequestRejectedError as error:
             if error.status == NOT_FOUND:
                 return
             raise
@@ -287,7 +287,7 @@ class NamespaceClient:
         }
         try:
             response = self._request("GET", "watch", resource, query=query, read_seconds=_WATCH_SECONDS + 10.0)
-        except RefusedError as error:
+        except RequestRejectedError as error:
             if error.status != _GONE:
                 raise
             yield {"type": "ERROR", "object": {"code": _GONE}}
@@ -310,7 +310,7 @@ class NamespaceClient:
     ) -> Object | None:
         try:
             return self._json(method, verb, resource, name, body=body)
-        except RefusedError as error:
+        except RequestRejectedError as error:
             if error.status == NOT_FOUND:
                 return None
             raise

@@ -21,7 +21,7 @@ class CreateOutcome(enum.Enum):
     SUCCEEDED = "has already succeeded"
 
 
-class Step(enum.Enum):
+class NextAction(enum.Enum):
     """What is done about a job that may be there already."""
 
     CREATE = "create it"
@@ -49,9 +49,9 @@ def create_or_adopt(
     while True:
         found = api.get(kind.resource, name)
         step = next_action(kind, manifest, found)
-        if found and step is Step.RETURN:
+        if found and step is NextAction.RETURN:
             return found, CreateOutcome.SUCCEEDED
-        if found and step is Step.ADOPT:
+        if found and step is NextAction.ADOPT:
             return found, CreateOutcome.ADOPTED
         if found:
             logger.info("%s %s has failed or is being deleted; it is replaced", kind.name, name)
@@ -63,23 +63,23 @@ def create_or_adopt(
             return created, CreateOutcome.CREATED
 
 
-def next_action(kind: JobKind, manifest: dict[str, Any], found: dict[str, Any] | None) -> Step:
+def next_action(kind: JobKind, manifest: dict[str, Any], found: dict[str, Any] | None) -> NextAction:
     """Return what is done about a manifest whose name a job may have already.
 
     Raises:
         ConfigError: that job trains something else, or runs with other settings.
     """
     if found is None:
-        return Step.CREATE
+        return NextAction.CREATE
     name = manifest["metadata"]["name"]
     if annotation(found["metadata"], TRAINING_ANNOTATION) != annotation(manifest["metadata"], TRAINING_ANNOTATION):
         raise ConfigError(f"{kind.name}: one of this name trains something else. Given: {name}")
     if "deletionTimestamp" in found["metadata"] or condition(found, "Failed"):
-        return Step.REPLACE
+        return NextAction.REPLACE
     if condition(found, kind.succeeded):
-        return Step.RETURN
+        return NextAction.RETURN
     if annotation(found["metadata"], HASH_ANNOTATION) == annotation(manifest["metadata"], HASH_ANNOTATION):
-        return Step.ADOPT
+        return NextAction.ADOPT
     delete = f"qcnn delete {name} --namespace {found['metadata']['namespace']}"
     raise ConfigError(
         f"{kind.name}: the same runs already, with other settings; wait for its end, or delete it and go on "

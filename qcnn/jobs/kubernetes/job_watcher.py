@@ -19,7 +19,7 @@ from qcnn.jobs.kubernetes import pods
 from qcnn.jobs.kubernetes.api import PODS, NamespaceClient
 from qcnn.jobs.kubernetes.create_or_adopt import cancel_unwatched
 from qcnn.jobs.kubernetes.manifest import CONTAINER, JobKind, condition, is_suspended
-from qcnn.jobs.kubernetes.pods import Process, StartupMonitor
+from qcnn.jobs.kubernetes.pods import PodProcess, StartupMonitor
 from qcnn.jobs.kubernetes.restart_policy import POD_SECONDS, Action, Decision, Observation, RestartTracker, decide
 from qcnn.monitoring import logs
 
@@ -55,7 +55,7 @@ class PodLog:
     Call `ended` when the process has ended.
     """
 
-    def __init__(self, api: NamespaceClient, process: Process, name: str) -> None:
+    def __init__(self, api: NamespaceClient, process: PodProcess, name: str) -> None:
         self.last_lines = collections.deque[str](maxlen=LAST_LINES)
         self._api = api
         self._process = process
@@ -271,7 +271,7 @@ class JobWatcher:
             self._logs[uid].ended()
         self._see_processes(processes)
 
-    def _see_processes(self, processes: Sequence[Process]) -> None:
+    def _see_processes(self, processes: Sequence[PodProcess]) -> None:
         suspended = is_suspended(self._job)
         self._start.see(processes, suspended=suspended)
         self._returned += [process.name for process in processes if self._seen.lives.returned(process)]

@@ -18,7 +18,7 @@ _ON_ITS_WAY = ("ContainerCreating", "PodInitializing")
 
 
 @dataclasses.dataclass(frozen=True)
-class Process:
+class PodProcess:
     """One process of a job.
 
     `exit_code` is None until it has ended. `trouble` says in one line why it has not started, None where it has or
@@ -56,7 +56,7 @@ class Process:
         return bool(self.exit_code) and not self.is_permanent_error and not self.told_to_end
 
 
-def read(pod: dict[str, Any], kind: JobKind) -> Process:
+def read(pod: dict[str, Any], kind: JobKind) -> PodProcess:
     """Return what a pod of a job of this kind says of the process in it."""
     metadata, status = pod["metadata"], pod.get("status", {})
     labels = metadata["labels"]
@@ -65,7 +65,7 @@ def read(pod: dict[str, Any], kind: JobKind) -> Process:
         if container["name"] == CONTAINER:
             state = container.get("state", {})
     terminated = state.get("terminated")
-    return Process(
+    return PodProcess(
         pod=metadata["name"],
         uid=metadata["uid"],
         role=labels[kind.role_label],
@@ -78,14 +78,14 @@ def read(pod: dict[str, Any], kind: JobKind) -> Process:
     )
 
 
-def of_job(found: Iterable[dict[str, Any]], job: dict[str, Any], kind: JobKind) -> list[Process]:
+def of_job(found: Iterable[dict[str, Any]], job: dict[str, Any], kind: JobKind) -> list[PodProcess]:
     """Return the processes of a job; pods of an earlier job of its name, which have not gone yet, are none of them."""
     uid = job["metadata"]["uid"]
     own = (pod for pod in found if any(owner["uid"] == uid for owner in pod["metadata"].get("ownerReferences", ())))
     return [read(pod, kind) for pod in own]
 
 
-def root_cause_process(processes: Iterable[Process]) -> Process | None:
+def root_cause_process(processes: Iterable[PodProcess]) -> PodProcess | None:
     """Return a process that failed by its own fault, else one that was killed, else one that lost a peer, else None."""
     failed = [process for process in processes if process.exit_code]
     return min(failed, key=lambda process: (not process.is_permanent_error, process.lost_a_peer), default=None)
@@ -124,7 +124,7 @@ def last_warning(warnings: Iterable[Mapping[str, Any]], reason: str = "", pod: s
     return f"cannot start, {last['reason']}: {single_line(last['message'])}"
 
 
-def restarts(job: Mapping[str, Any], scheduled: Iterable[Mapping[str, Any]], processes: Iterable[Process]) -> int:
+def restarts(job: Mapping[str, Any], scheduled: Iterable[Mapping[str, Any]], processes: Iterable[PodProcess]) -> int:
     """Return how often a TFJob was started again since its last suspension, or as far back as events are kept.
 
     `scheduled` are the events of pods that got a node: one for each time that a process was started. The operator's own
@@ -171,7 +171,7 @@ class EventQuery:
         return last_warning(warnings, self.reason, self.pod)
 
 
-def question(job: Mapping[str, Any], process: Process | None, pod: str = "") -> EventQuery:
+def question(job: Mapping[str, Any], process: PodProcess | None, pod: str = "") -> EventQuery:
     """Return what to ask about a process that has not started; where it has no pod, the job's events say why.
 
     Those are events of all processes that have no pod, but for what they say of others than `pod` if that is given.
@@ -188,11 +188,11 @@ class PendingProcesses:
     """
 
     since: float | None
-    processes: Mapping[str, Process | None]
+    processes: Mapping[str, PodProcess | None]
     troubles: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def see(
-        self, expected: Sequence[str], processes: Sequence[Process], *, suspended: bool, now: float
+        self, expected: Sequence[str], processes: Sequence[PodProcess], *, suspended: bool, now: float
     ) -> "PendingProcesses":
         """Return what is known once all pods that are there were looked at; no pod of a suspended job is waited for."""
         by_name = {process.name: process for process in processes}
@@ -246,7 +246,7 @@ class StartupMonitor:
         """Whether a process is waited for."""
         return self._waiting.since is not None
 
-    def see(self, processes: Sequence[Process], *, suspended: bool) -> None:
+    def see(self, processes: Sequence[PodProcess], *, suspended: bool) -> None:
         """Take note of all processes that have a pod; nothing is waited for while the job is suspended."""
         now = self._clock()
         if not self.is_pending:

@@ -5,7 +5,7 @@ import dataclasses
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 
-from qcnn.jobs.kubernetes.pods import Process, root_cause_process
+from qcnn.jobs.kubernetes.pods import PodProcess, root_cause_process
 
 # Where one process is lost, all others end because they lost a peer, and are started again. A process that is back
 # before the last of the others has ended connects to that one, and ends a second time for the same loss.
@@ -52,7 +52,7 @@ class RestartTracker:
     """
 
     job: str
-    current: Mapping[str, Process] = dataclasses.field(default_factory=dict)
+    current: Mapping[str, PodProcess] = dataclasses.field(default_factory=dict)
     endings: tuple[ProcessFailure, ...] = ()
     lost: frozenset[str] = frozenset()
     excused: frozenset[str] = frozenset()
@@ -80,7 +80,7 @@ class RestartTracker:
         losses = self.losses
         return next((loss for number, loss in enumerate(losses, 1) if restarts(losses[:number]) > allowed), None)
 
-    def see(self, processes: Sequence[Process], *, suspended: bool) -> "RestartTracker":
+    def see(self, processes: Sequence[PodProcess], *, suspended: bool) -> "RestartTracker":
         """Return what is known once all pods that are there have been looked at.
 
         The operator ends the pods of a suspended job, which is no loss.
@@ -112,14 +112,14 @@ class RestartTracker:
         losses = self.losses
         return RestartTracker(job, endings=tuple(losses), lost=frozenset(loss.pod for loss in losses))
 
-    def returned(self, process: Process) -> bool:
+    def returned(self, process: PodProcess) -> bool:
         """Whether this pod has taken the place of one that was lost."""
         return self._is_replaced_by(process) and self.current[process.name].uid not in self.excused
 
-    def _is_replaced_by(self, process: Process) -> bool:
+    def _is_replaced_by(self, process: PodProcess) -> bool:
         return process.name in self.current and self.current[process.name].uid != process.uid
 
-    def _with(self, ended: Iterable[Process]) -> tuple[ProcessFailure, ...]:
+    def _with(self, ended: Iterable[PodProcess]) -> tuple[ProcessFailure, ...]:
         """Return all endings; among those that are seen at the same moment, causes come first."""
         known = {ending.pod for ending in self.endings}
         new = [
@@ -158,14 +158,14 @@ class Observation:
     leader: str
     restarts: int | None
     lives: RestartTracker
-    processes: Sequence[Process] | None = None
-    known: Mapping[str, Process] = dataclasses.field(default_factory=dict)
+    processes: Sequence[PodProcess] | None = None
+    known: Mapping[str, PodProcess] = dataclasses.field(default_factory=dict)
     deleted: bool = False
     succeeded: bool = False
     failure: str | None = None
     failed_for: float = 0.0
 
-    def see(self, processes: Sequence[Process], *, suspended: bool) -> "Observation":
+    def see(self, processes: Sequence[PodProcess], *, suspended: bool) -> "Observation":
         """Return what is known once all pods that are there were looked at."""
         return dataclasses.replace(
             self,
@@ -185,7 +185,7 @@ class Decision:
     """
 
     action: Action
-    process: Process | None = None
+    process: PodProcess | None = None
     reason: str = ""
     is_final: bool = False
     lives: RestartTracker | None = None
@@ -204,7 +204,7 @@ def decide(seen: Observation) -> Decision:
     return _judge_running(seen, seen.processes)
 
 
-def _judge_running(seen: Observation, processes: Sequence[Process]) -> Decision:
+def _judge_running(seen: Observation, processes: Sequence[PodProcess]) -> Decision:
     is_done = any(process.name == seen.leader and process.exit_code == 0 for process in processes)
     if seen.restarts is None or is_done:
         return Decision(Action.GO_ON)
@@ -215,7 +215,7 @@ def _judge_running(seen: Observation, processes: Sequence[Process]) -> Decision:
     return Decision(Action.GO_ON)
 
 
-def _judge_failed(seen: Observation, processes: Sequence[Process], failure: str) -> Decision:
+def _judge_failed(seen: Observation, processes: Sequence[PodProcess], failure: str) -> Decision:
     blamed = root_cause_process(processes)
     if blamed is None and seen.failed_for < POD_SECONDS:
         return Decision(Action.GO_ON)
@@ -233,7 +233,7 @@ def _judge_failed(seen: Observation, processes: Sequence[Process], failure: str)
     return _blame(Action.FAILED, blamed, seen.lives)
 
 
-def _blame(action: Action, process: Process, lives: RestartTracker) -> Decision:
+def _blame(action: Action, process: PodProcess, lives: RestartTracker) -> Decision:
     """Return a verdict whose reason is how a process ended."""
     how = "was lost" if process.exit_code is None else f"ended with exit code {process.exit_code}"
     if process.out_of_memory:
@@ -243,5 +243,5 @@ def _blame(action: Action, process: Process, lives: RestartTracker) -> Decision:
     return Decision(action, process, f"{process.name} {how}", _is_final(process))
 
 
-def _is_final(process: Process) -> bool:
+def _is_final(process: PodProcess) -> bool:
     return process.is_permanent_error or process.out_of_memory

@@ -26,7 +26,7 @@ NO_ANSWER = "the API server does not answer as it should"
 _BROKEN = (0, 429, 500, 502, 503, 504)
 
 
-class RefusedError(ConfigError):
+class RequestRejectedError(ConfigError):
     """The server refuses a request; `status` is that of its answer.
 
     `is_final`: whether it does so because the namespace is being deleted.
@@ -38,7 +38,7 @@ class RefusedError(ConfigError):
         self.is_final = is_final
 
 
-def refused(error: ApiException, action: str, namespace: str, *, was_allowed: bool) -> RefusedError:
+def refused(error: ApiException, action: str, namespace: str, *, was_allowed: bool) -> RequestRejectedError:
     """Return an error of one line for a request that will be refused again.
 
     `was_allowed`: whether the same was allowed before.
@@ -68,7 +68,7 @@ def refused(error: ApiException, action: str, namespace: str, *, was_allowed: bo
         message = f"cluster: it does not know TFJobs; is the training operator installed? Given: {action} in {where}"
     else:
         message = f"{action} in {where}: the API server refuses. Given: {reason}"
-    return RefusedError(message, status, is_final=is_final(error))
+    return RequestRejectedError(message, status, is_final=is_final(error))
 
 
 def is_final(error: ApiException) -> bool:

@@ -21,7 +21,7 @@ GRACE = 3.0
 EventHandler = Callable[[str, Mapping[str, Any]], None]
 
 
-def stop(processes: Sequence["Process"]) -> None:
+def stop(processes: Sequence["LocalProcess"]) -> None:
     """End all processes: ask them to, wait, kill those that are left."""
     for process in processes:
         process.terminate()
@@ -30,7 +30,7 @@ def stop(processes: Sequence["Process"]) -> None:
         process.close(end)
 
 
-class Process:
+class LocalProcess:
     """A process of a training; its output is passed on line by line, with its name before each line.
 
     One that `lives_on` once it has finished takes the arguments of another training from stdin.
@@ -112,10 +112,10 @@ class Process:
             with contextlib.suppress(KeyError):
                 selector.unregister(source)
 
-    def again(self) -> "Process":
+    def again(self) -> "LocalProcess":
         """Start another process as this one was started."""
         argv, environment, lives_on = self._command
-        return Process(self.name, argv, environment, self._on_event, lives_on=lives_on)
+        return LocalProcess(self.name, argv, environment, self._on_event, lives_on=lives_on)
 
     def seconds_since_heartbeat(self) -> float:
         """Return the seconds since the last sign of life."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from qcnn.errors import RetryableError, TrainingError
 from qcnn.jobs.job import Job, tf_config
-from qcnn.jobs.local.processes import EventHandler, Process, stop
+from qcnn.jobs.local.processes import EventHandler, LocalProcess, stop
 from qcnn.startup import ERROR, FAULTS, is_permanent_error, terminated_as_interrupt
 
 
@@ -128,7 +128,7 @@ class ProcessPool:
     def __init__(self, *, lives_on: bool) -> None:
         self._lives_on = lives_on
         self._kind: object = None
-        self._processes: list[Process] = []
+        self._processes: list[LocalProcess] = []
 
     def run(self, job: Job, on_event: EventHandler) -> None:
         """Run a job as `run_processes` does."""
@@ -193,12 +193,12 @@ class ProcessPool:
         for role, index in names:
             # A single one needs no cluster.
             environment = _inherited() | ({"TF_CONFIG": tf_config(addresses, role, index)} if len(names) > 1 else {})
-            started = Process(
+            started = LocalProcess(
                 f"{role} {index}", _with_ports(job, ports), environment, on_event, lives_on=self._keeps(job)
             )
             self._processes.append(started)
 
-    def _restart(self, process: Process, selector: selectors.BaseSelector) -> None:
+    def _restart(self, process: LocalProcess, selector: selectors.BaseSelector) -> None:
         """Start one process again as it was, while the others go on."""
         process.unwatch(selector)
         stop([process])
@@ -225,7 +225,7 @@ class _Restarts:
         logger.warning("%s; starting %s again (%d of %d)", lost, what, self._count, self._most)
 
 
-def _follow(processes: Sequence[Process], job: Job, selector: selectors.BaseSelector) -> ProcessesDecision:
+def _follow(processes: Sequence[LocalProcess], job: Job, selector: selectors.BaseSelector) -> ProcessesDecision:
     """Pass on what the processes write until they have ended, one way or another."""
     while (verdict := _judge(processes, job)).action is Action.GO_ON:
         _pass_on(selector)
@@ -233,7 +233,7 @@ def _follow(processes: Sequence[Process], job: Job, selector: selectors.BaseSele
     return verdict
 
 
-def _let_end(processes: Sequence[Process], selector: selectors.BaseSelector) -> None:
+def _let_end(processes: Sequence[LocalProcess], selector: selectors.BaseSelector) -> None:
     """Give those that end with others the time to do so, once these have ended."""
     end = time.monotonic() + _LAST_SECONDS
     while any(process.exit_code is None for process in processes) and time.monotonic() < end:
@@ -248,7 +248,7 @@ def _pass_on(selector: selectors.BaseSelector) -> None:
             selector.unregister(key.fileobj)
 
 
-def _judge(processes: Sequence[Process], job: Job) -> ProcessesDecision:
+def _judge(processes: Sequence[LocalProcess], job: Job) -> ProcessesDecision:
     seen = [
         ProcessObservation(
             process.name,

@@ -13,7 +13,7 @@ from qcnn.jobs.kubernetes.api import PODS, SERVICE_ACCOUNTS, SERVICES, Namespace
 from qcnn.jobs.kubernetes.create_or_adopt import CreateOutcome, cancel_unwatched, create_or_adopt
 from qcnn.jobs.kubernetes.job_watcher import JobAbandonedError, JobWatcher, Observer, ignore
 from qcnn.jobs.kubernetes.restart_policy import RestartTracker
-from qcnn.jobs.kubernetes.retry import FORBIDDEN, RefusedError
+from qcnn.jobs.kubernetes.retry import FORBIDDEN, RequestRejectedError
 from qcnn.jobs.pod_settings import WORKER_ACCOUNT, PodSettings
 from qcnn.jobs.tfjob import status
 from qcnn.jobs.tfjob.lease import LeaseRenewer, check_lease_right
@@ -120,7 +120,7 @@ def check_worker_account(api: NamespaceClient, pod: PodSettings) -> None:
         return
     try:
         found = api.get(SERVICE_ACCOUNTS, WORKER_ACCOUNT)
-    except RefusedError as error:
+    except RequestRejectedError as error:
         if error.status != FORBIDDEN:
             raise
         return

@@ -8,7 +8,7 @@ from typing import Any
 
 from qcnn.errors import ConfigError, RetryableError
 from qcnn.jobs.kubernetes.api import LEASES, REVIEWS, NamespaceClient
-from qcnn.jobs.kubernetes.retry import RefusedError
+from qcnn.jobs.kubernetes.retry import RequestRejectedError
 from qcnn.jobs.references import micro_time
 from qcnn.jobs.tfjob import lease_watch
 from qcnn.jobs.tfjob.manifest import lease
@@ -84,7 +84,7 @@ def check_lease_right(api: NamespaceClient, account: str, lease: str) -> None:
     }
     try:
         answer = api.create(REVIEWS, review)
-    except RefusedError:
+    except RequestRejectedError:
         return
     if answer and not answer["status"]["allowed"]:
         raise ConfigError(lease_watch.missing(account, api.namespace))

@@ -61,7 +61,7 @@ class LeaseUnreadableError(Exception):
     """The Lease cannot be read; the message says why."""
 
 
-class RefusedError(LeaseUnreadableError):
+class LeaseRejectedError(LeaseUnreadableError):
     """The pod may not read it."""
 
 
@@ -134,7 +134,7 @@ def _check_right(lease: str, account: str, process: "subprocess.Popen[bytes]", o
         try:
             seconds_since_renewal(lease)
             return
-        except RefusedError:
+        except LeaseRejectedError:
             if time.monotonic() > end:
                 break
         except LeaseUnreadableError:
@@ -154,7 +154,7 @@ def _watch(lease: str, seconds: float, process: "subprocess.Popen[bytes]", on_en
             watched = watched.see(seconds_since_renewal(lease))
         except LeaseUnreadableError as error:
             watched = watched.miss(str(error), time.monotonic() - began)
-            if watched.is_known and not warned and isinstance(error, RefusedError):
+            if watched.is_known and not warned and isinstance(error, LeaseRejectedError):
                 warning = f"warning: the training would not end with its launcher any more: {error}"
                 sys.stderr.write(f"{logs.format_message(warning, logging.WARNING)}\n")
                 warned = True
@@ -194,7 +194,7 @@ def seconds_since_renewal(lease: str) -> float:
         response = connection.getresponse()
         body = json.loads(response.read())
         if response.status == http.client.FORBIDDEN:
-            raise RefusedError(body.get("message", response.reason))
+            raise LeaseRejectedError(body.get("message", response.reason))
         if response.status != http.client.OK:
             raise LeaseUnreadableError(body.get("message", response.reason))
         renewed = parse_time(body["spec"]["renewTime"])

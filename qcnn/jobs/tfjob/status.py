@@ -9,7 +9,7 @@ from qcnn.jobs.job import OUTPUTS
 from qcnn.jobs.kubernetes import pods
 from qcnn.jobs.kubernetes.api import EVENTS, PODS, NamespaceClient
 from qcnn.jobs.kubernetes.manifest import CONTAINER, OWN, annotation, condition, run_of
-from qcnn.jobs.kubernetes.pods import Process, question
+from qcnn.jobs.kubernetes.pods import PodProcess, question
 from qcnn.jobs.references import parse_time
 from qcnn.jobs.tfjob.manifest import (
     JOB_NAME_LABEL,
@@ -143,7 +143,7 @@ def read_one(api: NamespaceClient, job: dict[str, Any]) -> tuple[Status, list[Pr
 
 def status_of(
     job: dict[str, Any],
-    processes: Sequence[Process],
+    processes: Sequence[PodProcess],
     scheduled: Sequence[dict[str, Any]],
     now: datetime.datetime,
 ) -> Status:
@@ -166,7 +166,7 @@ def status_of(
 
 
 def process_statuses(
-    job: dict[str, Any], processes: Sequence[Process], ask: Callable[[Process | None, str], str | None]
+    job: dict[str, Any], processes: Sequence[PodProcess], ask: Callable[[PodProcess | None, str], str | None]
 ) -> list[ProcessStatus]:
     """Return the status of each process of a TFJob.
 
@@ -195,7 +195,7 @@ def process_statuses(
     return found
 
 
-def process_state(process: Process | None, *, job_has_ended: bool = False) -> str:
+def process_state(process: PodProcess | None, *, job_has_ended: bool = False) -> str:
     """Return the state of a process, None where it has no pod; nothing of a job that has ended is waited for."""
     if process is None:
         return "removed" if job_has_ended else "waiting"
@@ -208,7 +208,7 @@ def process_state(process: Process | None, *, job_has_ended: bool = False) -> st
     return "failed" if process.is_permanent_error or process.out_of_memory else "lost"
 
 
-def _why_ended(process: Process) -> str | None:
+def _why_ended(process: PodProcess) -> str | None:
     """Return why a process ended where its exit code alone does not say it."""
     if process.out_of_memory:
         return "used more memory than its limit"

@@ -95,7 +95,7 @@ def attempt(job: VertexJob) -> Attempt:
     )
 
 
-def in_order(attempts: Iterable[Attempt]) -> list[Attempt]:
+def sort_attempts(attempts: Iterable[Attempt]) -> list[Attempt]:
     """Return attempts with the oldest first, the same for whoever looks."""
     return sorted(attempts, key=lambda each: (each.created, each.name))
 
@@ -140,7 +140,7 @@ class FailureType(enum.Enum):
     CANCELLED = "somebody cancelled it"
 
 
-class Step(enum.Enum):
+class NextAction(enum.Enum):
     """What is done about a training whose jobs have been looked at."""
 
     CREATE = "create a job"
@@ -153,7 +153,7 @@ class Step(enum.Enum):
 class RecoveryPlan:
     """What is done, about which job; those of `surplus` are cancelled first."""
 
-    step: Step
+    step: NextAction
     job: Attempt | None = None
     surplus: tuple[Attempt, ...] = ()
 
@@ -164,14 +164,14 @@ def next_action(attempts: Sequence[Attempt]) -> RecoveryPlan:
     Of several that live the oldest is kept, by the time of its creation, then by its name: so all that look come to the
     same end.
     """
-    alive = [each for each in in_order(attempts) if each.is_alive]
-    if done := [each for each in in_order(attempts) if each.has_succeeded]:
-        return RecoveryPlan(Step.RETURN, done[0], tuple(alive))
+    alive = [each for each in sort_attempts(attempts) if each.is_alive]
+    if done := [each for each in sort_attempts(attempts) if each.has_succeeded]:
+        return RecoveryPlan(NextAction.RETURN, done[0], tuple(alive))
     if alive:
-        return RecoveryPlan(Step.FOLLOW, alive[0], tuple(alive[1:]))
+        return RecoveryPlan(NextAction.FOLLOW, alive[0], tuple(alive[1:]))
     if ending := [each for each in attempts if each.is_ending]:
-        return RecoveryPlan(Step.WAIT, ending[0])
-    return RecoveryPlan(Step.CREATE)
+        return RecoveryPlan(NextAction.WAIT, ending[0])
+    return RecoveryPlan(NextAction.CREATE)
 
 
 def fault(attempt: Attempt) -> FailureType | None:
@@ -200,7 +200,7 @@ def losses(attempts: Sequence[Attempt]) -> int:
 
 def last_fault(attempts: Sequence[Attempt]) -> tuple[Attempt, FailureType] | None:
     """Return the newest job of a training that has ended without success, and why."""
-    for each in reversed(in_order(attempts)):
+    for each in reversed(sort_attempts(attempts)):
         why = fault(each) if each.has_ended else None
         if why:
             return each, why
@@ -241,13 +241,13 @@ def create_or_adopt(
     """
     end = time.monotonic() + _SECONDS
     while True:
-        attempts = look_at(api, job)
+        attempts = list_attempts(api, job)
         plan = next_action(attempts)
         kept = _taken_up(api, job, plan)
-        if kept and plan.step is not Step.WAIT:
-            return kept, AttemptOutcome.SUCCEEDED if plan.step is Step.RETURN else AttemptOutcome.ADOPTED
+        if kept and plan.step is not NextAction.WAIT:
+            return kept, AttemptOutcome.SUCCEEDED if plan.step is NextAction.RETURN else AttemptOutcome.ADOPTED
         why = f"{api.kind.word} {kept.id} is being cancelled" if kept else ""
-        if plan.step is Step.CREATE:
+        if plan.step is NextAction.CREATE:
             check(attempts)
             try:
                 with creating():
@@ -261,7 +261,7 @@ def create_or_adopt(
         time.sleep(_LOOK_SECONDS)
 
 
-def look_at(api: JobClient, job: VertexJob) -> list[Attempt]:
+def list_attempts(api: JobClient, job: VertexJob) -> list[Attempt]:
     """Return all jobs of the training that a job is for."""
     return [attempt(found) for found in api.find(f"labels.{JOB_LABEL}={job.labels[JOB_LABEL]}")]
 
@@ -279,13 +279,13 @@ def cancel_unwatched(api: JobClient, name: str) -> None:
 
 def _oldest(api: JobClient, job: VertexJob, created: Attempt) -> tuple[Attempt, AttemptOutcome]:
     """Return the job that is kept, now that one was created: that of another launcher where it is older."""
-    attempts = look_at(api, job)
+    attempts = list_attempts(api, job)
     if created.name not in {each.name for each in attempts}:
         attempts.append(created)
     plan = next_action(attempts)
     kept = _taken_up(api, job, plan)
-    if kept and kept.name != created.name and plan.step is not Step.WAIT:
-        return kept, AttemptOutcome.SUCCEEDED if plan.step is Step.RETURN else AttemptOutcome.ADOPTED
+    if kept and kept.name != created.name and plan.step is not NextAction.WAIT:
+        return kept, AttemptOutcome.SUCCEEDED if plan.step is NextAction.RETURN else AttemptOutcome.ADOPTED
     # It may have ended already.
     return next(each for each in attempts if each.name == created.name), AttemptOutcome.CREATED
 
@@ -300,7 +300,7 @@ def _taken_up(api: JobClient, job: VertexJob, plan: RecoveryPlan) -> Attempt | N
         logger.warning("%s %s is one too many; it is cancelled", api.kind.word, each.name)
         api.cancel(each.name)
     found = plan.job
-    if found and plan.step is Step.FOLLOW and found.spec != job.labels[SPEC_LABEL]:
+    if found and plan.step is NextAction.FOLLOW and found.spec != job.labels[SPEC_LABEL]:
         raise ConfigError(
             f"{api.kind.word}: the same runs already, with other settings; wait for its end, or cancel it and go on "
             f"from its last checkpoint. Given: {found.name}"

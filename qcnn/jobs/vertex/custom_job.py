@@ -15,7 +15,13 @@ from qcnn.jobs.job import LABEL_LENGTH, OUTPUTS, Job, JobIdentity, digest, name,
 from qcnn.jobs.pod_settings import ROLES, PodSettings
 from qcnn.jobs.vertex.client import aiplatform
 from qcnn.jobs.vertex.location import VertexLocation
-from qcnn.jobs.vertex.machines import Machine, Settings, accelerator_type, machine_for, vertex_settings
+from qcnn.jobs.vertex.machines import (
+    CustomJobMachines,
+    VertexMachineType,
+    accelerator_type,
+    machine_for,
+    vertex_settings,
+)
 from qcnn.monitoring.logs import JOB_VARIABLE
 
 # By these labels qcnn finds its own jobs: all of one training, which has a job after the other where one is lost, those
@@ -101,7 +107,7 @@ def _checked_pod(job: Job) -> PodSettings:
     return job.pod
 
 
-def _check_location(settings: Settings, place: VertexLocation) -> None:
+def _check_location(settings: CustomJobMachines, place: VertexLocation) -> None:
     for field in ("encryption_key", "tensorboard"):
         value = getattr(settings, field)
         if value and f"/locations/{place.location}/" not in value:
@@ -122,7 +128,7 @@ def _base(job: Job, label: str) -> str:
 
 
 def _pools(
-    job: Job, pod: PodSettings, settings: Settings, identity: JobIdentity, label: str
+    job: Job, pod: PodSettings, settings: CustomJobMachines, identity: JobIdentity, label: str
 ) -> list[aiplatform.WorkerPoolSpec]:
     counts = _by_pool(job.replicas)
     used = max(position for position, count in enumerate(counts) if count) + 1
@@ -141,7 +147,7 @@ def _by_pool(replicas: Mapping[str, int]) -> list[int]:
 
 
 def _pool(
-    job: Job, pod: PodSettings, settings: Settings, identity: JobIdentity, label: str, count: int
+    job: Job, pod: PodSettings, settings: CustomJobMachines, identity: JobIdentity, label: str, count: int
 ) -> aiplatform.WorkerPoolSpec:
     machine = machine_for(pod, settings.machine_type)
     environment = {
@@ -165,13 +171,13 @@ def _pool(
     return spec
 
 
-def _accelerators(machine: Machine) -> dict[str, str | int]:
+def _accelerators(machine: VertexMachineType) -> dict[str, str | int]:
     if not machine.gpus:
         return {}
     return {"accelerator_type": accelerator_type(machine), "accelerator_count": machine.gpus}
 
 
-def _scheduling(job: Job, pod: PodSettings, settings: Settings) -> aiplatform.Scheduling:
+def _scheduling(job: Job, pod: PodSettings, settings: CustomJobMachines) -> aiplatform.Scheduling:
     strategy = "SPOT" if pod.spot else settings.strategy
     scheduling = aiplatform.Scheduling(
         strategy=strategy,

@@ -12,7 +12,7 @@ from typing import Protocol
 from google.protobuf import json_format
 
 from qcnn.errors import ConfigError, QcnnError, RetryableError, as_clause
-from qcnn.jobs.vertex.attempts import Attempt, attempt, look_at, next_action, process_name
+from qcnn.jobs.vertex.attempts import Attempt, attempt, list_attempts, next_action, process_name
 from qcnn.jobs.vertex.client import (
     JobClient,
     ListLogEntriesRequest,
@@ -214,7 +214,7 @@ def follow(api: JobClient, job: VertexJob, followed: Attempt, news: JobReporter,
     """
     state, pause = "", _FIRST_LOOK
     while True:
-        found = look_at(api, job)
+        found = list_attempts(api, job)
         now = next((each for each in found if each.name == followed.name), None) or _by_name(api, followed)
         if now.state != state:
             state, pause = now.state, _FIRST_LOOK

@@ -25,7 +25,7 @@ from qcnn.jobs.vertex.attempts import (
     create_or_adopt,
     fault,
     last_fault,
-    look_at,
+    list_attempts,
     losses,
     root_cause_replica,
 )
@@ -151,7 +151,7 @@ def launch(
                 logger.warning("there are no machines (%s); they are asked for again", single_line(ended.message))
                 time.sleep(next(pauses))
             if why is FailureType.LOST:
-                count = losses(look_at(api, job))
+                count = losses(list_attempts(api, job))
                 _check_losses(kind.word, ended, count, restarts)
                 logger.warning("%s; it is started again (%d of %d)", single_line(ended.message), count, restarts)
 
@@ -200,7 +200,7 @@ def _own_fault(word: str, ended: Attempt, news: JobReporter) -> TrainingError:
 
 def _cancel_all(api: JobClient, job: VertexJob) -> bool:
     """Have all jobs of a training cancelled; return whether there were any."""
-    alive = [each for each in look_at(api, job) if each.is_alive]
+    alive = [each for each in list_attempts(api, job) if each.is_alive]
     for each in alive:
         api.cancel(each.name)
     return bool(alive)

@@ -16,7 +16,7 @@ from qcnn.jobs.pricing import CostEstimate, Prices, allocatable_memory, estimate
 
 
 @dataclasses.dataclass(frozen=True)
-class Machine:
+class VertexMachineType:
     """A machine type with its vCPUs, its memory in GiB, and the accelerators that it always has."""
 
     name: str
@@ -31,8 +31,8 @@ class Machine:
         return self.name.partition("-")[0]
 
 
-def _series(prefix: str, cpus: tuple[int, ...], memory_per_cpu: float) -> list[Machine]:
-    return [Machine(f"{prefix}-{count}", count, count * memory_per_cpu) for count in cpus]
+def _series(prefix: str, cpus: tuple[int, ...], memory_per_cpu: float) -> list[VertexMachineType]:
+    return [VertexMachineType(f"{prefix}-{count}", count, count * memory_per_cpu) for count in cpus]
 
 
 _A100, _A100_80, _L4 = "nvidia-tesla-a100", "nvidia-a100-80gb", "nvidia-l4"
@@ -49,19 +49,22 @@ MACHINES = (
     *_series("n1-highmem", (2, *_N1), 6.5),
     *_series("n1-highcpu", _N1[2:], 0.9),
     *_series("c2-standard", (4, 8, 16, 30, 60), 4),
-    Machine("m1-megamem-96", 96, 1433.6),
-    Machine("m1-ultramem-40", 40, 961),
-    Machine("m1-ultramem-80", 80, 1922),
-    Machine("m1-ultramem-160", 160, 3844),
-    *(Machine(f"g2-standard-{cpus}", cpus, 4 * cpus, _L4, 1) for cpus in (4, 8, 12, 16, 32)),
-    *(Machine(f"g2-standard-{cpus}", cpus, 4 * cpus, _L4, gpus) for cpus, gpus in ((24, 2), (48, 4), (96, 8))),
-    *(Machine(f"a2-highgpu-{gpus}g", 12 * gpus, 85 * gpus, _A100, gpus) for gpus in (1, 2, 4, 8)),
-    Machine("a2-megagpu-16g", 96, 1360, _A100, 16),
-    *(Machine(f"a2-ultragpu-{gpus}g", 12 * gpus, 170 * gpus, _A100_80, gpus) for gpus in (1, 2, 4, 8)),
-    *(Machine(f"a3-highgpu-{gpus}g", 26 * gpus, 234 * gpus, _H100, gpus) for gpus in (1, 2, 4, 8)),
-    Machine("a3-megagpu-8g", 208, 1872, _H100_MEGA, 8),
-    Machine("a3-ultragpu-8g", 224, 2952, _H200, 8),
-    Machine("a4-highgpu-8g", 224, 3968, _B200, 8),
+    VertexMachineType("m1-megamem-96", 96, 1433.6),
+    VertexMachineType("m1-ultramem-40", 40, 961),
+    VertexMachineType("m1-ultramem-80", 80, 1922),
+    VertexMachineType("m1-ultramem-160", 160, 3844),
+    *(VertexMachineType(f"g2-standard-{cpus}", cpus, 4 * cpus, _L4, 1) for cpus in (4, 8, 12, 16, 32)),
+    *(
+        VertexMachineType(f"g2-standard-{cpus}", cpus, 4 * cpus, _L4, gpus)
+        for cpus, gpus in ((24, 2), (48, 4), (96, 8))
+    ),
+    *(VertexMachineType(f"a2-highgpu-{gpus}g", 12 * gpus, 85 * gpus, _A100, gpus) for gpus in (1, 2, 4, 8)),
+    VertexMachineType("a2-megagpu-16g", 96, 1360, _A100, 16),
+    *(VertexMachineType(f"a2-ultragpu-{gpus}g", 12 * gpus, 170 * gpus, _A100_80, gpus) for gpus in (1, 2, 4, 8)),
+    *(VertexMachineType(f"a3-highgpu-{gpus}g", 26 * gpus, 234 * gpus, _H100, gpus) for gpus in (1, 2, 4, 8)),
+    VertexMachineType("a3-megagpu-8g", 208, 1872, _H100_MEGA, 8),
+    VertexMachineType("a3-ultragpu-8g", 224, 2952, _H200, 8),
+    VertexMachineType("a4-highgpu-8g", 224, 3968, _B200, 8),
 )
 # Accelerators that are attached to an n1 machine: how many, and the most vCPUs for each.
 _ATTACHED = {
@@ -76,7 +79,7 @@ _GIB = 1024.0**3
 _AGENTS = 3.5
 
 
-def machine_for(pod: PodSettings, machine_type: str = "") -> Machine:
+def machine_for(pod: PodSettings, machine_type: str = "") -> VertexMachineType:
     """Return the smallest machine with what a pod asks for, with that many GPUs; or the one that is named, checked.
 
     The smallest has the fewest vCPUs, among those the least memory.
@@ -114,12 +117,12 @@ def check_machines(pod: PodSettings, machine_type: str = "") -> None:
         machine_for(pod.for_role(role), machine_type)
 
 
-def accelerator_type(machine: Machine) -> str:
+def accelerator_type(machine: VertexMachineType) -> str:
     """Return the name that Vertex AI has for a machine's accelerator."""
     return on_vertex(machine.accelerator)
 
 
-def _fits(pod: PodSettings, machine: Machine) -> bool:
+def _fits(pod: PodSettings, machine: VertexMachineType) -> bool:
     if pod.accelerator in _ATTACHED:
         counts, most = _ATTACHED[pod.accelerator]
         fits = machine.family == "n1" and pod.gpus in counts and machine.cpus <= most * pod.gpus
@@ -128,12 +131,12 @@ def _fits(pod: PodSettings, machine: Machine) -> bool:
     return fits and machine.cpus >= amount(pod.cpu) and _free_memory(machine) >= amount(pod.memory) / _GIB
 
 
-def _free_memory(machine: Machine) -> float:
+def _free_memory(machine: VertexMachineType) -> float:
     """Return what of a machine's memory, in GiB, is left for a process."""
     return allocatable_memory(machine.memory) - _AGENTS
 
 
-def bill_of_machines(processes: int, pod: PodSettings, seconds: float, prices: Prices) -> CostEstimate:
+def estimate_vm_cost(processes: int, pod: PodSettings, seconds: float, prices: Prices) -> CostEstimate:
     """Return the bill for as many machines, of the type that a custom job would have, for so many seconds.
 
     The storage of its disks is not in it, and on a persistent resource nothing of it is charged anew.
@@ -181,7 +184,7 @@ Key = Annotated[str, StringConstraints(pattern=r"^(projects/[^/]+/locations/[^/]
 Tensorboard = Annotated[str, StringConstraints(pattern=r"^(projects/[^/]+/locations/[^/]+/tensorboards/[^/]+)?$")]
 
 
-class Settings(BaseModel):
+class CustomJobMachines(BaseModel):
     """What Vertex AI alone knows of a job (google.cloud.aiplatform_v1.CustomJobSpec of 1.165.1).
 
     `machine_type` is chosen where it is not given. `max_wait_seconds` is how long a job with strategy FLEX_START waits
@@ -207,7 +210,7 @@ class Settings(BaseModel):
     tensorboard: Tensorboard = Field("", description="projects/PROJECT/locations/LOCATION/tensorboards/ID")
 
 
-def vertex_settings(pod: PodSettings) -> Settings:
+def vertex_settings(pod: PodSettings) -> CustomJobMachines:
     """Validate what Vertex AI is told of a job's processes.
 
     The neutral `service_account` counts where `vertex` has none, and is an email address.
@@ -226,14 +229,14 @@ def vertex_settings(pod: PodSettings) -> Settings:
             )
     account = {"service_account": pod.service_account} if "@" in pod.service_account else {}
     try:
-        settings = Settings.model_validate({**account, **pod.vertex})
+        settings = CustomJobMachines.model_validate({**account, **pod.vertex})
     except ValidationError as error:
-        raise refusal(error, "pod.vertex", Settings) from None
+        raise refusal(error, "pod.vertex", CustomJobMachines) from None
     _check_together(pod, settings)
     return settings
 
 
-def _check_together(pod: PodSettings, settings: Settings) -> None:
+def _check_together(pod: PodSettings, settings: CustomJobMachines) -> None:
     """Refuse what Vertex AI refuses, or does not do, because of another setting."""
     if settings.strategy == "FLEX_START" and pod.spot:
         raise ConfigError("pod.spot: cannot be together with strategy FLEX_START. Given: True")

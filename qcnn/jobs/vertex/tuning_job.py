@@ -33,7 +33,7 @@ class NumericRange:
 
 
 @dataclasses.dataclass(frozen=True)
-class Study:
+class StudySpec:
     """What is searched, and for what: the lowest value of a metric that trials report.
 
     What counts is a trial's last report, or with `best_report` its best. `stopping` is one of RULES.
@@ -47,7 +47,7 @@ class Study:
     best_report: bool
 
 
-def study_spec(study: Study) -> aiplatform.StudySpec:
+def study_spec(study: StudySpec) -> aiplatform.StudySpec:
     """Return a search as the tuner takes it; how it searches is left to Vertex AI, which then uses its own tuner."""
     selection = aiplatform.StudySpec.MeasurementSelectionType
     spec = aiplatform.StudySpec(
@@ -79,7 +79,7 @@ def _parameter(given: Candidates | NumericRange) -> aiplatform.StudySpec.Paramet
     return made(parameter_id=given.name, scale_type=scale, double_value_spec=bounds)
 
 
-def tuning_job(trial: aiplatform.CustomJob, study: Study) -> aiplatform.HyperparameterTuningJob:
+def tuning_job(trial: aiplatform.CustomJob, study: StudySpec) -> aiplatform.HyperparameterTuningJob:
     """Return the tuning job whose trials run what a custom job does, which is given each trial's values as flags.
 
     It has that job's labels, by which it is found again. A trial writes below the job's folder of outputs, in one that

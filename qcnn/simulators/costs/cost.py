@@ -59,7 +59,7 @@ class StepCost:
 
 
 @dataclasses.dataclass(frozen=True)
-class Speed:
+class MachineSpeed:
     """What a machine does in a second, and the seconds of one kernel however small."""
 
     flops: float
@@ -75,7 +75,7 @@ class Speed:
 
 # Two cores of a present-day machine. Only for choosing a simulator: all workers must choose the same one, whatever
 # machine each is on.
-NOMINAL = Speed(flops=7e10, traffic=1e10, few_flops=1.7e10, kernel_seconds=5e-7)
+NOMINAL = MachineSpeed(flops=7e10, traffic=1e10, few_flops=1.7e10, kernel_seconds=5e-7)
 
 
 def step(groups: Iterable[GateGroup]) -> StepCost:

@@ -31,13 +31,13 @@ _KERNELS_OF_PARTS, _KERNELS_OF_KINDS = 15, 15
 def estimate(network: CircuitIR, limits: SimulatorLimits) -> StepCost:
     """Return the cost of a training step, counted before anything runs; infinite memory where it is impossible."""
     # NumPy and cirq are not needed to declare the simulator.
-    from qcnn.simulators.structure.light_cones import TooWideError
+    from qcnn.simulators.structure.light_cones import LightConeTooWideError
 
     try:
         if network.preparation.kind == "excitation":
             return _of_excitations(network, limits)
         return _of_products(network, limits)
-    except TooWideError:
+    except LightConeTooWideError:
         return StepCost(memory=math.inf)
 
 

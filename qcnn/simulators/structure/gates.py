@@ -20,7 +20,7 @@ from qcnn.circuits.ansatz import decomposed
 from qcnn.circuits.circuits import Ansatz
 from qcnn.circuits.formats import cirq_json
 from qcnn.circuits.formats.embedded import MODELS
-from qcnn.circuits.noise import NOISELESS, Channel, Noise
+from qcnn.circuits.noise import NOISELESS, GateNoise, Noise
 from qcnn.circuits.preparation import EXCITATION, Preparation
 from qcnn.errors import ConfigError, single_line
 
@@ -37,7 +37,7 @@ _NO_NUMBER = "has an exponent that is no finite number"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Spectrum:
+class GateSpectrum:
     """A gate's projectors, complex128 (components, d, d), with their phases (components,) in units of pi."""
 
     phases: npt.NDArray[np.float64]
@@ -62,7 +62,7 @@ class Spectrum:
 
 
 @dataclasses.dataclass(frozen=True)
-class Exponent:
+class LinearExponent:
     """A linear form of the parameters: constant + sum of coefficient x parameters[index]."""
 
     constant: float
@@ -74,9 +74,9 @@ class Gate:
     """A gate on qubits, given by their positions, and the noise that follows it on all of them."""
 
     qubits: tuple[int, ...]
-    spectrum: Spectrum
-    exponent: Exponent
-    channel: Channel | None = None
+    spectrum: GateSpectrum
+    exponent: LinearExponent
+    channel: GateNoise | None = None
 
     @functools.cached_property
     def key(self) -> tuple[object, ...]:
@@ -166,17 +166,17 @@ def read_gates(
 ) -> tuple[Gate, ...]:
     """Read operations on a ring of qubits, see `read_network`, each followed by the noise of its class."""
     position = {qubit: index for index, qubit in enumerate(qubits)}
-    reader = _Reader(position, {symbol.name: number for number, symbol in enumerate(symbols)})
+    reader = _CircuitReader(position, {symbol.name: number for number, symbol in enumerate(symbols)})
     return tuple(reader.read_noisy(operations, noise) if noise else reader.read(operations))
 
 
-class _Reader:
+class _CircuitReader:
     def __init__(self, position: Mapping[cirq.Qid, int], index: Mapping[str, int]) -> None:
         self._position, self._index = position, index
         # By identity first: hashing a gate takes longest. Gates are kept, so that no other gets the same identity.
-        self._seen: dict[int, tuple[cirq.Gate, tuple[Spectrum, Exponent] | None]] = {}
-        self._known: dict[cirq.Gate, tuple[Spectrum, Exponent] | None] = {}
-        self._spectra: dict[tuple[bytes, bytes], Spectrum] = {}
+        self._seen: dict[int, tuple[cirq.Gate, tuple[GateSpectrum, LinearExponent] | None]] = {}
+        self._known: dict[cirq.Gate, tuple[GateSpectrum, LinearExponent] | None] = {}
+        self._spectra: dict[tuple[bytes, bytes], GateSpectrum] = {}
 
     def read(self, operations: Iterable[cirq.Operation], depth: int = 0) -> Iterator[Gate]:
         """Yield the gates of operations; a global phase changes no expectation value and is left out."""
@@ -215,7 +215,7 @@ class _Reader:
                 if len(places) > _MOST_QUBITS:
                     raise _unknown(operation, f"with noise acts on more than {_MOST_QUBITS} qubits")
                 if not gates or gates[-1].qubits != places:
-                    gates.append(Gate(places, _identity(len(places)), Exponent(0.0)))
+                    gates.append(Gate(places, _identity(len(places)), LinearExponent(0.0)))
                 gates[-1] = dataclasses.replace(gates[-1], channel=channel)
             yield from gates
 
@@ -225,7 +225,7 @@ class _Reader:
         except KeyError:
             raise _unknown(operation, f"acts outside of the ring of {len(self._position)} qubits") from None
 
-    def _lookup(self, operation: cirq.Operation) -> tuple[Spectrum, Exponent] | None:
+    def _lookup(self, operation: cirq.Operation) -> tuple[GateSpectrum, LinearExponent] | None:
         gate = operation.gate
         if gate is None:
             return None
@@ -233,14 +233,14 @@ class _Reader:
             self._seen[id(gate)] = gate, self._lookup_equal(gate, operation)
         return self._seen[id(gate)][1]
 
-    def _lookup_equal(self, gate: cirq.Gate, operation: cirq.Operation) -> tuple[Spectrum, Exponent] | None:
+    def _lookup_equal(self, gate: cirq.Gate, operation: cirq.Operation) -> tuple[GateSpectrum, LinearExponent] | None:
         if not isinstance(gate, Hashable):
             return self._spectrum(gate, operation)
         if gate not in self._known:
             self._known[gate] = self._spectrum(gate, operation)
         return self._known[gate]
 
-    def _spectrum(self, gate: cirq.Gate, operation: cirq.Operation) -> tuple[Spectrum, Exponent] | None:
+    def _spectrum(self, gate: cirq.Gate, operation: cirq.Operation) -> tuple[GateSpectrum, LinearExponent] | None:
         """Return nothing where only a decomposition can help."""
         if any(dimension != 2 for dimension in cirq.qid_shape(gate)):
             raise _unknown(operation, "acts on what has more than two levels, or fewer, and so is no qubit")
@@ -256,17 +256,17 @@ class _Reader:
         matrix = cirq.unitary(gate, None)
         if matrix is None:
             raise _unknown(operation, _why_no_unitary(operation))
-        return self._shared(np.zeros(1), matrix[None], operation), Exponent(1.0)
+        return self._shared(np.zeros(1), matrix[None], operation), LinearExponent(1.0)
 
-    def _shared(self, phases: npt.ArrayLike, projectors: npt.ArrayLike, operation: cirq.Operation) -> Spectrum:
-        spectrum = Spectrum(np.asarray(phases, np.float64), np.asarray(projectors, np.complex128))
+    def _shared(self, phases: npt.ArrayLike, projectors: npt.ArrayLike, operation: cirq.Operation) -> GateSpectrum:
+        spectrum = GateSpectrum(np.asarray(phases, np.float64), np.asarray(projectors, np.complex128))
         if not spectrum.is_unitary:
             raise _unknown(operation, "has a matrix that is not unitary")
         return self._spectra.setdefault(spectrum.key, spectrum)
 
-    def _linear(self, exponent: object, operation: cirq.Operation) -> Exponent:
+    def _linear(self, exponent: object, operation: cirq.Operation) -> LinearExponent:
         if not isinstance(exponent, sympy.Basic):
-            return Exponent(_finite(exponent, operation))
+            return LinearExponent(_finite(exponent, operation))
         used = sorted(exponent.free_symbols, key=lambda symbol: str(symbol.name))
         for symbol in used:
             if symbol.name not in self._index:
@@ -281,12 +281,12 @@ class _Reader:
             # Two symbols of one name are one parameter.
             index = self._index[symbol.name]
             coefficients[index] = coefficients.get(index, 0.0) + _finite(slope, operation)
-        return Exponent(_finite(constant, operation), tuple(sorted(coefficients.items())))
+        return LinearExponent(_finite(constant, operation), tuple(sorted(coefficients.items())))
 
 
 @functools.cache
-def _identity(qubits: int) -> Spectrum:
-    return Spectrum(np.zeros(1), np.eye(2**qubits, dtype=np.complex128)[None])
+def _identity(qubits: int) -> GateSpectrum:
+    return GateSpectrum(np.zeros(1), np.eye(2**qubits, dtype=np.complex128)[None])
 
 
 def _finite(value: object, operation: cirq.Operation) -> float:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from qcnn.circuits.noise import Channel
+from qcnn.circuits.noise import GateNoise
 from qcnn.simulators.structure.gate_fusion import Block, fuse
 from qcnn.simulators.structure.gates import PHASE_ROUNDING, CircuitIR, Complex, Gate
 
@@ -25,7 +25,7 @@ PAULIS: Complex = np.array(
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Terms:
+class PauliTransferTerms:
     """A gate with the noise after it: sum over k of cos(pi f_k t) C_k + sin(pi f_k t) S_k, with t its exponent.
 
     `frequencies` (terms,), the first 0; `cosines` and `sines` (terms, 4^qubits, 4^qubits).
@@ -42,7 +42,7 @@ class Terms:
         return matrix
 
 
-def terms(gate: Gate) -> Terms:
+def terms(gate: Gate) -> PauliTransferTerms:
     """Return a gate, and the noise that follows it, on the coefficients of its qubits."""
     phases, projectors = gate.spectrum.phases, gate.spectrum.projectors
     qubits = len(gate.qubits)
@@ -61,12 +61,12 @@ def terms(gate: Gate) -> Terms:
         into[0] += mixed.real / 2**qubits
         into[1] += -sign * mixed.imag / 2**qubits
     channel = channel_matrix(gate.channel, qubits) if gate.channel else np.eye(4**qubits)
-    return Terms(
+    return PauliTransferTerms(
         np.array(list(found)), *(channel @ np.array([pair[part] for pair in found.values()]) for part in (0, 1))
     )
 
 
-def channel_matrix(channel: Channel, qubits: int) -> Floats:
+def channel_matrix(channel: GateNoise, qubits: int) -> Floats:
     """Return what noise makes of the coefficients of so many qubits, (4^qubits, 4^qubits).
 
     Depolarizing takes each of the other 4^k - 1 products with the same probability, half of which change a product's
@@ -107,7 +107,7 @@ def ground_state(qubits: int) -> Floats:
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
+class HeisenbergStep:
     """A block that an observable is pulled back through.
 
     The observable's axes come in the order `before` and go on in the order `after`, the block's last. Of the block's
@@ -139,7 +139,7 @@ class PropagatedObservable:
     """A readout's observable: the steps from the circuit's end to its beginning, and its axes there."""
 
     readout: int
-    steps: tuple[Step, ...]
+    steps: tuple[HeisenbergStep, ...]
 
     @property
     def qubits(self) -> tuple[int, ...]:
@@ -158,12 +158,12 @@ def propagate_readouts(network: CircuitIR) -> tuple[PropagatedObservable, ...]:
     return tuple(PropagatedObservable(readout, _steps(blocks, readout)) for readout in network.readouts)
 
 
-def _steps(blocks: list[Block], readout: int) -> tuple[Step, ...]:
-    steps: list[Step] = []
+def _steps(blocks: list[Block], readout: int) -> tuple[HeisenbergStep, ...]:
+    steps: list[HeisenbergStep] = []
     order: tuple[int, ...] = (readout,)
     for block in reversed(blocks):
         if not set(order).isdisjoint(block.qubits):
             new = tuple(qubit for qubit in block.qubits if qubit not in order)
-            steps.append(Step(block, order, new))
+            steps.append(HeisenbergStep(block, order, new))
             order = steps[-1].after
     return tuple(steps)

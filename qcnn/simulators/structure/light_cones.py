@@ -20,7 +20,7 @@ _MOST_TARGETS = 4
 _MOST_INNER = 128
 
 
-class TooWideError(Exception):
+class LightConeTooWideError(Exception):
     """A light cone holds more qubits than could ever be evolved."""
 
 
@@ -137,7 +137,7 @@ class CircuitIndex:
                         position[qubit] = bisect.bisect_left(self._on[qubit], number)
                         push(qubit)
                 if len(position) > _MOST_INNER:
-                    raise TooWideError
+                    raise LightConeTooWideError
             for qubit in touched:
                 if position[qubit] >= 0 and self._on[qubit][position[qubit]] == number:
                     push(qubit)

@@ -21,7 +21,7 @@ Places: TypeAlias = npt.NDArray[np.int32]
 
 
 @dataclasses.dataclass(frozen=True)
-class Readouts:
+class ReadoutPlan:
     """Every readout's kind, and what a sample on a qubit changes.
 
     Values of all kinds stand in one row: kind k's, from `start[k]` on, are its unexcited value, then those with
@@ -36,7 +36,7 @@ class Readouts:
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class ReadoutClasses:
     """The kinds of a network's readouts, and for each readout the number of its kind and the qubits of its cone."""
 
     kinds: tuple[Factorization, ...]
@@ -45,7 +45,7 @@ class Found:
 
 # Estimates for several batches, and the simulator itself, ask for the same.
 @functools.lru_cache(maxsize=1)
-def find_kinds(network: CircuitIR) -> Found:
+def find_kinds(network: CircuitIR) -> ReadoutClasses:
     """Split every readout of a network; equal ones once. Only excitations are on states whose qubits CZ joins.
 
     Raises:
@@ -66,11 +66,11 @@ def find_kinds(network: CircuitIR) -> Found:
                 splits.append(light_cones.split(cone))
             kind_of[id(cone)] = numbers[cone.key]
         readouts.append((kind_of[id(cone)], where))
-    return Found(tuple(splits), tuple(readouts))
+    return ReadoutClasses(tuple(splits), tuple(readouts))
 
 
 @functools.lru_cache(maxsize=1)
-def find_readouts(network: CircuitIR) -> Readouts:
+def find_readouts(network: CircuitIR) -> ReadoutPlan:
     """Split every readout of a network of excitations, and number the values that samples change.
 
     Raises:
@@ -90,7 +90,7 @@ def find_readouts(network: CircuitIR) -> Readouts:
     most = max(map(len, places))
     filled = [[*place, *[(0, unexcited[0], end)] * (most - len(place))] for place in places]
     table = np.array(filled, np.int32)
-    return Readouts(found.kinds, np.array(unexcited, np.int32), table[..., 0], table[..., 1], table[..., 2])
+    return ReadoutPlan(found.kinds, np.array(unexcited, np.int32), table[..., 0], table[..., 1], table[..., 2])
 
 
 class _Kind:
@@ -147,7 +147,7 @@ def shape_of_part(cone: LightCone) -> object:
 
 
 @dataclasses.dataclass(frozen=True)
-class PlacedPart:
+class PlacedFactor:
     """A part, and for each of its places which feature turns each qubit; the number of features stands for none."""
 
     cone: LightCone
@@ -155,7 +155,7 @@ class PlacedPart:
 
 
 @dataclasses.dataclass(frozen=True)
-class PlacedKind:
+class PlacedReadout:
     """A kind of readout, the numbers of its parts, and for each of its places at which of theirs its parts are."""
 
     split: Factorization
@@ -164,11 +164,11 @@ class PlacedKind:
 
 
 @dataclasses.dataclass(frozen=True)
-class Products:
+class ProductReadoutPlan:
     """What readouts are put together from, and for each readout the numbers of its kind and of that one's place."""
 
-    parts: tuple[PlacedPart, ...]
-    kinds: tuple[PlacedKind, ...]
+    parts: tuple[PlacedFactor, ...]
+    kinds: tuple[PlacedReadout, ...]
     readouts: tuple[tuple[int, int], ...]
 
     @property
@@ -186,7 +186,7 @@ class Products:
 
 # Estimates for several batches, and the simulator itself, ask for the same.
 @functools.lru_cache(maxsize=1)
-def find_products(network: CircuitIR) -> Products:
+def find_products(network: CircuitIR) -> ProductReadoutPlan:
     """Place the readouts of a network whose features turn its first qubits.
 
     Raises:
@@ -205,8 +205,8 @@ def find_products(network: CircuitIR) -> Products:
             turned = tuple(min(where[label], features) for label in part.labels[: part.cone.inner])
             place.append(of_parts[number].setdefault(turned, len(of_parts[number])))
         values.append((kind, of_kinds[kind].setdefault(tuple(place), len(of_kinds[kind]))))
-    return Products(
-        parts=tuple(map(PlacedPart, cones.values(), map(tuple, of_parts))),
-        kinds=tuple(map(PlacedKind, found.kinds, parts, map(tuple, of_kinds))),
+    return ProductReadoutPlan(
+        parts=tuple(map(PlacedFactor, cones.values(), map(tuple, of_parts))),
+        kinds=tuple(map(PlacedReadout, found.kinds, parts, map(tuple, of_kinds))),
         readouts=tuple(values),
     )

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import sympy
 
 from qcnn.errors import ConfigError
-from qcnn.simulators.structure.gates import PHASE_ROUNDING, CircuitIR, Exponent, Gate, Spectrum
+from qcnn.simulators.structure.gates import PHASE_ROUNDING, CircuitIR, Gate, GateSpectrum, LinearExponent
 
 # Beyond that, the factors of the rule are so many and so large that shots cannot follow.
 _MOST_FREQUENCIES = 8
@@ -60,7 +60,7 @@ def shift_parameters(network: CircuitIR) -> ShiftedCircuit:
         if id(gate.spectrum) not in rules:
             rules[id(gate.spectrum)] = list(_rule(gate.spectrum))
         points += [(number, shift, factor) for shift, factor in rules[id(gate.spectrum)]]
-        gates.append(dataclasses.replace(gate, exponent=Exponent(0.0, ((number, 1.0),))))
+        gates.append(dataclasses.replace(gate, exponent=LinearExponent(0.0, ((number, 1.0),))))
         constants.append(gate.exponent.constant)
         row = np.zeros(network.parameters)
         for index, coefficient in gate.exponent.coefficients:
@@ -87,7 +87,7 @@ def with_shift_rule(network: CircuitIR, gradient: str) -> CircuitIR:
     return shift_parameters(network).network if gradient == "parameter_shift" else network
 
 
-def _rule(spectrum: Spectrum) -> Iterator[tuple[float, float]]:
+def _rule(spectrum: GateSpectrum) -> Iterator[tuple[float, float]]:
     """Yield the shifts of a gate's exponent, and the factor of the readouts at each."""
     phases = np.unique(spectrum.phases)
     phases = phases[np.diff(phases, prepend=-np.inf) > PHASE_ROUNDING]

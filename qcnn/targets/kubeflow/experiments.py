@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from qcnn.errors import ArtifactError
-from qcnn.targets.artifacts import Artifact, Logs, run_fields, run_logs, run_metrics
+from qcnn.targets.artifacts import Artifact, LogSource, run_fields, run_logs, run_metrics
 from qcnn.targets.base import ComparedRun, Say
 from qcnn.targets.errors import BackendError
 from qcnn.targets.kubeflow.client import KfpConnection, connect, translate_errors
@@ -91,7 +91,7 @@ def _compared(run: kfp_server_api.V2beta1Run, artifacts: Sequence[Artifact]) -> 
 
 def logs_of_runs(
     ids: Sequence[str], experiment: str | None, names: Sequence[str], backend: KfpConnection
-) -> list[Logs]:
+) -> list[LogSource]:
     """Return the logs of the runs with these ids, and of the runs of an experiment with these ids or names (none: all).
 
     Raises:

@@ -13,7 +13,7 @@ from qcnn.errors import ConfigError
 from qcnn.experiment import ExperimentConfig
 from qcnn.studies.trials import PARALLELISM, StudyPlan
 from qcnn.targets import following
-from qcnn.targets.artifacts import Artifact, Logs, only_model, run_metrics, run_models
+from qcnn.targets.artifacts import Artifact, LogSource, only_model, run_metrics, run_models
 from qcnn.targets.base import (
     ComparedRun,
     Deletable,
@@ -378,7 +378,7 @@ class KubeflowTarget:
         settings: LogsSettings,
         *,
         in_a_pod: bool,
-    ) -> list[Logs]:
+    ) -> list[LogSource]:
         """Return the logs of runs by their ids, and of runs of an experiment by their names, and of TFJobs.
 
         Raises:

@@ -16,7 +16,7 @@ from qcnn.atomic_files import readable
 from qcnn.errors import ArtifactError, ConfigError, single_line
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_saved
-from qcnn.model.history import HISTORY, Epoch, load_history
+from qcnn.model.history import HISTORY, EpochMetrics, load_history
 from qcnn.results.local_run import FILE, LOG, RunRecord, model_in, of_run, read_metrics, read_record
 from qcnn.startup import one_line_errors, terminated_as_interrupt
 from qcnn.storage.copies import local_copy
@@ -305,7 +305,7 @@ def _metrics(folder: Path) -> dict[str, float]:
     return {name: float(value) for name, value in dict(metrics).items()}
 
 
-def _history(folder: Path) -> tuple[Epoch, ...]:
+def _history(folder: Path) -> tuple[EpochMetrics, ...]:
     path = folder / "train" / "training" / HISTORY
     return load_history(path) if path.exists() else ()
 

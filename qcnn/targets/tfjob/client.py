@@ -20,7 +20,7 @@ from qcnn.jobs.references import check_namespace
 from qcnn.jobs.tfjob.manifest import PROFILER_PORT, TFJOB, TFJOBS
 from qcnn.jobs.tfjob.status import replicas
 from qcnn.storage.store import SCHEMES, parse_bucket_uri
-from qcnn.targets.artifacts import Logs, deduplicate, resolve_logs
+from qcnn.targets.artifacts import LogSource, deduplicate, resolve_logs
 from qcnn.targets.errors import StepError, logs_to_stderr
 from qcnn.targets.settings import PodFields, setting
 
@@ -115,7 +115,7 @@ def follow(api: NamespaceClient, job: dict[str, Any], restarts: int | None) -> N
         raise StepError(str(error)) from None
 
 
-def logs_of_jobs(names: Sequence[str], namespace: str | None, *, in_a_pod: bool = False) -> list[Logs]:
+def logs_of_jobs(names: Sequence[str], namespace: str | None, *, in_a_pod: bool = False) -> list[LogSource]:
     """Return the logs of TFJobs, which are to be looked at here or `in_a_pod`, which may have the same volumes.
 
     Raises:
@@ -133,7 +133,7 @@ def logs_of_jobs(names: Sequence[str], namespace: str | None, *, in_a_pod: bool 
             raise ArtifactError(
                 f"TFJob: its logs are on a volume of its pods, at {address or 'no place'}. Given: {name}"
             )
-    return [Logs(name, address) for name, address in addresses.items()]
+    return [LogSource(name, address) for name, address in addresses.items()]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

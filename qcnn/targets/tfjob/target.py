@@ -25,7 +25,7 @@ from qcnn.jobs.tfjob.manifest import JOB_NAME_LABEL, TFJOB, TFJOBS, JobTimeouts,
 from qcnn.model.history import last_metrics
 from qcnn.monitoring import logs
 from qcnn.targets import following
-from qcnn.targets.artifacts import Logs
+from qcnn.targets.artifacts import LogSource
 from qcnn.targets.base import Deletable, JobStatus, PartStatus, Prepared, Say, Selection, Submitted
 from qcnn.targets.settings import PodFields, setting
 from qcnn.targets.tfjob import predictions
@@ -255,7 +255,7 @@ class TFJobTarget:
         settings: BoardSettings,
         *,
         in_a_pod: bool,
-    ) -> list[Logs]:
+    ) -> list[LogSource]:
         """Return the logs of TFJobs.
 
         Raises:

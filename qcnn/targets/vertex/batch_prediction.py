@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class Samples:
+class EndpointSamples:
     """What the model takes of samples, by column, each (samples,), and their labels, None where nobody knows them."""
 
     columns: Mapping[str, Column]
@@ -50,7 +50,7 @@ class Samples:
             yield from ({"features": list(row)} for row in rows)
 
 
-def read_samples(data: str) -> Samples:
+def read_samples(data: str) -> EndpointSamples:
     """Return the samples of a file, a path or an address: of columns qubit and angle, or its features.
 
     Raises:
@@ -66,7 +66,7 @@ def read_samples(data: str) -> Samples:
         pieces = [_checked(piece, excited) for piece in table.pieces((*names, *labels))]
     columns = {name: np.concatenate([piece.columns[name] for piece in pieces]) for name in (*names, *labels)}
     label: npt.NDArray[np.float64] | None = columns.pop(LABEL, None)
-    return Samples(columns, label)
+    return EndpointSamples(columns, label)
 
 
 def _checked(piece: Chunk, excited: bool) -> Chunk:
@@ -82,7 +82,7 @@ INSTANCES = "instances.jsonl"
 
 
 def begin(
-    vertex: VertexClient, model: str, samples: Samples, output: str, machines: ReplicaSettings
+    vertex: VertexClient, model: str, samples: EndpointSamples, output: str, machines: ReplicaSettings
 ) -> BatchPredictionJob:
     """Write samples to a folder in a bucket as a model takes them, and have them predicted; return the job.
 

@@ -165,7 +165,7 @@ def undeploy(vertex: VertexClient, endpoint: str, identity: str, shares: Mapping
         vertex.finish("EndpointService.undeploy_model", seconds=_DEPLOY_SECONDS, **fields)
 
 
-def rolled_back(endpoint: Endpoint) -> tuple[DeployedModel, DeployedModel]:
+def rollback_versions(endpoint: Endpoint) -> tuple[DeployedModel, DeployedModel]:
     """Return the newest version that has traffic, which is to go, and the one that was deployed before it.
 
     Raises:

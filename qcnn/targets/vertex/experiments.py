@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from qcnn.errors import ArtifactError
-from qcnn.targets.artifacts import Logs, run_fields, run_logs, run_metrics
+from qcnn.targets.artifacts import LogSource, run_fields, run_logs, run_metrics
 from qcnn.targets.base import ComparedRun
 from qcnn.targets.errors import BackendError
 from qcnn.targets.vertex.client import VertexClient, id_of, seconds_of
@@ -45,7 +45,9 @@ def _compared(run: PipelineJob) -> ComparedRun:
     )
 
 
-def logs_of_runs(vertex: VertexClient, ids: Sequence[str], experiment: str | None, names: Sequence[str]) -> list[Logs]:
+def logs_of_runs(
+    vertex: VertexClient, ids: Sequence[str], experiment: str | None, names: Sequence[str]
+) -> list[LogSource]:
     """Return the logs of the runs with these ids, and of the runs of an experiment with these ids or names (none: all).
 
     Raises:
@@ -56,7 +58,7 @@ def logs_of_runs(vertex: VertexClient, ids: Sequence[str], experiment: str | Non
     if experiment:
         chosen += _named(vertex, experiment, names)
     counts = collections.Counter(run.display_name for run in chosen)
-    found: list[Logs] = []
+    found: list[LogSource] = []
     for run in chosen:
         name = run.display_name.replace("/", "-") if counts[run.display_name] == 1 else id_of(run)
         found += run_logs(name, id_of(run), artifacts_of(run), ended=state_of(run) in ENDED)

@@ -140,7 +140,7 @@ class VertexJobTarget:
             found = jobs.get_job(vertex, identity)
             return jobs.lines_of(found), state_of(found) in ENDED
 
-        yield from jobs.lines(jobs.Reader(vertex), look, follow=follow)
+        yield from jobs.lines(jobs.LogReader(vertex), look, follow=follow)
 
     def follow(self, job: str, connection: Connection, say: Say, restarts: int | None = None) -> None:
         """Say what the workers of a job print until it has ended.

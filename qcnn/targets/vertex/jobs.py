@@ -53,7 +53,7 @@ def with_searches(vertex: VertexClient, run: str | None = None) -> Sequence[Trai
     return [*_listed(vertex, "hyperparameterTuningJobs", run), *_listed(vertex, "customJobs", run)]
 
 
-def word_of(job: TrainingJob) -> str:
+def job_type_name(job: TrainingJob) -> str:
     """Return what people call a job of this kind."""
     return _kind(job)[1]
 
@@ -119,7 +119,8 @@ def run_of(job: TrainingJob) -> str:
 def found(jobs: Sequence[TrainingJob]) -> list[Deletable]:
     """Return jobs as they are shown before they are deleted."""
     return [
-        Deletable(word_of(job), id_of(job), job.display_name, run_of(job), state_of(job).lower(), job) for job in jobs
+        Deletable(job_type_name(job), id_of(job), job.display_name, run_of(job), state_of(job).lower(), job)
+        for job in jobs
     ]
 
 
@@ -134,7 +135,7 @@ def cancel(vertex: VertexClient, jobs: Sequence[TrainingJob]) -> list[str]:
         # It may have ended, or have been deleted, meanwhile.
         with contextlib.suppress(NotFoundError):
             vertex.ask(f"JobService.cancel_{_kind(job)[0]}", name=job.name)
-    return [f"{word_of(job)} {job.display_name}" for job in alive]
+    return [f"{job_type_name(job)} {job.display_name}" for job in alive]
 
 
 def cancel_all(vertex: VertexClient, run: str) -> tuple[list[str], BackendError | None]:
@@ -173,7 +174,7 @@ def _wait(vertex: VertexClient, job: TrainingJob) -> None:
     end = time.monotonic() + _PATIENCE
     while state_of(vertex.ask(f"JobService.get_{_kind(job)[0]}", name=job.name)) not in ENDED:
         if time.monotonic() > end:
-            raise UnavailableError(f"{word_of(job)}: it has not ended within {_PATIENCE:g} s. Given: {job.name}")
+            raise UnavailableError(f"{job_type_name(job)}: it has not ended within {_PATIENCE:g} s. Given: {job.name}")
         time.sleep(INTERVAL)
 
 
@@ -183,7 +184,7 @@ Jobs = Mapping[str, tuple[datetime.datetime, Callable[[str], str]]]
 _QUIET = 3
 
 
-class Reader:
+class LogReader:
     """Reads the lines of jobs, of which more may appear."""
 
     def __init__(self, vertex: VertexClient) -> None:
@@ -208,7 +209,7 @@ class Reader:
         return [line for _, line in sorted(found, key=lambda item: item[0])]
 
 
-def lines(reader: Reader, look: Callable[[], tuple[Jobs, bool]], *, follow: bool) -> Iterator[str]:
+def lines(reader: LogReader, look: Callable[[], tuple[Jobs, bool]], *, follow: bool) -> Iterator[str]:
     """Yield the lines of jobs, with `follow` until `look` tells that all have ended and nothing comes.
 
     Raises:

@@ -26,7 +26,7 @@ from qcnn.targets.vertex.endpoints import MACHINE, ReplicaSettings
 from qcnn.targets.vertex.runs import artifacts_of, find_run
 
 if TYPE_CHECKING:
-    from qcnn.targets.vertex.batch_prediction import Samples
+    from qcnn.targets.vertex.batch_prediction import EndpointSamples
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?")
 _SHARE = 10
@@ -180,7 +180,7 @@ def _exported(vertex: VertexClient, settings: DeploySettings) -> model_registry.
 def _rolled_back(vertex: VertexClient, endpoint: str) -> str:
     """Take the newest version away; return what is to be told of it."""
     at = endpoints.get_endpoint(vertex, endpoint)
-    bad, good = endpoints.rolled_back(at)
+    bad, good = endpoints.rollback_versions(at)
     endpoints.undeploy(vertex, at.name, bad.id, endpoints.without(dict(at.traffic_split), bad.id, good.id))
     version = model_registry.get_version(vertex, f"{good.model}@{good.model_version_id}")
     model_registry.make_default(vertex, version)
@@ -272,7 +272,7 @@ def predict(vertex: VertexClient, settings: PredictSettings, say: Say, warn: Say
     return {"rows": len(samples), "mse": error}
 
 
-def _predicted(vertex: VertexClient, endpoint: str, samples: Samples) -> Iterator[float]:
+def _predicted(vertex: VertexClient, endpoint: str, samples: EndpointSamples) -> Iterator[float]:
     from google.protobuf import json_format, struct_pb2
 
     from qcnn.jobs.vertex.client import aiplatform
@@ -291,7 +291,7 @@ def _predicted(vertex: VertexClient, endpoint: str, samples: Samples) -> Iterato
 
 
 def _predict_batch(
-    vertex: VertexClient, model: str, samples: Samples, settings: PredictSettings, say: Say
+    vertex: VertexClient, model: str, samples: EndpointSamples, settings: PredictSettings, say: Say
 ) -> Mapping[str, Any]:
     from qcnn.targets.vertex import batch_prediction
 
@@ -307,7 +307,7 @@ def _predict_batch(
     return {"rows": len(samples), "predictions": where}
 
 
-def _write(samples: Samples, predictions: Sequence[float], output: str | None, say: Say) -> None:
+def _write(samples: EndpointSamples, predictions: Sequence[float], output: str | None, say: Say) -> None:
     import numpy as np
 
     from qcnn.tables.table import new_table

@@ -14,7 +14,7 @@ from qcnn.jobs.vertex import location
 from qcnn.jobs.vertex.location import run_page, schedule_page
 from qcnn.jobs.vertex.machines import DEFAULT, RULES
 from qcnn.studies.trials import PARALLELISM, StudyPlan, search_from_mapping, shared_experiment
-from qcnn.targets.artifacts import Logs, only_model, run_metrics, run_models
+from qcnn.targets.artifacts import LogSource, only_model, run_metrics, run_models
 from qcnn.targets.base import (
     ComparedRun,
     Deletable,
@@ -237,7 +237,7 @@ class VertexTarget:
             run = get_run(vertex, identity)
             return jobs_of(vertex, run), state_of(run) in ENDED
 
-        yield from jobs.lines(jobs.Reader(vertex), look, follow=follow)
+        yield from jobs.lines(jobs.LogReader(vertex), look, follow=follow)
 
     def follow(self, job: str, connection: Connection, say: Say, restarts: int | None = None) -> None:
         """Say what the steps and the workers print until the run has ended.
@@ -375,7 +375,7 @@ class VertexTarget:
 
     def find_logs(
         self, ids: Sequence[str], experiment: str | None, names: Sequence[str], settings: Connection, *, in_a_pod: bool
-    ) -> list[Logs]:
+    ) -> list[LogSource]:
         """Return the logs of runs by their ids, and of runs of an experiment by their names.
 
         Raises:

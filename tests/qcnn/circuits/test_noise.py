@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from qcnn.circuits.noise import NOISELESS, Channel, Noise, from_mapping, parse
+from qcnn.circuits.noise import NOISELESS, GateNoise, Noise, from_mapping, parse
 from qcnn.errors import ConfigError, single_line
 from qcnn.experiment_io import from_mapping as experiment
 
@@ -54,7 +54,7 @@ def test_what_is_no_noise_is_refused_in_one_line_with_the_word(given: object) ->
 
 def test_a_gate_is_followed_by_the_noise_of_its_class() -> None:
     noise = from_mapping({"depolarizing": {"one": 0.1}, "phase_damping": 0.2})
-    assert noise == Noise(Channel(depolarizing=0.1, phase_damping=0.2), Channel(phase_damping=0.2))
+    assert noise == Noise(GateNoise(depolarizing=0.1, phase_damping=0.2), GateNoise(phase_damping=0.2))
     assert (noise.channel(1), noise.channel(2), noise.channel(3)) == (noise.one, noise.two, noise.two)
     assert NOISELESS.channel(1) is None
     assert parse("readout=0.02").channel(2) is None

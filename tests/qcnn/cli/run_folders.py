@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from qcnn.experiment_io import from_mapping
-from qcnn.model.history import Epoch, save_history
+from qcnn.model.history import EpochMetrics, save_history
 
 
 def run_folder(
@@ -19,7 +19,7 @@ def run_folder(
     """Make what a run leaves that was `trained` so many epochs; `facts` are laid over those of its record."""
     folder = root / name
     (folder / "train" / "training").mkdir(parents=True)
-    epochs = [Epoch(epoch, 1 / epoch, 0.5, 2 / epoch, 0.5, 1.0) for epoch in (1, 2)]
+    epochs = [EpochMetrics(epoch, 1 / epoch, 0.5, 2 / epoch, 0.5, 1.0) for epoch in (1, 2)]
     save_history(epochs, folder / "train" / "training" / "history.csv")
     if mse is not None:
         (folder / "evaluate").mkdir()

@@ -19,7 +19,7 @@ from qcnn.jobs.local.runner import run_processes
 from qcnn.model import checkpoints
 from qcnn.storage.store import BucketUri, Store
 from qcnn.storage.sync import open_store
-from qcnn.targets.artifacts import Logs, deduplicate, local_run_logs, resolve_logs
+from qcnn.targets.artifacts import LogSource, deduplicate, local_run_logs, resolve_logs
 from tests.board import opened
 
 WORDS = {"qubits": 4, "rounds": 10, "batch_size": 8, "epochs": 3}
@@ -179,7 +179,7 @@ def test_two_runs_of_one_name_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_logs_in_a_bucket_are_named_as_what_logged_them(tmp_path: Path, given: str, name: str) -> None:
-    assert resolve_logs(given, tmp_path) == Logs(name, given)
+    assert resolve_logs(given, tmp_path) == LogSource(name, given)
 
 
 @pytest.fixture

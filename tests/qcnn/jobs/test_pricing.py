@@ -8,17 +8,17 @@ from qcnn.errors import ConfigError
 from qcnn.jobs.pod_settings import PodSettings, pod_settings
 from qcnn.jobs.pricing import (
     IDLE_SECONDS,
-    MachineType,
+    MachinePrice,
     Prices,
     allocatable_memory,
-    bill_of_nodes,
     estimate_cost,
-    own_prices,
+    estimate_node_cost,
+    load_default_prices,
     pods_per_node,
     prices_from,
     total_cost,
 )
-from qcnn.jobs.vertex.machines import MACHINES, bill_of_machines
+from qcnn.jobs.vertex.machines import MACHINES, estimate_vm_cost
 
 PRICES: dict[str, Any] = {
     "date": "2026-01-02",
@@ -29,14 +29,14 @@ PRICES: dict[str, Any] = {
 
 
 def test_our_own_prices_are_those_of_machines_of_the_same_size_as_where_vertex_ai_trains() -> None:
-    priced = own_prices().machines
+    priced = load_default_prices().machines
     sizes = {machine.name: (machine.cpus, machine.memory) for machine in MACHINES if machine.name in priced}
     assert len(sizes) > 50
     assert {name: (priced[name].cpus, priced[name].memory) for name in sizes} == sizes
 
 
 def test_a_spot_machine_is_cheaper_and_twice_the_machine_costs_twice_as_much() -> None:
-    machines = own_prices().machines
+    machines = load_default_prices().machines
     assert all(each.spot is None or each.spot < each.price for each in machines.values())
     assert machines["n2-standard-8"].price == pytest.approx(2 * machines["n2-standard-4"].price, rel=1e-4)
 
@@ -91,8 +91,8 @@ def pod(**settings: object) -> PodSettings:
     return pod_settings({"image": "qcnn", **settings})
 
 
-FOUR = MachineType(cpus=4, memory=16, price=0.2)
-EIGHT_GPUS = MachineType(cpus=96, memory=680, price=29.4, accelerator="nvidia-tesla-a100", gpus=8)
+FOUR = MachinePrice(cpus=4, memory=16, price=0.2)
+EIGHT_GPUS = MachinePrice(cpus=96, memory=680, price=29.4, accelerator="nvidia-tesla-a100", gpus=8)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ EIGHT_GPUS = MachineType(cpus=96, memory=680, price=29.4, accelerator="nvidia-te
     ],
 )
 def test_a_node_takes_as_many_pods_as_all_that_they_ask_for_allows(
-    machine: MachineType, settings: dict[str, object], pods: int
+    machine: MachinePrice, settings: dict[str, object], pods: int
 ) -> None:
     assert pods_per_node(machine, pod(**settings)) == pods
 
@@ -131,7 +131,7 @@ def billed_pod(**settings: Any) -> PodSettings:
 
 
 def test_a_machine_is_charged_by_the_second_and_for_a_minute_at_least() -> None:
-    machine = MachineType(cpus=4, memory=16, price=0.6)
+    machine = MachinePrice(cpus=4, memory=16, price=0.6)
     assert estimate_cost("four", machine, 3, 7200).dollars == pytest.approx(3 * 2 * 0.6)
     assert (
         estimate_cost("four", machine, 1, 1).dollars
@@ -142,7 +142,7 @@ def test_a_machine_is_charged_by_the_second_and_for_a_minute_at_least() -> None:
 
 
 def test_machines_of_several_types_are_one_bill() -> None:
-    four, eight = MachineType(cpus=4, memory=16, price=0.2, spot=0.1), MachineType(cpus=8, memory=16, price=0.4)
+    four, eight = MachinePrice(cpus=4, memory=16, price=0.2, spot=0.1), MachinePrice(cpus=8, memory=16, price=0.4)
     bills = [
         estimate_cost("four", four, 2, 3600),
         estimate_cost("eight", eight, 1, 3600),
@@ -161,7 +161,7 @@ def test_machines_of_several_types_are_one_bill() -> None:
 def test_the_cheapest_nodes_are_taken_and_stay_until_the_autoscaler_takes_them() -> None:
     """Three pods of a core fit on four cores, seven on eight."""
     seconds = 3600 - IDLE_SECONDS
-    few, many = (bill_of_nodes(pods, billed_pod(), seconds, prices()) for pods in (3, 7))
+    few, many = (estimate_node_cost(pods, billed_pod(), seconds, prices()) for pods in (3, 7))
     assert (few.machine, few.machines) == ("n2-standard-4", 1)
     assert few.hours == pytest.approx(1.0)
     assert few.dollars == pytest.approx(0.20)
@@ -173,12 +173,12 @@ def test_the_cheapest_nodes_are_taken_and_stay_until_the_autoscaler_takes_them()
 def test_spot_nodes_are_compared_by_their_own_price() -> None:
     """Seven pods: one of eight cores on demand, but three of four cores on Spot would be 0.24."""
     dear = prices(machines={"n2-standard-4": FOUR_WORKERS, "n2-standard-8": {**EIGHT, "spot": 0.30}})
-    assert bill_of_nodes(7, billed_pod(), 3000, dear).machine == "n2-standard-8"
-    assert bill_of_nodes(7, billed_pod(spot=True), 3000, dear).machine == "n2-standard-4"
+    assert estimate_node_cost(7, billed_pod(), 3000, dear).machine == "n2-standard-8"
+    assert estimate_node_cost(7, billed_pod(spot=True), 3000, dear).machine == "n2-standard-4"
 
 
 def test_the_machine_that_is_named() -> None:
-    found = bill_of_nodes(3, billed_pod(), 3000, prices(), "n2-standard-8")
+    found = estimate_node_cost(3, billed_pod(), 3000, prices(), "n2-standard-8")
     assert (found.machine, found.machines) == ("n2-standard-8", 1)
 
 
@@ -192,12 +192,12 @@ def test_the_machine_that_is_named() -> None:
 )
 def test_what_no_node_has_room_for_is_refused(settings: dict[str, Any], machine_type: str, line: str) -> None:
     with pytest.raises(ConfigError, match=f"^{line}$"):
-        bill_of_nodes(1, billed_pod(**settings), 60, prices(), machine_type)
+        estimate_node_cost(1, billed_pod(**settings), 60, prices(), machine_type)
 
 
 def test_vertex_ai_gives_each_process_a_machine_at_a_price_of_its_own() -> None:
     asked = billed_pod(vertex={"machine_type": "n2-standard-4"})
-    found = bill_of_machines(2, asked, 3600, prices())
+    found = estimate_vm_cost(2, asked, 3600, prices())
     assert (found.machine, found.machines) == ("n2-standard-4", 2)
     assert found.dollars == pytest.approx(2 * 0.20 * 1.5)
 
@@ -212,4 +212,4 @@ def test_vertex_ai_gives_each_process_a_machine_at_a_price_of_its_own() -> None:
 )
 def test_a_machine_of_vertex_ai_without_a_price_is_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"^prices: must have the machine that the job would run on. Given: no .*$"):
-        bill_of_machines(1, billed_pod(**settings), 60, prices())
+        estimate_vm_cost(1, billed_pod(**settings), 60, prices())

@@ -8,7 +8,7 @@ import pytest
 from qcnn.errors import ArtifactError
 from qcnn.experiment_io import from_mapping
 from qcnn.model.history import (
-    Epoch,
+    EpochMetrics,
     epochs_left,
     epochs_of,
     is_complete,
@@ -18,7 +18,7 @@ from qcnn.model.history import (
     save_history,
 )
 
-HISTORY = (Epoch(1, 1 / 3, 0.5, 0.1, 0.25, 1e-3), Epoch(2, 1e-17, 1.0, 2 / 3, 0.75, 12.5))
+HISTORY = (EpochMetrics(1, 1 / 3, 0.5, 0.1, 0.25, 1e-3), EpochMetrics(2, 1e-17, 1.0, 2 / 3, 0.75, 12.5))
 
 
 def test_what_is_read_is_what_was_written_to_the_last_bit(tmp_path: Path) -> None:
@@ -63,9 +63,11 @@ def test_refuses_a_file_that_is_not_whole(tmp_path: Path, content: str | None, m
         load_history(tmp_path / "history.csv")
 
 
-def _epochs(*losses: tuple[float, float]) -> list[Epoch]:
+def _epochs(*losses: tuple[float, float]) -> list[EpochMetrics]:
     """Return epochs of these training and validation losses."""
-    return [Epoch(number, train, 0.5, validation, 0.5, 1.0) for number, (train, validation) in enumerate(losses, 1)]
+    return [
+        EpochMetrics(number, train, 0.5, validation, 0.5, 1.0) for number, (train, validation) in enumerate(losses, 1)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import tf_keras
 
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
-from qcnn.model.optimizer import Schedule, assign, build_optimizer, values_of
+from qcnn.model.optimizer import WarmupSchedule, assign, build_optimizer, values_of
 
 CONSTANT = {"learning_rate_schedule": "constant", "warmup_fraction": 0.0}
 Values: TypeAlias = tuple[npt.NDArray[Any], ...]
@@ -42,12 +42,12 @@ def _config(**options: Any) -> ExperimentConfig:
     ],
 )
 def test_the_rate_at_chosen_updates(options: dict[str, Any], rates: dict[int, float]) -> None:
-    schedule = Schedule(_config(**options), 1000)
+    schedule = WarmupSchedule(_config(**options), 1000)
     assert {step: float(schedule(tf.constant(step))) for step in rates} == pytest.approx(rates, abs=1e-8)
 
 
 def test_a_compiled_program_serves_other_numbers() -> None:
-    schedule = Schedule(_config(learning_rate_schedule="constant", warmup_fraction=0.0), 10)
+    schedule = WarmupSchedule(_config(learning_rate_schedule="constant", warmup_fraction=0.0), 10)
     compiled = tf.function(schedule, jit_compile=True)
     assert compiled(tf.constant(3)).numpy() == pytest.approx(0.08)
     schedule.set(

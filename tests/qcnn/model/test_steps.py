@@ -14,7 +14,7 @@ import tensorflow as tf
 from pathlib import Path
 from qcnn import data
 from qcnn.experiment_io import from_mapping
-from qcnn.trainer.tensorboard import BatchProfile
+from qcnn.trainer.tensorboard import BatchProfiler
 from qcnn.trainer.state import TrainingState
 
 words, replicas = json.loads(sys.argv[1]), int(sys.argv[2])
@@ -35,7 +35,7 @@ dataset = dataclasses.replace(dataset, train=moved(dataset.train), validation=mo
 def trained(strategy):
     training = TrainingState(config, dataset, Path("unused"), strategy, None)
     for _ in range(3):
-        training.epoch(BatchProfile(range(0), None))
+        training.epoch(BatchProfiler(range(0), None))
     losses = [[epoch.train_loss, epoch.val_loss] for epoch in training.history]
     return np.array(losses), np.concatenate([v.numpy().ravel() for v in training.model.trainable_variables])
 

@@ -7,13 +7,16 @@ import pytest
 
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
-from qcnn.planning.machine import Machine, expected_seconds, steps_of
-from qcnn.simulators.costs.cost import Speed, StepCost
+from qcnn.planning.machine import MachineProfile, expected_seconds, steps_of
+from qcnn.simulators.costs.cost import MachineSpeed, StepCost
 from qcnn.simulators.registry import Estimate
 
 # Whose kernels take a millisecond; nothing else takes any time.
-SLOW = Machine(
-    Speed(flops=1e30, traffic=1e30, few_flops=1e30, kernel_seconds=1e-3), call_seconds=0.0, sample_seconds=0.0, cores=2
+SLOW = MachineProfile(
+    MachineSpeed(flops=1e30, traffic=1e30, few_flops=1e30, kernel_seconds=1e-3),
+    call_seconds=0.0,
+    sample_seconds=0.0,
+    cores=2,
 )
 
 
@@ -21,7 +24,7 @@ def config_of(**words: Any) -> ExperimentConfig:
     return from_mapping({"qubits": 8, "rounds": 100, "batch_size": 32, "workers": 1, "strategy": "none", **words})
 
 
-def seconds(machine: Machine, readouts: int = 4, **words: Any) -> float:
+def seconds(machine: MachineProfile, readouts: int = 4, **words: Any) -> float:
     return expected_seconds(
         config_of(**words), readouts, Estimate("lightcone", StepCost(kernels=1.0), fits=True), machine
     )
@@ -48,8 +51,8 @@ def test_workers_reduce_once_an_update_and_once_for_validation() -> None:
 
 
 def test_the_hidden_layer_takes_longer_with_readouts_units_and_samples_and_one_readout_has_none() -> None:
-    machine = Machine(
-        Speed(flops=1e30, traffic=1e30, few_flops=1e6, kernel_seconds=0.0),
+    machine = MachineProfile(
+        MachineSpeed(flops=1e30, traffic=1e30, few_flops=1e6, kernel_seconds=0.0),
         call_seconds=0.0,
         sample_seconds=0.0,
         cores=2,
@@ -82,7 +85,7 @@ def test_devices_of_a_processor_share_its_cores(strategy: str) -> None:
 )
 def test_what_many_cores_share_grows_with_them_and_what_one_does_stays(cores: float, many: float, one: float) -> None:
     """With less than a core all of it takes longer."""
-    machine = Machine(Speed(8.0, 4.0, 2.0, 1e-6), call_seconds=1e-3, sample_seconds=1e-5, cores=2)
+    machine = MachineProfile(MachineSpeed(8.0, 4.0, 2.0, 1e-6), call_seconds=1e-3, sample_seconds=1e-5, cores=2)
     found = machine.with_cores(cores)
     assert (found.speed.flops, found.speed.traffic) == (8.0 * many, 4.0 * many)
     assert found.speed.few_flops == 2.0 * one

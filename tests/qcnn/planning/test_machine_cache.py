@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from qcnn.planning import machine_cache
-from qcnn.planning.machine import Machine
+from qcnn.planning.machine import MachineProfile
 from qcnn.planning.machine_cache import keep, keep_fastest, load
-from qcnn.simulators.costs.cost import Speed
+from qcnn.simulators.costs.cost import MachineSpeed
 
-MACHINE = Machine(
-    Speed(flops=1.5e10, traffic=2.5e9, few_flops=3.5e9, kernel_seconds=1e-7),
+MACHINE = MachineProfile(
+    MachineSpeed(flops=1.5e10, traffic=2.5e9, few_flops=3.5e9, kernel_seconds=1e-7),
     call_seconds=1e-3,
     sample_seconds=1e-7,
     cores=2,
@@ -77,10 +77,12 @@ def test_another_machine_is_measured_for_itself(what: str, value: object, monkey
     assert load() == here
 
 
-def _slower(times: float) -> Machine:
+def _slower(times: float) -> MachineProfile:
     speed = MACHINE.speed
-    slow = Speed(speed.flops / times, speed.traffic / times, speed.few_flops / times, speed.kernel_seconds * times)
-    return Machine(slow, MACHINE.call_seconds * times, MACHINE.sample_seconds * times, MACHINE.cores)
+    slow = MachineSpeed(
+        speed.flops / times, speed.traffic / times, speed.few_flops / times, speed.kernel_seconds * times
+    )
+    return MachineProfile(slow, MACHINE.call_seconds * times, MACHINE.sample_seconds * times, MACHINE.cores)
 
 
 @pytest.mark.parametrize(

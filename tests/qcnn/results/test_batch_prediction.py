@@ -21,7 +21,7 @@ from qcnn.results.batch_prediction import predict_files, predict_table
 from qcnn.results.error_accumulator import ErrorAccumulator
 from qcnn.results.evaluate import predict, scores_of_classes
 from qcnn.results.export import Predictor, load_predictor
-from qcnn.results.predictions import Files
+from qcnn.results.predictions import PredictionFiles
 from qcnn.tables import ENDINGS, chunks, npz
 from qcnn.tables.table import new_table, open_table
 from tests.qcnn.tables.test_table import read, write
@@ -63,7 +63,9 @@ def excitations(path: Path, **more: npt.ArrayLike) -> str:
     return written(path, **{"qubit": SAMPLES.qubit, "angle": SAMPLES.angle, **more})
 
 
-def predicted(predictor: Any, files: Files, seen: Any = lambda more: None) -> batch_prediction.PredictionSummary:
+def predicted(
+    predictor: Any, files: PredictionFiles, seen: Any = lambda more: None
+) -> batch_prediction.PredictionSummary:
     with open_table(files.data) as table:
         return predict_table(predictor, table, files, seen)
 
@@ -74,13 +76,13 @@ def test_predictions_are_those_of_the_model(
 ) -> None:
     model, _ = export.load(model_folder)
     expected = predict(model, SAMPLES)
-    files = Files(excitations(tmp_path / f"data{ending}", note=np.zeros(50)), f"{tmp_path}/out{ending}")
+    files = PredictionFiles(excitations(tmp_path / f"data{ending}", note=np.zeros(50)), f"{tmp_path}/out{ending}")
     assert predicted(predictor, files) == batch_prediction.PredictionSummary(50, {})
     found = read(tmp_path / f"out{ending}")
     assert list(found) == ["qubit", "angle", "prediction"]
     assert found["qubit"] == SAMPLES.qubit.tolist()
     np.testing.assert_allclose(found["prediction"], expected, atol=1e-6)
-    labelled = Files(excitations(tmp_path / f"data{ending}", label=SAMPLES.label), f"{tmp_path}/out{ending}")
+    labelled = PredictionFiles(excitations(tmp_path / f"data{ending}", label=SAMPLES.label), f"{tmp_path}/out{ending}")
     assert predicted(predictor, labelled).metrics == pytest.approx(scores_of_classes(SAMPLES, expected), abs=1e-6)
     assert read(tmp_path / f"out{ending}")["label"] == SAMPLES.label.tolist()
 
@@ -91,7 +93,7 @@ def test_no_more_than_a_piece_is_held_at_a_time(
 ) -> None:
     monkeypatch.setattr(chunks, "_MOST_ROWS", 8)
     double, seen = Sum(EXCITATIONS, small_config), list[int]()
-    files = Files(excitations(tmp_path / f"data{ending}", label=SAMPLES.label), f"{tmp_path}/out{ending}")
+    files = PredictionFiles(excitations(tmp_path / f"data{ending}", label=SAMPLES.label), f"{tmp_path}/out{ending}")
     assert predicted(double, files, seen.append).rows == 50
     assert double.counts == seen == [*[8] * 6, 2]
     angles = np.array(read(tmp_path / f"out{ending}")["angle"], np.float32)
@@ -119,7 +121,9 @@ def test_a_row_that_is_wrong_is_named_and_nothing_is_written(
 ) -> None:
     monkeypatch.setattr(chunks, "_MOST_ROWS", 2)
     good = {"qubit": [0, 1, 2], "angle": [0, 1, 2], "label": [1, -1, 1]}
-    files = Files(written(tmp_path / "data.csv", **{**good, **columns}), f"{tmp_path}/out.csv", f"{tmp_path}/page.html")
+    files = PredictionFiles(
+        written(tmp_path / "data.csv", **{**good, **columns}), f"{tmp_path}/out.csv", f"{tmp_path}/page.html"
+    )
     double = Sum(EXCITATIONS, small_config)
     with pytest.raises(QcnnError) as refused:
         predicted(double, files)
@@ -130,7 +134,7 @@ def test_a_row_that_is_wrong_is_named_and_nothing_is_written(
 
 
 def test_a_label_of_which_no_error_can_be_computed_is_refused(tmp_path: Path, small_config: ExperimentConfig) -> None:
-    files = Files(written(tmp_path / "data.csv", a=[1, 2], b=[1, 2], label=[1, 1e200]), f"{tmp_path}/out.csv")
+    files = PredictionFiles(written(tmp_path / "data.csv", a=[1, 2], b=[1, 2], label=[1, 1e200]), f"{tmp_path}/out.csv")
     message = r"^data: line 3, column label: must be from -1e\+30 to 1e\+30\. Given: 1e\+200$"
     with pytest.raises(QcnnError, match=message):
         predicted(Sum(FEATURES, small_config), files)
@@ -143,7 +147,7 @@ def test_neither_file_is_new_where_the_predictions_cannot_be_ended(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    files = Files(
+    files = PredictionFiles(
         excitations(tmp_path / "data.csv", label=SAMPLES.label), f"{tmp_path}/out.npz", f"{tmp_path}/page.html"
     )
     for name in (files.output, files.report):
@@ -165,7 +169,7 @@ def test_what_is_read_is_not_written_over_by_another_of_its_names(
     Path("link.csv").symlink_to("data.csv")
     for name in ("./data.csv", f"{tmp_path}/data.csv", "link.csv", "new/../data.csv"):
         with pytest.raises(QcnnError, match=r"^output: must be another file than the data\. Given: "):
-            predict_files(model_folder, Files("data.csv", name))
+            predict_files(model_folder, PredictionFiles("data.csv", name))
     assert Path("data.csv").read_bytes() == before
 
 
@@ -173,14 +177,14 @@ def test_a_prediction_that_is_not_finite_is_named_by_its_row(tmp_path: Path, sma
     layout = FeatureLayout(Preparation("rx", 3), ("a",), (0.0,), (1e-300,))
     double = Sum(layout, small_config)
     double.predict = lambda inputs: np.array([0.5, np.inf])  # type: ignore[method-assign]
-    files = Files(written(tmp_path / "data.npz", a=[1, 2]), f"{tmp_path}/out.csv")
+    files = PredictionFiles(written(tmp_path / "data.npz", a=[1, 2]), f"{tmp_path}/out.csv")
     with pytest.raises(QcnnError, match=r"^model: its prediction must be finite, and is not for row 2\. Given: inf$"):
         predicted(double, files)
 
 
 def test_features_are_scaled_as_the_training_split_was(tmp_path: Path, small_config: ExperimentConfig) -> None:
     columns = {"b": [1.5, 2], "a": [0.25, 0.5], "label": [1.0, 3.0]}
-    files = Files(written(tmp_path / "data.csv", **columns), f"{tmp_path}/out.csv", f"{tmp_path}/page.html")
+    files = PredictionFiles(written(tmp_path / "data.csv", **columns), f"{tmp_path}/out.csv", f"{tmp_path}/page.html")
     found = predicted(Sum(FEATURES, small_config), files)
     assert read(tmp_path / "out.csv") == {
         "a": [0.25, 0.5],
@@ -199,7 +203,7 @@ def test_true_and_false_are_predicted_alike_in_every_format(
 ) -> None:
     layout = FeatureLayout(Preparation("rx", 3), ("a", "b"), (0.0, 0.0), (1.0, -2.0), labels="zero_one")
     write(tmp_path / f"data{ending}", pd.DataFrame({"a": [0.5, 0.5], "b": [True, False], "label": [False, True]}))
-    files = Files(f"{tmp_path}/data{ending}", f"{tmp_path}/out.csv")
+    files = PredictionFiles(f"{tmp_path}/data{ending}", f"{tmp_path}/out.csv")
     # 0.5 - 2 and 0.5 beside labels -1 and +1.
     assert predicted(Sum(layout, small_config), files).metrics == {"mse": (0.5**2 + 0.5**2) / 2, "accuracy": 1}
     assert read(tmp_path / "out.csv") == {"a": [0.5, 0.5], "b": [1, 0], "label": [0, 1], "prediction": [-1.5, 0.5]}
@@ -208,7 +212,7 @@ def test_true_and_false_are_predicted_alike_in_every_format(
 def test_a_feature_whose_angle_is_no_number_is_refused_by_its_row(
     tmp_path: Path, small_config: ExperimentConfig
 ) -> None:
-    files = Files(written(tmp_path / "data.csv", a=[1, 1], b=[1, 1e308]), f"{tmp_path}/out.csv")
+    files = PredictionFiles(written(tmp_path / "data.csv", a=[1, 1], b=[1, 1e308]), f"{tmp_path}/out.csv")
     message = r"^data: line 3, column b: must be from -4999 to 5001, or its angle is not exact\. Given: 1e\+308$"
     with pytest.raises(QcnnError, match=message):
         predicted(Sum(FEATURES, small_config), files)
@@ -217,17 +221,17 @@ def test_a_feature_whose_angle_is_no_number_is_refused_by_its_row(
 def test_labels_that_are_all_the_same_have_no_r2(tmp_path: Path, small_config: ExperimentConfig) -> None:
     # The mean of three of these is another number.
     columns = {"a": [0.1] * 3, "b": [1.0] * 3, "label": [0.1] * 3}
-    files = Files(written(tmp_path / "data.csv", **columns), f"{tmp_path}/out.csv")
+    files = PredictionFiles(written(tmp_path / "data.csv", **columns), f"{tmp_path}/out.csv")
     assert predicted(Sum(FEATURES, small_config), files).metrics == {"mse": pytest.approx(0)}
 
 
 def test_states_have_length_1_and_are_not_written_again(tmp_path: Path, small_config: ExperimentConfig) -> None:
     layout = FeatureLayout(Preparation("state"), amplitudes=2)
     double = Sum(layout, small_config)
-    files = Files(written(tmp_path / "data.npz", state_0=[0.6, 0], state_1=[0.8, -1]), f"{tmp_path}/out.csv")
+    files = PredictionFiles(written(tmp_path / "data.npz", state_0=[0.6, 0], state_1=[0.8, -1]), f"{tmp_path}/out.csv")
     predicted(double, files)
     assert read(tmp_path / "out.csv") == {"prediction": [pytest.approx(1.4), -1]}
-    bad = Files(written(tmp_path / "data.npz", state_0=[0.6, 0], state_1=[0.8, 1.1]), f"{tmp_path}/new.csv")
+    bad = PredictionFiles(written(tmp_path / "data.npz", state_0=[0.6, 0], state_1=[0.8, 1.1]), f"{tmp_path}/new.csv")
     with pytest.raises(QcnnError, match=r"^data: row 2: the amplitudes of a state must have length 1\. Given: 1\.1$"):
         predicted(double, bad)
 
@@ -236,14 +240,14 @@ def test_classes_called_0_and_1_are_compared_as_minus_and_plus_1(
     tmp_path: Path, small_config: ExperimentConfig
 ) -> None:
     layout = FeatureLayout(Preparation("rx", 3), ("a",), (0.0,), (1.0,), labels="zero_one")
-    files = Files(written(tmp_path / "data.csv", a=[-0.5, 1], label=[0, 1]), f"{tmp_path}/out.csv")
+    files = PredictionFiles(written(tmp_path / "data.csv", a=[-0.5, 1], label=[0, 1]), f"{tmp_path}/out.csv")
     assert predicted(Sum(layout, small_config), files).metrics == {"mse": 0.125, "accuracy": 1}
     assert read(tmp_path / "out.csv")["label"] == [0, 1]
 
 
 def test_the_page_shows_the_error_over_all_rows(tmp_path: Path, predictor: Predictor) -> None:
     data_file = excitations(tmp_path / "data.csv", label=SAMPLES.label)
-    files = Files(data_file, f"{tmp_path}/out.npz", f"{tmp_path}/page.html")
+    files = PredictionFiles(data_file, f"{tmp_path}/out.npz", f"{tmp_path}/page.html")
     metrics = predicted(predictor, files).metrics
     page = (tmp_path / "page.html").read_text()
     assert f"MSE<b>{metrics['mse']:.4f}</b>" in page
@@ -254,7 +258,7 @@ def test_the_page_shows_the_error_over_all_rows(tmp_path: Path, predictor: Predi
 def test_a_page_that_cannot_be_written_leaves_no_predictions(tmp_path: Path, small_config: ExperimentConfig) -> None:
     (tmp_path / "page.html").mkdir()
     data_file = excitations(tmp_path / "data.csv", label=SAMPLES.label)
-    files = Files(data_file, f"{tmp_path}/out.npz", f"{tmp_path}/page.html")
+    files = PredictionFiles(data_file, f"{tmp_path}/out.npz", f"{tmp_path}/page.html")
     with pytest.raises(QcnnError, match=r"^output: cannot be written \(Is a directory\)\. Given: .*page\.html$"):
         predicted(Sum(EXCITATIONS, small_config), files)
     assert not (tmp_path / "out.npz").exists()
@@ -277,12 +281,14 @@ def test_what_cannot_be_predicted_is_said_before_anything_is_loaded(
 ) -> None:
     monkeypatch.setattr(batch_prediction, "load_tensorflow", lambda: pytest.fail("is loaded"))
     with pytest.raises(QcnnError) as refused:
-        predict_files(model_folder, Files(written(tmp_path / "data.csv", **columns), f"{tmp_path}/out.csv", report))
+        predict_files(
+            model_folder, PredictionFiles(written(tmp_path / "data.csv", **columns), f"{tmp_path}/out.csv", report)
+        )
     assert str(refused.value).startswith(message)
 
 
 def test_a_model_in_a_folder_predicts_a_file(tmp_path: Path, model_folder: Path) -> None:
-    files = Files(excitations(tmp_path / "data.csv"), f"{tmp_path}/out.parquet")
+    files = PredictionFiles(excitations(tmp_path / "data.csv"), f"{tmp_path}/out.parquet")
     assert predict_files(model_folder, files).rows == 50
     assert len(read(tmp_path / "out.parquet")["prediction"]) == 50
 
@@ -297,7 +303,7 @@ def test_files_of_other_kinds_are_refused() -> None:
         (("a.csv", "b.csv", "c.pdf"), r"^report: must end in \.html\. Given: c\.pdf$"),
     ):
         with pytest.raises(QcnnError, match=message):
-            Files(*names)
+            PredictionFiles(*names)
 
 
 def test_an_error_is_of_any_number_of_pieces_what_it_is_of_one(small_config: ExperimentConfig) -> None:

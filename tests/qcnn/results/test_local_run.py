@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from qcnn.results.local_run import FILE, RunRecord, RunRecorder, Step, read_record
+from qcnn.results.local_run import FILE, RecordedStep, RunRecord, RunRecorder, read_record
 
 ROOT = Path(__file__).parents[3]
 WORDS = {"qubits": 8, "options": {"max_restarts": 3}}
@@ -23,7 +23,7 @@ def test_a_run_that_succeeds_leaves_its_words_times_and_steps(tmp_path: Path) ->
     before = datetime.datetime.now(datetime.timezone.utc)
     with RunRecorder(WORDS) as recorder:
         recorder.begin_step("generate-data", run)
-        assert read_record(run).steps == (Step("generate-data", "running"),)
+        assert read_record(run).steps == (RecordedStep("generate-data", "running"),)
         recorder.end_step(True)
         recorder.begin_step("train", run)
         going_on = read_record(run)

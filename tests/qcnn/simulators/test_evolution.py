@@ -7,7 +7,7 @@ from hypothesis import given, settings
 
 from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
-from qcnn.simulators.evolution import Unitaries, evolve, on_last, real_forms
+from qcnn.simulators.evolution import GroupUnitaries, evolve, on_last, real_forms
 from qcnn.simulators.structure.gate_fusion import fuse, group_blocks
 from qcnn.simulators.structure.gates import CircuitIR, read_network
 from tests.qcnn.simulators.drawn import Complex, ansatzes, assert_equal_up_to_phase, repeatable, unitary
@@ -20,7 +20,7 @@ def basis_states(qubits: int, dtype: tf.DType = tf.float64) -> tf.Tensor:
 
 def evolved(network: CircuitIR, values: tf.Tensor, states: tf.Tensor) -> tf.Tensor:
     groups = group_blocks(fuse(network.gates))
-    unitaries = Unitaries(groups, network.parameters)
+    unitaries = GroupUnitaries(groups, network.parameters)
     forms = real_forms(unitaries(values), states.dtype)
     matrices = [on_last(forms[unitaries.index(group)], len(group.qubits)) for group in groups]
     return evolve([group.qubits for group in groups], states, matrices)

@@ -11,7 +11,7 @@ from qcnn.circuits import circuits
 from qcnn.circuits.circuits import Ansatz
 from qcnn.simulators.structure.gate_fusion import Block, fuse
 from qcnn.simulators.structure.gates import read_network
-from qcnn.simulators.tensor_ops import Matrices, fixed_rows, gather_rows, gather_sparse, permuted
+from qcnn.simulators.tensor_ops import BlockUnitaries, fixed_rows, gather_rows, gather_sparse, permuted
 from tests.qcnn.simulators.drawn import ansatzes, assert_equal_up_to_phase, repeatable, unitary
 
 
@@ -52,7 +52,7 @@ def test_a_blocks_matrix_is_that_of_its_gates(drawn: tuple[Ansatz, int]) -> None
     gates = read_network(ansatz, circuits.ring(qubits)).gates
     block = Block(tuple(range(qubits)), gates)
     values = np.random.default_rng(0).uniform(-2, 2, len(ansatz.symbols))
-    matrices = Matrices([block], qubits, len(values))
+    matrices = BlockUnitaries([block], qubits, len(values))
     actual = matrices(tf.constant(values, tf.float64))[matrices.index(block)].numpy()
     assert_equal_up_to_phase(actual, unitary(ansatz.circuit, ansatz.symbols, values, qubits))
 
@@ -61,7 +61,7 @@ def test_equal_blocks_share_one_matrix_however_long_the_ring() -> None:
     kinds = {}
     for qubits in (12, 64):
         blocks = blocks_of("hybrid", qubits)
-        matrices = Matrices(blocks, 2, 21)
+        matrices = BlockUnitaries(blocks, 2, 21)
         values = matrices(tf.constant(np.random.default_rng(0).uniform(0, 2, 21)))
         # Last of all is the identity.
         assert {matrices.index(block) for block in blocks} == set(range(len(values) - 1))

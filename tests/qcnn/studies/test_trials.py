@@ -9,7 +9,7 @@ import pytest
 from qcnn.errors import ArtifactError, ConfigError, TrainingError
 from qcnn.experiment import ExperimentConfig
 from qcnn.experiment_io import from_mapping
-from qcnn.model.history import Epoch
+from qcnn.model.history import EpochMetrics
 from qcnn.studies.trials import (
     FailedTrial,
     Range,
@@ -99,7 +99,9 @@ def test_what_is_no_study_is_one_line(search: dict[str, Any], line: str) -> None
 
 
 def a_trial(val_loss: float, **words: Any) -> Trial:
-    return Trial(from_mapping(words), 5, Epoch(4, 0.5, 0.75, val_loss, 0.5, 1.0), words.get("seed", 0) / 4 or None)
+    return Trial(
+        from_mapping(words), 5, EpochMetrics(4, 0.5, 0.75, val_loss, 0.5, 1.0), words.get("seed", 0) / 4 or None
+    )
 
 
 def test_a_grid_is_every_combination_each_with_a_seed_of_its_own() -> None:

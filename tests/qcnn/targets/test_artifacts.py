@@ -3,7 +3,7 @@
 from typing import Any
 
 from qcnn.experiment_io import from_mapping
-from qcnn.targets.artifacts import Artifact, Logs, run_fields, run_logs, run_metrics
+from qcnn.targets.artifacts import Artifact, LogSource, run_fields, run_logs, run_metrics
 
 
 def _artifact(kind: str = "system.Artifact", uri: str = "gs://b/r/1/run/train/logs", **metadata: Any) -> Artifact:
@@ -44,6 +44,6 @@ def test_words_of_a_study_without_artifacts_are_those_that_its_trials_share() ->
 
 def test_logs_are_artifacts_or_while_it_runs_the_folder_of_the_run() -> None:
     made = [_artifact(display_name="logs"), _artifact(uri="gs://b/r/1/run/data/dataset", display_name="dataset")]
-    assert run_logs("mine", "run", made, ended=True) == [Logs("mine", "gs://b/r/1/run/train/logs")]
-    assert run_logs("mine", "run", made, ended=False) == [Logs("mine", "gs://b/r/1/run", of_run=True)]
+    assert run_logs("mine", "run", made, ended=True) == [LogSource("mine", "gs://b/r/1/run/train/logs")]
+    assert run_logs("mine", "run", made, ended=False) == [LogSource("mine", "gs://b/r/1/run", of_run=True)]
     assert run_logs("mine", "run", [], ended=False) == []

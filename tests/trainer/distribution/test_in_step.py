@@ -23,7 +23,7 @@ from qcnn.experiment_io import from_mapping
 from qcnn.trainer.distribution.strategies import set_up
 from qcnn.model import checkpoints
 from qcnn.trainer.loop import train
-from qcnn.trainer.programs import Programs
+from qcnn.trainer.programs import CompiledFunctions
 
 found, programs = [], {}
 most, *every = json.loads(sys.argv[1])
@@ -36,7 +36,7 @@ for number, trainings in enumerate(every):
         config = from_mapping(words)
         set_up(config)
         # A strategy of its own for each kind and number of devices.
-        shared = programs.setdefault((config.strategy, config.options.devices), Programs())
+        shared = programs.setdefault((config.strategy, config.options.devices), CompiledFunctions())
         train(config, data.generate(config), folder, programs=shared)
     saved = checkpoints.load_latest(folder / checkpoints.FOLDER)
     losses = [(epoch.train_loss, epoch.train_accuracy, epoch.val_loss, epoch.val_accuracy) for epoch in saved.history]

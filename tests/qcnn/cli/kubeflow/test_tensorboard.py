@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from qcnn.errors import ArtifactError
-from qcnn.targets.artifacts import Logs
+from qcnn.targets.artifacts import LogSource
 from qcnn.targets.errors import BackendError
 from qcnn.targets.kubeflow.client import KfpConnection
 from qcnn.targets.kubeflow.experiments import logs_of_runs
@@ -45,11 +45,11 @@ def test_a_run_that_trains_is_looked_at_in_its_folder_others_where_their_artifac
     backend: FakeBackend, ids: dict[str, str]
 ) -> None:
     asked = KfpConnection(host=backend.host)
-    trains = Logs("trains", f"{_ROOT}/{ids['trains']}", of_run=True)
-    ended = Logs("ended", f"{_ROOT}/another/train/a/logs")
+    trains = LogSource("trains", f"{_ROOT}/{ids['trains']}", of_run=True)
+    ended = LogSource("ended", f"{_ROOT}/another/train/a/logs")
     study = [
-        Logs("study", f"{_ROOT}/{ids['study']}/train/b/logs"),
-        Logs("study-2", f"{_ROOT}/{ids['study']}/train/c/logs"),
+        LogSource("study", f"{_ROOT}/{ids['study']}/train/b/logs"),
+        LogSource("study-2", f"{_ROOT}/{ids['study']}/train/c/logs"),
     ]
     assert logs_of_runs([ids["trains"]], None, (), asked) == [trains]
     assert logs_of_runs((), "qcnn", ("study",), asked) == study

@@ -2,17 +2,17 @@
 
 import re
 
-from qcnn.jobs.kubernetes.pods import Process
+from qcnn.jobs.kubernetes.pods import PodProcess
 
 _POD = re.compile(r"(\d)(\w)(?::(\d+))?(!?)(\^?)")
 
 
-def process(text: str, job: int = 0) -> Process:
+def process(text: str, job: int = 0) -> PodProcess:
     """Return what "1b:138!" says: worker 1, its second pod, ended with 138, told to end; "^" is out of memory."""
     matched = _POD.fullmatch(text)
     assert matched
     index, letter, code, told, greedy = matched.groups()
-    return Process(
+    return PodProcess(
         pod=f"worker-{index}",
         uid=f"{job}-{index}{letter}",
         role="worker",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from qcnn.errors import ConfigError
-from qcnn.jobs.kubernetes.create_or_adopt import Step, next_action
+from qcnn.jobs.kubernetes.create_or_adopt import NextAction, next_action
 from qcnn.jobs.kubernetes.manifest import HASH_ANNOTATION, JOB, TRAINING_ANNOTATION, JobKind
 from qcnn.jobs.tfjob.manifest import TFJOB
 
@@ -22,30 +22,30 @@ def _job(state: str = "Running", training: str = "1", spec: str = "1", *, delete
 @pytest.mark.parametrize(
     ("kind", "found", "step"),
     [
-        (TFJOB, None, Step.CREATE),
-        (TFJOB, _job(), Step.ADOPT),
-        (TFJOB, _job("Restarting"), Step.ADOPT),
-        (TFJOB, _job("Suspended"), Step.ADOPT),
-        (TFJOB, _job("Succeeded"), Step.RETURN),
-        (TFJOB, _job("Failed"), Step.REPLACE),
-        (TFJOB, _job(deleted=True), Step.REPLACE),
-        (TFJOB, _job("Succeeded", deleted=True), Step.REPLACE),
+        (TFJOB, None, NextAction.CREATE),
+        (TFJOB, _job(), NextAction.ADOPT),
+        (TFJOB, _job("Restarting"), NextAction.ADOPT),
+        (TFJOB, _job("Suspended"), NextAction.ADOPT),
+        (TFJOB, _job("Succeeded"), NextAction.RETURN),
+        (TFJOB, _job("Failed"), NextAction.REPLACE),
+        (TFJOB, _job(deleted=True), NextAction.REPLACE),
+        (TFJOB, _job("Succeeded", deleted=True), NextAction.REPLACE),
         # Other settings count once it has ended.
-        (TFJOB, _job("Succeeded", spec="2"), Step.RETURN),
-        (TFJOB, _job("Failed", spec="2"), Step.REPLACE),
-        (TFJOB, _job(spec="2", deleted=True), Step.REPLACE),
-        (JOB, _job("Complete"), Step.RETURN),
-        (JOB, _job("Succeeded"), Step.ADOPT),
+        (TFJOB, _job("Succeeded", spec="2"), NextAction.RETURN),
+        (TFJOB, _job("Failed", spec="2"), NextAction.REPLACE),
+        (TFJOB, _job(spec="2", deleted=True), NextAction.REPLACE),
+        (JOB, _job("Complete"), NextAction.RETURN),
+        (JOB, _job("Succeeded"), NextAction.ADOPT),
     ],
 )
-def test_what_is_done_follows_from_what_is_there(kind: JobKind, found: dict[str, Any] | None, step: Step) -> None:
+def test_what_is_done_follows_from_what_is_there(kind: JobKind, found: dict[str, Any] | None, step: NextAction) -> None:
     assert next_action(kind, _job(), found) is step
 
 
 def test_a_job_that_nobody_has_looked_at_yet_is_adopted() -> None:
     found = _job()
     del found["status"]
-    assert next_action(TFJOB, _job(), found) is Step.ADOPT
+    assert next_action(TFJOB, _job(), found) is NextAction.ADOPT
 
 
 @pytest.mark.parametrize("state", ["Running", "Succeeded", "Failed"])

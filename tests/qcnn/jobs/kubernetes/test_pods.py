@@ -12,7 +12,7 @@ from qcnn.jobs.kubernetes.manifest import JOB
 from qcnn.jobs.kubernetes.pods import (
     EventQuery,
     PendingProcesses,
-    Process,
+    PodProcess,
     StartupMonitor,
     question,
     root_cause_process,
@@ -21,7 +21,7 @@ from qcnn.jobs.tfjob.manifest import TFJOB
 from tests.qcnn.jobs.kubernetes.processes import process
 
 
-def read(pod: dict[str, Any]) -> Process:
+def read(pod: dict[str, Any]) -> PodProcess:
     return pods.read(pod, TFJOB)
 
 
@@ -176,11 +176,11 @@ NAMES = ["worker 0", "worker 1"]
 NO_ROOM, NO_IMAGE = "cannot be scheduled: no room", "cannot start, ErrImagePull: no image"
 
 
-def _unstarted(text: str, trouble: str | None = None) -> Process:
+def _unstarted(text: str, trouble: str | None = None) -> PodProcess:
     return dataclasses.replace(process(text), started=False, trouble=trouble)
 
 
-def _seen(*processes: Process, suspended: bool = False, now: float = 10) -> PendingProcesses:
+def _seen(*processes: PodProcess, suspended: bool = False, now: float = 10) -> PendingProcesses:
     return PendingProcesses(0, dict.fromkeys(NAMES)).see(NAMES, processes, suspended=suspended, now=now)
 
 
@@ -201,7 +201,7 @@ def _seen(*processes: Process, suspended: bool = False, now: float = 10) -> Pend
     ],
 )
 def test_who_has_not_started_and_why_follows_from_the_pods(
-    processes: list[Process], suspended: bool, since: float | None, why: str, asked: str | None
+    processes: list[PodProcess], suspended: bool, since: float | None, why: str, asked: str | None
 ) -> None:
     waiting = _seen(*processes, suspended=suspended)
     assert (waiting.since, waiting.why(), waiting.to_ask_about()) == (since, why, asked)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from qcnn.jobs.job import Job, JobIdentity
-from qcnn.jobs.kubernetes.pods import Process, read
+from qcnn.jobs.kubernetes.pods import PodProcess, read
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.manifest import TFJOB, JobTimeouts, restarted, tfjob
 from qcnn.jobs.tfjob.status import process_state, process_statuses, status_of
@@ -82,14 +82,14 @@ def test_what_has_ended_lasted_until_then_and_what_has_not_begun_has_lasted_for_
         (process("0a:143!"), "lost"),
     ],
 )
-def test_the_state_of_a_process_follows_from_its_pod(seen: Process | None, state: str) -> None:
+def test_the_state_of_a_process_follows_from_its_pod(seen: PodProcess | None, state: str) -> None:
     assert process_state(seen) == state
 
 
 def test_why_a_process_does_not_start_is_asked_of_events_where_its_pod_does_not_say() -> None:
     asked: list[str | None] = []
 
-    def ask(process: Process | None, pod: str) -> str:
+    def ask(process: PodProcess | None, pod: str) -> str:
         asked.append(process.name if process else None)
         assert process is None or process.pod == pod
         return "by events"

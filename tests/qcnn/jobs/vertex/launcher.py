@@ -11,7 +11,7 @@ from qcnn.jobs.vertex import attempts
 from qcnn.jobs.vertex.custom_job import custom_job
 from qcnn.jobs.vertex.launch import launch
 from qcnn.jobs.vertex.location import VertexLocation, endpoint_of
-from qcnn.jobs.vertex.tuning_job import NumericRange, Study, TrialReporter, tuning_job
+from qcnn.jobs.vertex.tuning_job import NumericRange, StudySpec, TrialReporter, tuning_job
 from qcnn.startup import one_line_errors
 
 
@@ -33,7 +33,7 @@ def main() -> None:
         how = {"restarts": job.restarts, "pending_seconds": given["pending_seconds"]}
         if given["trials"]:
             rates = NumericRange("learning_rate", 0.001, 0.1, whole=False, by_logarithm=True)
-            study = Study([rates], "val_loss", given["trials"], parallel=2, stopping="none", best_report=False)
+            study = StudySpec([rates], "val_loss", given["trials"], parallel=2, stopping="none", best_report=False)
             launch(tuning_job(made, study), place, news=TrialReporter, **how)
         else:
             launch(made, place, **how)

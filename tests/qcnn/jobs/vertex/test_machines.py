@@ -6,7 +6,7 @@ import pytest
 
 from qcnn.errors import ConfigError
 from qcnn.jobs.pod_settings import PodSettings
-from qcnn.jobs.vertex.machines import MACHINES, Settings, accelerator_type, machine_for, vertex_settings
+from qcnn.jobs.vertex.machines import MACHINES, CustomJobMachines, accelerator_type, machine_for, vertex_settings
 
 
 def _pod(**given: Any) -> PodSettings:
@@ -77,7 +77,7 @@ def test_no_machine_is_listed_twice() -> None:
 ACCOUNT = "trainer@my-project.iam.gserviceaccount.com"
 
 
-def _read(**given: Any) -> Settings:
+def _read(**given: Any) -> CustomJobMachines:
     return vertex_settings(PodSettings.model_validate({"image": "qcnn", **given}))
 
 
@@ -96,7 +96,7 @@ def test_what_yaml_says_becomes_what_vertex_is_told() -> None:
         "encryption_key": "projects/p/locations/us-central1/keyRings/r/cryptoKeys/k",
         "tensorboard": "projects/1/locations/us-central1/tensorboards/2",
     }
-    assert _read(vertex=given) == Settings(**given)  # type: ignore[arg-type]  # read from YAML
+    assert _read(vertex=given) == CustomJobMachines(**given)  # type: ignore[arg-type]  # read from YAML
 
 
 def test_a_service_account_of_kubernetes_is_none_of_google_cloud() -> None:
@@ -126,7 +126,7 @@ def test_a_service_account_of_kubernetes_is_none_of_google_cloud() -> None:
         ({"restart_job_on_worker_restart": 1}, "restart_job_on_worker_restart: must be true or false. Given: 1"),
         (
             {"machine": "n1"},
-            f"machine: unknown key; the keys are {', '.join(Settings.model_fields)}. Given: 'n1'",
+            f"machine: unknown key; the keys are {', '.join(CustomJobMachines.model_fields)}. Given: 'n1'",
         ),
     ],
 )

@@ -6,14 +6,14 @@ import pytest
 from google.cloud import aiplatform_v1 as v1
 
 from qcnn.jobs.vertex.machines import DECAY_CURVE, MEDIAN, NONE
-from qcnn.jobs.vertex.tuning_job import Candidates, NumericRange, Study, study_spec
+from qcnn.jobs.vertex.tuning_job import Candidates, NumericRange, StudySpec, study_spec
 from tests.qcnn.jobs.vertex.launchers import launched
 from tests.vertex.server.job_run import CANCELLED, FAILED, RUNNING, SUCCEEDED
 from tests.vertex.server.vertex import Vertex
 
 
 def _spec(*parameters: Candidates | NumericRange, stopping: str = NONE, best_report: bool = False) -> dict[str, Any]:
-    study = Study(parameters, "val_loss", 5, parallel=2, stopping=stopping, best_report=best_report)
+    study = StudySpec(parameters, "val_loss", 5, parallel=2, stopping=stopping, best_report=best_report)
     found: dict[str, Any] = v1.StudySpec.to_dict(study_spec(study), including_default_value_fields=False)
     return found
 

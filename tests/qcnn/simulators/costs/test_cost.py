@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from qcnn.simulators.costs.cost import Speed, StepCost, evolution, format_bytes, step
+from qcnn.simulators.costs.cost import MachineSpeed, StepCost, evolution, format_bytes, step
 from qcnn.simulators.structure.gate_fusion import fuse, group_blocks
 from qcnn.simulators.structure.gates import read_model
 
@@ -18,7 +18,7 @@ def test_one_after_the_other_adds_the_work_and_needs_the_larger_memory() -> None
 
 
 def test_arithmetic_and_traffic_overlap_and_every_kernel_takes_its_time() -> None:
-    speed = Speed(flops=10, traffic=100, few_flops=4, kernel_seconds=0.5)
+    speed = MachineSpeed(flops=10, traffic=100, few_flops=4, kernel_seconds=0.5)
     assert speed.seconds(StepCost(flops=20, traffic=100, kernels=3)) == 1.5 + 2
     assert speed.seconds(StepCost(flops=5, traffic=100, kernels=3)) == 1.5 + 1
     # What one core does comes before or after.

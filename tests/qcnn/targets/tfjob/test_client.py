@@ -6,7 +6,7 @@ from qcnn.errors import ArtifactError
 from qcnn.jobs.job import Job, JobIdentity
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.manifest import JobTimeouts, tfjob
-from qcnn.targets.artifacts import Logs
+from qcnn.targets.artifacts import LogSource
 from qcnn.targets.tfjob.client import logs_of_jobs
 from tests.qcnn.jobs.apiserver import ApiServer
 
@@ -21,7 +21,7 @@ def _created(server: ApiServer, logs: str) -> str:
 
 def test_a_job_that_logs_into_a_bucket_is_found_by_its_name(api_server: ApiServer) -> None:
     name = _created(api_server, "gs://bucket/$(QCNN_JOB)/logs")
-    assert logs_of_jobs([name], "a") == [Logs(name, f"gs://bucket/{name}/logs")]
+    assert logs_of_jobs([name], "a") == [LogSource(name, f"gs://bucket/{name}/logs")]
 
 
 def test_logs_that_only_the_pods_reach_are_refused(api_server: ApiServer) -> None:
