@@ -20,7 +20,7 @@ NAME_LENGTH = 50
 LABEL_LENGTH = 63
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
-_DIGITS = 16
+_HASH_LENGTH = 16
 _RUN_LENGTH = 200
 
 
@@ -63,8 +63,8 @@ def digest(described: Any) -> str:
 
 def run_label(run: str) -> str:
     """Return the value of a run's label: what a label can hold of its name, and a hash of the name."""
-    hashed = hashlib.sha256(run.encode()).hexdigest()[:_DIGITS]
-    readable = slug(run)[: LABEL_LENGTH - len("-") - _DIGITS].strip("-")
+    hashed = hashlib.sha256(run.encode()).hexdigest()[:_HASH_LENGTH]
+    readable = slug(run)[: LABEL_LENGTH - len("-") - _HASH_LENGTH].strip("-")
     return "-".join(filter(None, (readable, hashed)))
 
 

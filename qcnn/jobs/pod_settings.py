@@ -40,24 +40,24 @@ def on_vertex(accelerator: str) -> str:
 
 
 # Words of a name, as in AWS_SECRET_ACCESS_KEY; KEY alone is too common.
-_WORDS = "SECRET|TOKEN|PASSWORD|PASSWD|PASS|PWD|CREDENTIALS?|APIKEY|API_KEY|ACCESS_KEY|PRIVATE_KEY"
-_NAME = re.compile(rf"(^|_)({_WORDS})(_|$)")
+_SECRET_PARTS = "SECRET|TOKEN|PASSWORD|PASSWD|PASS|PWD|CREDENTIALS?|APIKEY|API_KEY|ACCESS_KEY|PRIVATE_KEY"
+_SECRET_NAME = re.compile(rf"(^|_)({_SECRET_PARTS})(_|$)")
 # Endings of names of public values, or of files: AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS=/a/b.
-_PUBLIC = re.compile(r"_(ID|FILE|PATH|DIR|URL|URI)$")
+_PUBLIC_NAME = re.compile(r"_(ID|FILE|PATH|DIR|URL|URI)$")
 # A password in an address, a key as files hold it, keys of Amazon, tokens of GitHub.
-_VALUE = re.compile(
+_SECRET_VALUE = re.compile(
     r"://[^/\s:@]*:[^/\s@]+@|-----BEGIN [A-Z ]*PRIVATE KEY-----|\b(AKIA|ASIA)[A-Z0-9]{16}\b|\bgh[pousr]_\w{20,}"
 )
 
 
 def secrets_in(environment: Mapping[str, str]) -> list[str]:
     """Return the names of the variables that look like a secret, by name or by value."""
-    return [name for name, value in environment.items() if _VALUE.search(value) or _is_named_so(name, value)]
+    return [name for name, value in environment.items() if _SECRET_VALUE.search(value) or _has_secret_name(name, value)]
 
 
-def _is_named_so(name: str, value: str) -> bool:
+def _has_secret_name(name: str, value: str) -> bool:
     upper = name.upper()
-    return bool(value and _NAME.search(upper) and not _PUBLIC.search(upper) and not value.startswith("/"))
+    return bool(value and _SECRET_NAME.search(upper) and not _PUBLIC_NAME.search(upper) and not value.startswith("/"))
 
 
 def refusal(
@@ -109,7 +109,7 @@ _KEY = rf"({_POD_NAME}/)?[A-Za-z0-9]([A-Za-z0-9._-]{{0,61}}[A-Za-z0-9])?"
 # The account of deploy/rbac.yaml for the pods of trainings; in a cloud it is the one that reaches the bucket.
 WORKER_ACCOUNT = "qcnn-worker"
 # What of a volume is gone with its pod. One that cannot be written is the training's own to say.
-_PASSING = {"emptyDir", "ephemeral"}
+_EPHEMERAL_VOLUMES = {"emptyDir", "ephemeral"}
 
 
 def _number_as_text(value: object) -> object:
@@ -117,21 +117,21 @@ def _number_as_text(value: object) -> object:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def _known_accelerator(name: str) -> str:
+def _check_accelerator(name: str) -> str:
     if name and name not in ACCELERATORS:
         raise ValueError(name)
     return name
 
 
-def _image(text: str) -> str:
+def _check_image(text: str) -> str:
     if not is_image(text):
         raise ValueError(text)
     return text
 
 
-Image = Annotated[str, AfterValidator(_image)]
+Image = Annotated[str, AfterValidator(_check_image)]
 Quantity = Annotated[str, StringConstraints(pattern=_QUANTITY), BeforeValidator(_number_as_text)]
-Accelerator = Annotated[str, AfterValidator(_known_accelerator)]
+Accelerator = Annotated[str, AfterValidator(_check_accelerator)]
 SecretKey = Annotated[str, StringConstraints(pattern=r"^[^/]+/[^/]+$")]
 # Each is text of this form, or empty where it is left out.
 Queue = Annotated[str, StringConstraints(pattern=rf"^({_POD_NAME})?$", max_length=63)]
@@ -222,11 +222,11 @@ class PodSettings(BaseModel):
 
     def keeps(self, path: str) -> bool:
         """Whether what is written at an absolute path outlives the pods: it lies in a volume that does."""
-        place = PurePosixPath(_plain(path))
-        sources = {_plain(mount): source for mount, source in self.volumes.items()}
+        place = PurePosixPath(_normalize(path))
+        sources = {_normalize(mount): source for mount, source in self.volumes.items()}
         mounts = [mount for mount in sources if place.is_relative_to(mount)]
         # The innermost one counts.
-        return bool(mounts) and _PASSING.isdisjoint(sources[max(mounts, key=len)])
+        return bool(mounts) and _EPHEMERAL_VOLUMES.isdisjoint(sources[max(mounts, key=len)])
 
 
 def pod_settings(values: Mapping[str, Any]) -> PodSettings:
@@ -261,6 +261,6 @@ def amount(quantity: str) -> float:
     return float(number) * (_UNITS[unit] if unit else 1.0)
 
 
-def _plain(path: str) -> str:
+def _normalize(path: str) -> str:
     """Return an absolute path without parts that mean nothing; two slashes at its beginning are one."""
     return posixpath.normpath(f"/{path.lstrip('/')}")

@@ -14,10 +14,10 @@ from ruamel.yaml import YAML
 from qcnn.errors import ConfigError
 from qcnn.jobs.pod_settings import PodSettings, amount, refusal
 
-_OWN = Path(__file__).with_name("prices.yaml")
+_DEFAULT_FILE = Path(__file__).with_name("prices.yaml")
 
 
-def _written(value: object) -> object:
+def _date_to_text(value: object) -> object:
     """In YAML, a day is a date; JSON and messages have it as text."""
     return value.isoformat() if isinstance(value, datetime.date) else value
 
@@ -44,7 +44,7 @@ class Prices(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    date: Annotated[str, BeforeValidator(_written), Field(pattern=r"^\d{4}-\d\d-\d\d$", description="a day")]
+    date: Annotated[str, BeforeValidator(_date_to_text), Field(pattern=r"^\d{4}-\d\d-\d\d$", description="a day")]
     region: Annotated[str, Field(description="text")]
     source: Annotated[str, Field(description="text")]
     vertex_factor: Annotated[float, Field(gt=0, le=100, description="a number above 0 and at most 100")] = 1.0
@@ -58,7 +58,7 @@ def load_default_prices() -> Prices:
     >>> own_prices().machines["n1-standard-4"].cpus
     4
     """
-    return prices_from(YAML(typ="safe").load(_OWN))
+    return prices_from(YAML(typ="safe").load(_DEFAULT_FILE))
 
 
 def prices_from(values: Mapping[str, Any]) -> Prices:
@@ -76,31 +76,31 @@ def prices_from(values: Mapping[str, Any]) -> Prices:
 
 _GIB = 1024.0**3
 # Shares of the first, second, ... part of a machine, each of a size in GiB.
-_MEMORY_KEPT = ((4.0, 0.25), (4.0, 0.20), (8.0, 0.10), (112.0, 0.06), (float("inf"), 0.02))
+_RESERVED_MEMORY = ((4.0, 0.25), (4.0, 0.20), (8.0, 0.10), (112.0, 0.06), (float("inf"), 0.02))
 # Of the first core, the second, the next two, and all others.
-_CPUS_KEPT = ((1.0, 0.06), (1.0, 0.01), (2.0, 0.005), (float("inf"), 0.0025))
+_RESERVED_CPUS = ((1.0, 0.06), (1.0, 0.01), (2.0, 0.005), (float("inf"), 0.0025))
 _AGENTS_CPUS, _AGENTS_MEMORY = 0.5, 0.5
 # The most pods that a node of GKE runs, unless its cluster was made for another number.
-_MOST_PODS = 110
+_MAX_PODS = 110
 
 
 def allocatable_memory(gib: float) -> float:
     """Return what GKE leaves of a machine's memory, in GiB, for pods; its own agents are among them."""
-    return gib - _kept(gib, _MEMORY_KEPT)
+    return gib - _reserved(gib, _RESERVED_MEMORY)
 
 
 def pods_per_node(machine: MachinePrice, pod: PodSettings) -> int:
     """Return how many such pods a node has room for, by what they ask for; 0 if it has not even for one."""
     room = [
-        (machine.cpus - _kept(machine.cpus, _CPUS_KEPT) - _AGENTS_CPUS) / amount(pod.cpu),
+        (machine.cpus - _reserved(machine.cpus, _RESERVED_CPUS) - _AGENTS_CPUS) / amount(pod.cpu),
         (allocatable_memory(machine.memory) - _AGENTS_MEMORY) / (amount(pod.memory) / _GIB),
     ]
     if pod.gpus:
         room.append(machine.gpus / pod.gpus if machine.accelerator == pod.accelerator or not pod.accelerator else 0)
-    return max(0, int(min(*room, _MOST_PODS)))
+    return max(0, int(min(*room, _MAX_PODS)))
 
 
-def _kept(size: float, shares: tuple[tuple[float, float], ...]) -> float:
+def _reserved(size: float, shares: tuple[tuple[float, float], ...]) -> float:
     kept = 0.0
     for part, share in shares:
         kept += min(part, size) * share
@@ -110,7 +110,7 @@ def _kept(size: float, shares: tuple[tuple[float, float], ...]) -> float:
 
 _HOUR = 3600.0
 # A machine is charged by the second, but for a minute at least (cloud.google.com/compute/vm-instance-pricing).
-LEAST_SECONDS = 60.0
+MIN_SECONDS = 60.0
 # So long a node that nobody needs stays before the autoscaler takes it away (its --scale-down-unneeded-time).
 IDLE_SECONDS = 600.0
 
@@ -139,7 +139,7 @@ def estimate_cost(name: str, machine: MachinePrice, machines: int, seconds: floa
     >>> bill("n1-standard-4", MachineType(cpus=4, memory=15, price=0.19), 2, 1800).dollars
     0.19
     """
-    hours = machines * max(seconds, LEAST_SECONDS) / _HOUR
+    hours = machines * max(seconds, MIN_SECONDS) / _HOUR
     spot = None if machine.spot is None else hours * machine.spot * factor
     return CostEstimate(name, machines, hours, hours * machine.price * factor, spot)
 

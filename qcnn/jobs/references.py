@@ -14,7 +14,7 @@ _TAG = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
 # opencontainers/go-digest v1.0.0, algorithm.go: each algorithm has hashes of one length.
 _DIGEST = r"(?:sha256:[a-f0-9]{64}|sha384:[a-f0-9]{96}|sha512:[a-f0-9]{128})"
 _IMAGE = re.compile(rf"({_NAME})(?::{_TAG})?(?:@{_DIGEST})?")
-_MOST_OF_NAME = 255
+_MAX_NAME_LENGTH = 255
 IMAGE_FORM = "an image reference, [HOST[:PORT]/]NAME[:TAG][@sha256:DIGEST], the name in small letters"
 # RFC 1123, which apimachinery's pkg/util/validation asks of the name of a namespace.
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
@@ -27,7 +27,7 @@ def is_image(text: str) -> bool:
     [True, True, False, False, False]
     """
     found = _IMAGE.fullmatch(text)
-    return found is not None and len(found[1]) <= _MOST_OF_NAME
+    return found is not None and len(found[1]) <= _MAX_NAME_LENGTH
 
 
 def check_image(field: str, text: str) -> None:

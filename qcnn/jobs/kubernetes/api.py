@@ -22,7 +22,15 @@ from typing import TYPE_CHECKING, Any
 import urllib3
 
 from qcnn.errors import ConfigError, RetryableError, single_line
-from qcnn.jobs.kubernetes.retry import NO_ANSWER, NOT_FOUND, RequestRejectedError, RetryPolicy, is_broken, refused, why
+from qcnn.jobs.kubernetes.retry import (
+    NOT_FOUND,
+    UNAVAILABLE,
+    RequestRejectedError,
+    RetryPolicy,
+    is_broken,
+    rejection,
+    why,
+)
 
 # The client library takes a third of a second to load: functions import it.
 if TYPE_CHECKING:
@@ -385,11 +393,11 @@ class NamespaceClient:
             self._longest,
         )
         try:
-            return patience.tries()(once)
+            return patience.retrying()(once)
         except (ApiException, urllib3.exceptions.HTTPError, OSError) as error:
             if is_broken(error):
-                raise RetryableError(f"{NO_ANSWER} ({why(error)}). Given: {self._host}") from None
-            raise refused(error, action, self.namespace, was_allowed=was_allowed) from None
+                raise RetryableError(f"{UNAVAILABLE} ({why(error)}). Given: {self._host}") from None
+            raise rejection(error, action, self.namespace, was_allowed=was_allowed) from None
 
     def _note_answer(self, headers: Mapping[str, str]) -> None:
         self._server.answered = True

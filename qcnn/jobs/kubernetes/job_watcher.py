@@ -27,7 +27,7 @@ from qcnn.monitoring import logs
 LAST_LINES = 20
 # A log that breaks off while its process runs is opened again after this, in seconds.
 _PAUSE = 1.0
-_TO_THE_SECOND = len("2026-01-31T12:00:00")
+_SECOND_LENGTH = len("2026-01-31T12:00:00")
 _printing = threading.Lock()
 
 
@@ -42,7 +42,7 @@ class LogCursor:
     def new(self, api: NamespaceClient, *, follow: bool) -> Iterator[tuple[str, str]]:
         """Yield time and text of every line that was not yielded before."""
         for line in api.log(self._pod, self._container, self._since, follow=follow):
-            if line[0][:_TO_THE_SECOND] > self._since[:_TO_THE_SECOND]:
+            if line[0][:_SECOND_LENGTH] > self._since[:_SECOND_LENGTH]:
                 self._since, self._sent = line[0], set()
             if line not in self._sent:
                 yield line
@@ -101,7 +101,7 @@ logger = logging.getLogger("qcnn")
 Objects = dict[str, dict[str, Any]]
 
 # While processes have not started, the time that they take is looked at this often.
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 # The last lines of all processes are waited for this long, once the job has ended.
 _LOG_SECONDS = 10.0
 
@@ -132,7 +132,7 @@ class JobAbandonedError(LostError):
     def __init__(self, reason: str, name: str, lives: RestartTracker) -> None:
         super().__init__(reason, name)
         # All losses so far, this one included.
-        self.lives = lives
+        self.tracker = lives
 
 
 class JobWatcher:
@@ -159,7 +159,7 @@ class JobWatcher:
         self._name, self._uid = job["metadata"]["name"], job["metadata"]["uid"]
         names = [f"{role} {index}" for role, index in processes]
         leader = "chief 0" if "chief 0" in names else names[0]
-        self._seen = Observation(leader, restarts, lives.moved_to(self._uid) if lives else RestartTracker(self._uid))
+        self._seen = Observation(leader, restarts, lives.for_job(self._uid) if lives else RestartTracker(self._uid))
         self._start = StartupMonitor(api, job, names, pending_seconds)
         self._observer = observer
         self._news: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -204,15 +204,15 @@ class JobWatcher:
         own = f"metadata.name={self._name}"
         self._watch(self._api.watch(self._kind.resource, fieldSelector=own), self._see_job)
         self._watch(self._api.watch(PODS, labelSelector=f"{self._kind.pod_label}={self._name}"), self._see_pods)
-        while (verdict := decide(self._seen)).action is Action.GO_ON:
+        while (verdict := decide(self._seen)).action is Action.CONTINUE:
             self._log_changes()
             if self._seen.failure:
                 self._handle_news(POD_SECONDS)
                 self._seen = dataclasses.replace(self._seen, failed_for=time.monotonic() - self._failed_at)
             else:
                 self._start.check()
-                self._handle_news(_LOOK_SECONDS if self._start.is_pending else None)
-        if verdict.action is Action.GIVE_UP:
+                self._handle_news(_CHECK_SECONDS if self._start.is_pending else None)
+        if verdict.action is Action.CANCEL:
             cancel_unwatched(self._api, self._kind, self._job)
         if verdict.action is not Action.DELETED:
             self._end_logs()
@@ -243,7 +243,7 @@ class JobWatcher:
         if job is None or job["metadata"]["uid"] != self._uid or "deletionTimestamp" in job["metadata"]:
             self._seen = dataclasses.replace(self._seen, deleted=True)
             if job is not None and job["metadata"]["uid"] == self._uid:
-                self._observer(job, self._seen.lives.restarts)
+                self._observer(job, self._seen.tracker.restarts)
             return
         self._job = job
         failure = condition(job, "Failed")
@@ -258,7 +258,7 @@ class JobWatcher:
             self._was_suspended = suspended
             if self._seen.processes is not None:
                 self._see_processes(self._seen.processes)
-        self._observer(job, self._seen.lives.restarts)
+        self._observer(job, self._seen.tracker.restarts)
 
     def _see_pods(self, found: Objects) -> None:
         processes = pods.of_job(found.values(), self._job, self._kind)
@@ -273,14 +273,14 @@ class JobWatcher:
 
     def _see_processes(self, processes: Sequence[PodProcess]) -> None:
         suspended = is_suspended(self._job)
-        self._start.see(processes, suspended=suspended)
-        self._returned += [process.name for process in processes if self._seen.lives.returned(process)]
-        self._seen = self._seen.see(processes, suspended=suspended)
-        self._observer(self._job, self._seen.lives.restarts)
+        self._start.observe(processes, suspended=suspended)
+        self._returned += [process.name for process in processes if self._seen.tracker.returned(process)]
+        self._seen = self._seen.observe(processes, suspended=suspended)
+        self._observer(self._job, self._seen.tracker.restarts)
 
     def _log_changes(self) -> None:
         """Log which processes were started again and, where nothing is done about it, which used too much memory."""
-        restarts, count = self._seen.restarts, self._seen.lives.restarts
+        restarts, count = self._seen.restarts, self._seen.tracker.restarts
         for name in self._returned:
             of_all = count if restarts is None else f"{count} of {restarts}"
             logger.warning("%s was lost and is started again (%s)", name, of_all)
@@ -308,8 +308,8 @@ class JobWatcher:
                     logger.info("    %s", line)
             reason = f"{verdict.reason}: {last_error_line(lines)}"
         reason = reason.removesuffix(".")
-        if verdict.action is Action.START_AGAIN and verdict.lives:
-            return JobAbandonedError(reason, self._name, verdict.lives)
+        if verdict.action is Action.REPLACE and verdict.tracker:
+            return JobAbandonedError(reason, self._name, verdict.tracker)
         if verdict.is_final:
             return TrainingError(f"{reason}. Given: {self._name}")
         if verdict.action is Action.DELETED:

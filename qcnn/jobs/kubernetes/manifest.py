@@ -55,9 +55,9 @@ CONTAINER = "tensorflow"
 # A worker ends at once when it is told to; one that does not is hanging.
 _GRACE_SECONDS = 10
 # The group of the image's user. Without it processes have root's group, and cannot write to root's volumes.
-_GROUP = 10001
+_GROUP_ID = 10001
 # Checkpoints, events and copies of datasets take megabytes; nothing else may fill the node's disk.
-_TEMPORARY = "10Gi"
+_TEMPORARY_LIMIT = "10Gi"
 # By these labels GKE tells which GPUs a node has, and that it may be taken back at any moment; the second is also the
 # usual key of a taint of such nodes (cloud.google.com/kubernetes-engine/docs/concepts/spot-vms).
 _ACCELERATOR_LABEL = "cloud.google.com/gke-accelerator"
@@ -65,17 +65,17 @@ _SPOT_LABEL = "cloud.google.com/gke-spot"
 
 
 def pod_template(
-    pod: PodSettings, name: str, identity: JobIdentity, command: Sequence[str], *, speaks_to_api: bool
+    pod: PodSettings, name: str, identity: JobIdentity, command: Sequence[str], *, mounts_token: bool
 ) -> dict[str, Any]:
     """Return the pod template (core/v1 PodTemplateSpec) of a process of the job `name`.
 
     It meets the Pod Security Standard "restricted" if its `volumes` do. It gets the token of its service account only
-    if it `speaks_to_api`.
+    if it `mounts_token`.
     """
     # Istio's proxy would outlive the training and break its connections; old releases of Istio read the annotation.
     no_sidecar = {"sidecar.istio.io/inject": "false"}
     volumes: list[tuple[str, Mapping[str, Any]]] = [
-        ("/tmp", {"emptyDir": {"sizeLimit": _TEMPORARY}}),
+        ("/tmp", {"emptyDir": {"sizeLimit": _TEMPORARY_LIMIT}}),
         *pod.volumes.items(),
     ]
     spec: dict[str, Any] = {
@@ -90,7 +90,7 @@ def pod_template(
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
         "securityContext": {
             "runAsNonRoot": True,
-            "fsGroup": _GROUP,
+            "fsGroup": _GROUP_ID,
             # Otherwise the owner of every file of a large volume would be looked at on each start.
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
@@ -104,7 +104,7 @@ def pod_template(
             "annotations": {**annotations(identity), **no_sidecar},
         },
         # Written even if false: the service account's own setting would count otherwise.
-        "spec": {key: value for key, value in spec.items() if value} | {"automountServiceAccountToken": speaks_to_api},
+        "spec": {key: value for key, value in spec.items() if value} | {"automountServiceAccountToken": mounts_token},
     }
 
 
@@ -128,7 +128,7 @@ def _container(pod: PodSettings, name: str, command: Sequence[str], mounts: Sequ
         },
         "securityContext": {
             # Not set for the pod: its own infrastructure container has no user, without which a group is refused.
-            "runAsGroup": _GROUP,
+            "runAsGroup": _GROUP_ID,
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,

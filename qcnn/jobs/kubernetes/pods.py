@@ -14,7 +14,7 @@ from qcnn.jobs.kubernetes.manifest import CONTAINER, JobKind, is_suspended
 from qcnn.startup import RETRYABLE, is_permanent_error
 
 # Reasons for which a container waits while it starts normally; all others are trouble.
-_ON_ITS_WAY = ("ContainerCreating", "PodInitializing")
+_NORMAL_WAITING = ("ContainerCreating", "PodInitializing")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +31,7 @@ class PodProcess:
     index: int
     started: bool
     exit_code: int | None
-    told_to_end: bool
+    is_terminating: bool
     out_of_memory: bool
     trouble: str | None
 
@@ -46,17 +46,17 @@ class PodProcess:
         return self.exit_code is not None and is_permanent_error(self.exit_code)
 
     @property
-    def lost_a_peer(self) -> bool:
+    def ended_by_peer(self) -> bool:
         """Whether it ended because another process did, by its own exit code."""
         return self.exit_code == RETRYABLE
 
     @property
     def lost(self) -> bool:
         """Whether it failed neither by its own fault nor because it was told to end."""
-        return bool(self.exit_code) and not self.is_permanent_error and not self.told_to_end
+        return bool(self.exit_code) and not self.is_permanent_error and not self.is_terminating
 
 
-def read(pod: dict[str, Any], kind: JobKind) -> PodProcess:
+def read_process(pod: dict[str, Any], kind: JobKind) -> PodProcess:
     """Return what a pod of a job of this kind says of the process in it."""
     metadata, status = pod["metadata"], pod.get("status", {})
     labels = metadata["labels"]
@@ -72,9 +72,9 @@ def read(pod: dict[str, Any], kind: JobKind) -> PodProcess:
         index=int(labels[kind.index_label]) if kind.index_label else 0,
         started=bool(terminated or "running" in state),
         exit_code=terminated["exitCode"] if terminated else None,
-        told_to_end="deletionTimestamp" in metadata,
+        is_terminating="deletionTimestamp" in metadata,
         out_of_memory=terminated is not None and terminated.get("reason") == "OOMKilled",
-        trouble=_trouble(status, state),
+        trouble=_pending_reason(status, state),
     )
 
 
@@ -82,27 +82,27 @@ def of_job(found: Iterable[dict[str, Any]], job: dict[str, Any], kind: JobKind) 
     """Return the processes of a job; pods of an earlier job of its name, which have not gone yet, are none of them."""
     uid = job["metadata"]["uid"]
     own = (pod for pod in found if any(owner["uid"] == uid for owner in pod["metadata"].get("ownerReferences", ())))
-    return [read(pod, kind) for pod in own]
+    return [read_process(pod, kind) for pod in own]
 
 
 def root_cause_process(processes: Iterable[PodProcess]) -> PodProcess | None:
     """Return a process that failed by its own fault, else one that was killed, else one that lost a peer, else None."""
     failed = [process for process in processes if process.exit_code]
-    return min(failed, key=lambda process: (not process.is_permanent_error, process.lost_a_peer), default=None)
+    return min(failed, key=lambda process: (not process.is_permanent_error, process.ended_by_peer), default=None)
 
 
-def _trouble(status: dict[str, Any], state: dict[str, Any]) -> str | None:
+def _pending_reason(status: dict[str, Any], state: dict[str, Any]) -> str | None:
     for condition in status.get("conditions", ()):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return f"cannot be scheduled: {single_line(condition.get('message', condition.get('reason', '')))}"
     waiting = state.get("waiting", {})
-    if waiting and waiting.get("reason") not in _ON_ITS_WAY:
+    if waiting and waiting.get("reason") not in _NORMAL_WAITING:
         return f"cannot start, {waiting.get('reason')}: {single_line(waiting.get('message', ''))}"
     return None
 
 
 # The kubelet reports the cause of a failed pull once, and then only the state's name, as "Error: ImagePullBackOff".
-_NAME_ALONE = re.compile(r"Error: \w+")
+_STATE_NAME_ONLY = re.compile(r"Error: \w+")
 # As in 'Error creating: pods "a-worker-0" is forbidden: exceeded quota'.
 _POD = re.compile(r'pods "([^"]+)"')
 
@@ -120,11 +120,13 @@ def last_warning(warnings: Iterable[Mapping[str, Any]], reason: str = "", pod: s
     ]
     if not telling:
         return None
-    last = max(telling, key=lambda event: (not _NAME_ALONE.fullmatch(event["message"]), _when(event)))
+    last = max(telling, key=lambda event: (not _STATE_NAME_ONLY.fullmatch(event["message"]), _event_time(event)))
     return f"cannot start, {last['reason']}: {single_line(last['message'])}"
 
 
-def restarts(job: Mapping[str, Any], scheduled: Iterable[Mapping[str, Any]], processes: Iterable[PodProcess]) -> int:
+def count_restarts(
+    job: Mapping[str, Any], scheduled: Iterable[Mapping[str, Any]], processes: Iterable[PodProcess]
+) -> int:
     """Return how often a TFJob was started again since its last suspension, or as far back as events are kept.
 
     `scheduled` are the events of pods that got a node: one for each time that a process was started. The operator's own
@@ -138,7 +140,7 @@ def restarts(job: Mapping[str, Any], scheduled: Iterable[Mapping[str, Any]], pro
     return max(collections.Counter(name for name, _ in lives).values(), default=1) - 1
 
 
-def _when(event: Mapping[str, Any]) -> str:
+def _event_time(event: Mapping[str, Any]) -> str:
     return event.get("lastTimestamp") or event.get("eventTime") or ""
 
 
@@ -171,7 +173,7 @@ class EventQuery:
         return last_warning(warnings, self.reason, self.pod)
 
 
-def question(job: Mapping[str, Any], process: PodProcess | None, pod: str = "") -> EventQuery:
+def event_query(job: Mapping[str, Any], process: PodProcess | None, pod: str = "") -> EventQuery:
     """Return what to ask about a process that has not started; where it has no pod, the job's events say why.
 
     Those are events of all processes that have no pod, but for what they say of others than `pod` if that is given.
@@ -191,7 +193,7 @@ class PendingProcesses:
     processes: Mapping[str, PodProcess | None]
     troubles: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
-    def see(
+    def observe(
         self, expected: Sequence[str], processes: Sequence[PodProcess], *, suspended: bool, now: float
     ) -> "PendingProcesses":
         """Return what is known once all pods that are there were looked at; no pod of a suspended job is waited for."""
@@ -207,7 +209,7 @@ class PendingProcesses:
         """Return what is known once events have told why a process does not start."""
         return dataclasses.replace(self, troubles={**self.troubles, name: trouble})
 
-    def to_ask_about(self) -> str | None:
+    def next_to_query(self) -> str | None:
         """Return which process the events are to tell about: one without a pod, else one whose pod says nothing."""
         missing = [name for name, process in self.processes.items() if process is None]
         silent = [name for name, process in self.processes.items() if process and not process.trouble]
@@ -246,12 +248,12 @@ class StartupMonitor:
         """Whether a process is waited for."""
         return self._waiting.since is not None
 
-    def see(self, processes: Sequence[PodProcess], *, suspended: bool) -> None:
+    def observe(self, processes: Sequence[PodProcess], *, suspended: bool) -> None:
         """Take note of all processes that have a pod; nothing is waited for while the job is suspended."""
         now = self._clock()
         if not self.is_pending:
             self._events_at = now + _EVENTS_SECONDS
-        self._note(self._waiting.see(self._expected, processes, suspended=suspended, now=now))
+        self._note(self._waiting.observe(self._expected, processes, suspended=suspended, now=now))
 
     def check(self) -> None:
         """Ask for events where pods say nothing.
@@ -264,11 +266,11 @@ class StartupMonitor:
         now = self._clock()
         if now >= self._events_at:
             self._events_at = now + _EVENTS_SECONDS
-            name = self._waiting.to_ask_about()
-            if name and (trouble := question(self._job, self._waiting.processes[name]).ask(self._api)):
-                self._note(self._waiting.told(name, trouble))
+            name = self._waiting.next_to_query()
+            if name and (trouble := event_query(self._job, self._waiting.processes[name]).ask(self._api)):
+                self._note(self._waiting.with_reason(name, trouble))
         if now - self._waiting.since > self._seconds:
-            reason, name = self._waiting.why(), self._job["metadata"]["name"]
+            reason, name = self._waiting.describe(), self._job["metadata"]["name"]
             raise ConfigError(f"not started after {self._seconds:g} s: {reason}. Given: {name}")
 
     def _note(self, waiting: PendingProcesses) -> None:

@@ -9,12 +9,12 @@ from qcnn.jobs.kubernetes.pods import PodProcess, root_cause_process
 
 # Where one process is lost, all others end because they lost a peer, and are started again. A process that is back
 # before the last of the others has ended connects to that one, and ends a second time for the same loss.
-_ENDS = 2
+_MAX_EXITS = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class ProcessFailure:
-    """A process, in one pod, that ended too early; `by_peer` where it ended only because it lost another process.
+    """A process, in one pod, that ended too early; `caused_by_peer` where it ended only because it lost another process.
 
     `job` is the uid of the TFJob; a TFJob that replaces another one starts all processes anew.
     """
@@ -22,10 +22,10 @@ class ProcessFailure:
     job: str
     pod: str
     process: str
-    by_peer: bool = False
+    caused_by_peer: bool = False
 
 
-def restarts(losses: Iterable[ProcessFailure]) -> int:
+def count_restarts(losses: Iterable[ProcessFailure]) -> int:
     """Return how often a training had to be started again, by its losses in the order in which they were seen.
 
     Losses with one cause count once: those of a node's processes, and of the processes that lost them as peers.
@@ -33,12 +33,12 @@ def restarts(losses: Iterable[ProcessFailure]) -> int:
     count, job, has_cause = 0, "", False
     ends: collections.Counter[str] = collections.Counter()
     for loss in losses:
-        allowed = _ENDS if loss.by_peer and has_cause else 1
+        allowed = _MAX_EXITS if loss.caused_by_peer and has_cause else 1
         if loss.job != job or ends[loss.process] >= allowed:
             count, job, has_cause = count + 1, loss.job, False
             ends.clear()
         ends[loss.process] += 1
-        has_cause = has_cause or not loss.by_peer
+        has_cause = has_cause or not loss.caused_by_peer
     return count
 
 
@@ -73,21 +73,21 @@ class RestartTracker:
     @property
     def restarts(self) -> int:
         """How often the training was started again, a restart that is due now included."""
-        return restarts(self.losses)
+        return count_restarts(self.losses)
 
-    def one_too_many(self, allowed: int) -> ProcessFailure | None:
+    def failure_over_limit(self, allowed: int) -> ProcessFailure | None:
         """Return the loss after which the training would be started again more often than is allowed."""
         losses = self.losses
-        return next((loss for number, loss in enumerate(losses, 1) if restarts(losses[:number]) > allowed), None)
+        return next((loss for number, loss in enumerate(losses, 1) if count_restarts(losses[:number]) > allowed), None)
 
-    def see(self, processes: Sequence[PodProcess], *, suspended: bool) -> "RestartTracker":
+    def observe(self, processes: Sequence[PodProcess], *, suspended: bool) -> "RestartTracker":
         """Return what is known once all pods that are there have been looked at.
 
         The operator ends the pods of a suspended job, which is no loss.
         """
         replaced = [self.current[each.name] for each in processes if self._is_replaced_by(each)]
         current = {**self.current, **{process.name: process for process in processes}}
-        ended = [*replaced, *(process for process in processes if process.lost or process.told_to_end)]
+        ended = [*replaced, *(process for process in processes if process.lost or process.is_terminating)]
         return dataclasses.replace(
             self,
             current=current,
@@ -96,7 +96,7 @@ class RestartTracker:
             excused=self.excused | {process.uid for process in current.values() if suspended},
         )
 
-    def given_up(self) -> "RestartTracker":
+    def job_abandoned(self) -> "RestartTracker":
         """Return what is known once the operator has given the job up, though no process is at fault.
 
         It does so for a pod that is being deleted, and starts no other one in its place.
@@ -107,7 +107,7 @@ class RestartTracker:
         endings = self.endings if first else (*self.endings, ProcessFailure(self.job, self.job, ""))
         return dataclasses.replace(self, endings=endings, lost=self.lost | {first or self.job})
 
-    def moved_to(self, job: str) -> "RestartTracker":
+    def for_job(self, job: str) -> "RestartTracker":
         """Return what is known as the job that replaces this one begins."""
         losses = self.losses
         return RestartTracker(job, endings=tuple(losses), lost=frozenset(loss.pod for loss in losses))
@@ -123,9 +123,9 @@ class RestartTracker:
         """Return all endings; among those that are seen at the same moment, causes come first."""
         known = {ending.pod for ending in self.endings}
         new = [
-            ProcessFailure(self.job, each.uid, each.name, each.lost_a_peer) for each in ended if each.uid not in known
+            ProcessFailure(self.job, each.uid, each.name, each.ended_by_peer) for each in ended if each.uid not in known
         ]
-        return (*self.endings, *sorted(new, key=lambda loss: loss.by_peer))
+        return (*self.endings, *sorted(new, key=lambda loss: loss.caused_by_peer))
 
 
 # The news that a job has failed may come before that of its pod, by so many seconds.
@@ -151,7 +151,7 @@ class Observation:
 
     `processes` are those that have a pod, None until pods were looked for; `known` are these and those whose pod is
     gone, by the uid of the pod. The job has ended once `leader` has ended well. Its processes may be started again
-    `restarts` times; where that is None, nothing is done about the job. `failure` is what the cluster says of a job
+    `count_restarts` times; where that is None, nothing is done about the job. `failure` is what the cluster says of a job
     that has failed, and was first seen `failed_for` seconds ago.
     """
 
@@ -165,12 +165,12 @@ class Observation:
     failure: str | None = None
     failed_for: float = 0.0
 
-    def see(self, processes: Sequence[PodProcess], *, suspended: bool) -> "Observation":
+    def observe(self, processes: Sequence[PodProcess], *, suspended: bool) -> "Observation":
         """Return what is known once all pods that are there were looked at."""
         return dataclasses.replace(
             self,
             processes=processes,
-            lives=self.lives.see(processes, suspended=suspended),
+            tracker=self.tracker.observe(processes, suspended=suspended),
             known={**self.known, **{process.uid: process for process in processes}},
         )
 
@@ -196,44 +196,44 @@ def decide(seen: Observation) -> Decision:
     if seen.deleted:
         return Decision(Action.DELETED, reason="it, or its namespace, was deleted while it was followed.")
     if seen.processes is None:
-        return Decision(Action.GO_ON)
+        return Decision(Action.CONTINUE)
     if seen.failure:
-        return _judge_failed(seen, seen.processes, seen.failure)
+        return _decide_failed(seen, seen.processes, seen.failure)
     if seen.succeeded:
         return Decision(Action.SUCCEEDED)
-    return _judge_running(seen, seen.processes)
+    return _decide_running(seen, seen.processes)
 
 
-def _judge_running(seen: Observation, processes: Sequence[PodProcess]) -> Decision:
+def _decide_running(seen: Observation, processes: Sequence[PodProcess]) -> Decision:
     is_done = any(process.name == seen.leader and process.exit_code == 0 for process in processes)
     if seen.restarts is None or is_done:
-        return Decision(Action.GO_ON)
+        return Decision(Action.CONTINUE)
     if greedy := [process for process in processes if process.out_of_memory]:
-        return _blame(Action.GIVE_UP, greedy[0], seen.lives)
-    if loss := seen.lives.one_too_many(seen.restarts):
-        return _blame(Action.GIVE_UP, seen.known[loss.pod], seen.lives)
-    return Decision(Action.GO_ON)
+        return _failure_decision(Action.CANCEL, greedy[0], seen.tracker)
+    if loss := seen.tracker.failure_over_limit(seen.restarts):
+        return _failure_decision(Action.CANCEL, seen.known[loss.pod], seen.tracker)
+    return Decision(Action.CONTINUE)
 
 
-def _judge_failed(seen: Observation, processes: Sequence[PodProcess], failure: str) -> Decision:
+def _decide_failed(seen: Observation, processes: Sequence[PodProcess], failure: str) -> Decision:
     blamed = root_cause_process(processes)
     if blamed is None and seen.failed_for < POD_SECONDS:
-        return Decision(Action.GO_ON)
+        return Decision(Action.CONTINUE)
     if seen.restarts is not None and _PODS_FAILED in failure and not (blamed and _is_final(blamed)):
         # The operator (1.9) takes a pod that is being deleted for one that has failed (updateJobReplicaStatuses),
         # whatever its exit code will be: so nodes that are drained or taken back end jobs that are to go on.
-        lives = seen.lives.given_up()
+        lives = seen.tracker.job_abandoned()
         if lives.restarts <= seen.restarts:
-            return Decision(Action.START_AGAIN, reason="was given up for a process that was lost.", lives=lives)
+            return Decision(Action.REPLACE, reason="was given up for a process that was lost.", tracker=lives)
         return Decision(
-            Action.FAILED, reason=f"processes were lost, after {seen.restarts} restarts: {failure}", lives=lives
+            Action.FAILED, reason=f"processes were lost, after {seen.restarts} restarts: {failure}", tracker=lives
         )
     if blamed is None:
         return Decision(Action.FAILED, reason=failure, is_final=True)
-    return _blame(Action.FAILED, blamed, seen.lives)
+    return _failure_decision(Action.FAILED, blamed, seen.tracker)
 
 
-def _blame(action: Action, process: PodProcess, lives: RestartTracker) -> Decision:
+def _failure_decision(action: Action, process: PodProcess, lives: RestartTracker) -> Decision:
     """Return a verdict whose reason is how a process ended."""
     how = "was lost" if process.exit_code is None else f"ended with exit code {process.exit_code}"
     if process.out_of_memory:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiException
 
 FORBIDDEN, NOT_FOUND = 403, 404
-NO_ANSWER = "the API server does not answer as it should"
+UNAVAILABLE = "the API server does not answer as it should"
 # The client library gives a connection that breaks under TLS the status 0.
 _BROKEN = (0, 429, 500, 502, 503, 504)
 
@@ -38,7 +38,7 @@ class RequestRejectedError(ConfigError):
         self.is_final = is_final
 
 
-def refused(error: ApiException, action: str, namespace: str, *, was_allowed: bool) -> RequestRejectedError:
+def rejection(error: ApiException, action: str, namespace: str, *, was_allowed: bool) -> RequestRejectedError:
     """Return an error of one line for a request that will be refused again.
 
     `was_allowed`: whether the same was allowed before.
@@ -78,18 +78,18 @@ def is_final(error: ApiException) -> bool:
 
 def is_broken(error: BaseException) -> bool:
     """Whether the server is busy, broken or gone, and may come back; every other error is a refusal."""
-    if found := _answer(error):
+    if found := _api_error(error):
         return found.status in _BROKEN
     return isinstance(error, urllib3.exceptions.HTTPError | OSError)
 
 
 def why(error: BaseException) -> str:
     """Return what an answer says, or what broke the connection, in one line."""
-    found = _answer(error)
+    found = _api_error(error)
     return single_line(_reason(found) if found else _cause(error))
 
 
-def _answer(error: BaseException | None) -> ApiException | None:
+def _api_error(error: BaseException | None) -> ApiException | None:
     """Return an error that is an answer of the server, None for any other."""
     from kubernetes.client import ApiException
 
@@ -115,8 +115,8 @@ logger = logging.getLogger("qcnn")
 # come back; one that refuses what it has allowed before may be starting, or not know yet of a right that was given.
 FIRST_SECONDS = 20.0
 SECONDS = 600.0
-REFUSAL_SECONDS = 15.0
-_REFUSALS = (401, 403)
+REJECTION_SECONDS = 15.0
+_AUTH_STATUSES = (401, 403)
 _TRIES_BEFORE_WARNING = 3
 
 
@@ -138,7 +138,7 @@ class RetryPolicy:
 
     def __post_init__(self) -> None:
         self._began = self.clock()
-        self._refused_since: float | None = None
+        self._rejected_since: float | None = None
 
     def tries(self) -> tenacity.Retrying:
         """Return what calls a function until it succeeds; where it never does, its last error is raised."""
@@ -152,17 +152,17 @@ class RetryPolicy:
 
     def _may_pass(self, error: BaseException | None) -> bool:
         """Whether the server refuses what it has allowed before, and may allow again."""
-        return self.was_allowed and _is_refusal(error)
+        return self.was_allowed and _is_auth_rejection(error)
 
     def _is_over(self, state: tenacity.RetryCallState) -> bool:
         """Whether the next try would come too late."""
         now = self.clock()
         if not self._may_pass(_error(state)):
-            self._refused_since = None
+            self._rejected_since = None
             since, seconds = self._began, SECONDS if self.has_answered() else FIRST_SECONDS
         else:
-            self._refused_since = now if self._refused_since is None else self._refused_since
-            since, seconds = self._refused_since, REFUSAL_SECONDS
+            self._rejected_since = now if self._rejected_since is None else self._rejected_since
+            since, seconds = self._rejected_since, REJECTION_SECONDS
         next_try = now + state.upcoming_sleep
         return next_try - since >= seconds or next_try - self._began >= self.longest
 
@@ -173,14 +173,14 @@ class RetryPolicy:
             return
         if self._may_pass(error):
             what = f"{self.action} is refused, though it was allowed before"
-            logger.warning("%s (%s); trying again for %g s", what, why(error), REFUSAL_SECONDS)
+            logger.warning("%s (%s); trying again for %g s", what, why(error), REJECTION_SECONDS)
         elif self.report_outage():
-            logger.warning("%s (%s); trying again", NO_ANSWER, why(error))
+            logger.warning("%s (%s); trying again", UNAVAILABLE, why(error))
 
 
-def _is_refusal(error: BaseException | None) -> bool:
-    found = _answer(error)
-    return found is not None and found.status in _REFUSALS and not is_final(found)
+def _is_auth_rejection(error: BaseException | None) -> bool:
+    found = _api_error(error)
+    return found is not None and found.status in _AUTH_STATUSES and not is_final(found)
 
 
 def _error(state: tenacity.RetryCallState) -> BaseException | None:
@@ -190,6 +190,6 @@ def _error(state: tenacity.RetryCallState) -> BaseException | None:
 def _wait(state: tenacity.RetryCallState) -> float:
     """Return the seconds to the next try, at least those that the server asks for."""
     wait = tenacity.wait_random_exponential(multiplier=0.5, max=10)(state)
-    found = _answer(_error(state))
+    found = _api_error(_error(state))
     asked = (found.headers or {}).get("Retry-After", "") if found else ""
     return max(wait, float(asked)) if asked.isdigit() else wait

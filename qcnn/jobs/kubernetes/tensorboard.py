@@ -10,18 +10,18 @@ from qcnn.errors import ArtifactError, ConfigError, single_line
 from qcnn.jobs.job import JobIdentity
 from qcnn.jobs.kubernetes.api import DEPLOYMENTS, PODS, SERVICES, NamespaceClient
 from qcnn.jobs.kubernetes.manifest import CONTAINER, OWN, TASK_LABEL, JobKind, condition, pod_template
-from qcnn.jobs.kubernetes.pods import read
+from qcnn.jobs.kubernetes.pods import read_process
 from qcnn.jobs.pod_settings import PodSettings
 
 # The Service's port is the tutorial's.
 PORT = 5001
-_LISTENS = 6006
+_CONTAINER_PORT = 6006
 _TASK = "tensorboard"
 _NAME_LABEL = "app.kubernetes.io/name"
 # Of deploy/rbac.yaml; it may do nothing in the cluster.
 ACCOUNT = "qcnn-tensorboard"
 # The pods of trainings let those with this label reach their profilers (deploy/network.yaml).
-_CAPTURES = {"qcnn/captures-profiles": "true"}
+_CAPTURE_LABEL = {"qcnn/captures-profiles": "true"}
 # While it reads a profile it answers late, and is there nevertheless.
 _READY = {
     "httpGet": {"path": "/", "port": "http"},
@@ -73,15 +73,15 @@ def selector(name: str) -> dict[str, str]:
 
 def deployment(board: TensorBoardSpec) -> dict[str, Any]:
     """Return the Deployment: one pod, which mirrors its addresses and opens TensorBoard on the copies."""
-    shown = ("--bind-address", "0.0.0.0", "--port", str(_LISTENS), "--wait")
+    shown = ("--bind-address", "0.0.0.0", "--port", str(_CONTAINER_PORT), "--wait")
     command = ["python", "-m", "qcnn.cli", "tensorboard", *board.addresses, *shown]
-    template = pod_template(board.pod, board.name, JobIdentity(board.name, _TASK), command, speaks_to_api=False)
+    template = pod_template(board.pod, board.name, JobIdentity(board.name, _TASK), command, mounts_token=False)
     labels = selector(board.name)
     # Not qcnn's own label: what guards the ports of trainings would close this one's.
-    template["metadata"]["labels"] = {**board.pod.labels, **labels, **_CAPTURES}
+    template["metadata"]["labels"] = {**board.pod.labels, **labels, **_CAPTURE_LABEL}
     for container in template["spec"]["containers"]:
         if container["name"] == CONTAINER:
-            container["ports"] = [{"name": "http", "containerPort": _LISTENS}]
+            container["ports"] = [{"name": "http", "containerPort": _CONTAINER_PORT}]
             container["readinessProbe"] = dict(_READY)
     return {
         "apiVersion": "apps/v1",
@@ -130,7 +130,7 @@ def deploy(api: NamespaceClient, board: TensorBoardSpec) -> None:
     api.apply(SERVICES, service(board))
     with contextlib.closing(api.watch(DEPLOYMENTS, fieldSelector=f"metadata.name={board.name}")) as watch:
         for objects in watch:
-            if board.name in objects and _is_up(api, objects[board.name]):
+            if board.name in objects and _is_available(api, objects[board.name]):
                 return
 
 
@@ -159,7 +159,7 @@ def _label_selector(name: str) -> str:
     return ",".join(f"{key}={value}" for key, value in selector(name).items())
 
 
-def _is_up(api: NamespaceClient, found: dict[str, Any]) -> bool:
+def _is_available(api: NamespaceClient, found: dict[str, Any]) -> bool:
     """Whether the pod that is asked for answers.
 
     Raises:
@@ -175,7 +175,7 @@ def _is_up(api: NamespaceClient, found: dict[str, Any]) -> bool:
     for each in status.get("conditions", ()):
         # What was said of an earlier pod stands there until one of the new ones is made.
         if each["type"] == "Progressing" and each["status"] == "False" and status.get("updatedReplicas"):
-            pods = [read(pod, _KIND) for pod in api.find(PODS, labelSelector=_label_selector(name))]
+            pods = [read_process(pod, _KIND) for pod in api.find(PODS, labelSelector=_label_selector(name))]
             why = "; ".join(pod.trouble for pod in pods if pod.trouble) or "it does not answer"
             raise ConfigError(f"tensorboard: not started after {DEADLINE_SECONDS} s: {why}. Given: {name}")
     return False

@@ -82,7 +82,7 @@ def orphans(everything: Collection[OwnedObject], now: datetime.datetime) -> list
     A TFJob without the annotation of a Lease needs no launcher, and is no orphan.
     """
     leases = {owner: found.object["spec"] for found in everything if found.kind == "Lease" for owner in found.owners}
-    left = [found for found in jobs(everything) if found.kind == "TFJob" and _has_lost_its_launcher(found, leases, now)]
+    left = [found for found in jobs(everything) if found.kind == "TFJob" and _is_lease_stale(found, leases, now)]
     there = {found.uid for found in everything}
     return left + [found for found in everything if found.is_own and found.owners and not found.owners & there]
 
@@ -107,7 +107,7 @@ def delete(api: NamespaceClient, objects: Sequence[OwnedObject]) -> None:
             next(left for left in watch if not uids & {item["metadata"]["uid"] for item in left.values()})
 
 
-def _has_lost_its_launcher(found: OwnedObject, leases: dict[str, dict[str, Any]], now: datetime.datetime) -> bool:
+def _is_lease_stale(found: OwnedObject, leases: dict[str, dict[str, Any]], now: datetime.datetime) -> bool:
     seconds = status.lease_seconds(found.object)
     if seconds is None or status.has_ended(found.object):
         return False

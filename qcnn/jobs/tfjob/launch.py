@@ -26,7 +26,7 @@ logger = logging.getLogger("qcnn")
 GRACE = 0.7
 # A pod is marked for deletion just before its processes are told to end: so long the mark may take to be seen here on a
 # busy machine, in seconds.
-_SEEN_SECONDS = 0.1
+_MARK_SECONDS = 0.1
 
 
 class OwnPodWatcher:
@@ -41,7 +41,7 @@ class OwnPodWatcher:
     @property
     def is_terminating(self) -> bool:
         """Whether the pod is being taken away; a mark that comes within a moment counts too."""
-        return self._is_going.wait(_SEEN_SECONDS)
+        return self._is_going.wait(_MARK_SECONDS)
 
     def _run(self) -> None:
         try:
@@ -182,10 +182,10 @@ def launch(
     with contextlib.ExitStack() as stack:
         api = stack.enter_context(contextlib.closing(NamespaceClient(namespace)))
         renewing = stack.enter_context(contextlib.closing(api.with_own_connections()))
-        is_terminating = _watched(stack, api, own_pod)
+        is_terminating = _termination_check(stack, api, own_pod)
         termination = stack.enter_context(Termination(renewing.limited_to(GRACE), name, is_terminating).installed())
         if retried:
-            _check_fault(api, manifest)
+            _check_permanent_error(api, manifest)
 
         @contextlib.contextmanager
         def creating() -> Iterator[None]:
@@ -194,7 +194,7 @@ def launch(
             with termination.creation.going_on():
                 yield
 
-        observer = _observer(stack, manifest)
+        observer = _metrics_observer(stack, manifest)
         lives: RestartTracker | None = None
         # What earlier launchers of the training have counted.
         before: int | None = None
@@ -210,12 +210,12 @@ def launch(
                 _follow(api, renewing, running, following, lease_seconds)
                 return
             except JobAbandonedError as error:
-                lives = error.lives
+                lives = error.tracker
                 manifest = restarted(manifest, before + lives.restarts)
                 logger.warning("%s; it is started again (%d of %d)", error, lives.restarts, restarts)
 
 
-def _watched(stack: contextlib.ExitStack, api: NamespaceClient, own_pod: str | None) -> Callable[[], bool]:
+def _termination_check(stack: contextlib.ExitStack, api: NamespaceClient, own_pod: str | None) -> Callable[[], bool]:
     """Return a function that tells whether the pod of this process is being taken away."""
     if not own_pod:
         return lambda: False
@@ -223,7 +223,7 @@ def _watched(stack: contextlib.ExitStack, api: NamespaceClient, own_pod: str | N
     return lambda: pod.is_terminating
 
 
-def _observer(stack: contextlib.ExitStack, manifest: Manifest) -> Observer:
+def _metrics_observer(stack: contextlib.ExitStack, manifest: Manifest) -> Observer:
     """Serve metrics of a job where its processes do, on the same port; return what takes note of the job."""
     port = status.metrics_port(manifest)
     if port is None:
@@ -236,7 +236,7 @@ def _observer(stack: contextlib.ExitStack, manifest: Manifest) -> Observer:
     return lambda job, restarts: metrics.see(status.state(job), restarts)
 
 
-def _check_fault(api: NamespaceClient, manifest: Manifest) -> None:
+def _check_permanent_error(api: NamespaceClient, manifest: Manifest) -> None:
     """Refuse to train again what has failed by its own fault, and would fail again.
 
     Raises:

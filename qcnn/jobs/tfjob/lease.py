@@ -15,10 +15,10 @@ from qcnn.jobs.tfjob.manifest import lease
 
 logger = logging.getLogger("qcnn")
 
-# The Lease is renewed this many times before it would be stale, and at least every `_LONGEST` seconds. That keeps the
+# The Lease is renewed this many times before it would be stale, and at least every `_MAX_INTERVAL` seconds. That keeps the
 # connection open on which a launcher that is told to end deletes its TFJob.
 _RENEWALS = 10
-_LONGEST = 30.0
+_MAX_INTERVAL = 30.0
 
 
 class LeaseRenewer:
@@ -44,7 +44,7 @@ class LeaseRenewer:
         self._stopped.set()
 
     def _run(self) -> None:
-        while not self._stopped.wait(min(self._seconds / _RENEWALS, _LONGEST)):
+        while not self._stopped.wait(min(self._seconds / _RENEWALS, _MAX_INTERVAL)):
             try:
                 self._renew()
             except RetryableError:
@@ -87,4 +87,4 @@ def check_lease_right(api: NamespaceClient, account: str, lease: str) -> None:
     except RequestRejectedError:
         return
     if answer and not answer["status"]["allowed"]:
-        raise ConfigError(lease_watch.missing(account, api.namespace))
+        raise ConfigError(lease_watch.missing_right_message(account, api.namespace))

@@ -24,7 +24,7 @@ from qcnn.startup import ABANDONED, OWN_FAULT, end_now
 ROLE = "qcnn-worker"
 
 
-def missing(account: str, namespace: str) -> str:
+def missing_right_message(account: str, namespace: str) -> str:
     """Return one line: a service account may not read Leases, and what gives it the right."""
     binding = (
         f"kubectl -n {namespace} create rolebinding {account}-{ROLE} --role {ROLE} "
@@ -38,11 +38,11 @@ def missing(account: str, namespace: str) -> str:
 
 # Where Kubernetes mounts what a pod needs to reach the API server ("Accessing the Kubernetes API from a Pod").
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-# The Lease is looked at this many times before it can be stale, and at least every `_LONGEST` seconds.
-_LOOKS = 10
-_LONGEST = 30.0
+# The Lease is looked at this many times before it can be stale, and at least every `_MAX_INTERVAL` seconds.
+_CHECKS = 10
+_MAX_INTERVAL = 30.0
 # A Lease counts only when it was stale at two looks: after a pause of the API server, its launcher may yet renew it.
-_STALE_LOOKS = 2
+_STALE_CHECKS = 2
 # A right may take this long until every API server knows it, in seconds.
 _RIGHTS_SECONDS = 15.0
 # The command is killed this long after it was told to end, in seconds.
@@ -50,7 +50,7 @@ _GRACE = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
-class _End:
+class _Termination:
     """Why the command is ended, and with which exit code."""
 
     reason: str
@@ -78,11 +78,11 @@ class LeaseState:
     is_known: bool = False
     reason: str = ""
 
-    def see(self, age: float) -> "LeaseState":
+    def observe(self, age: float) -> "LeaseState":
         """Return what is known once a renewal so many seconds ago was seen."""
         return LeaseState(self.seconds, self._counted(age), is_known=True)
 
-    def miss(self, reason: str, watched_for: float) -> "LeaseState":
+    def mark_unreadable(self, reason: str, watched_for: float) -> "LeaseState":
         """Return what is known once it could not be read, so many seconds after the watch began.
 
         An unreachable API server proves nothing; one that could never be reached does.
@@ -93,7 +93,7 @@ class LeaseState:
     @property
     def is_over(self) -> bool:
         """Whether its launcher counts as gone."""
-        return self.stale >= _STALE_LOOKS
+        return self.stale >= _STALE_CHECKS
 
     def _counted(self, age: float) -> int:
         return self.stale + 1 if age > self.seconds else 0
@@ -114,7 +114,7 @@ def main() -> None:
         end_now(f"error: command: cannot be run ({error.strerror}). Given: {arguments.command[0]}", OWN_FAULT)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _: process.send_signal(received))
-    ends: list[_End] = []
+    ends: list[_Termination] = []
 
     def watch() -> None:
         _check_right(arguments.lease, arguments.account, process, ends.append)
@@ -127,7 +127,9 @@ def main() -> None:
     sys.exit(code if code >= 0 else 128 - code)
 
 
-def _check_right(lease: str, account: str, process: "subprocess.Popen[bytes]", on_end: Callable[[_End], None]) -> None:
+def _check_right(
+    lease: str, account: str, process: "subprocess.Popen[bytes]", on_end: Callable[[_Termination], None]
+) -> None:
     """End a process whose Lease may not be read, without waiting until that counts as stale."""
     end = time.monotonic() + _RIGHTS_SECONDS
     while True:
@@ -141,26 +143,28 @@ def _check_right(lease: str, account: str, process: "subprocess.Popen[bytes]", o
             # The Lease may not have been created yet.
             return
         time.sleep(1)
-    on_end(_End(missing(account, _namespace()), OWN_FAULT))
+    on_end(_Termination(missing_right_message(account, _namespace()), OWN_FAULT))
     _stop(process)
 
 
-def _watch(lease: str, seconds: float, process: "subprocess.Popen[bytes]", on_end: Callable[[_End], None]) -> None:
+def _watch(
+    lease: str, seconds: float, process: "subprocess.Popen[bytes]", on_end: Callable[[_Termination], None]
+) -> None:
     """End a process when the Lease is stale; `on_end` is told why before."""
     began, watched, warned = time.monotonic(), LeaseState(seconds), False
     while not watched.is_over:
-        time.sleep(min(seconds / _LOOKS, _LONGEST))
+        time.sleep(min(seconds / _CHECKS, _MAX_INTERVAL))
         try:
-            watched = watched.see(seconds_since_renewal(lease))
+            watched = watched.observe(seconds_since_renewal(lease))
         except LeaseUnreadableError as error:
-            watched = watched.miss(str(error), time.monotonic() - began)
+            watched = watched.mark_unreadable(str(error), time.monotonic() - began)
             if watched.is_known and not warned and isinstance(error, LeaseRejectedError):
                 warning = f"warning: the training would not end with its launcher any more: {error}"
                 sys.stderr.write(f"{logs.format_message(warning, logging.WARNING)}\n")
                 warned = True
     reason = f" ({watched.reason})" if watched.reason else ""
     why = f"the launcher has not renewed its lease for {seconds:g} s{reason}; the last checkpoint counts"
-    on_end(_End(f"{why}. Given: lease {lease}", ABANDONED))
+    on_end(_Termination(f"{why}. Given: lease {lease}", ABANDONED))
     _stop(process)
 
 

@@ -47,7 +47,7 @@ METRICS_PORT = "metrics"
 LEASE_ANNOTATION = "qcnn/lease-seconds"
 # How often the processes of a training were started again before this TFJob, by its launcher.
 RESTARTS_ANNOTATION = "qcnn/restarts"
-_TAKEN = (CLUSTER_PORT, PROFILER_PORT)
+_RESERVED_PORTS = (CLUSTER_PORT, PROFILER_PORT)
 _LEASE_WATCH = ("python", "-m", "qcnn.jobs.tfjob.lease_watch")
 
 
@@ -83,7 +83,7 @@ def tfjob(job: Job, identity: JobIdentity, policy: JobTimeouts, owner: Mapping[s
             with its pods, or metrics on a port that is taken.
     """
     counts = {role: count for role, count in job.replicas.items() if count}
-    pod = _checked_pod(job, counts)
+    pod = _check_pod(job, counts)
     training = digest([dataclasses.asdict(identity), job.argv, counts])
     manifest = _manifest(job, pod, counts, identity, policy, job_name(identity, training))
     metadata = manifest["metadata"]
@@ -111,7 +111,7 @@ def output_annotation(output: str) -> str:
     return f"qcnn/{output}"
 
 
-def _checked_pod(job: Job, counts: Mapping[str, int]) -> PodSettings:
+def _check_pod(job: Job, counts: Mapping[str, int]) -> PodSettings:
     """Return the pod of a job that can be a TFJob, with so many processes of each role; refuse any other job."""
     if job.pod is None:
         raise ConfigError("pod: a job on Kubernetes needs an image. Given: none")
@@ -126,8 +126,8 @@ def _checked_pod(job: Job, counts: Mapping[str, int]) -> PodSettings:
                 "output: must be in a bucket, or below the path of a volume that outlives its pods, such as a "
                 f"persistentVolumeClaim (pod.volumes). Given: {address.partition(f'/$({JOB_VARIABLE})')[0]}"
             )
-    if (port := job.pod.metrics_port) in _TAKEN:
-        taken = " and ".join(map(str, _TAKEN))
+    if (port := job.pod.metrics_port) in _RESERVED_PORTS:
+        taken = " and ".join(map(str, _RESERVED_PORTS))
         raise ConfigError(f"pod.metrics_port: TensorFlow itself takes {taken}; choose another one. Given: {port}")
     return job.pod
 
@@ -141,7 +141,7 @@ def profiler_service(job: Manifest) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": _owned(job, f"{name}-profiler"),
+        "metadata": _owned_metadata(job, f"{name}-profiler"),
         "spec": {
             # The operator gives this role to the chief, or to worker 0 where there is none.
             "selector": {JOB_NAME_LABEL: name, "training.kubeflow.org/job-role": "master"},
@@ -158,12 +158,12 @@ def lease(job: Manifest, holder: str, seconds: int, renewed: str) -> Manifest:
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": _owned(job, job["metadata"]["name"]),
+        "metadata": _owned_metadata(job, job["metadata"]["name"]),
         "spec": {"holderIdentity": holder, "leaseDurationSeconds": seconds, "renewTime": renewed},
     }
 
 
-def _owned(job: Manifest, name: str) -> Manifest:
+def _owned_metadata(job: Manifest, name: str) -> Manifest:
     metadata = job["metadata"]
     run = run_of(metadata)
     owned: Manifest = {
@@ -197,7 +197,7 @@ def _manifest(
         "metadata": {
             "name": name,
             "labels": {**pod.labels, **queue_label(pod.queue), **labels(identity)},
-            "annotations": annotations(identity) | _described(job, policy, name),
+            "annotations": annotations(identity) | _output_annotations(job, policy, name),
         },
         "spec": {
             "runPolicy": run_policy,
@@ -216,7 +216,7 @@ def _manifest(
     }
 
 
-def _described(job: Job, policy: JobTimeouts, name: str) -> dict[str, str]:
+def _output_annotations(job: Job, policy: JobTimeouts, name: str) -> dict[str, str]:
     """Return the annotations with what else could only be read out of the job's command."""
     outputs = {
         output_annotation(output): address.replace(f"$({JOB_VARIABLE})", name)
@@ -226,10 +226,10 @@ def _described(job: Job, policy: JobTimeouts, name: str) -> dict[str, str]:
 
 
 def _template(job: Job, pod: PodSettings, identity: JobIdentity, policy: JobTimeouts, name: str) -> Manifest:
-    made = pod_template(pod, name, identity, job.argv, speaks_to_api=policy.lease_seconds is not None)
-    made["spec"]["affinity"] = _spread(name)
+    made = pod_template(pod, name, identity, job.argv, mounts_token=policy.lease_seconds is not None)
+    made["spec"]["affinity"] = _anti_affinity(name)
     if pod.topology_spread:
-        made["spec"]["topologySpreadConstraints"] = [_spread_over(pod.topology_spread, name)]
+        made["spec"]["topologySpreadConstraints"] = [_spread_constraint(pod.topology_spread, name)]
     container = made["spec"]["containers"][0]
     container["ports"] = [
         {"name": "tfjob-port", "containerPort": CLUSTER_PORT},
@@ -241,7 +241,7 @@ def _template(job: Job, pod: PodSettings, identity: JobIdentity, policy: JobTime
     return made
 
 
-def _spread(name: str) -> Manifest:
+def _anti_affinity(name: str) -> Manifest:
     """Return the affinity to nodes without another process of the job; pods never wait for such a node."""
     term = {"labelSelector": {"matchLabels": {JOB_NAME_LABEL: name}}, "topologyKey": "kubernetes.io/hostname"}
     return {
@@ -251,7 +251,7 @@ def _spread(name: str) -> Manifest:
     }
 
 
-def _spread_over(key: str, name: str) -> Manifest:
+def _spread_constraint(key: str, name: str) -> Manifest:
     """Return the constraint that spreads a job's processes over the values of a label of nodes; no pod waits for it."""
     return {
         "topologyKey": key,

@@ -59,7 +59,7 @@ def for_training(job: dict[str, Any], arguments: Sequence[str] = ()) -> dict[str
 def for_model(model: str, pod: PodSettings, arguments: Sequence[str] = ()) -> dict[str, Any]:
     """Return the Job that predicts with the model at an address; the address is the name of its run."""
     identity = JobIdentity(model, TASK)
-    template = pod_template(pod, "", identity, _command(model, arguments), speaks_to_api=False)
+    template = pod_template(pod, "", identity, _command(model, arguments), mounts_token=False)
     return _job(identity, template, pod.labels, pod.queue, "")
 
 

@@ -9,7 +9,7 @@ from qcnn.jobs.job import OUTPUTS
 from qcnn.jobs.kubernetes import pods
 from qcnn.jobs.kubernetes.api import EVENTS, PODS, NamespaceClient
 from qcnn.jobs.kubernetes.manifest import CONTAINER, OWN, annotation, condition, run_of
-from qcnn.jobs.kubernetes.pods import PodProcess, question
+from qcnn.jobs.kubernetes.pods import PodProcess, event_query
 from qcnn.jobs.references import parse_time
 from qcnn.jobs.tfjob.manifest import (
     JOB_NAME_LABEL,
@@ -95,7 +95,7 @@ _SCHEDULED = "involvedObject.kind=Pod,reason=Scheduled"
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """One TFJob; ages and durations are in seconds, `restarts` go as far back as the cluster keeps events."""
+    """One TFJob; ages and durations are in seconds, `count_restarts` go as far back as the cluster keeps events."""
 
     name: str
     run: str
@@ -138,7 +138,7 @@ def read_one(api: NamespaceClient, job: dict[str, Any]) -> tuple[Status, list[Pr
     found = api.find(PODS, labelSelector=f"{JOB_NAME_LABEL}={job['metadata']['name']}")
     processes = pods.of_job(found, job, TFJOB)
     status = status_of(job, processes, api.find(EVENTS, fieldSelector=_SCHEDULED), api.now())
-    return status, process_statuses(job, processes, lambda process, pod: question(job, process, pod).ask(api))
+    return status, process_statuses(job, processes, lambda process, pod: event_query(job, process, pod).ask(api))
 
 
 def status_of(
@@ -157,7 +157,7 @@ def status_of(
         state=current,
         processes=len(replicas(job)),
         running=sum(process_state(process) == "running" for process in processes),
-        restarts=restarts_before(job) + pods.restarts(job, scheduled, processes),
+        restarts=restarts_before(job) + pods.count_restarts(job, scheduled, processes),
         age=(now - parse_time(metadata["creationTimestamp"])).total_seconds(),
         duration=((parse_time(ended) if ended else now) - parse_time(began)).total_seconds() if began else None,
         message=condition(job, current) or "",
@@ -180,7 +180,7 @@ def process_statuses(
         name = f"{role} {index}"
         process = by_name.get(name)
         state = process_state(process, job_has_ended=job_has_ended)
-        trouble = (process.trouble or _why_ended(process)) if process else None
+        trouble = (process.trouble or _exit_reason(process)) if process else None
         if state == "waiting" and not trouble:
             trouble = ask(process, pod_name(job, role, index))
         found.append(
@@ -202,13 +202,13 @@ def process_state(process: PodProcess | None, *, job_has_ended: bool = False) ->
     if not process.started:
         return "not started" if job_has_ended else "waiting"
     if process.exit_code is None:
-        return "ending" if process.told_to_end else "running"
+        return "ending" if process.is_terminating else "running"
     if process.exit_code == 0:
         return "finished"
     return "failed" if process.is_permanent_error or process.out_of_memory else "lost"
 
 
-def _why_ended(process: PodProcess) -> str | None:
+def _exit_reason(process: PodProcess) -> str | None:
     """Return why a process ended where its exit code alone does not say it."""
     if process.out_of_memory:
         return "used more memory than its limit"

@@ -19,7 +19,7 @@ def process(text: str, job: int = 0) -> PodProcess:
         index=int(index),
         started=True,
         exit_code=int(code) if code else None,
-        told_to_end=bool(told),
+        is_terminating=bool(told),
         out_of_memory=bool(greedy),
         trouble=None,
     )

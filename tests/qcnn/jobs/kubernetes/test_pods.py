@@ -14,7 +14,7 @@ from qcnn.jobs.kubernetes.pods import (
     PendingProcesses,
     PodProcess,
     StartupMonitor,
-    question,
+    event_query,
     root_cause_process,
 )
 from qcnn.jobs.tfjob.manifest import TFJOB
@@ -22,7 +22,7 @@ from tests.qcnn.jobs.kubernetes.processes import process
 
 
 def read(pod: dict[str, Any]) -> PodProcess:
-    return pods.read(pod, TFJOB)
+    return pods.read_process(pod, TFJOB)
 
 
 def _pod(index: int = 0, state: dict[str, Any] | None = None, **status: Any) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def _ended(code: int, index: int = 0, reason: str = "Error") -> dict[str, Any]:
 def test_a_process_is_called_by_the_labels_of_its_kind() -> None:
     assert read(_pod(1)).name == "worker 1"
     metadata = {"name": "a", "uid": "b", "labels": {"app.kubernetes.io/component": "predict"}}
-    assert pods.read({"metadata": metadata}, JOB).name == "predict 0"
+    assert pods.read_process({"metadata": metadata}, JOB).name == "predict 0"
 
 
 def test_a_process_has_started_once_its_own_container_runs_or_ran() -> None:
@@ -113,14 +113,14 @@ def test_restarts_are_the_lives_of_processes_beyond_the_first() -> None:
         _scheduled(second, "of a job of this name before", "2026-01-31T11:00:00Z"),
         _scheduled("another-worker-0", "d"),
     ]
-    assert pods.restarts(FAILED_JOB, [], []) == 0
-    assert pods.restarts(FAILED_JOB, found, []) == 1
-    assert pods.restarts(FAILED_JOB, found, [dataclasses.replace(process("0e"), pod=first, uid="e")]) == 2
+    assert pods.count_restarts(FAILED_JOB, [], []) == 0
+    assert pods.count_restarts(FAILED_JOB, found, []) == 1
+    assert pods.count_restarts(FAILED_JOB, found, [dataclasses.replace(process("0e"), pod=first, uid="e")]) == 2
 
 
 def test_workers_that_begin_again_together_are_one_restart() -> None:
     names = ["a-worker-0", "a-worker-1"]
-    assert pods.restarts(FAILED_JOB, [_scheduled(name, name + life) for name in names for life in "ab"], []) == 1
+    assert pods.count_restarts(FAILED_JOB, [_scheduled(name, name + life) for name in names for life in "ab"], []) == 1
 
 
 def test_a_suspension_is_no_restart() -> None:
@@ -130,9 +130,9 @@ def test_a_suspension_is_no_restart() -> None:
     before, after, again = (
         _scheduled(name, uid, f"2026-01-31T12:{minute}:00Z") for uid, minute in (("a", "10"), ("b", "30"), ("c", "40"))
     )
-    assert pods.restarts(job, [before, after], []) == 0
-    assert pods.restarts(job, [before, after, again], []) == 1
-    assert pods.restarts(job, [before], []) == 0
+    assert pods.count_restarts(job, [before, after], []) == 0
+    assert pods.count_restarts(job, [before, after, again], []) == 1
+    assert pods.count_restarts(job, [before], []) == 0
 
 
 def test_the_last_warning_of_a_kind_is_one_line() -> None:
@@ -181,7 +181,7 @@ def _unstarted(text: str, trouble: str | None = None) -> PodProcess:
 
 
 def _seen(*processes: PodProcess, suspended: bool = False, now: float = 10) -> PendingProcesses:
-    return PendingProcesses(0, dict.fromkeys(NAMES)).see(NAMES, processes, suspended=suspended, now=now)
+    return PendingProcesses(0, dict.fromkeys(NAMES)).observe(NAMES, processes, suspended=suspended, now=now)
 
 
 @pytest.mark.parametrize(
@@ -204,27 +204,27 @@ def test_who_has_not_started_and_why_follows_from_the_pods(
     processes: list[PodProcess], suspended: bool, since: float | None, why: str, asked: str | None
 ) -> None:
     waiting = _seen(*processes, suspended=suspended)
-    assert (waiting.since, waiting.why(), waiting.to_ask_about()) == (since, why, asked)
+    assert (waiting.since, waiting.describe(), waiting.next_to_query()) == (since, why, asked)
 
 
 def test_what_was_told_once_is_known_until_the_process_has_started() -> None:
-    told = _seen(_unstarted("0a"), process("1a")).told("worker 0", NO_IMAGE)
-    assert told.why() == f"worker 0 {NO_IMAGE}"
-    assert told.see(NAMES, [_unstarted("0a"), process("1a")], suspended=False, now=20).why() == told.why()
-    lost = told.see(NAMES, [process("0a"), _unstarted("1b")], suspended=False, now=20)
-    assert (lost.why(), lost.since) == ("worker 1", 0)
-    assert not told.see(NAMES, [process("0a"), process("1a")], suspended=False, now=20).troubles
+    told = _seen(_unstarted("0a"), process("1a")).with_reason("worker 0", NO_IMAGE)
+    assert told.describe() == f"worker 0 {NO_IMAGE}"
+    assert told.observe(NAMES, [_unstarted("0a"), process("1a")], suspended=False, now=20).describe() == told.describe()
+    lost = told.observe(NAMES, [process("0a"), _unstarted("1b")], suspended=False, now=20)
+    assert (lost.describe(), lost.since) == ("worker 1", 0)
+    assert not told.observe(NAMES, [process("0a"), process("1a")], suspended=False, now=20).troubles
 
 
 def test_who_is_started_again_is_waited_for_from_then_on() -> None:
     started = _seen(process("0a"), process("1a"))
-    assert started.see(NAMES, [process("0a")], suspended=False, now=500).since == 500
+    assert started.observe(NAMES, [process("0a")], suspended=False, now=500).since == 500
 
 
 def test_without_a_pod_the_events_of_the_job_tell_why() -> None:
-    assert question(WAITING_JOB, None) == EventQuery("1-2-3", "FailedCreate")
-    assert question(WAITING_JOB, None, "a-worker-1") == EventQuery("1-2-3", "FailedCreate", "a-worker-1")
-    assert question(WAITING_JOB, process("0a"), "a-worker-0") == EventQuery("0-0a", "")
+    assert event_query(WAITING_JOB, None) == EventQuery("1-2-3", "FailedCreate")
+    assert event_query(WAITING_JOB, None, "a-worker-1") == EventQuery("1-2-3", "FailedCreate", "a-worker-1")
+    assert event_query(WAITING_JOB, process("0a"), "a-worker-0") == EventQuery("0-0a", "")
 
 
 class _Events:
@@ -255,7 +255,7 @@ class _Watched:
 
 def test_what_has_no_pod_is_waited_for_so_long() -> None:
     watched = _Watched()
-    watched.start.see([], suspended=False)
+    watched.start.observe([], suspended=False)
     watched.check(600)
     with pytest.raises(ConfigError, match=r"^not started after 600 s: worker 0\. Given: a$"):
         watched.check(601)
@@ -264,10 +264,10 @@ def test_what_has_no_pod_is_waited_for_so_long() -> None:
 def test_the_time_for_which_a_job_is_suspended_does_not_count() -> None:
     watched = _Watched()
     watched.check(500)
-    watched.start.see([], suspended=True)
+    watched.start.observe([], suspended=True)
     watched.check(100_000)
     assert not watched.start.is_pending
-    watched.start.see([], suspended=False)
+    watched.start.observe([], suspended=False)
     assert watched.start.is_pending
     watched.check(100_600)
     with pytest.raises(ConfigError, match=r"^not started after 600 s: "):
@@ -282,7 +282,7 @@ def test_a_job_that_a_queue_holds_back_from_the_beginning_is_not_waited_for() ->
 
 def test_nothing_is_asked_or_refused_once_all_have_started() -> None:
     watched = _Watched()
-    watched.start.see([process("0a")], suspended=False)
+    watched.start.observe([process("0a")], suspended=False)
     watched.check(10_000)
     assert (watched.start.is_pending, watched.events.asked) == (False, [])
 
@@ -290,7 +290,7 @@ def test_nothing_is_asked_or_refused_once_all_have_started() -> None:
 def test_events_are_asked_for_every_ten_seconds_while_pods_say_nothing() -> None:
     watched = _Watched(events={"0-0a": "no account"})
     for now in (0, 9, 10, 19, 20):
-        watched.start.see([_unstarted("0a")], suspended=False)
+        watched.start.observe([_unstarted("0a")], suspended=False)
         watched.check(now)
     assert watched.events.asked == ["0-0a"] * 2
     with pytest.raises(ConfigError, match=r": worker 0 cannot start, FailedCreatePod: no account\. Given: a$"):
@@ -307,7 +307,7 @@ def test_the_first_trouble_of_each_process_is_logged_once(caplog: pytest.LogCapt
             (20, NO_IMAGE),
         ):
             watched.now = now
-            watched.start.see([_unstarted("0a", trouble)], suspended=False)
+            watched.start.observe([_unstarted("0a", trouble)], suspended=False)
             watched.start.check()
     expected = [f"worker 0 {NO_IMAGE}", "worker 1 cannot start, FailedCreatePod: over quota"]
     assert [record.getMessage() for record in caplog.records] == expected

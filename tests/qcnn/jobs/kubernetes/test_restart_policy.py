@@ -16,11 +16,11 @@ def _seen(*moments: str) -> RestartTracker:
     for moment in moments:
         if moment == "given up":
             number += 1
-            lives = lives.given_up().moved_to(f"job {number}")
+            lives = lives.job_abandoned().for_job(f"job {number}")
             continue
         words = moment.split()
         suspended = "suspended" in words
-        lives = lives.see([process(word, number) for word in words if word != "suspended"], suspended=suspended)
+        lives = lives.observe([process(word, number) for word in words if word != "suspended"], suspended=suspended)
     return lives
 
 
@@ -114,15 +114,15 @@ def test_one_deletion_counts_once_however_little_of_it_is_seen(story: list[str])
 
 def test_the_loss_that_is_one_too_many_is_named() -> None:
     lives = _seen("0a 1a", "0a 1a:137", "0a:138 1b", "0b 1b", "0b:137 1b", "0b:137 1b:138")
-    assert lives.one_too_many(2) is None
-    blamed = [lives.one_too_many(allowed) for allowed in (1, 0)]
+    assert lives.failure_over_limit(2) is None
+    blamed = [lives.failure_over_limit(allowed) for allowed in (1, 0)]
     assert [loss.process if loss else None for loss in blamed] == ["worker 0", "worker 1"]
 
 
 def test_who_takes_the_place_of_what_was_lost_has_returned() -> None:
-    assert _seen("0a 1a").returned(process("1b", 0))
-    assert not _seen("0a 1a").returned(process("1a", 0))
-    assert not _seen("0a 1a", "suspended 0a! 1a!").returned(process("1b", 0))
+    assert _seen("0a 1a").is_replacement(process("1b", 0))
+    assert not _seen("0a 1a").is_replacement(process("1a", 0))
+    assert not _seen("0a 1a", "suspended 0a! 1a!").is_replacement(process("1b", 0))
 
 
 # In the operator's own words (1.9.4, seen on a real cluster).
@@ -137,7 +137,7 @@ def _seen_of_verdict(
     """Return what is known after the pods were looked at, each time as in "0a 1a:137"."""
     seen = Observation(leader, restarts, RestartTracker("job 0"))
     for moment in moments:
-        seen = seen.see([process(word) for word in moment.split()], suspended=False)
+        seen = seen.observe([process(word) for word in moment.split()], suspended=False)
     return dataclasses.replace(seen, **of_job)  # type: ignore[arg-type]
 
 
@@ -145,10 +145,10 @@ def _summary(verdict: Decision) -> tuple[Action, str | None, bool]:
     return verdict.action, verdict.process.name if verdict.process else None, verdict.is_final
 
 
-GO_ON = (Action.GO_ON, None, False)
+GO_ON = (Action.CONTINUE, None, False)
 SUCCEEDED = (Action.SUCCEEDED, None, False)
 DELETED = (Action.DELETED, None, False)
-START_AGAIN = (Action.START_AGAIN, None, False)
+START_AGAIN = (Action.REPLACE, None, False)
 
 
 @pytest.mark.parametrize(
@@ -167,20 +167,20 @@ START_AGAIN = (Action.START_AGAIN, None, False)
         (_seen_of_verdict("0a 1a", "0a:138 1a:137", "0b 1b", restarts=1), GO_ON),
         (
             _seen_of_verdict("0a 1a", "0a:138 1a:137", "0b 1b", "0b 1b:137", restarts=1),
-            (Action.GIVE_UP, "worker 1", False),
+            (Action.CANCEL, "worker 1", False),
         ),
-        (_seen_of_verdict("0a 1a", "0a 1a:137", restarts=0), (Action.GIVE_UP, "worker 1", False)),
-        (_seen_of_verdict("0a 1a", "0a:138 1a:137", restarts=0), (Action.GIVE_UP, "worker 1", False)),
+        (_seen_of_verdict("0a 1a", "0a 1a:137", restarts=0), (Action.CANCEL, "worker 1", False)),
+        (_seen_of_verdict("0a 1a", "0a:138 1a:137", restarts=0), (Action.CANCEL, "worker 1", False)),
         # The pod that was one too many is gone.
-        (_seen_of_verdict("0a 1a", "0a 1a:137", "0a", restarts=0), (Action.GIVE_UP, "worker 1", False)),
+        (_seen_of_verdict("0a 1a", "0a 1a:137", "0a", restarts=0), (Action.CANCEL, "worker 1", False)),
         # Its own fault ends the job without us, by the operator.
         (_seen_of_verdict("0a:1 1a", restarts=0), GO_ON),
         # Who needed too much memory would again.
-        (_seen_of_verdict("0a:137^ 1a"), (Action.GIVE_UP, "worker 0", True)),
+        (_seen_of_verdict("0a:137^ 1a"), (Action.CANCEL, "worker 0", True)),
         # All is done but for those who only helped.
         (_seen_of_verdict("0a:0 1a:137", restarts=0), GO_ON),
         (_seen_of_verdict("0a:0 1a:137^"), GO_ON),
-        (_seen_of_verdict("0a 1a:0", "0a:137 1a:0", restarts=0), (Action.GIVE_UP, "worker 0", False)),
+        (_seen_of_verdict("0a 1a:0", "0a:137 1a:0", restarts=0), (Action.CANCEL, "worker 0", False)),
         (_seen_of_verdict("0a:137 1a:0", restarts=0, leader="worker 1"), GO_ON),
         # Who only looks on does nothing.
         (_seen_of_verdict("0a:137 1a", restarts=None), GO_ON),
@@ -243,9 +243,9 @@ def test_a_verdict_says_why(seen: Observation, reason: str) -> None:
 
 def test_a_job_that_replaces_another_has_lost_what_that_one_had() -> None:
     verdict = decide(_seen_of_verdict("0a 1a", "0a 1a!", failure=PODS_FAILED, failed_for=LATE))
-    assert verdict.lives
-    assert verdict.lives.restarts == 1
-    replaced = Observation("worker 0", 1, verdict.lives.moved_to("job 1"), processes=[], known={})
-    again = replaced.see([process("0c:137", job=1)], suspended=False)
+    assert verdict.tracker
+    assert verdict.tracker.restarts == 1
+    replaced = Observation("worker 0", 1, verdict.tracker.for_job("job 1"), processes=[], known={})
+    again = replaced.observe([process("0c:137", job=1)], suspended=False)
     assert _summary(decide(replaced)) == GO_ON
-    assert _summary(decide(again)) == (Action.GIVE_UP, "worker 0", False)
+    assert _summary(decide(again)) == (Action.CANCEL, "worker 0", False)

@@ -16,7 +16,7 @@ import yaml
 from qcnn.errors import ConfigError, RetryableError
 from qcnn.jobs.kubernetes import retry
 from qcnn.jobs.kubernetes.api import NamespaceClient
-from qcnn.jobs.kubernetes.retry import FIRST_SECONDS, REFUSAL_SECONDS, SECONDS, RetryPolicy
+from qcnn.jobs.kubernetes.retry import FIRST_SECONDS, REJECTION_SECONDS, SECONDS, RetryPolicy
 from qcnn.jobs.tfjob.manifest import TFJOBS
 
 GONE = urllib3.exceptions.ConnectTimeoutError()
@@ -48,9 +48,9 @@ def _answer(status: int, message: str = "") -> kubernetes.client.ApiException:
         (True, True, [(0, _answer(401))], True),
         # From the first refusal in a row on.
         (True, True, [(300, GONE), (301, _answer(403, FORBIDDEN))], True),
-        (True, True, [(1, _answer(403, FORBIDDEN)), (REFUSAL_SECONDS, _answer(401))], True),
-        (True, True, [(1, _answer(403, FORBIDDEN)), (1 + REFUSAL_SECONDS, _answer(401))], False),
-        (True, True, [(1, _answer(403, FORBIDDEN)), (2, GONE), (REFUSAL_SECONDS + 1, _answer(401))], True),
+        (True, True, [(1, _answer(403, FORBIDDEN)), (REJECTION_SECONDS, _answer(401))], True),
+        (True, True, [(1, _answer(403, FORBIDDEN)), (1 + REJECTION_SECONDS, _answer(401))], False),
+        (True, True, [(1, _answer(403, FORBIDDEN)), (2, GONE), (REJECTION_SECONDS + 1, _answer(401))], True),
         (True, True, [(0, _answer(403, ENDING))], False),
         (True, True, [(0, _answer(409))], False),
     ],
@@ -60,7 +60,7 @@ def test_who_is_asked_again_follows_from_the_answers(
 ) -> None:
     now = 0.0
     asked = RetryPolicy("patch leases", lambda: has_answered, was_allowed, clock=lambda: now)
-    tries = asked.tries()
+    tries = asked.retrying()
     for now, error in answers:  # noqa: B007
         state = tenacity.RetryCallState(tries, None, (), {})
         state.set_exception((type(error), error, None))
@@ -192,7 +192,7 @@ def test_what_was_allowed_and_is_refused_for_good_is_told_from_what_never_was(
     server.answers = {"POST": [(201, ""), answer, answer, answer, (201, "")]}
     assert api.create(TFJOBS, {})
     assert api.create(TFJOBS, {})
-    monkeypatch.setattr(retry, "REFUSAL_SECONDS", 0.0)
+    monkeypatch.setattr(retry, "REJECTION_SECONDS", 0.0)
     server.answers = {"POST": [answer]}
     with pytest.raises(ConfigError, match=said):
         api.create(TFJOBS, {})

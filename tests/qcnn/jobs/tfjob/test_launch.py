@@ -30,7 +30,7 @@ PODS_FAILED = "TFJob a is failed because 1 Worker replica(s) failed."
 
 @pytest.fixture
 def server(api_server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> ApiServer:
-    monkeypatch.setattr(retry, "REFUSAL_SECONDS", 0.0)
+    monkeypatch.setattr(retry, "REJECTION_SECONDS", 0.0)
     return api_server
 
 

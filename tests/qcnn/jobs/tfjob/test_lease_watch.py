@@ -37,7 +37,7 @@ def test_a_launcher_counts_as_gone_once_its_lease_was_stale_twice(looks: list[st
     for look in looks:
         assert not watched.is_over
         _, missed, seconds = look.rpartition("after ")
-        watched = watched.miss("no answer", float(seconds)) if missed else watched.see(float(seconds))
+        watched = watched.mark_unreadable("no answer", float(seconds)) if missed else watched.observe(float(seconds))
     assert watched.is_over is is_over
     assert watched.reason == ("no answer" if looks[-1].startswith("after") else "")
 

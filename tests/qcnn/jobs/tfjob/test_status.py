@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from qcnn.jobs.job import Job, JobIdentity
-from qcnn.jobs.kubernetes.pods import PodProcess, read
+from qcnn.jobs.kubernetes.pods import PodProcess, read_process
 from qcnn.jobs.pod_settings import PodSettings
 from qcnn.jobs.tfjob.manifest import TFJOB, JobTimeouts, restarted, tfjob
 from qcnn.jobs.tfjob.status import process_state, process_statuses, status_of
@@ -55,7 +55,7 @@ def test_a_job_is_told_with_its_processes_times_and_outputs() -> None:
     ]
     job = _job(startTime="2026-01-31T11:00:30Z")
     name = job["metadata"]["name"]
-    status = status_of(job, [read(pod, TFJOB) for pod in pods], scheduled, NOON)
+    status = status_of(job, [read_process(pod, TFJOB) for pod in pods], scheduled, NOON)
     assert (status.name, status.run, status.state, status.message) == (name, "run", "Running", "it runs")
     assert (status.processes, status.running, status.restarts) == (3, 2, 1)
     assert (status.age, status.duration) == (3600, 3570)
@@ -95,7 +95,9 @@ def test_why_a_process_does_not_start_is_asked_of_events_where_its_pod_does_not_
         return "by events"
 
     def troubles(*pods: dict[str, Any], **status: Any) -> list[str | None]:
-        return [each.trouble for each in process_statuses(_job(**status), [read(pod, TFJOB) for pod in pods], ask)]
+        return [
+            each.trouble for each in process_statuses(_job(**status), [read_process(pod, TFJOB) for pod in pods], ask)
+        ]
 
     image = {"waiting": {"reason": "ErrImagePull", "message": "none"}}
     assert troubles(_pod(0, **RUNNING), _pod(1, **image), _pod(2, **RUNNING)) == [
@@ -112,7 +114,7 @@ def test_why_a_process_does_not_start_is_asked_of_events_where_its_pod_does_not_
 
 def test_processes_are_told_in_order_those_without_a_pod_included() -> None:
     pods = [_pod(1, terminated={"exitCode": 3, "reason": "Error"})]
-    first, second, _ = process_statuses(_job(), [read(pod, TFJOB) for pod in pods], lambda *_: None)
+    first, second, _ = process_statuses(_job(), [read_process(pod, TFJOB) for pod in pods], lambda *_: None)
     assert (first.name, first.pod, first.state, first.exit_code) == ("worker 0", None, "waiting", None)
     assert (second.name, second.pod, second.state, second.exit_code) == (
         "worker 1",
@@ -123,7 +125,7 @@ def test_processes_are_told_in_order_those_without_a_pod_included() -> None:
 
 
 def test_nothing_of_a_job_that_has_ended_is_waiting() -> None:
-    pods = [read(_pod(0, **WAITING), TFJOB), read(_pod(1, terminated={"exitCode": 0}), TFJOB)]
+    pods = [read_process(_pod(0, **WAITING), TFJOB), read_process(_pod(1, terminated={"exitCode": 0}), TFJOB)]
     found = process_statuses(_job(conditions=ENDED), pods, lambda *_: "by events")
     assert [each.state for each in found] == ["not started", "finished", "removed"]
 
@@ -137,7 +139,7 @@ def test_nothing_of_a_job_that_has_ended_is_waiting() -> None:
     ],
 )
 def test_a_process_says_why_it_ended_where_its_exit_code_does_not(state: dict[str, Any], reason: str | None) -> None:
-    pods = [read(_pod(0, terminated=state), TFJOB)]
+    pods = [read_process(_pod(0, terminated=state), TFJOB)]
     first, *_ = process_statuses(_job(conditions=ENDED), pods, lambda *_: None)
     assert (first.trouble or "").startswith(reason or "")
     assert bool(first.trouble) is bool(reason)
