@@ -1,1 +1,1 @@
-"""A training as processes of this machine."""
+"""Training jobs as processes on the local machine."""

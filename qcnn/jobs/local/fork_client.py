@@ -1,6 +1,6 @@
-"""Starts processes of Python: forked from one that has loaded its libraries where there is one, else anew.
+"""Start Python processes, forked from a fork server that has loaded the libraries if one runs.
 
-A run of this machine loads TensorFlow once, not in each of its processes, which takes seconds.
+With a fork server, a local run loads TensorFlow once instead of once per process. Loading takes seconds.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from typing import Protocol
 
 from qcnn.jobs.local.fork_protocol import (
     READY,
-    REFUSED,
+    REJECTED,
     VARIABLE,
     receive_status,
     send_request,
@@ -25,20 +25,24 @@ from qcnn.jobs.local.fork_protocol import (
 from qcnn.operating_system import has_fork_server, is_same_user
 
 _BACKLOG = 1024
-# Signals that a fork server ignores; what is forked from it does where the process that asked for it does.
-_PASSED_ON = (signal.SIGINT, signal.SIGTERM)
+# The fork server ignores these signals. A forked process ignores them only if the requesting process does.
+_INHERITED_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class ChildProcess(Protocol):
-    """A process that was started here, as subprocess.Popen knows it."""
+    """Child process with the interface of subprocess.Popen."""
 
     pid: int
 
     def poll(self) -> int | None:
-        """Return the exit code, minus the signal's number where one ended it, None while it runs."""
+        """Return the exit code (negative signal number after a signal), or None while it runs."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return the exit code once it has ended; raises subprocess.TimeoutExpired."""
+        """Wait for the process to exit and return its exit code.
+
+        Raises:
+            subprocess.TimeoutExpired: If the process runs longer than `timeout` seconds.
+        """
 
     def terminate(self) -> None:
         """Send SIGTERM."""
@@ -48,7 +52,10 @@ class ChildProcess(Protocol):
 
 
 class ForkServer:
-    """A process from which others are forked once it has loaded its modules; none where `pid` is None."""
+    """Fork server of this process.
+
+    `pid` is None if the operating system supports no fork server.
+    """
 
     def __init__(self, pid: int | None, connection: socket.socket | None) -> None:
         self.pid = pid
@@ -56,7 +63,7 @@ class ForkServer:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it would fork now, rather than once everything is loaded."""
+        """Whether the server has loaded its modules and forks immediately."""
         if not self._connection:
             return False
         with contextlib.suppress(BlockingIOError):
@@ -66,10 +73,16 @@ class ForkServer:
 
 @contextlib.contextmanager
 def fork_server(modules: Sequence[str]) -> Iterator[ForkServer]:
-    """Start a process that loads modules, from which those that are started in this block are forked.
+    """Context manager that runs a fork server, from which `start_process` forks processes.
 
-    It ends with this block, or with the process that runs it, and whatever was forked from it with it. Where the
-    operating system allows none, each process loads what it needs.
+    The server and all processes forked from it end with the block or with this process. Without operating system
+    support, no server is started and each process loads its own modules.
+
+    Args:
+        modules: Names of the modules to load before the first fork.
+
+    Yields:
+        The fork server.
     """
     if not has_fork_server():
         yield ForkServer(None, None)
@@ -79,22 +92,23 @@ def fork_server(modules: Sequence[str]) -> Iterator[ForkServer]:
         listener = stack.enter_context(socket.socket(socket.AF_UNIX))
         listener.bind(f"\0{address}")
         listener.listen(_BACKLOG)
-        connection, its_end = map(stack.enter_context, socket.socketpair())
-        # Signals to all of a session are for the processes that it forks: it stays to report how they end by them.
-        words = ("sh", "-c", 'trap "" INT TERM; exec "$@"', "sh", sys.executable, "-m", "qcnn.jobs.local.fork_server")
+        connection, server_end = map(stack.enter_context, socket.socketpair())
+        # Signals to the whole session are meant for the forked processes. The server ignores them to report exit codes.
+        command = ("sh", "-c", 'trap "" INT TERM; exec "$@"', "sh", sys.executable, "-m", "qcnn.jobs.local.fork_server")
         server = subprocess.Popen(
-            (*words, str(listener.fileno()), *modules),
-            stdin=its_end.fileno(),
-            # As little of a terminal or a file as the pipes of those that it forks: Python looks at it once.
-            stdout=its_end.fileno(),
+            (*command, str(listener.fileno()), *modules),
+            stdin=server_end.fileno(),
+            # Python checks the type of stdout once, at startup. A socket, like the pipes of the forked processes, is
+            # neither a terminal nor a file.
+            stdout=server_end.fileno(),
             pass_fds=(listener.fileno(),),
         )
         stack.callback(server.wait)
-        # It may still be loading, for seconds.
+        # SIGTERM is ignored, and loading modules may take seconds.
         stack.callback(server.kill)
         stack.callback(connection.close)
         listener.close()
-        its_end.close()
+        server_end.close()
         os.environ[VARIABLE] = address
         stack.callback(os.environ.pop, VARIABLE, None)
         yield ForkServer(server.pid, connection)
@@ -109,10 +123,21 @@ def start_process(
     stderr: int,
     pass_fds: Sequence[int] = (),
 ) -> ChildProcess:
-    """Start a process with these descriptors, forked from the fork server of this process where it has one.
+    """Start a process, forked from the fork server of this process if possible.
 
-    Only python -m MODULE ... with the libraries' settings of that server is; anything else is started as usual, and so
-    is everything where the server is gone. A process that was forked ends with the one that asked for it.
+    A process is forked if `argv` is python -m MODULE ..., the library settings in `environment` equal those of the
+    server, and the server runs. Otherwise subprocess.Popen starts it. A forked process ends with this process.
+
+    Args:
+        argv: Command line.
+        environment: Complete environment of the process.
+        stdin: File descriptor of its standard input.
+        stdout: File descriptor of its standard output.
+        stderr: File descriptor of its standard error.
+        pass_fds: Other file descriptors to inherit, with the same numbers.
+
+    Returns:
+        The started process.
     """
     descriptors = {0: stdin, 1: stdout, 2: stderr, **{number: number for number in pass_fds}}
     if (address := os.environ.get(VARIABLE)) and argv[1] == "-m":
@@ -122,8 +147,8 @@ def start_process(
     return subprocess.Popen(argv, env=environment, stdin=stdin, stdout=stdout, stderr=stderr, pass_fds=tuple(pass_fds))
 
 
-class _Forked:
-    """A child of the fork server."""
+class _ForkedProcess:
+    """Child process of the fork server."""
 
     def __init__(self, connection: socket.socket, pid: int) -> None:
         self.pid = pid
@@ -131,23 +156,23 @@ class _Forked:
         self._exit_code: int | None = None
 
     def poll(self) -> int | None:
-        """Return the exit code, minus the signal's number where one ended it, None while it runs."""
+        """Return the exit code (negative signal number after a signal), or None while it runs."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self.wait(0)
         return None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return the exit code once it has ended.
+        """Wait for the process to exit and return its exit code.
 
         Raises:
-            subprocess.TimeoutExpired: it has not within so many seconds.
+            subprocess.TimeoutExpired: If the process runs longer than `timeout` seconds.
         """
         if self._exit_code is None:
             readable, _, _ = select.select([self._connection], [], [], timeout)
             if not readable:
                 raise subprocess.TimeoutExpired(str(self.pid), timeout or 0)
             code = receive_status(self._connection)
-            # Without its server it was killed.
+            # Children are killed when the server exits.
             self._exit_code = -signal.SIGKILL if code is None else code
             self._connection.close()
         return self._exit_code
@@ -161,7 +186,7 @@ class _Forked:
         self._send(signal.SIGKILL)
 
     def _send(self, number: signal.Signals) -> None:
-        # By way of its parent, which knows whether the process id is still its own.
+        # The server sends the signal: only the parent can rule out that the process ID was reused.
         if self._exit_code is None:
             with contextlib.suppress(OSError):
                 self._connection.sendall(bytes([number]))
@@ -169,8 +194,8 @@ class _Forked:
 
 def _fork(
     address: str, argv: Sequence[str], environment: Mapping[str, str], descriptors: Mapping[int, int]
-) -> _Forked | None:
-    """Return a child of the fork server, None where it is gone or would not fork this one."""
+) -> _ForkedProcess | None:
+    """Return a child of the fork server, or None if the server has exited or rejects the request."""
     with contextlib.ExitStack() as stack:
         connection = stack.enter_context(socket.socket(socket.AF_UNIX))
         connection.connect(f"\0{address}")
@@ -180,13 +205,13 @@ def _fork(
             "argv": list(argv[2:]),
             "environment": dict(environment),
             "folder": str(Path.cwd()),
-            "ignored": [number for number in _PASSED_ON if signal.getsignal(number) is signal.SIG_IGN],
+            "ignored": [number for number in _INHERITED_SIGNALS if signal.getsignal(number) is signal.SIG_IGN],
             "descriptors": list(descriptors),
         }
         send_request(connection, request, list(descriptors.values()))
         pid = receive_status(connection)
-        if pid is None or pid == REFUSED:
+        if pid is None or pid == REJECTED:
             return None
-        # The child lives as long as the connection.
+        # The server kills the child when the connection closes.
         stack.pop_all()
-    return _Forked(connection, pid)
+    return _ForkedProcess(connection, pid)

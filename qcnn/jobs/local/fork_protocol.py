@@ -1,4 +1,4 @@
-"""What passes between a fork server and those who ask it for processes."""
+"""Protocol between the fork server and its clients."""
 
 import array
 import json
@@ -8,20 +8,27 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# Names the socket of a fork server, in Linux' abstract namespace, where nothing is left behind.
+# Environment variable with the socket name of the fork server. The socket is in Linux's abstract namespace, so that no
+# file is left behind.
 VARIABLE = "QCNN_FORK_SERVER"
-# A server's first word to whoever started it: from now on it forks at once.
+# Sent once to the process that started the server, when the modules are loaded.
 READY = b"R"
-# First the child's process id, or REFUSED; then its exit code, or minus the number of the signal that ended it.
+# The first status is the child's process ID or REJECTED, the second its exit code or negative signal number.
 STATUS = "=i"
 STATUS_SIZE = struct.calcsize(STATUS)
-REFUSED = -1
+REJECTED = -1
 _LENGTH = "=I"
-_MOST_DESCRIPTORS = 16
+_MAX_DESCRIPTORS = 16
 
 
 def send_request(connection: socket.socket, request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
-    """Ask for a process that gets duplicates of these descriptors."""
+    """Send a request for a process.
+
+    Args:
+        connection: Socket that is connected to the fork server.
+        request: JSON-serializable request.
+        descriptors: File descriptors of which the process gets duplicates, 16 at most.
+    """
     content = json.dumps(request).encode()
     message = struct.pack(_LENGTH, len(content)) + content
     sent = socket.send_fds(connection, [message], list(descriptors))
@@ -29,15 +36,15 @@ def send_request(connection: socket.socket, request: Mapping[str, Any], descript
 
 
 def receive_request(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """Return a request, and the descriptors that came with it.
+    """Return a request and the file descriptors that were sent with it.
 
     Raises:
-        EOFError: the asker is gone.
+        EOFError: If the client has closed the connection.
     """
     size = struct.calcsize(_LENGTH)
     received = array.array("i")
     message, ancillary, _, _ = connection.recvmsg(
-        size, socket.CMSG_SPACE(_MOST_DESCRIPTORS * received.itemsize), socket.MSG_WAITALL
+        size, socket.CMSG_SPACE(_MAX_DESCRIPTORS * received.itemsize), socket.MSG_WAITALL
     )
     for _, _, content in ancillary:
         received.frombytes(content)
@@ -57,7 +64,7 @@ def receive_request(connection: socket.socket) -> tuple[dict[str, Any], list[int
 
 
 def receive_status(connection: socket.socket) -> int | None:
-    """Return a number from the server, None where it is gone."""
+    """Return the next status from the server, or None if the server has exited."""
     try:
         content = connection.recv(STATUS_SIZE, socket.MSG_WAITALL)
     except ConnectionError:

@@ -1,7 +1,9 @@
-"""A process that has loaded modules, and forks others that need not load them again: see `fork_request`.
+"""Fork server: load modules once and fork processes that use them (see `fork_protocol`).
 
-It is started as python -m qcnn.jobs.local.fork_server DESCRIPTOR MODULE ...; the descriptor is that of the listening
-socket, stdin the socket of whoever started it. It ends when that process does, and its children with it.
+Usage: python -m qcnn.jobs.local.fork_server DESCRIPTOR MODULE ...
+
+DESCRIPTOR is the listening socket, stdin is a socket of the parent process. The server and its children end with the
+parent process.
 """
 
 import contextlib
@@ -22,49 +24,52 @@ from pathlib import Path
 from typing import Any
 
 from qcnn.import_path import leave_out_last, look_last
-from qcnn.jobs.local.fork_protocol import READY, REFUSED, STATUS, receive_request
+from qcnn.jobs.local.fork_protocol import READY, REJECTED, STATUS, receive_request
 from qcnn.operating_system import descriptors, end_with_parent, is_same_user
 
-# What is read when a library is loaded: where a process asks for other values, it is not forked from here.
+# Variables that libraries read when they are loaded. A process that needs other values of them is not forked.
 _READ_AT_LOAD = ("PYTHON", "LD_", "LC_", "LANG", "TZ", "TF_", "XLA_", "CUDA_", "OMP_", "KMP_", "MKL_", "OPENBLAS_")
-# The cluster, which each process reads by itself.
+# The cluster configuration. It begins with TF_, but is read after loading.
 _READ_LATER = "TF_CONFIG"
 
 
 @dataclasses.dataclass(frozen=True)
 class _Child:
-    """A process to become: a module with its arguments, and what surrounds it."""
+    """Module to run in a forked process, with its arguments, environment and descriptors."""
 
     module: str
     argv: Sequence[str]
     environment: Mapping[str, str]
     folder: str
     ignored: Sequence[int]
-    # Where each descriptor that came with the request belongs.
+    # Descriptor number in the child -> received descriptor.
     descriptors: Mapping[int, int]
 
 
 def main() -> None:
-    """Load what the arguments name and serve until whoever started this is gone; in a child, become what was asked."""
+    """Load the modules of the command line and serve until the parent process exits.
+
+    In a forked child, run the requested module.
+    """
     end_with_parent(os.getppid())
     folder = str(Path.cwd())
     environment = dict(os.environ)
     listener = socket.socket(fileno=int(sys.argv[1]))
-    starter = socket.socket(fileno=os.dup(0))
+    parent = socket.socket(fileno=os.dup(0))
     before = descriptors()
     _load(sys.argv[2:])
-    server = _Server(listener, starter, environment, descriptors() - before)
-    # Where the starter is gone, that is found next.
+    server = _Server(listener, parent, environment, descriptors() - before)
+    # If the parent has exited, serve() detects it.
     with contextlib.suppress(OSError):
-        starter.sendall(READY)
+        parent.sendall(READY)
     child = server.serve()
     end_with_parent(server.pid)
-    _become(child, folder)
+    _apply(child, folder)
     runpy.run_module(child.module, run_name="__main__", alter_sys=True)
 
 
 def _load(modules: Sequence[str]) -> None:
-    # Not before it is known what surrounds this process: it sets variables for the libraries.
+    # The import sets environment variables for the libraries, so it follows the copy of the environment in main().
     from qcnn.startup import loading
 
     with loading():
@@ -73,124 +78,133 @@ def _load(modules: Sequence[str]) -> None:
 
 
 class _Server:
-    """Forks children on request, passes signals on to them and reports how they ended."""
+    """Server that forks children, forwards signals to them and reports their exit codes."""
 
     def __init__(
-        self, listener: socket.socket, starter: socket.socket, environment: Mapping[str, str], opened: Set[int]
+        self, listener: socket.socket, parent: socket.socket, environment: Mapping[str, str], opened: Set[int]
     ) -> None:
         self.pid = os.getpid()
         self._opened = opened
         self._environment = environment
-        self._listener, self._starter = listener, starter
-        self._askers: dict[int, socket.socket] = {}
-        self._waiting: set[socket.socket] = set()
+        self._listener, self._parent = listener, parent
+        self._clients: dict[int, socket.socket] = {}
+        self._new_clients: set[socket.socket] = set()
         self._woken, self._wakeup = socket.socketpair()
         self._selector = selectors.DefaultSelector()
-        for source in (listener, starter, self._woken):
+        for source in (listener, parent, self._woken):
             self._selector.register(source, selectors.EVENT_READ)
 
     def serve(self) -> _Child:
-        """Serve for ever; return in a child, what it is to become."""
+        """Serve until the parent process exits.
+
+        Returns:
+            The module to run. Only a forked child returns.
+        """
         self._woken.setblocking(False)
         self._wakeup.setblocking(False)
         signal.set_wakeup_fd(self._wakeup.fileno(), warn_on_full_buffer=False)
-        # Only one that is handled is written to the descriptor.
+        # Python writes only signals that have a handler to the wakeup descriptor.
         signal.signal(signal.SIGCHLD, lambda *_: None)
         while True:
             for key, _ in self._selector.select():
-                if key.fileobj is self._starter:
-                    # Nobody is left to serve; the children end with this process.
+                if key.fileobj is self._parent:
+                    # The children end with this process.
                     os._exit(0)
                 elif key.fileobj is self._woken:
-                    self._wake()
+                    self._report_exits()
                 elif key.fileobj is self._listener:
                     self._accept()
-                elif isinstance(key.fileobj, socket.socket) and (child := self._hear(key.fileobj)):
+                elif isinstance(key.fileobj, socket.socket) and (child := self._handle(key.fileobj)):
                     return child
 
-    def _wake(self) -> None:
+    def _report_exits(self) -> None:
         with contextlib.suppress(BlockingIOError):
             while self._woken.recv(4096):
                 pass
-        for pid in list(self._askers):
-            ended, status = os.waitpid(pid, os.WNOHANG)
-            if ended:
-                asker = self._askers.pop(pid)
+        for pid in list(self._clients):
+            exited, status = os.waitpid(pid, os.WNOHANG)
+            if exited:
+                client = self._clients.pop(pid)
                 with contextlib.suppress(OSError):
-                    asker.sendall(struct.pack(STATUS, os.waitstatus_to_exitcode(status)))
-                self._forget(asker)
+                    client.sendall(struct.pack(STATUS, os.waitstatus_to_exitcode(status)))
+                self._disconnect(client)
 
     def _accept(self) -> None:
-        asker, _ = self._listener.accept()
-        if not is_same_user(asker):
-            asker.close()
+        client, _ = self._listener.accept()
+        if not is_same_user(client):
+            client.close()
             return
-        self._waiting.add(asker)
-        self._selector.register(asker, selectors.EVENT_READ)
+        self._new_clients.add(client)
+        self._selector.register(client, selectors.EVENT_READ)
 
-    def _hear(self, asker: socket.socket) -> _Child | None:
-        """Take a request, a signal for a child, or that an asker is gone; return in a child, what it is to become."""
-        if asker in self._waiting:
-            return self._request(asker)
-        child = next((pid for pid, other in self._askers.items() if other is asker), None)
+    def _handle(self, client: socket.socket) -> _Child | None:
+        """Handle a request, a signal for a child, or a closed connection.
+
+        Returns:
+            The module to run in a forked child, None in the server.
+        """
+        if client in self._new_clients:
+            return self._handle_request(client)
+        child = next((pid for pid, other in self._clients.items() if other is client), None)
         if child is None:
             return None
         try:
-            signals = asker.recv(4096)
+            signals = client.recv(4096)
         except OSError:
             signals = b""
         for number in signals or (signal.SIGKILL,):
             os.kill(child, number)
         if not signals:
-            self._selector.unregister(asker)
+            self._selector.unregister(client)
         return None
 
-    def _request(self, asker: socket.socket) -> _Child | None:
-        self._waiting.discard(asker)
+    def _handle_request(self, client: socket.socket) -> _Child | None:
+        self._new_clients.discard(client)
         try:
-            request, received = receive_request(asker)
+            request, received = receive_request(client)
         except (OSError, EOFError):
-            self._forget(asker)
+            self._disconnect(client)
             return None
-        pid = self._fork() if self._can_fork(request) else REFUSED
+        pid = self._fork() if self._can_fork(request) else REJECTED
         if pid == 0:
             return self._child(request, received)
         for descriptor in received:
             os.close(descriptor)
         with contextlib.suppress(OSError):
-            asker.sendall(struct.pack(STATUS, pid))
-        if pid == REFUSED:
-            self._forget(asker)
+            client.sendall(struct.pack(STATUS, pid))
+        if pid == REJECTED:
+            self._disconnect(client)
         else:
-            self._askers[pid] = asker
+            self._clients[pid] = client
         return None
 
     @staticmethod
     def _fork() -> int:
         try:
             with warnings.catch_warnings():
-                # Python 3.12 warns of threads: those of the numerical libraries are made for it.
+                # Python 3.12 warns about forking with threads. The threads of the numerical libraries support it.
                 warnings.simplefilter("ignore", DeprecationWarning)
                 return os.fork()
         except OSError:
-            return REFUSED
+            return REJECTED
 
     def _can_fork(self, request: Mapping[str, Any]) -> bool:
         if not self._opened.isdisjoint(request["descriptors"]):
             return False
-        wanted, loaded = (
+        requested, loaded = (
             {name: value for name, value in each.items() if name.startswith(_READ_AT_LOAD) and name != _READ_LATER}
             for each in (request["environment"], self._environment)
         )
-        return wanted == loaded
+        return requested == loaded
 
     def _child(self, request: Mapping[str, Any], received: Sequence[int]) -> _Child:
-        """Let go of what is the server's."""
+        """Close the server's sockets and return the module to run."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._selector.close()
-        for other in (self._listener, self._starter, self._woken, self._wakeup, *self._waiting, *self._askers.values()):
-            other.close()
+        clients = (*self._new_clients, *self._clients.values())
+        for connection in (self._listener, self._parent, self._woken, self._wakeup, *clients):
+            connection.close()
         return _Child(
             module=request["argv"][0],
             argv=request["argv"],
@@ -200,16 +214,21 @@ class _Server:
             descriptors=dict(zip(request["descriptors"], received, strict=True)),
         )
 
-    def _forget(self, asker: socket.socket) -> None:
+    def _disconnect(self, client: socket.socket) -> None:
         with contextlib.suppress(KeyError):
-            self._selector.unregister(asker)
-        asker.close()
+            self._selector.unregister(client)
+        client.close()
 
 
-def _become(child: _Child, before: str) -> None:
-    """Put this process, so far in the folder `before`, where one that was started for this child would be."""
+def _apply(child: _Child, before: str) -> None:
+    """Apply descriptors, environment, folder, signal handlers, import path and arguments of a child.
+
+    Args:
+        child: Module to run.
+        before: Working folder of the server.
+    """
     above = max(child.descriptors) + 1
-    # All out of the way first, so that none takes another's place.
+    # Move all descriptors above the targets first, so that dup2 overwrites none of them.
     moved = {}
     for target, descriptor in child.descriptors.items():
         moved[target] = fcntl.fcntl(descriptor, fcntl.F_DUPFD, above)
@@ -224,7 +243,7 @@ def _become(child: _Child, before: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN if signal.SIGINT in ignored else signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_IGN if signal.SIGTERM in ignored else signal.SIG_DFL)
     tempfile.tempdir = None
-    # As python -m would have had it (`qcnn.import_path`).
+    # The import path of python -m (see `qcnn.import_path`).
     leave_out_last(before)
     look_last(child.folder)
     sys.argv[:] = child.argv

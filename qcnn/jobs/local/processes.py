@@ -1,4 +1,4 @@
-"""The processes of one training on this machine: their output, their signs of life, their end."""
+"""Local processes of a training job: output, heartbeats and termination."""
 
 import contextlib
 import io
@@ -14,15 +14,15 @@ from typing import Any
 from qcnn.jobs.local.fork_client import start_process
 from qcnn.monitoring import logs
 
-# A process that was asked to end is killed after this, in seconds.
+# Seconds between SIGTERM and SIGKILL.
 GRACE = 3.0
 
-# Called with the name of a process and an event that it sent: its kind under "event", and values.
+# Called with the name of a process and an event of it. The event has its type under "event", and values.
 EventHandler = Callable[[str, Mapping[str, Any]], None]
 
 
 def stop(processes: Sequence["LocalProcess"]) -> None:
-    """End all processes: ask them to, wait, kill those that are left."""
+    """Terminate all processes, and kill those that still run after `GRACE` seconds."""
     for process in processes:
         process.terminate()
     end = time.monotonic() + GRACE
@@ -31,9 +31,9 @@ def stop(processes: Sequence["LocalProcess"]) -> None:
 
 
 class LocalProcess:
-    """A process of a training; its output is passed on line by line, with its name before each line.
+    """Process of a training job, whose output is forwarded line by line with its name as prefix.
 
-    One that `lives_on` once it has finished takes the arguments of another training from stdin.
+    With `is_reusable`, a process that has finished reads the arguments of another training run from stdin.
     """
 
     def __init__(
@@ -43,33 +43,33 @@ class LocalProcess:
         environment: Mapping[str, str],
         on_event: EventHandler,
         *,
-        lives_on: bool = False,
+        is_reusable: bool = False,
     ) -> None:
         self.name = name
-        self._command = (argv, environment, lives_on)
+        self._command = (argv, environment, is_reusable)
         self._on_event = on_event
-        self._handlers = {"output": self._pass_on, "events": self._take_event}
+        self._handlers = {"output": self._forward_line, "events": self._handle_event}
         self.last_line = ""
-        self.last_sign_at = time.monotonic()
-        self._parts = {"output": b"", "events": b""}
+        self.last_heartbeat = time.monotonic()
+        self._incomplete = {"output": b"", "events": b""}
         self._finished = False
         self._further: io.FileIO | None = None
-        with contextlib.ExitStack() as others_ends:
-            self._sources, its_ends = {}, {}
+        with contextlib.ExitStack() as child_descriptors:
+            self._sources, write_ends = {}, {}
             for kind in self._handlers:
-                ours, its_ends[kind] = os.pipe()
-                others_ends.callback(os.close, its_ends[kind])
-                self._sources[kind] = os.fdopen(ours, "rb", buffering=0)
-                os.set_blocking(ours, False)
-            output, events = its_ends["output"], its_ends["events"]
+                read_end, write_ends[kind] = os.pipe()
+                child_descriptors.callback(os.close, write_ends[kind])
+                self._sources[kind] = os.fdopen(read_end, "rb", buffering=0)
+                os.set_blocking(read_end, False)
+            output, events = write_ends["output"], write_ends["events"]
             stdin = os.open(os.devnull, os.O_RDONLY)
-            if lives_on:
+            if is_reusable:
                 os.close(stdin)
                 stdin, further = os.pipe()
                 self._further = io.FileIO(further, "w")
-            others_ends.callback(os.close, stdin)
-            self._started = start_process(
-                (*argv, "--events", str(events), *(("--further",) if lives_on else ())),
+            child_descriptors.callback(os.close, stdin)
+            self._process = start_process(
+                (*argv, "--events", str(events), *(("--further",) if is_reusable else ())),
                 environment,
                 stdin=stdin,
                 stdout=output,
@@ -78,89 +78,97 @@ class LocalProcess:
             )
 
     def proceed(self, argv: tuple[str, ...], on_event: EventHandler) -> None:
-        """Have a process that has finished and lives on run another training of its program, with these arguments."""
+        """Start another training run in this process, which must be idle.
+
+        Args:
+            argv: Arguments of the program, without python -m MODULE.
+            on_event: Event handler of the training run.
+        """
         assert self._further
         self._on_event, self._finished = on_event, False
-        self.last_line, self.last_sign_at = "", time.monotonic()
-        # One that has ended meanwhile is noticed by its exit code.
+        self.last_line, self.last_heartbeat = "", time.monotonic()
+        # If the process has exited, its exit code shows it.
         with contextlib.suppress(BrokenPipeError):
             self._further.write(f"{json.dumps([*argv, '--further'])}\n".encode())
 
     @property
     def exit_code(self) -> int | None:
-        """Return the exit code, minus the signal's number where one ended it, None while it runs.
+        """The exit code (negative signal number after a signal), or None while the process runs.
 
-        One that has finished and lives on has the exit code 0.
+        A reusable process that has finished has exit code 0.
         """
-        code = self._started.poll()
+        code = self._process.poll()
         return 0 if code is None and self._finished else code
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has finished and could run another training."""
-        return self._finished and self._started.poll() is None
+        """Whether the process has finished and can start another training run."""
+        return self._finished and self._process.poll() is None
 
     def watch(self, selector: selectors.BaseSelector) -> None:
-        """Let a selector call back when this process writes something."""
+        """Register the output and event pipes.
+
+        The data of each selector key is a function that reads the pipe.
+        """
         for kind, source in self._sources.items():
             selector.register(source, selectors.EVENT_READ, lambda kind=kind: self._read(kind))
 
     def unwatch(self, selector: selectors.BaseSelector) -> None:
-        """Let a selector no longer call back."""
+        """Unregister the output and event pipes."""
         for source in self._sources.values():
-            # What has been read to its end is not watched any more.
+            # A pipe that was read to its end is already unregistered.
             with contextlib.suppress(KeyError):
                 selector.unregister(source)
 
-    def again(self) -> "LocalProcess":
-        """Start another process as this one was started."""
-        argv, environment, lives_on = self._command
-        return LocalProcess(self.name, argv, environment, self._on_event, lives_on=lives_on)
+    def restart(self) -> "LocalProcess":
+        """Start another process with the same command, and return it."""
+        argv, environment, is_reusable = self._command
+        return LocalProcess(self.name, argv, environment, self._on_event, is_reusable=is_reusable)
 
     def seconds_since_heartbeat(self) -> float:
-        """Return the seconds since the last sign of life."""
-        return time.monotonic() - self.last_sign_at
+        """Return the seconds since the last heartbeat."""
+        return time.monotonic() - self.last_heartbeat
 
     def close(self, end: float) -> None:
-        """Wait until `end` (time.monotonic) for the process to end, then kill it."""
+        """Wait until `end` (time.monotonic) for the process to exit, then kill it."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._started.wait(max(0.0, end - time.monotonic()))
-        self._started.kill()
-        self._started.wait()
+            self._process.wait(max(0.0, end - time.monotonic()))
+        self._process.kill()
+        self._process.wait()
         for source in (*self._sources.values(), self._further):
             if source:
                 source.close()
 
     def terminate(self) -> None:
-        """Ask the process to end."""
-        self._started.terminate()
+        """Send SIGTERM."""
+        self._process.terminate()
 
     def drain(self) -> None:
-        """Pass on what the process wrote before it ended."""
+        """Forward the remaining output and events of a process that has exited."""
         for kind in self._sources:
             self._read(kind)
 
     def _read(self, kind: str) -> bool:
-        """Handle what has come; return whether more can."""
+        """Handle the lines that can be read now, and return whether the pipe is still open."""
         with contextlib.suppress(BlockingIOError, ValueError):
             while True:
                 chunk = os.read(self._sources[kind].fileno(), 65536)
                 if not chunk:
                     return False
-                *lines, self._parts[kind] = (self._parts[kind] + chunk).split(b"\n")
+                *lines, self._incomplete[kind] = (self._incomplete[kind] + chunk).split(b"\n")
                 for line in lines:
                     self._handlers[kind](line)
         return True
 
-    def _pass_on(self, line: bytes) -> None:
+    def _forward_line(self, line: bytes) -> None:
         text = line.decode(errors="replace").rstrip()
         self.last_line = logs.lines_to_text([text])[-1] or self.last_line
-        for passed_on in logs.reformat_line(text, self.name):
-            sys.stdout.write(f"{passed_on}\n")
+        for reformatted in logs.reformat_line(text, self.name):
+            sys.stdout.write(f"{reformatted}\n")
         sys.stdout.flush()
 
-    def _take_event(self, line: bytes) -> None:
-        self.last_sign_at = time.monotonic()
+    def _handle_event(self, line: bytes) -> None:
+        self.last_heartbeat = time.monotonic()
         event = json.loads(line)
         if event["event"] == "finished":
             self._finished = True

@@ -1,4 +1,4 @@
-"""Runs the processes of a job on this machine, and starts them again when one is lost."""
+"""Run the processes of a job locally, and restart them after retryable errors."""
 
 import contextlib
 import dataclasses
@@ -20,13 +20,13 @@ from qcnn.startup import ERROR, FAULTS, is_permanent_error, terminated_as_interr
 
 
 class Action(enum.Enum):
-    """What is done about the processes of a job."""
+    """Action for the processes of a job."""
 
-    GO_ON = "let them run"
-    SUCCEEDED = "return: all have ended well"
-    FAILED = "fail: one ended by its own fault"
-    LOST = "end all, and start them again: one was lost"
-    ONE_LOST = "start again the one that was lost"
+    CONTINUE = "let them run"
+    RETURN = "return: all processes have succeeded"
+    FAIL = "fail: a process ended with a permanent error"
+    RESTART_ALL = "restart all processes: one failed with a retryable error"
+    RESTART_ONE = "restart one process, which failed with a retryable error"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,47 +46,59 @@ class ProcessObservation:
 
 @dataclasses.dataclass(frozen=True)
 class ProcessesDecision:
-    """What is done, and which process is to blame for it."""
+    """Action, and the process that caused it."""
 
     action: Action
     process: ProcessObservation | None = None
 
 
 def decide(processes: Sequence[ProcessObservation], heartbeat_timeout_seconds: float) -> ProcessesDecision:
-    """Return what is done about processes; one without a heartbeat for `heartbeat_timeout_seconds` is lost."""
+    """Return the action for the observed processes.
+
+    Args:
+        processes: Observations of all processes of a job.
+        heartbeat_timeout_seconds: Seconds without a heartbeat after which a process must be restarted.
+    """
     if all(process.exit_code == 0 for process in processes if not process.ignore_exit):
-        return ProcessesDecision(Action.SUCCEEDED)
+        return ProcessesDecision(Action.RETURN)
     failed = [process for process in processes if process.exit_code]
     if failed:
-        blamed = min(failed, key=_blame)
-        return ProcessesDecision(Action.FAILED if is_permanent_error(blamed.exit_code or 0) else _lost(blamed), blamed)
+        cause = min(failed, key=_cause_order)
+        action = Action.FAIL if is_permanent_error(cause.exit_code or 0) else _restart_action(cause)
+        return ProcessesDecision(action, cause)
     running = [process for process in processes if process.exit_code is None]
     hanging = [process for process in running if process.seconds_since_heartbeat > heartbeat_timeout_seconds]
-    return ProcessesDecision(_lost(hanging[0]), hanging[0]) if hanging else ProcessesDecision(Action.GO_ON)
+    return ProcessesDecision(_restart_action(hanging[0]), hanging[0]) if hanging else ProcessesDecision(Action.CONTINUE)
 
 
 def explain(process: ProcessObservation, last_line: str, heartbeat_timeout_seconds: float) -> str:
-    """Return how the process to blame ended, with the last line that it printed."""
+    """Return the error message for a failed process.
+
+    Args:
+        process: The process that failed.
+        last_line: Last line of its output.
+        heartbeat_timeout_seconds: Heartbeat timeout that a running process has exceeded.
+    """
     if process.exit_code is None:
-        return f"{process.name} gave no sign of life for {heartbeat_timeout_seconds:g} s"
+        return f"{process.name} sent no heartbeat for {heartbeat_timeout_seconds:g} s"
     if process.exit_code < 0:
         number = signal.Signals(-process.exit_code)
-        # What is printed before any other signal has nothing to do with it.
+        # The last line is unrelated to other signals.
         reason = f": {last_line}" if last_line and number in FAULTS else ""
         return f"{process.name} was killed by {number.name}{reason}"
     reason = last_line.removeprefix(ERROR) or "it printed nothing"
     return f"{process.name} ended with exit code {process.exit_code}: {reason}"
 
 
-def _lost(process: ProcessObservation) -> Action:
-    return Action.ONE_LOST if process.restart_individually else Action.LOST
+def _restart_action(process: ProcessObservation) -> Action:
+    return Action.RESTART_ONE if process.restart_individually else Action.RESTART_ALL
 
 
-def _blame(process: ProcessObservation) -> tuple[bool, bool, bool]:
-    """Order the failed of one moment.
+def _cause_order(process: ProcessObservation) -> tuple[bool, bool, bool]:
+    """Return the sort key that puts the root cause of simultaneous failures first.
 
-    Own faults come first, then those without whom the others cannot go on, of these the killed before those who only
-    lost a peer.
+    Permanent errors come first, then processes that the other ones depend on. Among these, killed processes precede
+    processes that ended because another process failed.
     """
     code = process.exit_code or 0
     return not is_permanent_error(code), process.restart_individually, code > 0
@@ -95,161 +107,171 @@ def _blame(process: ProcessObservation) -> tuple[bool, bool, bool]:
 logger = logging.getLogger("qcnn")
 
 _LOOPBACK = "127.0.0.1"
-# How often the processes are looked at, in seconds.
+# Seconds between two checks of the processes.
 _INTERVAL = 0.1
-# Seconds that those which end with others get for it once these have ended.
+# Seconds that processes with `ignore_exit` may run after all other processes have succeeded.
 _LAST_SECONDS = 30.0
-# How many of a job's words name its program: python -m MODULE.
-_PROGRAM = 3
+# Number of arguments that name the program: python -m MODULE.
+_PROGRAM_LENGTH = 3
 
 
 def run_processes(job: Job, on_event: EventHandler) -> None:
-    """Run every process of a job to its end; start them again, `job.restarts` times at most, when one was lost.
+    """Run the processes of a job until they succeed, and restart them after retryable errors.
 
-    A process is lost that was ended by a signal, ended with an exit code above 127, or sent no heartbeat for
-    `job.heartbeat_timeout_seconds`. All processes of an attempt have ended before the next attempt begins, except where
-    the lost one is started alone.
+    A retryable error is a signal, an exit code above 127, or no heartbeat for `job.heartbeat_timeout_seconds`. All
+    processes of an attempt have exited before the next attempt begins, unless the failed process is restarted alone.
 
     Raises:
-        TrainingError: a process failed by its own fault; its last line says why.
-        RetryableError: workers were lost more often than `job.restarts`.
+        TrainingError: If a process ends with a permanent error. The message contains its last line.
+        RetryableError: If retryable errors occur more often than `job.restarts`.
     """
-    with contextlib.closing(ProcessPool(lives_on=False)) as crew:
-        crew.run(job, on_event)
+    with contextlib.closing(ProcessPool(lives_on=False)) as pool:
+        pool.run(job, on_event)
 
 
 class ProcessPool:
-    """The processes of one job after the other: where they `live_on`, those of one job are those of the next.
+    """Local processes that run one job after the other, with `lives_on` in the same processes.
 
-    They are started anew for a job of another `kind` or number of processes, and after one that failed or has processes
-    that end with others.
+    New processes are started for a job of another `kind` or number of processes, after a failed job, and after a job
+    that has processes with `ignore_exit`.
     """
 
     def __init__(self, *, lives_on: bool) -> None:
-        self._lives_on = lives_on
+        self._is_reusable = lives_on
         self._kind: object = None
         self._processes: list[LocalProcess] = []
 
     def run(self, job: Job, on_event: EventHandler) -> None:
-        """Run a job as `run_processes` does."""
-        restarts = _Restarts(job.restarts)
+        """Run a job (see `run_processes`)."""
+        restarts = _RestartCounter(job.restarts)
         with terminated_as_interrupt():
-            while lost := self._attempt(job, on_event, restarts):
-                restarts.count(lost, "all workers")
+            while reason := self._attempt(job, on_event, restarts):
+                restarts.count(reason, "all workers")
 
     def close(self) -> None:
-        """End all processes."""
+        """Terminate all processes."""
         stop(self._processes)
         self._processes = []
 
-    def _attempt(self, job: Job, on_event: EventHandler, restarts: "_Restarts") -> str | None:
-        """Run the processes once; return None when all ended well, else which one was lost and how."""
+    def _attempt(self, job: Job, on_event: EventHandler, restarts: "_RestartCounter") -> str | None:
+        """Run the processes once.
+
+        Returns:
+            The reason to restart all processes, or None if they have succeeded.
+        """
         with contextlib.ExitStack() as stack:
             selector = stack.enter_context(selectors.DefaultSelector())
             stack.callback(self.close)
             self._start(job, on_event)
             for process in self._processes:
                 process.watch(selector)
-            while (verdict := _follow(self._processes, job, selector)).process is not None:
-                blamed = next(process for process in self._processes if process.name == verdict.process.name)
-                if verdict.process.exit_code is not None:
-                    blamed.drain()
-                reason = explain(verdict.process, blamed.last_line, job.heartbeat_timeout_seconds)
-                if verdict.action is Action.FAILED:
+            while (decision := _wait_for_decision(self._processes, job, selector)).process is not None:
+                failed = next(process for process in self._processes if process.name == decision.process.name)
+                if decision.process.exit_code is not None:
+                    failed.drain()
+                reason = explain(decision.process, failed.last_line, job.heartbeat_timeout_seconds)
+                if decision.action is Action.FAIL:
                     raise TrainingError(reason)
-                if verdict.action is Action.LOST:
+                if decision.action is Action.RESTART_ALL:
                     return reason
-                restarts.count(reason, blamed.name)
-                self._restart(blamed, selector)
+                restarts.count(reason, failed.name)
+                self._restart(failed, selector)
             for process in self._processes:
                 process.drain()
-            if self._keeps(job):
-                # Nothing to close yet but what this attempt looked at them with.
+            if self._can_reuse(job):
+                # The processes stay open for the next job.
                 stack.pop_all()
                 selector.close()
             else:
-                _let_end(self._processes, selector)
+                _wait_for_exit(self._processes, selector)
             return None
 
-    def _keeps(self, job: Job) -> bool:
-        """Whether the processes of a job live on: those that end with others would have none to end with."""
-        return self._lives_on and not any(job.replicas.get(role) for role in job.ignore_exit)
+    def _can_reuse(self, job: Job) -> bool:
+        """Return whether the next job may use the processes of a job.
+
+        Processes with `ignore_exit` end when the other ones exit, so jobs with such processes are excluded.
+        """
+        return self._is_reusable and not any(job.replicas.get(role) for role in job.ignore_exit)
 
     def _start(self, job: Job, on_event: EventHandler) -> None:
         kind = (job.kind, dict(job.replicas))
         if kind == self._kind and self._processes and all(process.is_idle for process in self._processes):
             ports = iter(_free_ports(len(self._processes) * len(job.port_flags)))
             for process in self._processes:
-                process.proceed(_with_ports(job, ports)[_PROGRAM:], on_event)
+                process.proceed(_argv_with_ports(job, ports)[_PROGRAM_LENGTH:], on_event)
             return
         self.close()
         self._kind = kind
         names = job.processes()
-        # All at once, so that they differ.
+        # One call for all ports, so that they differ.
         ports = iter(_free_ports(len(names) * (1 + len(job.port_flags))))
         addresses: dict[str, list[str]] = {}
         for role, _ in names:
             addresses.setdefault(role, []).append(f"{_LOOPBACK}:{next(ports)}")
         for role, index in names:
-            # A single one needs no cluster.
-            environment = _inherited() | ({"TF_CONFIG": tf_config(addresses, role, index)} if len(names) > 1 else {})
-            started = LocalProcess(
-                f"{role} {index}", _with_ports(job, ports), environment, on_event, lives_on=self._keeps(job)
+            # A job with a single process needs no cluster.
+            environment = _base_environment()
+            if len(names) > 1:
+                environment["TF_CONFIG"] = tf_config(addresses, role, index)
+            process = LocalProcess(
+                f"{role} {index}", _argv_with_ports(job, ports), environment, on_event, is_reusable=self._can_reuse(job)
             )
-            self._processes.append(started)
+            self._processes.append(process)
 
     def _restart(self, process: LocalProcess, selector: selectors.BaseSelector) -> None:
-        """Start one process again as it was, while the others go on."""
+        """Restart one process while the others continue."""
         process.unwatch(selector)
         stop([process])
-        started = process.again()
-        self._processes[self._processes.index(process)] = started
-        started.watch(selector)
+        restarted = process.restart()
+        self._processes[self._processes.index(process)] = restarted
+        restarted.watch(selector)
 
 
-class _Restarts:
-    """Counts the restarts of a job."""
+class _RestartCounter:
+    """Counter of the restarts of a job."""
 
-    def __init__(self, most: int) -> None:
-        self._most, self._count = most, 0
+    def __init__(self, limit: int) -> None:
+        self._limit, self._count = limit, 0
 
-    def count(self, lost: str, what: str) -> None:
-        """Count one more, of what is started again since a process was lost.
+    def count(self, reason: str, restarted: str) -> None:
+        """Count and log one restart.
 
         Raises:
-            RetryableError: there were too many.
+            RetryableError: If the limit is exceeded.
         """
-        if self._count == self._most:
-            raise RetryableError(f"{lost}, after {self._most} restarts")
+        if self._count == self._limit:
+            raise RetryableError(f"{reason}, after {self._limit} restarts")
         self._count += 1
-        logger.warning("%s; starting %s again (%d of %d)", lost, what, self._count, self._most)
+        logger.warning("%s; restarting %s (%d of %d)", reason, restarted, self._count, self._limit)
 
 
-def _follow(processes: Sequence[LocalProcess], job: Job, selector: selectors.BaseSelector) -> ProcessesDecision:
-    """Pass on what the processes write until they have ended, one way or another."""
-    while (verdict := _judge(processes, job)).action is Action.GO_ON:
-        _pass_on(selector)
-        _check_reader()
-    return verdict
+def _wait_for_decision(
+    processes: Sequence[LocalProcess], job: Job, selector: selectors.BaseSelector
+) -> ProcessesDecision:
+    """Forward the output of the processes until an action is required, and return the decision."""
+    while (decision := _decide(processes, job)).action is Action.CONTINUE:
+        _forward_output(selector)
+        _check_output_pipe()
+    return decision
 
 
-def _let_end(processes: Sequence[LocalProcess], selector: selectors.BaseSelector) -> None:
-    """Give those that end with others the time to do so, once these have ended."""
+def _wait_for_exit(processes: Sequence[LocalProcess], selector: selectors.BaseSelector) -> None:
+    """Wait up to `_LAST_SECONDS` for the processes with `ignore_exit` to exit."""
     end = time.monotonic() + _LAST_SECONDS
     while any(process.exit_code is None for process in processes) and time.monotonic() < end:
-        _pass_on(selector)
+        _forward_output(selector)
     for process in processes:
         process.drain()
 
 
-def _pass_on(selector: selectors.BaseSelector) -> None:
+def _forward_output(selector: selectors.BaseSelector) -> None:
     for key, _ in selector.select(_INTERVAL):
         if not key.data():
             selector.unregister(key.fileobj)
 
 
-def _judge(processes: Sequence[LocalProcess], job: Job) -> ProcessesDecision:
-    seen = [
+def _decide(processes: Sequence[LocalProcess], job: Job) -> ProcessesDecision:
+    observations = [
         ProcessObservation(
             process.name,
             process.exit_code,
@@ -259,35 +281,38 @@ def _judge(processes: Sequence[LocalProcess], job: Job) -> ProcessesDecision:
         )
         for process, (role, _) in zip(processes, job.processes(), strict=True)
     ]
-    return decide(seen, job.heartbeat_timeout_seconds)
+    return decide(observations, job.heartbeat_timeout_seconds)
 
 
-def _check_reader() -> None:
-    """End when nobody reads our output any more, as where whoever started this process is gone.
+def _check_output_pipe() -> None:
+    """Check that the pipe of stdout is open.
+
+    It closes when the parent process exits.
 
     Raises:
-        RetryableError: the other end of the pipe is closed.
+        RetryableError: If the other end of the pipe is closed.
     """
     with contextlib.suppress(OSError, ValueError):
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
         if any(event & select.POLLERR for _, event in poll.poll(0)):
-            raise RetryableError("nobody reads the training's output any more; its workers were ended")
+            raise RetryableError("output pipe closed; the workers were terminated")
 
 
-def _with_ports(job: Job, ports: Iterator[int]) -> tuple[str, ...]:
-    """Return the arguments of the next process; all share this host, so each gets its own ports."""
-    return (*job.argv, *(word for flag in job.port_flags for word in (flag, str(next(ports)))))
+def _argv_with_ports(job: Job, ports: Iterator[int]) -> tuple[str, ...]:
+    """Return the command of the next process, with separate ports because all processes share this host."""
+    return (*job.argv, *(argument for flag in job.port_flags for argument in (flag, str(next(ports)))))
 
 
-def _inherited() -> dict[str, str]:
+def _base_environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key not in ("TF_CONFIG", "CLUSTER_SPEC")}
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports on which nothing listens; all are held until the last is found, so they differ."""
+    """Return distinct free ports of the loopback address."""
     with contextlib.ExitStack() as stack:
+        # All sockets stay open until the last port is known, so that the ports differ.
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for held in sockets:
-            held.bind((_LOOPBACK, 0))
-        return [held.getsockname()[1] for held in sockets]
+        for each in sockets:
+            each.bind((_LOOPBACK, 0))
+        return [each.getsockname()[1] for each in sockets]

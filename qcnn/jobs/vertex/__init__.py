@@ -1,1 +1,1 @@
-"""Train as a custom job of Vertex AI."""
+"""Training jobs as custom jobs of Vertex AI."""

@@ -1,4 +1,4 @@
-"""The custom jobs of one training, one after the other: which counts, what follows, and how one is created."""
+"""Attempts of a training job: creation, adoption and recovery of its Vertex AI jobs."""
 
 import contextlib
 import dataclasses
@@ -17,10 +17,10 @@ from qcnn.startup import is_permanent_error
 
 _ENDING = "CANCELLING"
 _SUCCEEDED = "SUCCEEDED"
-# What Vertex AI says of a process that ended too early ("Understand the custom training service"); a signal in brackets
-# stands beside its own number instead of 128 and that.
+# Error message for a failed replica ("Understand the custom training service"). With a signal name in parentheses, the
+# status is the signal number, not 128 + signal.
 _REPLICA = re.compile(
-    r"[Tt]he replica (?P<replica>\S+) (?P<greedy>ran out[ -]of[ -]memory and )?"
+    r"[Tt]he replica (?P<replica>\S+) (?P<out_of_memory>ran out[ -]of[ -]memory and )?"
     r"exited with a non-zero status of (?P<code>\d+) ?(?P<signal>\(SIG\w+\))?"
 )
 _IN_POOL = re.compile(r"workerpool(\d)-(\d+)")
@@ -29,9 +29,10 @@ _FIRST_SIGNAL = 128
 
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """A job that was made for a training: its resource name, JobState without the prefix, and the label SPEC_LABEL.
+    """Vertex AI job of a training job.
 
-    `started` tells whether it ever ran, `code` and `message` are those of its error (google.rpc.Status).
+    `name` is its resource name, `state` its JobState without the prefix, `spec` its label SPEC_LABEL. `started` is True
+    if the job has run. `code` and `message` are those of its error (google.rpc.Status).
     """
 
     name: str
@@ -44,33 +45,33 @@ class Attempt:
 
     @property
     def id(self) -> str:
-        """The last part of the name."""
+        """The last part of the resource name."""
         return self.name.rpartition("/")[2]
 
     @property
     def has_ended(self) -> bool:
-        """Whether its processes are gone, and none will come."""
+        """True if the state is final: no process runs or will start."""
         return self.state in ENDED
 
     @property
     def is_ending(self) -> bool:
-        """Whether it has been cancelled while its processes may still be there."""
+        """True if the job is being cancelled and its processes may still run."""
         return self.state == _ENDING
 
     @property
-    def is_alive(self) -> bool:
-        """Whether it has processes, or will have some."""
+    def is_active(self) -> bool:
+        """True if processes run or will start."""
         return not self.has_ended and not self.is_ending
 
     @property
     def has_succeeded(self) -> bool:
-        """Whether it has done what it is for."""
+        """True if the job has succeeded."""
         return self.state == _SUCCEEDED
 
 
 @dataclasses.dataclass(frozen=True)
 class ReplicaExit:
-    """How a process ended that a job failed for."""
+    """Exit of the process that caused a job to fail."""
 
     process: str
     code: int
@@ -78,12 +79,12 @@ class ReplicaExit:
 
     @property
     def is_permanent_error(self) -> bool:
-        """Whether it would fail again in the same way."""
+        """True if a retry would fail in the same way."""
         return self.out_of_memory or is_permanent_error(self.code)
 
 
-def attempt(job: VertexJob) -> Attempt:
-    """Return what a job says of itself."""
+def to_attempt(job: VertexJob) -> Attempt:
+    """Convert a Vertex AI job to an attempt."""
     return Attempt(
         name=job.name,
         created=creation_time(job),
@@ -96,62 +97,71 @@ def attempt(job: VertexJob) -> Attempt:
 
 
 def sort_attempts(attempts: Iterable[Attempt]) -> list[Attempt]:
-    """Return attempts with the oldest first, the same for whoever looks."""
+    """Sort attempts by creation time and name, so that all launchers get the same order."""
     return sorted(attempts, key=lambda each: (each.created, each.name))
 
 
 def process_name(replica: str) -> str:
-    """Return role and index of what Vertex AI calls workerpool0-0; any other name as it is."""
-    found = _IN_POOL.fullmatch(replica)
-    if not found or int(found[1]) >= len(POOLS):
+    """Return role and index of a replica name such as workerpool0-0, or any other name unchanged."""
+    match = _IN_POOL.fullmatch(replica)
+    if not match or int(match[1]) >= len(POOLS):
         return replica
-    return f"{POOLS[int(found[1])]} {int(found[2])}"
+    return f"{POOLS[int(match[1])]} {int(match[2])}"
 
 
 def root_cause_replica(message: str) -> ReplicaExit | None:
-    """Return the process that a job failed for, by its error: one with a fault of its own if there is one."""
-    found = [
+    """Return the process that caused a job to fail, or None if the message names no process.
+
+    Processes with a permanent error take precedence.
+
+    Args:
+        message: Error message of the job.
+    """
+    exits = [
         ReplicaExit(
             process=process_name(each["replica"]),
             code=int(each["code"]) + (_FIRST_SIGNAL if each["signal"] and int(each["code"]) < _FIRST_SIGNAL else 0),
-            out_of_memory=bool(each["greedy"]),
+            out_of_memory=bool(each["out_of_memory"]),
         )
         for each in _REPLICA.finditer(message)
     ]
-    return min(found, key=lambda ended: not ended.is_permanent_error, default=None)
+    return min(exits, key=lambda each: not each.is_permanent_error, default=None)
 
 
 # google.rpc.Code.
 _RESOURCE_EXHAUSTED, _INTERNAL, _UNAVAILABLE, _ABORTED = 8, 13, 14, 10
-# What Vertex AI says of a job that found no machines, or lost one that was taken back ("Understand the custom training
-# service", "Use Spot VMs with training"); and of a fault of its own.
+# Parts of Vertex AI's error messages ("Understand the custom training service", "Use Spot VMs with training"): no
+# capacity or quota; preempted VMs, maintenance and internal errors.
 _NO_MACHINES = ("resources are insufficient", "stockout", "quota")
-_TAKEN_BACK = ("preempt", "internal error", "maintenance")
-# What it says of a tuning job whose trials have failed.
+_INTERRUPTED = ("preempt", "internal error", "maintenance")
+# Part of the error message of a tuning job whose trials have failed.
 _FAILED_TRIALS = "failed trials"
 
 
 class FailureType(enum.Enum):
-    """Why a job has ended without success."""
+    """Reason why a job has ended without success."""
 
-    OWN = "it would fail again in the same way"
-    LOST = "a process or its machine was lost"
-    NO_ROOM = "there were no machines for it"
-    CANCELLED = "somebody cancelled it"
+    PERMANENT = "a retry would fail in the same way"
+    RETRYABLE = "a process or its VM failed with a retryable error"
+    NO_CAPACITY = "no machines were available"
+    CANCELLED = "a client cancelled the job"
 
 
 class NextAction(enum.Enum):
-    """What is done about a training whose jobs have been looked at."""
+    """Next action for a training job, given its Vertex AI jobs."""
 
     CREATE = "create a job"
-    FOLLOW = "follow the job that is there"
-    WAIT = "look again: a job is being cancelled, and its processes may still write"
-    RETURN = "do nothing: it has succeeded"
+    FOLLOW = "follow the existing job"
+    WAIT = "check again later: a job is being cancelled, and its processes may still write"
+    RETURN = "do nothing: a job has succeeded"
 
 
 @dataclasses.dataclass(frozen=True)
 class RecoveryPlan:
-    """What is done, about which job; those of `surplus` are cancelled first."""
+    """Next action and its job.
+
+    The jobs in `surplus` are cancelled first.
+    """
 
     step: NextAction
     job: Attempt | None = None
@@ -159,64 +169,63 @@ class RecoveryPlan:
 
 
 def next_action(attempts: Sequence[Attempt]) -> RecoveryPlan:
-    """Return what is done about a training, by all of its jobs.
+    """Return the next action for a training job, given all of its Vertex AI jobs.
 
-    Of several that live the oldest is kept, by the time of its creation, then by its name: so all that look come to the
-    same end.
+    Of several active jobs, the oldest is kept, by creation time and name, so that all launchers decide alike.
     """
-    alive = [each for each in sort_attempts(attempts) if each.is_alive]
+    active = [each for each in sort_attempts(attempts) if each.is_active]
     if done := [each for each in sort_attempts(attempts) if each.has_succeeded]:
-        return RecoveryPlan(NextAction.RETURN, done[0], tuple(alive))
-    if alive:
-        return RecoveryPlan(NextAction.FOLLOW, alive[0], tuple(alive[1:]))
+        return RecoveryPlan(NextAction.RETURN, done[0], tuple(active))
+    if active:
+        return RecoveryPlan(NextAction.FOLLOW, active[0], tuple(active[1:]))
     if ending := [each for each in attempts if each.is_ending]:
         return RecoveryPlan(NextAction.WAIT, ending[0])
     return RecoveryPlan(NextAction.CREATE)
 
 
-def fault(attempt: Attempt) -> FailureType | None:
-    """Return why a job that has ended did so, None for one that has succeeded."""
+def failure_type(attempt: Attempt) -> FailureType | None:
+    """Return the failure type of a job that has ended, or None if it has succeeded."""
     if attempt.has_succeeded:
         return None
     if attempt.state == "CANCELLED":
         return FailureType.CANCELLED
-    if ended := root_cause_replica(attempt.message):
-        return FailureType.OWN if ended.is_permanent_error else FailureType.LOST
+    if replica := root_cause_replica(attempt.message):
+        return FailureType.PERMANENT if replica.is_permanent_error else FailureType.RETRYABLE
     message = attempt.message.lower()
     if _FAILED_TRIALS in message:
-        return FailureType.OWN
-    if attempt.code == _RESOURCE_EXHAUSTED or any(words in message for words in _NO_MACHINES):
-        # A machine that was there has been taken back.
-        return FailureType.LOST if attempt.started else FailureType.NO_ROOM
-    if attempt.code in (_INTERNAL, _UNAVAILABLE, _ABORTED) or any(words in message for words in _TAKEN_BACK):
-        return FailureType.LOST
-    return FailureType.OWN
+        return FailureType.PERMANENT
+    if attempt.code == _RESOURCE_EXHAUSTED or any(part in message for part in _NO_MACHINES):
+        # A job that has run was preempted.
+        return FailureType.RETRYABLE if attempt.started else FailureType.NO_CAPACITY
+    if attempt.code in (_INTERNAL, _UNAVAILABLE, _ABORTED) or any(part in message for part in _INTERRUPTED):
+        return FailureType.RETRYABLE
+    return FailureType.PERMANENT
 
 
-def losses(attempts: Sequence[Attempt]) -> int:
-    """Return how many jobs of a training were lost, whoever followed them."""
-    return sum(each.has_ended and fault(each) is FailureType.LOST for each in attempts)
+def count_retryable_failures(attempts: Sequence[Attempt]) -> int:
+    """Return the number of jobs that have failed with a retryable error."""
+    return sum(each.has_ended and failure_type(each) is FailureType.RETRYABLE for each in attempts)
 
 
-def last_fault(attempts: Sequence[Attempt]) -> tuple[Attempt, FailureType] | None:
-    """Return the newest job of a training that has ended without success, and why."""
+def last_failure(attempts: Sequence[Attempt]) -> tuple[Attempt, FailureType] | None:
+    """Return the newest job that has ended without success and its failure type, or None."""
     for each in reversed(sort_attempts(attempts)):
-        why = fault(each) if each.has_ended else None
-        if why:
-            return each, why
+        reason = failure_type(each) if each.has_ended else None
+        if reason:
+            return each, reason
     return None
 
 
 logger = logging.getLogger("qcnn")
 
-# A job is asked for as long as this while no answer comes, or while one before it is being cancelled, in seconds; the
-# jobs that are there are looked at this often.
+# Timeout in seconds for creating a job while responses are lost, or while an earlier job is being cancelled.
 _SECONDS = 600.0
-_LOOK_SECONDS = 1.0
+# Seconds between two tries.
+_RETRY_INTERVAL = 1.0
 
 
 class AttemptOutcome(enum.Enum):
-    """How a job came to be there."""
+    """Outcome of `create_or_adopt`."""
 
     CREATED = "is created"
     ADOPTED = "is adopted"
@@ -229,80 +238,89 @@ def create_or_adopt(
     check: Callable[[Sequence[Attempt]], None] = lambda attempts: None,
     creating: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> tuple[Attempt, AttemptOutcome]:
-    """Return the job of a training; one that has ended without success is followed by another.
+    """Create the Vertex AI job of a training job, or adopt an existing one.
 
-    Before one is created, within `creating()`, `check` may refuse that by all that are there. A job that trains the
-    same with other settings (image, memory, ...) is replaced only once it has ended.
+    A job that has ended without success is replaced by a new job. A job for the same training run with other settings
+    (image, memory, ...) is replaced only after it has ended.
+
+    Args:
+        api: Client for the type of the job.
+        job: Job to create.
+        check: Called with all existing jobs before a job is created. It may raise an error to prevent that.
+        creating: Returns a context manager that is active during the creation.
+
+    Returns:
+        The job, and whether it was created, was adopted, or has succeeded.
 
     Raises:
-        ConfigError: one runs with other settings, or Vertex AI refuses the job.
-        QuotaError: there is no quota left for it.
-        RetryableError: the API does not answer any more, or a job that is being cancelled does not end.
+        ConfigError: If a job runs with other settings, or Vertex AI rejects the job.
+        QuotaError: If the quota is exhausted.
+        RetryableError: If the API does not respond, or a job that is being cancelled does not end in time.
     """
     end = time.monotonic() + _SECONDS
     while True:
         attempts = list_attempts(api, job)
         plan = next_action(attempts)
-        kept = _taken_up(api, job, plan)
+        kept = _apply_plan(api, job, plan)
         if kept and plan.step is not NextAction.WAIT:
             return kept, AttemptOutcome.SUCCEEDED if plan.step is NextAction.RETURN else AttemptOutcome.ADOPTED
-        why = f"{api.kind.word} {kept.id} is being cancelled" if kept else ""
+        reason = f"{api.kind.title} {kept.id} is being cancelled" if kept else ""
         if plan.step is NextAction.CREATE:
             check(attempts)
             try:
                 with creating():
-                    created = attempt(api.create(job))
-                return _oldest(api, job, created)
+                    created = to_attempt(api.create(job))
+                return _keep_oldest(api, job, created)
             except ResponseLostError as error:
-                why = str(error)
-                logger.warning("%s; whether there is one is looked for", why)
+                reason = str(error)
+                logger.warning("%s; checking whether the job was created", reason)
         if time.monotonic() > end:
-            raise RetryableError(f"{why}, for {_SECONDS:g} s. Given: {api.place.endpoint}")
-        time.sleep(_LOOK_SECONDS)
+            raise RetryableError(f"{reason}, for {_SECONDS:g} s. Given: {api.place.endpoint}")
+        time.sleep(_RETRY_INTERVAL)
 
 
 def list_attempts(api: JobClient, job: VertexJob) -> list[Attempt]:
-    """Return all jobs of the training that a job is for."""
-    return [attempt(found) for found in api.find(f"labels.{JOB_LABEL}={job.labels[JOB_LABEL]}")]
+    """Return all Vertex AI jobs of the training job to which a job belongs."""
+    return [to_attempt(found) for found in api.find(f"labels.{JOB_LABEL}={job.labels[JOB_LABEL]}")]
 
 
 def cancel_unwatched(api: JobClient, name: str) -> None:
-    """Cancel a job that nobody will follow any more.
+    """Cancel a job that no launcher follows.
 
-    Where that fails, a warning says so; the caller's own error counts.
+    Errors are only logged, because the caller raises its own error.
     """
     try:
         api.cancel(name)
     except QcnnError as error:
-        logger.warning("%s %s cannot be cancelled (%s)", api.kind.word, name, error)
+        logger.warning("%s %s cannot be cancelled (%s)", api.kind.title, name, error)
 
 
-def _oldest(api: JobClient, job: VertexJob, created: Attempt) -> tuple[Attempt, AttemptOutcome]:
-    """Return the job that is kept, now that one was created: that of another launcher where it is older."""
+def _keep_oldest(api: JobClient, job: VertexJob, created: Attempt) -> tuple[Attempt, AttemptOutcome]:
+    """Return the job to keep after a creation, which is an older job of another launcher if one exists."""
     attempts = list_attempts(api, job)
     if created.name not in {each.name for each in attempts}:
         attempts.append(created)
     plan = next_action(attempts)
-    kept = _taken_up(api, job, plan)
+    kept = _apply_plan(api, job, plan)
     if kept and kept.name != created.name and plan.step is not NextAction.WAIT:
         return kept, AttemptOutcome.SUCCEEDED if plan.step is NextAction.RETURN else AttemptOutcome.ADOPTED
-    # It may have ended already.
+    # The created job may have ended already, so it is not taken from the plan.
     return next(each for each in attempts if each.name == created.name), AttemptOutcome.CREATED
 
 
-def _taken_up(api: JobClient, job: VertexJob, plan: RecoveryPlan) -> Attempt | None:
-    """Return the job of a plan, once those that are too many are cancelled.
+def _apply_plan(api: JobClient, job: VertexJob, plan: RecoveryPlan) -> Attempt | None:
+    """Cancel the surplus jobs of a plan and return its job.
 
     Raises:
-        ConfigError: it runs with other settings.
+        ConfigError: If the job to follow runs with other settings.
     """
     for each in plan.surplus:
-        logger.warning("%s %s is one too many; it is cancelled", api.kind.word, each.name)
+        logger.warning("%s %s is a duplicate; cancelling it", api.kind.title, each.name)
         api.cancel(each.name)
-    found = plan.job
-    if found and plan.step is NextAction.FOLLOW and found.spec != job.labels[SPEC_LABEL]:
+    kept = plan.job
+    if kept and plan.step is NextAction.FOLLOW and kept.spec != job.labels[SPEC_LABEL]:
         raise ConfigError(
-            f"{api.kind.word}: the same runs already, with other settings; wait for its end, or cancel it and go on "
-            f"from its last checkpoint. Given: {found.name}"
+            f"{api.kind.title}: the same training run is active with other settings; wait until it ends, or cancel it "
+            f"to resume from its last checkpoint. Given: {kept.name}"
         )
-    return found
+    return kept

@@ -1,6 +1,7 @@
-"""The client library of Vertex AI and Cloud Logging, loaded without what it says about releases of Python.
+"""Client for Vertex AI jobs, based on Google's client libraries.
 
-It takes a second and a half to load, so only what talks to Vertex AI imports this module or one that does.
+The libraries are imported without their warnings about Python releases. The import takes 1.5 s, so only modules that
+send requests to Vertex AI import this module.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 with warnings.catch_warnings():
-    # The library warns of Python releases that it will not support some day.
+    # The library warns about Python releases that future versions will not support.
     warnings.simplefilter("ignore", FutureWarning)
     import google.auth as auth
     from google.api_core import exceptions as exceptions
@@ -42,28 +43,32 @@ __all__ = [
 ]
 
 
-# Either has a name, a state, labels, times and an error.
+# Both types have a name, a state, labels, times and an error.
 VertexJob = aiplatform.CustomJob | aiplatform.HyperparameterTuningJob
 
 
 @dataclasses.dataclass(frozen=True)
 class JobType:
-    """One kind of job: its `word` in messages, its `field` in requests, its type and where its processes stand."""
+    """Type of Vertex AI job.
 
-    word: str
+    `title` is its name in messages, `field` its field in requests, `type` its message class, `specification` its field
+    with the CustomJobSpec.
+    """
+
+    title: str
     field: str
     type: type[Any]
     specification: str
 
     def request(self, action: str) -> Any:
-        """Return the type of a request, such as List...Request."""
-        ending = "sRequest" if action == "List" else "Request"
-        return getattr(aiplatform, f"{action}{self.type.__name__}{ending}")
+        """Return the request class of an action, such as ListCustomJobsRequest."""
+        suffix = "sRequest" if action == "List" else "Request"
+        return getattr(aiplatform, f"{action}{self.type.__name__}{suffix}")
 
     def processes(self, job: VertexJob) -> aiplatform.CustomJobSpec:
-        """Return what says which processes a job runs."""
-        found: aiplatform.CustomJobSpec = getattr(job, self.specification)
-        return found
+        """Return the CustomJobSpec of a job, for a tuning job that of its trials."""
+        spec: aiplatform.CustomJobSpec = getattr(job, self.specification)
+        return spec
 
 
 CUSTOM = JobType("custom job", "custom_job", aiplatform.CustomJob, "job_spec")
@@ -71,11 +76,11 @@ TUNING = JobType("tuning job", "hyperparameter_tuning_job", aiplatform.Hyperpara
 
 
 def kind_of(job: VertexJob) -> JobType:
-    """Return the kind of a job."""
+    """Return the type of a job."""
     return CUSTOM if isinstance(job, aiplatform.CustomJob) else TUNING
 
 
-# Answers after which the same request may succeed, and nobody knows whether it has.
+# Errors after which the result of the request is unknown and a retry may succeed.
 _BROKEN = (
     exceptions.ServerError,
     exceptions.Cancelled,
@@ -87,41 +92,50 @@ _BROKEN = (
 
 
 def is_broken(error: BaseException) -> bool:
-    """Whether the server is broken or gone, and may come back; every other error is a refusal."""
-    # 501 and its like tell that the server does not know the method.
+    """Return whether an error is a server or connection error that a retry may resolve.
+
+    All other errors mean that the server has rejected the request.
+    """
+    # 501 means that the server does not implement the method.
     return isinstance(error, _BROKEN) and not isinstance(error, exceptions.MethodNotImplemented)
 
 
 def is_quota(error: BaseException) -> bool:
-    """Whether a quota is used up, be it one of requests a minute or one of machines."""
+    """Return whether a quota of requests per minute or of machines is exhausted."""
     return isinstance(error, exceptions.TooManyRequests)
 
 
 def why(error: BaseException) -> str:
-    """Return what an answer says, or what broke the connection, in one line."""
+    """Return the message of an API or connection error as a single line."""
     return single_line(error.message if isinstance(error, exceptions.GoogleAPICallError) else error)
 
 
-def refused(error: BaseException, action: str, place: str) -> ConfigError:
-    """Return the error of a request that is not tried again."""
+def rejection(error: BaseException, action: str, place: str) -> ConfigError:
+    """Return the ConfigError for a request that the server has rejected.
+
+    Args:
+        error: Error of the client library.
+        action: Action and its object, such as "list custom jobs".
+        place: Project and location, for the message.
+    """
     reason = why(error)
     if isinstance(error, auth_exceptions.DefaultCredentialsError):
         return ConfigError(
-            "credentials: none of Google are found; log in (gcloud auth application-default login), or run as a "
-            f"service account that has some. Given: {place}"
+            "credentials: Google credentials not found; log in (gcloud auth application-default login), or run as a "
+            f"service account that has credentials. Given: {place}"
         )
     if isinstance(error, exceptions.Unauthenticated | exceptions.Unauthorized | auth_exceptions.GoogleAuthError):
-        return ConfigError(f"credentials: Google refuses them ({reason}). Given: {place}")
+        return ConfigError(f"credentials: rejected by Google ({reason}). Given: {place}")
     if isinstance(error, exceptions.Forbidden):
         return ConfigError(f"permission: {action} is not allowed ({reason}). Given: {place}")
     if isinstance(error, exceptions.NotFound):
-        return ConfigError(f"{action}: what is asked for does not exist ({reason}). Given: {place}")
-    return ConfigError(f"{action}: Vertex AI refuses ({reason}). Given: {place}")
+        return ConfigError(f"{action}: resource not found ({reason}). Given: {place}")
+    return ConfigError(f"{action}: rejected by Vertex AI ({reason}). Given: {place}")
 
 
 logger = logging.getLogger("qcnn")
 
-# In seconds: a server that never answered probably has a wrong address; one that has answered will come back.
+# Retry timeouts in seconds before and after the first response. Without any response, the address is probably wrong.
 FIRST_SECONDS = 20.0
 SECONDS = 600.0
 _TRIES_BEFORE_WARNING = 3
@@ -133,20 +147,25 @@ def call_with_retries(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], Any] = time.sleep,
 ) -> tenacity.Retrying:
-    """Return what calls a function until it succeeds; where it never does, its last error is raised.
+    """Return a callable that calls a function until it succeeds, with exponential backoff and jitter.
 
-    It is tried again where the server is broken or gone, or has been asked too often. `has_answered` tells whether it
-    has answered anything yet.
+    Server errors, connection errors and exhausted quotas are retried. After the timeout, the last error is raised.
+
+    Args:
+        action: Action and its object, for the warning.
+        has_answered: Returns whether the server has responded to any request; the timeout is then longer.
+        clock: Returns the time in seconds.
+        sleep: Waits for a number of seconds.
     """
-    began = clock()
+    start = clock()
 
     def is_over(state: tenacity.RetryCallState) -> bool:
-        return clock() + state.upcoming_sleep - began >= (SECONDS if has_answered() else FIRST_SECONDS)
+        return clock() + state.upcoming_sleep - start >= (SECONDS if has_answered() else FIRST_SECONDS)
 
     def warn(state: tenacity.RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
         if error and state.attempt_number == _TRIES_BEFORE_WARNING:
-            logger.warning("%s: Google does not answer (%s); trying again", action, why(error))
+            logger.warning("%s: no response from Google (%s); retrying", action, why(error))
 
     return tenacity.Retrying(
         retry=tenacity.retry_if_exception(lambda error: is_broken(error) or is_quota(error)),
@@ -164,22 +183,22 @@ _SECONDS = 30.0
 
 
 class QuotaError(QcnnError):
-    """No job can be created at present: a quota is used up."""
+    """A job cannot be created because a quota is exhausted."""
 
 
 class ResponseLostError(QcnnError):
-    """Nobody knows whether what was asked for is done: the connection broke before the answer came."""
+    """The connection failed before the response, so it is unknown whether the request was executed."""
 
 
 class JobClient:
-    """The jobs of one kind in a place. Requests may be made by several threads.
+    """Thread-safe client for the jobs of one type in a Vertex AI location.
 
-    Every request but `create` is tried again with backoff and jitter while the server is busy, broken or gone, for as
-    long as `patience` says: seconds at first, minutes once it has answered anything.
+    All requests except `create` are retried with backoff and jitter after server errors, connection errors and
+    exhausted quotas: for `FIRST_SECONDS`, or for `SECONDS` if the server has responded before.
 
-    Raises (by every method):
-        ConfigError: the server refuses, or there are no credentials; one line that says what is missing.
-        RetryableError: it did not answer for as long as that.
+    Raises (all methods):
+        ConfigError: If the server rejects the request, or credentials are missing.
+        RetryableError: If the server does not respond within the timeout.
     """
 
     def __init__(self, place: VertexLocation, kind: JobType = CUSTOM) -> None:
@@ -187,54 +206,56 @@ class JobClient:
         self.kind = kind
         self._answered = False
         try:
-            # One method for each kind, of the same form.
+            # Any: the methods are looked up by the job type.
             self._client: Any = aiplatform.JobServiceClient(client_options={"api_endpoint": place.endpoint})
         except auth_exceptions.GoogleAuthError as error:
-            raise refused(error, "log in", str(place.parent)) from None
+            raise rejection(error, "log in", str(place.parent)) from None
 
     def close(self) -> None:
         """Close the connection."""
         self._client.transport.close()
 
     def find(self, selector: str) -> list[VertexJob]:
-        """Return the jobs that match a filter, as of labels: labels.qcnn_job=NAME."""
+        """Return the jobs that match a filter such as labels.qcnn_job=NAME."""
         request = self.kind.request("List")(parent=self.place.parent, filter=selector)
-        listed = self._method("list", "s")
-        return self._tried(f"list {self.kind.word}s", lambda: list(listed(request, retry=None, timeout=_SECONDS)))
+        method = self._method("list", "s")
+        return self._call(f"list {self.kind.title}s", lambda: list(method(request, retry=None, timeout=_SECONDS)))
 
     def get(self, name: str) -> VertexJob | None:
-        """Return a job by its resource name, None if there is none."""
+        """Return the job with a resource name, or None if it does not exist."""
 
         def once() -> VertexJob | None:
             try:
-                found: VertexJob = self._method("get")(name=name, retry=None, timeout=_SECONDS)
-                return found
+                job: VertexJob = self._method("get")(name=name, retry=None, timeout=_SECONDS)
+                return job
             except exceptions.NotFound:
                 return None
 
-        return self._tried(f"get a {self.kind.word}", once)
+        return self._call(f"get a {self.kind.title}", once)
 
     def create(self, job: VertexJob) -> VertexJob:
-        """Create a job and return it. This is not tried again, since every request makes a job of its own.
+        """Create a job and return it.
+
+        The request is not retried, because every request creates another job.
 
         Raises:
-            QuotaError: there is no quota left for it.
-            UnansweredError: it may be there, or may be soon.
+            QuotaError: If the quota is exhausted.
+            ResponseLostError: If the response was lost. The job may exist, or may appear soon.
         """
         try:
-            given = {"parent": self.place.parent, self.kind.field: job}
-            created: VertexJob = self._method("create")(**given, retry=None, timeout=_SECONDS)
+            request = {"parent": self.place.parent, self.kind.field: job}
+            created: VertexJob = self._method("create")(**request, retry=None, timeout=_SECONDS)
         except (exceptions.GoogleAPIError, auth_exceptions.GoogleAuthError, OSError) as error:
             if is_quota(error):
-                raise QuotaError(f"quota: none is left ({why(error)}). Given: {self.place.parent}") from None
+                raise QuotaError(f"quota: exhausted ({why(error)}). Given: {self.place.parent}") from None
             if is_broken(error):
-                raise ResponseLostError(f"create a {self.kind.word}: no answer ({why(error)})") from None
-            raise refused(error, f"create {self.kind.word}s", self.place.parent) from None
+                raise ResponseLostError(f"create a {self.kind.title}: no response ({why(error)})") from None
+            raise rejection(error, f"create {self.kind.title}s", self.place.parent) from None
         self._answered = True
         return created
 
     def cancel(self, name: str) -> None:
-        """Have a job cancelled; one that has ended or is gone stays as it is."""
+        """Cancel a job, unless it has ended or does not exist."""
 
         def once() -> None:
             try:
@@ -242,20 +263,20 @@ class JobClient:
             except (exceptions.NotFound, exceptions.FailedPrecondition):
                 return
 
-        self._tried(f"cancel a {self.kind.word}", once)
+        self._call(f"cancel a {self.kind.title}", once)
 
-    def _method(self, action: str, ending: str = "") -> Callable[..., Any]:
-        method: Callable[..., Any] = getattr(self._client, f"{action}_{self.kind.field}{ending}")
+    def _method(self, action: str, suffix: str = "") -> Callable[..., Any]:
+        method: Callable[..., Any] = getattr(self._client, f"{action}_{self.kind.field}{suffix}")
         return method
 
-    def _tried(self, action: str, once: Callable[[], Result]) -> Result:
+    def _call(self, action: str, once: Callable[[], Result]) -> Result:
         try:
             result = call_with_retries(action, lambda: self._answered)(once)
         except (exceptions.GoogleAPIError, auth_exceptions.GoogleAuthError, OSError) as error:
             if is_broken(error) or is_quota(error):
                 raise RetryableError(
-                    f"Vertex AI: {action}: no answer ({why(error)}). Given: {self.place.endpoint}"
+                    f"Vertex AI: {action}: no response ({why(error)}). Given: {self.place.endpoint}"
                 ) from None
-            raise refused(error, action, self.place.parent) from None
+            raise rejection(error, action, self.place.parent) from None
         self._answered = True
         return result

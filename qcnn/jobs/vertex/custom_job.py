@@ -1,8 +1,8 @@
-"""A training job as a CustomJob of Vertex AI: messages, by pure functions.
+"""Conversion of a training job to a CustomJob message of Vertex AI.
 
-The contract is google.cloud.aiplatform_v1.types.CustomJob of google-cloud-aiplatform 1.165.1, and "Distributed
-training" (cloud.google.com/vertex-ai/docs/training/distributed-training): the first worker pool is one chief, the next
-ones are workers, parameter servers and evaluators; one that is not used is left out at the end, and empty before.
+Sources: google.cloud.aiplatform_v1.types.CustomJob of google-cloud-aiplatform 1.165.1, and "Distributed training"
+(cloud.google.com/vertex-ai/docs/training/distributed-training). The worker pools are, in order: one chief, workers,
+parameter servers, evaluators. Unused pools are omitted at the end, and empty before a used pool.
 """
 
 import dataclasses
@@ -24,13 +24,13 @@ from qcnn.jobs.vertex.machines import (
 )
 from qcnn.monitoring.logs import JOB_VARIABLE
 
-# By these labels qcnn finds its own jobs: all of one training, which has a job after the other where one is lost, those
-# of a run, and those of a task. The last is a hash of all that the job is given.
+# Labels that select the jobs of a training job (several after retryable errors), of a run and of a task. SPEC_LABEL
+# contains a hash of the whole job.
 JOB_LABEL = "qcnn_job"
 RUN_LABEL = "qcnn_run"
 TASK_LABEL = "qcnn_task"
 SPEC_LABEL = "qcnn_spec"
-# The run's full name, in every process.
+# Environment variable with the full name of the run.
 RUN_VARIABLE = "QCNN_RUN"
 # The role of each worker pool, by its position.
 POOLS = ROLES
@@ -41,20 +41,24 @@ _BUCKET, _MOUNTED = "gs://", "/gcs/"
 def custom_job(job: Job, identity: JobIdentity, place: VertexLocation) -> aiplatform.CustomJob:
     """Return the CustomJob of a training job.
 
-    Its label JOB_LABEL, by which its outputs lie in a folder, follows from what is trained, as the name of a TFJob
-    does: the run, task and iteration, the command, and how many processes run it. The first worker is the chief where
-    the job has none, as Vertex AI calls it.
+    The label JOB_LABEL names the job and its output folder. Like the name of a TFJob, it is derived from run, task,
+    iteration, command and number of processes. Without a chief, the first worker is in the chief's pool.
+
+    Args:
+        job: Training job.
+        identity: Run, task and iteration of the job.
+        place: Project and location of the job.
 
     Raises:
-        ConfigError: the job has no pod, an unknown role, no process that could lead it, settings that Vertex AI does
-            not take, or outputs that are in no bucket of Cloud Storage.
+        ConfigError: If the job has no pod settings, an unknown role, neither chief nor worker, settings that Vertex AI
+            does not support, or outputs outside of Cloud Storage.
     """
-    pod = _checked_pod(job)
+    pod = _validated_pod(job)
     settings = vertex_settings(pod)
     _check_location(settings, place)
     counts = {role: count for role, count in job.replicas.items() if count}
     label = name(identity, digest([dataclasses.asdict(identity), job.argv, counts]))
-    made = aiplatform.CustomJob(
+    vertex_job = aiplatform.CustomJob(
         display_name=label,
         labels={
             **pod.labels,
@@ -65,7 +69,7 @@ def custom_job(job: Job, identity: JobIdentity, place: VertexLocation) -> aiplat
         job_spec=aiplatform.CustomJobSpec(
             worker_pool_specs=_pools(job, pod, settings, identity, label),
             scheduling=_scheduling(job, pod, settings),
-            base_output_directory={"output_uri_prefix": _base(job, label)},
+            base_output_directory={"output_uri_prefix": _output_folder(job, label)},
             service_account=settings.service_account,
             network=settings.network,
             persistent_resource_id=settings.persistent_resource,
@@ -73,30 +77,34 @@ def custom_job(job: Job, identity: JobIdentity, place: VertexLocation) -> aiplat
         ),
     )
     if settings.network_attachment:
-        made.job_spec.psc_interface_config.network_attachment = settings.network_attachment
+        vertex_job.job_spec.psc_interface_config.network_attachment = settings.network_attachment
     if settings.encryption_key:
-        made.encryption_spec.kms_key_name = settings.encryption_key
-    made.labels[SPEC_LABEL] = digest(aiplatform.CustomJob.to_dict(made))[:LABEL_LENGTH]
-    return made
+        vertex_job.encryption_spec.kms_key_name = settings.encryption_key
+    vertex_job.labels[SPEC_LABEL] = digest(aiplatform.CustomJob.to_dict(vertex_job))[:LABEL_LENGTH]
+    return vertex_job
 
 
-def outputs(job: Job, made: aiplatform.CustomJob) -> dict[str, str]:
-    """Return the address of each output of a job, as its processes write them."""
-    return {output: _named(address, made.labels[JOB_LABEL]) for output, address in job.outputs.items()}
+def outputs(job: Job, vertex_job: aiplatform.CustomJob) -> dict[str, str]:
+    """Return the URI of each output of a training job, as its processes write them."""
+    return {output: _insert_label(uri, vertex_job.labels[JOB_LABEL]) for output, uri in job.outputs.items()}
 
 
 def outputs_of(job: aiplatform.CustomJob) -> dict[str, str]:
-    """Return the address of each output of a job that trains alone, by the folder that Vertex AI knows of it."""
+    """Return the URI of each output of a standalone training job, from the output folder of its CustomJob."""
     folder = job.job_spec.base_output_directory.output_uri_prefix
     return {output: posixpath.join(folder, output) for output in OUTPUTS} if folder else {}
 
 
-def _named(text: str, label: str) -> str:
+def _insert_label(text: str, label: str) -> str:
     return text.replace(f"$({JOB_VARIABLE})", label)
 
 
-def _checked_pod(job: Job) -> PodSettings:
-    """Return the pod of a job that can be a CustomJob; refuse any other job."""
+def _validated_pod(job: Job) -> PodSettings:
+    """Return the pod settings of a job.
+
+    Raises:
+        ConfigError: If the job cannot be a CustomJob.
+    """
     if job.pod is None:
         raise ConfigError("pod: a job on Vertex AI needs an image. Given: none")
     counts = {role for role, count in job.replicas.items() if count}
@@ -114,12 +122,12 @@ def _check_location(settings: CustomJobMachines, place: VertexLocation) -> None:
             raise ConfigError(f"pod.vertex.{field}: must be in the job's location, {place.location}. Given: {value}")
 
 
-def _base(job: Job, label: str) -> str:
-    """Return the folder of a job's outputs as Vertex AI takes it.
+def _output_folder(job: Job, label: str) -> str:
+    """Return the gs:// URI of the output folder.
 
-    It is the same for every job of a training, or one that replaces another would find no checkpoint.
+    All Vertex AI jobs of a training job share the folder, so that a replacement finds the checkpoints.
     """
-    folder = posixpath.dirname(_named(job.outputs["training"], label))
+    folder = posixpath.dirname(_insert_label(job.outputs["training"], label))
     if folder.startswith(_MOUNTED):
         folder = _BUCKET + folder.removeprefix(_MOUNTED)
     if not folder.startswith(_BUCKET):
@@ -130,9 +138,9 @@ def _base(job: Job, label: str) -> str:
 def _pools(
     job: Job, pod: PodSettings, settings: CustomJobMachines, identity: JobIdentity, label: str
 ) -> list[aiplatform.WorkerPoolSpec]:
-    counts = _by_pool(job.replicas)
+    counts = _pool_sizes(job.replicas)
     used = max(position for position, count in enumerate(counts) if count) + 1
-    # The first pool is that of the first worker where the job has no chief.
+    # Without a chief, the first worker is in the first pool.
     roles = (POOLS[0] if job.replicas.get(POOLS[0]) else POOLS[1], *POOLS[1:])
     return [
         _pool(job, pod.for_role(role), settings, identity, label, count) if count else aiplatform.WorkerPoolSpec()
@@ -140,8 +148,8 @@ def _pools(
     ]
 
 
-def _by_pool(replicas: Mapping[str, int]) -> list[int]:
-    """Return how many processes each pool has, the first of which has exactly one."""
+def _pool_sizes(replicas: Mapping[str, int]) -> list[int]:
+    """Return the number of processes of each pool, which is 1 for the first pool."""
     workers = replicas.get("worker", 0) - (0 if replicas.get("chief") else 1)
     return [1, workers, *(replicas.get(role, 0) for role in POOLS[2:])]
 
@@ -160,7 +168,7 @@ def _pool(
         replica_count=count,
         container_spec={
             "image_uri": pod.image,
-            "command": [_named(word, label) for word in job.argv],
+            "command": [_insert_label(argument, label) for argument in job.argv],
             "env": [{"name": variable, "value": value} for variable, value in environment.items()],
         },
     )
@@ -182,7 +190,7 @@ def _scheduling(job: Job, pod: PodSettings, settings: CustomJobMachines) -> aipl
     scheduling = aiplatform.Scheduling(
         strategy=strategy,
         restart_job_on_worker_restart=settings.restart_job_on_worker_restart,
-        # Otherwise Vertex AI itself starts a job again up to three times.
+        # By default, Vertex AI restarts a job up to three times.
         disable_retries=job.restarts == 0,
     )
     if settings.timeout_seconds:

@@ -1,7 +1,7 @@
-"""What a launcher does that is told to end: it has its training's jobs cancelled.
+"""Launcher of training jobs on Vertex AI, which cancels its jobs on SIGTERM.
 
-Vertex AI sends SIGTERM to the container of a step whose pipeline is cancelled. Google's own components cancel their job
-then, too (google_cloud_pipeline_components, container/utils/execution_context.py).
+Vertex AI sends SIGTERM to the container of a step whose pipeline is cancelled. Google's components then also cancel
+their job (google_cloud_pipeline_components, container/utils/execution_context.py).
 """
 
 import contextlib
@@ -22,39 +22,45 @@ from qcnn.jobs.vertex.attempts import (
     AttemptOutcome,
     FailureType,
     cancel_unwatched,
+    count_retryable_failures,
     create_or_adopt,
-    fault,
-    last_fault,
+    failure_type,
+    last_failure,
     list_attempts,
-    losses,
     root_cause_replica,
 )
 from qcnn.jobs.vertex.client import JobClient, QuotaError, VertexJob, aiplatform, kind_of
 from qcnn.jobs.vertex.custom_job import JOB_LABEL
-from qcnn.jobs.vertex.job_watcher import CapacityTimeout, JobLogReader, JobReporter, follow
+from qcnn.jobs.vertex.job_watcher import CapacityTimeout, JobLogReader, JobReporter, wait_for_job
 from qcnn.jobs.vertex.location import VertexLocation, job_page, logging_endpoint_of
 from qcnn.startup import end_now
 
-# A job whose creation is under way is looked for this long, in seconds; a container has 30 at most.
+# Seconds to look for a job whose creation is in progress. A container has at most 30 s after SIGTERM.
 GRACE = 5.0
 
 
 class Termination:
-    """Ends this process when SIGTERM or Ctrl-C comes, after `cancel`, which tells whether it found any job.
+    """Handler for SIGTERM and SIGINT that calls `cancel` and ends this process.
 
-    `word` is what the job is called, `name` that of what it does.
-    A thread of its own does that: the main thread may be inside the client library.
+    `cancel` returns whether it has found a job. `title` is the job type and `name` the job name for the message. The
+    handler runs in a separate thread, because the main thread may be inside the client library.
     """
 
-    def __init__(self, cancel: Callable[[], bool], word: str, name: str) -> None:
+    def __init__(self, cancel: Callable[[], bool], title: str, name: str) -> None:
         self._cancel = cancel
-        self._word = word
+        self._title = title
         self._name = name
         self.creation = PendingCreation()
 
     @contextlib.contextmanager
     def installed(self) -> Iterator["Termination"]:
-        """Handle the signals within this block; outside of the main thread, which alone can, do nothing."""
+        """Context manager that installs the handler.
+
+        Outside of the main thread it does nothing, because only the main thread can set signal handlers.
+
+        Yields:
+            This object.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
@@ -72,7 +78,7 @@ class Termination:
             os.close(wakeup)
 
     def _wait(self, arrived: int) -> None:
-        # Other signals, as that of a child, come by here too.
+        # Other signals, such as SIGCHLD, are also written to the pipe.
         while received := os.read(arrived, 1):
             if received[0] in (signal.SIGTERM, signal.SIGINT):
                 self._end(received[0])
@@ -80,16 +86,16 @@ class Termination:
 
     def _end(self, number: int) -> None:
         found = self.creation.ended(self._cancel, GRACE)
-        what = f"its {self._word} is cancelled" if found else f"no {self._word} of it was found"
-        end_now(f"ended by {signal.Signals(number).name}; {what}. Given: {self._name}", 128 + number)
+        result = f"its {self._title} is cancelled" if found else f"no {self._title} was found"
+        end_now(f"ended by {signal.Signals(number).name}; {result}. Given: {self._name}", 128 + number)
 
 
 logger = logging.getLogger("qcnn")
 
-# Machines of Vertex AI take minutes to start, and an image minutes to be pulled.
+# Vertex AI takes minutes to start a VM, and minutes to pull an image.
 PENDING_SECONDS = 1800.0
-# Between two requests for machines that there are none of, in seconds.
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+# Seconds between two requests when no machines are available.
+_FIRST_PAUSE, _MAX_PAUSE = 1.0, 60.0
 
 
 def launch(
@@ -100,120 +106,137 @@ def launch(
     pending_seconds: float | None = None,
     news: Callable[[JobClient, Attempt], JobReporter] | None = None,
 ) -> Attempt:
-    """Train as a job and return the one of this training that has succeeded, at once if it already has.
+    """Create or adopt a Vertex AI job, and wait until it succeeds.
 
-    One that lives is adopted. One that was lost with its machines is followed by another, which goes on from the last
-    checkpoint, up to `restarts` times in all. Where there are no machines they are waited for, `pending_seconds` long.
-    A training that failed by its own fault is not tried again under the same name. A launcher that is told to end has
-    its jobs cancelled. What is passed on of a job is its `news`: the lines of its processes, if not given.
+    An active job is adopted, and a job that has succeeded is returned immediately. After a retryable error, a new job
+    resumes from the last checkpoint. A training job with a permanent error is not retried under the same name. On
+    SIGTERM, the active jobs are cancelled and this process exits.
+
+    Args:
+        job: Job to create.
+        place: Project and location.
+        restarts: Maximum number of new jobs after retryable errors, over all launchers.
+        pending_seconds: Timeout for missing quota or machines. Default: `PENDING_SECONDS`, after the waiting time that
+            the job itself requests.
+        news: Creates the reporter of a job. Default: print the log lines of its processes.
+
+    Returns:
+        The job that has succeeded.
 
     Raises:
-        ConfigError: Vertex AI refuses the job, or has no machines for it; one line that says why.
-        TrainingError: a process failed by its own fault; its last lines have been shown.
-        RetryableError: processes were lost more often than that, somebody else cancelled or deleted the job, or the API
-            does not answer any more.
+        ConfigError: If Vertex AI rejects the job, or no machines are available within the timeout.
+        TrainingError: If a process fails with a permanent error. Its last lines are logged.
+        RetryableError: If retryable errors exceed `restarts`, another client cancels or deletes the job, or the API
+            does not respond.
     """
     label = job.labels[JOB_LABEL]
     kind = kind_of(job)
-    room = CapacityTimeout(
-        _pending_seconds(kind.processes(job)) if pending_seconds is None else pending_seconds, kind.word
+    capacity = CapacityTimeout(
+        _pending_seconds(kind.processes(job)) if pending_seconds is None else pending_seconds, kind.title
     )
     with contextlib.ExitStack() as stack:
         api = stack.enter_context(contextlib.closing(JobClient(place, kind)))
-        termination = stack.enter_context(Termination(lambda: _cancel_all(api, job), kind.word, label).installed())
+        termination = stack.enter_context(Termination(lambda: _cancel_all(api, job), kind.title, label).installed())
 
         def check(attempts: Sequence[Attempt]) -> None:
-            _check_history(kind.word, attempts, restarts)
+            _check_history(kind.title, attempts, restarts)
 
         pauses = _pauses()
         while True:
             try:
-                found, how = create_or_adopt(api, job, check, termination.creation.going_on)
+                found, outcome = create_or_adopt(api, job, check, termination.creation.going_on)
             except QuotaError as error:
-                room.missing(error, label)
-                logger.warning("%s; it is asked for again", error)
+                capacity.record_missing(error, label)
+                logger.warning("%s; retrying", error)
                 time.sleep(next(pauses))
                 continue
-            logger.info("%s %s %s: %s", kind.word, found.id, how.value, job_page(place, found.id))
-            if how is AttemptOutcome.SUCCEEDED:
+            logger.info("%s %s %s: %s", kind.title, found.id, outcome.value, job_page(place, found.id))
+            if outcome is AttemptOutcome.SUCCEEDED:
                 return found
-            with contextlib.closing((news or _lines)(api, found)) as passed_on:
-                ended = _followed(api, job, found, passed_on, room)
-                why = fault(ended) if ended.has_ended else None
-                if why is FailureType.OWN:
-                    raise _own_fault(kind.word, ended, passed_on)
+            with contextlib.closing((news or _log_reader)(api, found)) as reporter:
+                ended = _wait_or_cancel(api, job, found, reporter, capacity)
+                failure = failure_type(ended) if ended.has_ended else None
+                if failure is FailureType.PERMANENT:
+                    raise _permanent_error(kind.title, ended, reporter)
             if ended.has_succeeded:
                 return ended
-            if why is FailureType.CANCELLED:
-                raise RetryableError(f"{kind.word}: somebody else cancelled it. Given: {ended.name}")
-            if why is FailureType.NO_ROOM:
-                room.missing(single_line(ended.message), label)
-                logger.warning("there are no machines (%s); they are asked for again", single_line(ended.message))
+            if failure is FailureType.CANCELLED:
+                raise RetryableError(f"{kind.title}: was cancelled by another client. Given: {ended.name}")
+            if failure is FailureType.NO_CAPACITY:
+                capacity.record_missing(single_line(ended.message), label)
+                logger.warning("no machines available (%s); retrying", single_line(ended.message))
                 time.sleep(next(pauses))
-            if why is FailureType.LOST:
-                count = losses(list_attempts(api, job))
-                _check_losses(kind.word, ended, count, restarts)
-                logger.warning("%s; it is started again (%d of %d)", single_line(ended.message), count, restarts)
+            if failure is FailureType.RETRYABLE:
+                count = count_retryable_failures(list_attempts(api, job))
+                _check_restarts(kind.title, ended, count, restarts)
+                logger.warning("%s; restarting the job (%d of %d)", single_line(ended.message), count, restarts)
 
 
-def _lines(api: JobClient, job: Attempt) -> JobLogReader:
+def _log_reader(api: JobClient, job: Attempt) -> JobLogReader:
     return JobLogReader(logging_endpoint_of(os.environ), api.place.project, job)
 
 
-def _followed(api: JobClient, job: VertexJob, found: Attempt, news: JobReporter, room: CapacityTimeout) -> Attempt:
-    """Follow a job as `follow` does; one that cannot be followed is cancelled."""
+def _wait_or_cancel(
+    api: JobClient, job: VertexJob, found: Attempt, reporter: JobReporter, capacity: CapacityTimeout
+) -> Attempt:
+    """Wait for a job (see `wait_for_job`), and cancel it if it gets no machines."""
     try:
-        return follow(api, job, found, news, room)
+        return wait_for_job(api, job, found, reporter, capacity)
     except ConfigError:
         cancel_unwatched(api, found.name)
         raise
 
 
-def _check_history(word: str, attempts: Sequence[Attempt], restarts: int) -> None:
-    """Refuse to train again what has failed by its own fault, or was lost too often."""
-    last = last_fault(attempts)
-    if last and last[1] is FailureType.OWN:
-        raise TrainingError(f"{word}: has failed before: {single_line(last[0].message)} Given: {last[0].name}")
+def _check_history(title: str, attempts: Sequence[Attempt], restarts: int) -> None:
+    """Check that earlier jobs permit another one.
+
+    Raises:
+        TrainingError: If the last failure was a permanent error.
+        RetryableError: If retryable errors exceed `restarts`.
+    """
+    last = last_failure(attempts)
+    if last and last[1] is FailureType.PERMANENT:
+        raise TrainingError(f"{title}: has failed before: {single_line(last[0].message)} Given: {last[0].name}")
     if last:
-        _check_losses(word, last[0], losses(attempts), restarts)
+        _check_restarts(title, last[0], count_retryable_failures(attempts), restarts)
 
 
-def _check_losses(word: str, last: Attempt, count: int, restarts: int) -> None:
+def _check_restarts(title: str, last: Attempt, count: int, restarts: int) -> None:
     if count > restarts:
         raise RetryableError(
-            f"{word}: processes were lost, after {restarts} restarts: {single_line(last.message)} Given: {last.name}"
+            f"{title}: has failed, after {restarts} restarts: {single_line(last.message)} Given: {last.name}"
         )
 
 
-def _own_fault(word: str, ended: Attempt, news: JobReporter) -> TrainingError:
-    """Log the last lines of the process to blame, and return the error with which the training failed."""
-    blamed = root_cause_replica(ended.message)
-    if not blamed:
-        return TrainingError(f"{word}: {ended.state}: {single_line(ended.message)} Given: {ended.name}")
-    last = news.last_lines(blamed.process)
-    logger.info("last lines of %s:", blamed.process)
+def _permanent_error(title: str, ended: Attempt, reporter: JobReporter) -> TrainingError:
+    """Log the last lines of the process that failed, and return the error of the training job."""
+    replica = root_cause_replica(ended.message)
+    if not replica:
+        return TrainingError(f"{title}: {ended.state}: {single_line(ended.message)} Given: {ended.name}")
+    last = reporter.last_lines(replica.process)
+    logger.info("last lines of %s:", replica.process)
     for line in last:
         logger.info("    %s", line)
-    how = "used more memory than its machine has" if blamed.out_of_memory else f"ended with exit code {blamed.code}"
-    return TrainingError(f"{blamed.process} {how}: {last_error_line(last)}. Given: {ended.name}")
+    how = "used more memory than its machine has" if replica.out_of_memory else f"ended with exit code {replica.code}"
+    return TrainingError(f"{replica.process} {how}: {last_error_line(last)}. Given: {ended.name}")
 
 
 def _cancel_all(api: JobClient, job: VertexJob) -> bool:
-    """Have all jobs of a training cancelled; return whether there were any."""
-    alive = [each for each in list_attempts(api, job) if each.is_alive]
-    for each in alive:
+    """Cancel all active jobs of a training job and return whether there were any."""
+    active = [each for each in list_attempts(api, job) if each.is_active]
+    for each in active:
         api.cancel(each.name)
-    return bool(alive)
+    return bool(active)
 
 
 def _pauses() -> Iterator[float]:
-    """Yield the seconds between requests for machines that there are none of."""
+    """Yield the seconds to wait between requests when no machines are available."""
     for count in itertools.count():
-        yield min(_FIRST_PAUSE * 2**count, _LONGEST_PAUSE) * random.uniform(0.8, 1.2)
+        yield min(_FIRST_PAUSE * 2**count, _MAX_PAUSE) * random.uniform(0.8, 1.2)
 
 
 def _pending_seconds(processes: aiplatform.CustomJobSpec) -> float:
-    """Return how long a job may wait for machines: longer where it has asked for that itself."""
+    """Return the timeout for machines in seconds, which includes the waiting time that a FLEX_START job requests."""
     scheduling = processes.scheduling
     if scheduling.strategy != aiplatform.Scheduling.Strategy.FLEX_START:
         return PENDING_SECONDS

@@ -1,7 +1,7 @@
-"""Which machine type of Vertex AI training fits what a process is to be given.
+"""Machine types of Vertex AI training, and settings of custom jobs.
 
-Machine types and how many GPUs each can have: "Configure compute resources for custom training"
-(cloud.google.com/vertex-ai/docs/training/configure-compute), sizes as in Compute Engine's machine families; 2026-11.
+Source of machine types and GPU counts: "Configure compute resources for custom training"
+(cloud.google.com/vertex-ai/docs/training/configure-compute), with sizes of Compute Engine's machine families; 2026-11.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from qcnn.jobs.pricing import CostEstimate, Prices, allocatable_memory, estimate
 
 @dataclasses.dataclass(frozen=True)
 class VertexMachineType:
-    """A machine type with its vCPUs, its memory in GiB, and the accelerators that it always has."""
+    """Machine type with vCPUs, memory in GiB and built-in accelerators."""
 
     name: str
     cpus: int
@@ -66,7 +66,7 @@ MACHINES = (
     VertexMachineType("a3-ultragpu-8g", 224, 2952, _H200, 8),
     VertexMachineType("a4-highgpu-8g", 224, 3968, _B200, 8),
 )
-# Accelerators that are attached to an n1 machine: how many, and the most vCPUs for each.
+# Accelerators that can be attached to an n1 machine: allowed counts, and maximum vCPUs per accelerator.
 _ATTACHED = {
     "nvidia-tesla-t4": ((1, 2, 4), 24),
     "nvidia-tesla-p4": ((1, 2, 4), 24),
@@ -74,105 +74,113 @@ _ATTACHED = {
     "nvidia-tesla-v100": ((1, 2, 4, 8), 12),
 }
 _GIB = 1024.0**3
-# What Vertex AI's own agents take of a node, in GiB, so that they and GKE together have the 40 % of an n1-standard-4
-# that Google names ("Understand the custom training service").
-_AGENTS = 3.5
+# Memory of Vertex AI's agents on a node, in GiB. Together with GKE they use 40 % of an n1-standard-4, as stated in
+# "Understand the custom training service".
+_AGENT_MEMORY = 3.5
 
 
 def machine_for(pod: PodSettings, machine_type: str = "") -> VertexMachineType:
-    """Return the smallest machine with what a pod asks for, with that many GPUs; or the one that is named, checked.
+    """Return the smallest machine type that fits a pod's resources, or the given type if it fits.
 
-    The smallest has the fewest vCPUs, among those the least memory.
+    Machine types are ordered by vCPUs, then by memory.
+
+    Args:
+        pod: Requested resources.
+        machine_type: Name of the machine type. Empty: any.
 
     Raises:
-        ConfigError: none has it, or it is not known.
+        ConfigError: If no machine type fits, or the given one is unknown.
     """
     if pod.gpus and not pod.accelerator:
-        raise ConfigError(
-            f"pod.accelerator: must be named on Vertex AI where gpus are asked for. Given: {pod.gpus} gpus"
-        )
+        raise ConfigError(f"pod.accelerator: must be set on Vertex AI if pod.gpus is set. Given: {pod.gpus} gpus")
     if machine_type and machine_type not in {machine.name for machine in MACHINES}:
         families = ", ".join(dict.fromkeys(machine.family for machine in MACHINES))
         raise ConfigError(
-            f"pod.vertex.machine_type: must be of those that Vertex AI trains on (families {families}). "
+            f"pod.vertex.machine_type: must be a Vertex AI training machine type (families {families}). "
             f"Given: {machine_type}"
         )
     fitting = [machine for machine in MACHINES if _fits(pod, machine) and machine_type in ("", machine.name)]
     if not fitting:
-        asked = f"cpu {pod.cpu}, memory {pod.memory}" + (f", {pod.gpus} {pod.accelerator}" if pod.gpus else "")
+        request = f"cpu {pod.cpu}, memory {pod.memory}" + (f", {pod.gpus} {pod.accelerator}" if pod.gpus else "")
         if machine_type:
-            raise ConfigError(f"pod.vertex.machine_type: has not what is asked for ({asked}). Given: {machine_type}")
-        raise ConfigError(f"pod: no machine type of Vertex AI training has what is asked for. Given: {asked}")
-    found = min(fitting, key=lambda machine: (machine.cpus, machine.memory))
-    return dataclasses.replace(found, accelerator=pod.accelerator, gpus=pod.gpus)
+            raise ConfigError(f"pod.vertex.machine_type: must fit the requested {request}. Given: {machine_type}")
+        raise ConfigError(f"pod: must fit a Vertex AI training machine type. Given: {request}")
+    smallest = min(fitting, key=lambda machine: (machine.cpus, machine.memory))
+    return dataclasses.replace(smallest, accelerator=pod.accelerator, gpus=pod.gpus)
 
 
 def check_machines(pod: PodSettings, machine_type: str = "") -> None:
-    """Refuse settings with which there is no machine for workers, or for a role that has resources of its own.
+    """Check that machine types exist for workers and for all roles with separate resources.
 
     Raises:
-        ConfigError: as `machine_for`.
+        ConfigError: If no machine type fits (see `machine_for`).
     """
     for role in dict.fromkeys(("worker", *pod.roles)):
         machine_for(pod.for_role(role), machine_type)
 
 
 def accelerator_type(machine: VertexMachineType) -> str:
-    """Return the name that Vertex AI has for a machine's accelerator."""
+    """Return Vertex AI's name of a machine's accelerator."""
     return on_vertex(machine.accelerator)
 
 
 def _fits(pod: PodSettings, machine: VertexMachineType) -> bool:
     if pod.accelerator in _ATTACHED:
-        counts, most = _ATTACHED[pod.accelerator]
-        fits = machine.family == "n1" and pod.gpus in counts and machine.cpus <= most * pod.gpus
+        counts, max_cpus = _ATTACHED[pod.accelerator]
+        fits = machine.family == "n1" and pod.gpus in counts and machine.cpus <= max_cpus * pod.gpus
     else:
         fits = (machine.accelerator, machine.gpus) == (pod.accelerator, pod.gpus)
     return fits and machine.cpus >= amount(pod.cpu) and _free_memory(machine) >= amount(pod.memory) / _GIB
 
 
 def _free_memory(machine: VertexMachineType) -> float:
-    """Return what of a machine's memory, in GiB, is left for a process."""
-    return allocatable_memory(machine.memory) - _AGENTS
+    """Return the memory of a machine that is available to a process, in GiB."""
+    return allocatable_memory(machine.memory) - _AGENT_MEMORY
 
 
 def estimate_vm_cost(processes: int, pod: PodSettings, seconds: float, prices: Prices) -> CostEstimate:
-    """Return the bill for as many machines, of the type that a custom job would have, for so many seconds.
+    """Estimate the cost of the VMs of a custom job.
 
-    The storage of its disks is not in it, and on a persistent resource nothing of it is charged anew.
+    Disk storage is not included. Jobs on a persistent resource cause no additional cost.
+
+    Args:
+        processes: Number of processes, with one VM each.
+        pod: Requested resources of each process.
+        seconds: Duration in seconds.
+        prices: Price list.
 
     Raises:
-        ConfigError: no machine has what is asked for, or its price is not known.
+        ConfigError: If no machine type fits, or its price is unknown.
     """
     machine = machine_for(pod, vertex_settings(pod).machine_type)
     priced = prices.machines.get(machine.name)
     if priced is None or (priced.accelerator, priced.gpus) != (machine.accelerator, machine.gpus):
         gpus = f" with {machine.gpus} {machine.accelerator}" if machine.gpus else ""
-        raise ConfigError(f"prices: must have the machine that the job would run on. Given: no {machine.name}{gpus}")
+        raise ConfigError(f"prices: must contain the machine type of the job. Given: no {machine.name}{gpus}")
     return estimate_cost(machine.name, priced, processes, seconds, prices.vertex_factor)
 
 
-# The rules by which Vertex AI ends a trial early ("Overview of hyperparameter tuning").
+# Early stopping rules of Vertex AI ("Overview of hyperparameter tuning").
 NONE, MEDIAN, DECAY_CURVE = "none", "median", "decay_curve"
 RULES = (NONE, MEDIAN, DECAY_CURVE)
 DEFAULT = MEDIAN
-# Words of a pod that mean nothing on Vertex AI, and what there is instead.
-_MEANINGLESS = {
-    "pull_secrets": "let the service account read the registry",
-    "secrets": "let the process read Secret Manager by its service account",
-    "volumes": "name buckets, which lie at /gcs/BUCKET",
-    "node_selector": "name an accelerator or vertex.machine_type",
+# Pod fields without a meaning on Vertex AI, and their alternatives.
+_UNSUPPORTED = {
+    "pull_secrets": "grant the service account read access to the registry",
+    "secrets": "read Secret Manager with the service account of the process",
+    "volumes": "use buckets, which are mounted at /gcs/BUCKET",
+    "node_selector": "set an accelerator or vertex.machine_type",
     "tolerations": "use spot",
-    "queue": "use vertex.strategy FLEX_START, with which a job waits for machines",
-    "priority_class": "its jobs have no priorities",
-    "topology_spread": "it places the machines of a job itself",
-    "metrics_port": "Vertex AI lets nobody reach its machines; leave it out",
+    "queue": "use vertex.strategy FLEX_START, which waits for machines",
+    "priority_class": "remove it, because jobs have no priorities",
+    "topology_spread": "remove it, because Vertex AI places the machines of a job",
+    "metrics_port": "remove it, because machines accept no connections",
 }
 _LABEL_KEY, _LABEL_VALUE = r"[a-z][a-z0-9_-]{0,62}", r"[a-z0-9_-]{0,63}"
 _NAME = r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?"
 
 
-# Each is text of this form, or empty where it is left out.
+# Text of the given form, or empty if the field is not set.
 MachineType = Annotated[str, StringConstraints(pattern=r"^([a-z0-9-]+)?$")]
 Account = Annotated[str, StringConstraints(pattern=r"^([^@\s]+@[^@\s]+)?$")]
 Network = Annotated[str, StringConstraints(pattern=rf"^(projects/[0-9]+/global/networks/{_NAME})?$")]
@@ -185,10 +193,11 @@ Tensorboard = Annotated[str, StringConstraints(pattern=r"^(projects/[^/]+/locati
 
 
 class CustomJobMachines(BaseModel):
-    """What Vertex AI alone knows of a job (google.cloud.aiplatform_v1.CustomJobSpec of 1.165.1).
+    """Vertex AI settings of a job (google.cloud.aiplatform_v1.CustomJobSpec of 1.165.1).
 
-    `machine_type` is chosen where it is not given. `max_wait_seconds` is how long a job with strategy FLEX_START waits
-    for machines, 0 for as long as it takes. `restart_job_on_worker_restart` starts all processes again with one.
+    Without `machine_type`, the smallest one that fits is used. `max_wait_seconds` is the time that a job with strategy
+    FLEX_START waits for machines, 0 without limit. With `restart_job_on_worker_restart`, all processes restart if one
+    restarts.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -211,40 +220,45 @@ class CustomJobMachines(BaseModel):
 
 
 def vertex_settings(pod: PodSettings) -> CustomJobMachines:
-    """Validate what Vertex AI is told of a job's processes.
+    """Validate the Vertex AI settings of a pod.
 
-    The neutral `service_account` counts where `vertex` has none, and is an email address.
+    `pod.service_account` is used if it is an email address and `pod.vertex` has no service account.
 
     Raises:
-        ConfigError: one line with the first that is wrong, its value and what is allowed.
+        ConfigError: If a setting is invalid or unsupported. The message contains the first one, its value and the
+            allowed values.
     """
-    for name, instead in _MEANINGLESS.items():
+    for name, alternative in _UNSUPPORTED.items():
         if value := getattr(pod, name):
-            raise ConfigError(f"pod.{name}: has no meaning on Vertex AI; {instead}. Given: {format_value(value)}")
+            raise ConfigError(f"pod.{name}: has no meaning on Vertex AI; {alternative}. Given: {format_value(value)}")
     for key, value in pod.labels.items():
         if not re.fullmatch(_LABEL_KEY, key) or not re.fullmatch(_LABEL_VALUE, value):
             raise ConfigError(
-                "pod.labels: on Vertex AI must be of at most 63 lower-case letters, digits, _ and -, keys begin with a "
-                f"letter. Given: {key}: {value}"
+                "pod.labels: must have at most 63 lower-case letters, digits, _ and - on Vertex AI, and keys that "
+                f"begin with a letter. Given: {key}: {value}"
             )
     account = {"service_account": pod.service_account} if "@" in pod.service_account else {}
     try:
         settings = CustomJobMachines.model_validate({**account, **pod.vertex})
     except ValidationError as error:
         raise refusal(error, "pod.vertex", CustomJobMachines) from None
-    _check_together(pod, settings)
+    _check_combinations(pod, settings)
     return settings
 
 
-def _check_together(pod: PodSettings, settings: CustomJobMachines) -> None:
-    """Refuse what Vertex AI refuses, or does not do, because of another setting."""
+def _check_combinations(pod: PodSettings, settings: CustomJobMachines) -> None:
+    """Check for combinations of settings that Vertex AI rejects or ignores.
+
+    Raises:
+        ConfigError: If two settings exclude each other, or a setting requires another one.
+    """
     if settings.strategy == "FLEX_START" and pod.spot:
-        raise ConfigError("pod.spot: cannot be together with strategy FLEX_START. Given: True")
+        raise ConfigError("pod.spot: cannot be combined with strategy FLEX_START. Given: True")
     if "max_wait_seconds" in pod.vertex and settings.strategy != "FLEX_START":
         raise ConfigError(f"pod.vertex.max_wait_seconds: needs strategy FLEX_START. Given: {settings.max_wait_seconds}")
     if settings.network and settings.network_attachment:
         raise ConfigError(
-            f"pod.vertex.network_attachment: cannot be together with network. Given: {settings.network_attachment}"
+            f"pod.vertex.network_attachment: cannot be combined with network. Given: {settings.network_attachment}"
         )
     if settings.tensorboard and not settings.service_account:
         raise ConfigError(f"pod.vertex.tensorboard: needs a service_account. Given: {settings.tensorboard}")

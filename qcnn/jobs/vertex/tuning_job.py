@@ -1,4 +1,4 @@
-"""A search whose trials Vertex AI chooses: a hyperparameter tuning job."""
+"""Hyperparameter tuning job of Vertex AI, whose tuner selects the trials of a search."""
 
 import dataclasses
 import logging
@@ -15,7 +15,10 @@ from qcnn.jobs.vertex.machines import DECAY_CURVE, MEDIAN
 
 @dataclasses.dataclass(frozen=True)
 class Candidates:
-    """What a parameter may be: one of these, which the tuner takes for ordered if all are numbers."""
+    """Candidate values of a parameter.
+
+    The tuner treats them as ordered if all are numbers.
+    """
 
     name: str
     values: Sequence[float | int | str]
@@ -23,7 +26,10 @@ class Candidates:
 
 @dataclasses.dataclass(frozen=True)
 class NumericRange:
-    """What a parameter may be: a number from `low` to `high`, a `whole` one if so, searched by its logarithm if so."""
+    """Range of a numeric parameter from `low` to `high`.
+
+    With `whole`, values are integers. With `by_logarithm`, the scale is logarithmic.
+    """
 
     name: str
     low: float
@@ -34,9 +40,10 @@ class NumericRange:
 
 @dataclasses.dataclass(frozen=True)
 class StudySpec:
-    """What is searched, and for what: the lowest value of a metric that trials report.
+    """Search for the parameter values that minimize a metric.
 
-    What counts is a trial's last report, or with `best_report` its best. `stopping` is one of RULES.
+    The result of a trial is its last report of the metric, or with `best_report` its best one. `trials` is the number
+    of trials, `parallel` the maximum number that run at the same time. `stopping` is one of RULES.
     """
 
     parameters: Sequence[Candidates | NumericRange]
@@ -48,14 +55,14 @@ class StudySpec:
 
 
 def study_spec(study: StudySpec) -> aiplatform.StudySpec:
-    """Return a search as the tuner takes it; how it searches is left to Vertex AI, which then uses its own tuner."""
+    """Convert a search to a StudySpec message without an algorithm, so that Vertex AI uses its default."""
     selection = aiplatform.StudySpec.MeasurementSelectionType
     spec = aiplatform.StudySpec(
         metrics=[{"metric_id": study.metric, "goal": aiplatform.StudySpec.MetricSpec.GoalType.MINIMIZE}],
         parameters=[_parameter(each) for each in study.parameters],
         measurement_selection_type=selection.BEST_MEASUREMENT if study.best_report else selection.LAST_MEASUREMENT,
     )
-    # Both count a trial's epochs, not its time: machines are not equally fast.
+    # Both rules use the epochs of a trial, not its time, because machines differ in speed.
     if study.stopping == MEDIAN:
         spec.median_automated_stopping_spec = aiplatform.StudySpec.MedianAutomatedStoppingSpec()
     elif study.stopping == DECAY_CURVE:
@@ -63,29 +70,29 @@ def study_spec(study: StudySpec) -> aiplatform.StudySpec:
     return spec
 
 
-def _parameter(given: Candidates | NumericRange) -> aiplatform.StudySpec.ParameterSpec:
-    made = aiplatform.StudySpec.ParameterSpec
-    if isinstance(given, Candidates):
-        if any(isinstance(value, str) for value in given.values):
-            categories = {"values": list(dict.fromkeys(map(str, given.values)))}
-            return made(parameter_id=given.name, categorical_value_spec=categories)
-        numbers = {"values": sorted({float(value) for value in given.values})}
-        return made(parameter_id=given.name, discrete_value_spec=numbers)
-    scale = made.ScaleType.UNIT_LOG_SCALE if given.by_logarithm else made.ScaleType.UNIT_LINEAR_SCALE
-    if given.whole:
-        whole = {"min_value": int(given.low), "max_value": int(given.high)}
-        return made(parameter_id=given.name, scale_type=scale, integer_value_spec=whole)
-    bounds = {"min_value": given.low, "max_value": given.high}
-    return made(parameter_id=given.name, scale_type=scale, double_value_spec=bounds)
+def _parameter(parameter: Candidates | NumericRange) -> aiplatform.StudySpec.ParameterSpec:
+    spec = aiplatform.StudySpec.ParameterSpec
+    if isinstance(parameter, Candidates):
+        if any(isinstance(value, str) for value in parameter.values):
+            categories = {"values": list(dict.fromkeys(map(str, parameter.values)))}
+            return spec(parameter_id=parameter.name, categorical_value_spec=categories)
+        numbers = {"values": sorted({float(value) for value in parameter.values})}
+        return spec(parameter_id=parameter.name, discrete_value_spec=numbers)
+    scale = spec.ScaleType.UNIT_LOG_SCALE if parameter.by_logarithm else spec.ScaleType.UNIT_LINEAR_SCALE
+    if parameter.whole:
+        whole = {"min_value": int(parameter.low), "max_value": int(parameter.high)}
+        return spec(parameter_id=parameter.name, scale_type=scale, integer_value_spec=whole)
+    bounds = {"min_value": parameter.low, "max_value": parameter.high}
+    return spec(parameter_id=parameter.name, scale_type=scale, double_value_spec=bounds)
 
 
 def tuning_job(trial: aiplatform.CustomJob, study: StudySpec) -> aiplatform.HyperparameterTuningJob:
-    """Return the tuning job whose trials run what a custom job does, which is given each trial's values as flags.
+    """Return the tuning job whose trials run a custom job with the parameter values as flags.
 
-    It has that job's labels, by which it is found again. A trial writes below the job's folder of outputs, in one that
-    is called as the trial is. Trials that fail do not end the search.
+    It has the labels of the custom job, which select it. Each trial writes to a folder with the trial ID below the
+    output folder. Failed trials do not end the search.
     """
-    made = aiplatform.HyperparameterTuningJob(
+    job = aiplatform.HyperparameterTuningJob(
         display_name=trial.display_name,
         labels=dict(trial.labels),
         study_spec=study_spec(study),
@@ -95,15 +102,15 @@ def tuning_job(trial: aiplatform.CustomJob, study: StudySpec) -> aiplatform.Hype
         trial_job_spec=trial.job_spec,
         encryption_spec=trial.encryption_spec if "encryption_spec" in trial else None,
     )
-    del made.labels[SPEC_LABEL]
-    made.labels[SPEC_LABEL] = digest(aiplatform.HyperparameterTuningJob.to_dict(made))[:LABEL_LENGTH]
-    return made
+    del job.labels[SPEC_LABEL]
+    job.labels[SPEC_LABEL] = digest(aiplatform.HyperparameterTuningJob.to_dict(job))[:LABEL_LENGTH]
+    return job
 
 
 logger = logging.getLogger("qcnn")
 
 _STATE = aiplatform.Trial.State
-_MEANINGS = {
+_STATE_MESSAGES = {
     _STATE.ACTIVE: "is running",
     _STATE.STOPPING: "is stopped early",
     _STATE.SUCCEEDED: "has ended",
@@ -113,7 +120,10 @@ _MEANINGS = {
 
 @dataclasses.dataclass(frozen=True)
 class FinishedTrial:
-    """A trial that has ended: its id, the words that it was given, as text, and why it failed, empty if it has not."""
+    """Trial that has ended.
+
+    `words` has the values of its parameters as text. `failure` is the reason of a failed trial, empty for others.
+    """
 
     id: str
     words: dict[str, str]
@@ -121,10 +131,12 @@ class FinishedTrial:
 
 
 def tried(job: aiplatform.HyperparameterTuningJob) -> list[FinishedTrial]:
-    """Return the trials of a job that have ended, in their order."""
+    """Return the trials of a job that have ended, in the order of their IDs."""
     return [
         FinishedTrial(
-            each.id, words(each), (single_line(each.infeasible_reason) or "no reason is said") if failed else ""
+            each.id,
+            parameter_values(each),
+            (single_line(each.infeasible_reason) or "no reason given") if failed else "",
         )
         for each in sorted(job.trials, key=lambda trial: int(trial.id))
         for failed in [each.state == _STATE.INFEASIBLE]
@@ -132,13 +144,13 @@ def tried(job: aiplatform.HyperparameterTuningJob) -> list[FinishedTrial]:
     ]
 
 
-def words(trial: aiplatform.Trial) -> dict[str, str]:
-    """Return what a trial was given, as it stood in its flags."""
+def parameter_values(trial: aiplatform.Trial) -> dict[str, str]:
+    """Return the parameter values of a trial, as in its flags."""
     return {each.parameter_id: str(each.value) for each in trial.parameters}
 
 
 class TrialReporter:
-    """Says of one tuning job which trials have begun and ended, with which words and values."""
+    """Reporter that logs the start, end, parameters and metrics of the trials of a tuning job."""
 
     def __init__(self, api: JobClient, job: Attempt) -> None:
         self._api = api
@@ -146,32 +158,32 @@ class TrialReporter:
         self._states: dict[str, aiplatform.Trial.State] = {}
 
     def close(self) -> None:
-        """Do nothing: the connection is the launcher's."""
+        """Do nothing, because the launcher owns the connection."""
 
     def last_lines(self, process: str) -> list[str]:
-        """Return nothing: lines are kept with the trials' own jobs."""
+        """Return an empty list, because the custom jobs of the trials have the log lines."""
         return []
 
-    def pass_on(self) -> bool:
-        """Say what is new; return whether there was nothing."""
-        found = self._api.get(self._name)
-        if found is None:
+    def print_new(self) -> bool:
+        """Log the trials whose state has changed, and return whether there were none."""
+        job = self._api.get(self._name)
+        if job is None:
             return True
-        fresh = self._changed(cast(aiplatform.HyperparameterTuningJob, found).trials)
-        for trial in fresh:
-            logger.info("%s", line(trial))
-        return not fresh
+        changed = self._changed(cast(aiplatform.HyperparameterTuningJob, job).trials)
+        for trial in changed:
+            logger.info("%s", describe_trial(trial))
+        return not changed
 
     def _changed(self, trials: Sequence[aiplatform.Trial]) -> list[aiplatform.Trial]:
-        fresh = [each for each in trials if each.state in _MEANINGS and self._states.get(each.id) != each.state]
-        self._states |= {each.id: each.state for each in fresh}
-        return sorted(fresh, key=lambda trial: int(trial.id))
+        changed = [each for each in trials if each.state in _STATE_MESSAGES and self._states.get(each.id) != each.state]
+        self._states |= {each.id: each.state for each in changed}
+        return sorted(changed, key=lambda trial: int(trial.id))
 
 
-def line(trial: aiplatform.Trial) -> str:
-    """Return what is said of a trial when its state has changed."""
-    given = ", ".join(f"{name} {value}" for name, value in words(trial).items())
-    values = ", ".join(f"{metric.metric_id} {metric.value:.4f}" for metric in trial.final_measurement.metrics)
+def describe_trial(trial: aiplatform.Trial) -> str:
+    """Return the log line for the state of a trial."""
+    parameters = ", ".join(f"{name} {value}" for name, value in parameter_values(trial).items())
+    metrics = ", ".join(f"{metric.metric_id} {metric.value:.4f}" for metric in trial.final_measurement.metrics)
     reason = single_line(trial.infeasible_reason) if trial.state == _STATE.INFEASIBLE else ""
-    end = f": {values or reason}" if values or reason else ""
-    return f"trial {trial.id} ({given}) {_MEANINGS[trial.state]}{end}"
+    end = f": {metrics or reason}" if metrics or reason else ""
+    return f"trial {trial.id} ({parameters}) {_STATE_MESSAGES[trial.state]}{end}"

@@ -74,7 +74,7 @@ def test_killed_at_any_moment_it_ends_with_the_same_weights(
         output = launcher.output
     if moment.victim.startswith("worker"):
         assert exit_code == 0, output
-        assert f"{moment.victim} was killed by SIGKILL; starting all workers again (1 of 1)" in output
+        assert f"{moment.victim} was killed by SIGKILL; restarting all workers (1 of 1)" in output
     else:
         assert exit_code == -signal.SIGKILL
         with launched(train_step(folder, CONFIG)) as launcher:
@@ -95,7 +95,7 @@ def test_a_worker_that_hangs_is_noticed_and_replaced(tmp_path: Path, undisturbed
         launcher.workers()["worker 1"].suspend()
         assert launcher.finish() == 0, launcher.output
     # TensorFlow's own heartbeat may notice before ours does; both name the worker.
-    noticed = r"(worker 1 gave no sign of life for 20 s|lost worker 1: .*); starting all workers again \(1 of 1\)"
+    noticed = r"(worker 1 sent no heartbeat for 20 s|lost worker 1: .*); restarting all workers \(1 of 1\)"
     assert re.search(noticed, launcher.output)
     _assert_same(last_checkpoint(tmp_path), undisturbed)
 

@@ -100,7 +100,7 @@ def test_without_its_evaluator_a_training_goes_on(tmp_path: Path, undisturbed: C
     with launched(train_step(folder, WITH_CHIEF)) as launcher:
         launcher.read_until(r"\[chief 0\] epoch 3/")
         output = _ends(launcher, "evaluator 0", folder, WITH_CHIEF)
-    assert "evaluator 0 was killed by SIGKILL; starting evaluator 0 again (1 of 1)" in output
+    assert "evaluator 0 was killed by SIGKILL; restarting evaluator 0 (1 of 1)" in output
     assert "continuing" not in output
     assert last_checkpoint(folder).history[-1].val_loss == undisturbed.history[-1].val_loss
     assert _measured(folder)[-1] == EPOCHS
@@ -115,10 +115,10 @@ def test_parameter_servers_lose_no_epoch(tmp_path: Path, moment: Moment) -> None
         output = _ends(launcher, moment.victim, folder, ON_SERVERS)
     continued = [int(epoch) for epoch in re.findall(r"\[chief 0\] continuing after epoch (\d+)", output)]
     if moment.victim.startswith("worker"):
-        assert f"{moment.victim} was killed by SIGKILL; starting {moment.victim} again (1 of 1)" in output
+        assert f"{moment.victim} was killed by SIGKILL; restarting {moment.victim} (1 of 1)" in output
         assert not continued
     else:
-        assert "starting all workers again (1 of 1)" in output
+        assert "restarting all workers (1 of 1)" in output
         assert max(continued, default=0) >= reported - 1
     found = last_checkpoint(folder)
     assert [epoch.epoch for epoch in found.history] == list(range(1, EPOCHS + 1))

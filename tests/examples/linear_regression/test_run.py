@@ -23,7 +23,7 @@ def test_a_worker_is_lost_and_the_line_is_found(tmp_path: Path) -> None:
         launcher.read_until(r"\[chief 0\] update")
         launcher.kill("worker 0")
         assert launcher.finish() == 0, launcher.output
-    assert "worker 0 was killed by SIGKILL; starting worker 0 again (1 of 3)" in launcher.output
+    assert "worker 0 was killed by SIGKILL; restarting worker 0 (1 of 3)" in launcher.output
     assert "continuing" not in launcher.output
     _assert_found(tmp_path)
     assert max(scalars(tmp_path / "logs")["w"]) == UPDATES

@@ -211,5 +211,5 @@ def test_vertex_ai_gives_each_process_a_machine_at_a_price_of_its_own() -> None:
     ],
 )
 def test_a_machine_of_vertex_ai_without_a_price_is_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r"^prices: must have the machine that the job would run on. Given: no .*$"):
+    with pytest.raises(ConfigError, match=r"^prices: must contain the machine type of the job\. Given: no .*$"):
         estimate_vm_cost(1, billed_pod(**settings), 60, prices())

@@ -1,4 +1,4 @@
-"""Processes that are forked from one that has loaded its modules are as if they had been started by themselves."""
+"""Processes forked from the fork server behave like processes started by subprocess.Popen."""
 
 import contextlib
 import dataclasses
@@ -17,14 +17,14 @@ import pytest
 from qcnn.jobs.local.fork_client import ChildProcess, ForkServer, fork_server, start_process
 from qcnn.jobs.local.fork_protocol import VARIABLE
 
-# None of them is loaded by Python itself.
+# Modules that Python does not load at startup.
 LOADED = ("colorsys", "chunk_of_the_user")
 ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder that all run in, with a module that the server loads."""
+    """Working folder of all processes, with a module that the server loads."""
     folder = tmp_path_factory.mktemp("user")
     (folder / "chunk_of_the_user.py").write_text("import sys; print('greetings', file=sys.stderr)")
     before = Path.cwd()
@@ -40,8 +40,8 @@ def server(folder: Path) -> Iterator[ForkServer]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Ran:
-    """A process that has ended: how, what it printed, and whether it was forked."""
+class ProcessResult:
+    """Exit code and output of a process, and whether it was forked."""
 
     exit_code: int
     lines: list[str]
@@ -52,19 +52,19 @@ class Ran:
 def _started(
     program: str, *arguments: str, environment: Mapping[str, str] | None = None, pass_fds: Sequence[int] = ()
 ) -> Iterator[tuple[ChildProcess, TextIO]]:
-    """Start a program as a module of this folder; yield it with what it prints, and end it."""
+    """Context manager that runs a program as a module of this folder, and yields the process and its output."""
     Path("program.py").write_text(textwrap.dedent(program))
-    output, written = os.pipe()
-    with os.fdopen(output) as printed, Path(os.devnull).open() as nothing:
+    output, write_end = os.pipe()
+    with os.fdopen(output) as printed, Path(os.devnull).open() as devnull:
         process = start_process(
             (sys.executable, "-m", "program", *arguments),
             {**os.environ, **(environment or {})},
-            stdin=nothing.fileno(),
-            stdout=written,
-            stderr=written,
+            stdin=devnull.fileno(),
+            stdout=write_end,
+            stderr=write_end,
             pass_fds=pass_fds,
         )
-        os.close(written)
+        os.close(write_end)
         try:
             yield process, printed
         finally:
@@ -72,13 +72,13 @@ def _started(
             process.wait()
 
 
-def _run(program: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Ran:
+def _run(program: str, *arguments: str, environment: Mapping[str, str] | None = None) -> ProcessResult:
     with _started(program, *arguments, environment=environment) as (process, printed):
         lines = printed.read().splitlines()
-        return Ran(process.wait(), lines, not isinstance(process, subprocess.Popen))
+        return ProcessResult(process.wait(), lines, not isinstance(process, subprocess.Popen))
 
 
-SURROUNDINGS = """
+PROCESS_STATE = """
     import os, random, signal, sys, tempfile
     print(__name__, *sys.argv[1:], sys.stdin.read())
     print(os.getcwd() == os.path.dirname(sys.argv[0]), sys.path.count(os.getcwd()))
@@ -91,25 +91,23 @@ SURROUNDINGS = """
     """
 
 
-def test_all_that_a_process_sees_is_as_if_it_had_been_started_by_itself(
-    server: ForkServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_forked_process_state_equals_that_of_popen(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
     variables = {"MINE": "x", "TF_CONFIG": "{}"}
-    forked = _run(SURROUNDINGS, "a", "b c", environment=variables)
+    forked = _run(PROCESS_STATE, "a", "b c", environment=variables)
     monkeypatch.delenv(VARIABLE)
-    anew = _run(SURROUNDINGS, "a", "b c", environment=variables)
-    assert (forked.forked, anew.forked) == (True, False)
-    assert forked.lines == anew.lines
+    started = _run(PROCESS_STATE, "a", "b c", environment=variables)
+    assert (forked.forked, started.forked) == (True, False)
+    assert forked.lines == started.lines
     assert forked.lines[0] == "__main__ a b c "
 
 
-def test_what_the_server_has_loaded_is_there_and_its_greetings_are_not(server: ForkServer) -> None:
-    ran = _run("import sys; print(*(name in sys.modules for name in ('colorsys', 'chunk_of_the_user', 'wave')))")
-    assert ran == Ran(0, ["True True False"], forked=True)
+def test_forked_process_has_modules_without_their_output(server: ForkServer) -> None:
+    result = _run("import sys; print(*(name in sys.modules for name in ('colorsys', 'chunk_of_the_user', 'wave')))")
+    assert result == ProcessResult(0, ["True True False"], forked=True)
     assert server.is_ready
 
 
-def test_two_processes_draw_other_random_numbers(server: ForkServer) -> None:
+def test_forked_processes_sample_different_random_numbers(server: ForkServer) -> None:
     program = "import random, tempfile, uuid; print(random.random(), uuid.uuid4(), tempfile.mktemp())"
     assert set(_run(program).lines[0].split()).isdisjoint(_run(program).lines[0].split())
 
@@ -127,47 +125,45 @@ def test_two_processes_draw_other_random_numbers(server: ForkServer) -> None:
         ("raise KeyboardInterrupt", -2),
     ],
 )
-def test_a_process_ends_with_its_own_exit_code_or_signal(server: ForkServer, program: str, code: int) -> None:
-    ran = _run(program)
-    assert (ran.forked, ran.exit_code) == (True, code)
+def test_forked_process_exit_code_is_reported(server: ForkServer, program: str, code: int) -> None:
+    result = _run(program)
+    assert (result.forked, result.exit_code) == (True, code)
 
 
-@pytest.mark.parametrize(("ignoring", "ended_by"), [("", "terminate"), ("signal.signal(15, signal.SIG_IGN);", "kill")])
-def test_a_process_is_ended_by_those_who_asked_for_it(server: ForkServer, ignoring: str, ended_by: str) -> None:
-    program = f"import signal; {ignoring} print('up', flush=True)\nwhile True: signal.pause()"
+@pytest.mark.parametrize(("ignore", "method"), [("", "terminate"), ("signal.signal(15, signal.SIG_IGN);", "kill")])
+def test_forked_process_receives_signals(server: ForkServer, ignore: str, method: str) -> None:
+    program = f"import signal; {ignore} print('up', flush=True)\nwhile True: signal.pause()"
     with _started(program) as (process, printed):
         assert printed.readline() == "up\n"
         assert process.poll() is None
         process.terminate()
-        if ignoring:
+        if ignore:
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(0)
-        getattr(process, ended_by)()
+        getattr(process, method)()
         code = process.wait()
-        assert code == -(signal.SIGKILL if ignoring else signal.SIGTERM)
+        assert code == -(signal.SIGKILL if ignore else signal.SIGTERM)
         assert process.poll() == code
 
 
-def test_a_pipe_is_passed_on_by_its_number(server: ForkServer) -> None:
-    told, tells = os.pipe()
-    with os.fdopen(told) as heard:
-        program = "import os, sys; os.write(int(sys.argv[1]), b'told')"
-        with _started(program, str(tells), pass_fds=(tells,)) as (process, _):
-            os.close(tells)
-            # To the end: nobody else holds the other one.
-            assert heard.read() == "told"
+def test_forked_process_inherits_pass_fds(server: ForkServer) -> None:
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end) as pipe:
+        program = "import os, sys; os.write(int(sys.argv[1]), b'written')"
+        with _started(program, str(write_end), pass_fds=(write_end,)) as (process, _):
+            os.close(write_end)
+            # read() returns at the end of the file, so no other process has the write end.
+            assert pipe.read() == "written"
             assert process.wait() == 0
 
 
 @pytest.mark.parametrize("name", ["PYTHONHASHSEED", "TF_XLA_FLAGS", "LD_LIBRARY_PATH", "OMP_NUM_THREADS"])
-def test_where_libraries_would_be_loaded_with_other_settings_a_process_is_started_anew(
-    server: ForkServer, name: str
-) -> None:
-    ran = _run(f"import os; print(os.environ[{name!r}])", environment={name: "1"})
-    assert ran == Ran(0, ["1"], forked=False)
+def test_start_process_other_library_settings_does_not_fork(server: ForkServer, name: str) -> None:
+    result = _run(f"import os; print(os.environ[{name!r}])", environment={name: "1"})
+    assert result == ProcessResult(0, ["1"], forked=False)
 
 
-def test_a_process_ends_with_its_server_and_others_are_started_anew(folder: Path) -> None:
+def test_server_killed_ends_children_and_next_uses_popen(folder: Path) -> None:
     with fork_server(()) as server:
         with _started("import signal; print('up', flush=True); signal.pause()") as (process, printed):
             assert printed.readline() == "up\n"
@@ -175,25 +171,25 @@ def test_a_process_ends_with_its_server_and_others_are_started_anew(folder: Path
             os.kill(server.pid, signal.SIGKILL)
             assert process.wait() == -signal.SIGKILL
             assert printed.read() == ""
-        assert _run("print('up')") == Ran(0, ["up"], forked=False)
+        assert _run("print('up')") == ProcessResult(0, ["up"], forked=False)
 
 
-def test_what_cannot_be_loaded_is_left_to_those_who_need_it(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_server_with_missing_module_does_not_fork(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with fork_server(("no_such_module",)):
-        assert _run("print('up')") == Ran(0, ["up"], forked=False)
+        assert _run("print('up')") == ProcessResult(0, ["up"], forked=False)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 @pytest.mark.usefixtures("interruptible")
-def test_nothing_outlives_the_process_that_started_the_server(folder: Path, number: signal.Signals) -> None:
-    """Killed, terminated, or interrupted with all of its session: no process is left."""
+def test_server_and_children_end_with_parent(folder: Path, number: signal.Signals) -> None:
+    """SIGINT is sent to the whole session, the other signals only to the parent process."""
     (folder / "sleeper.py").write_text("import os, signal; os.write(1, b'up\\n'); signal.pause()")
     program = """
     import os, sys
     from qcnn.jobs.local.fork_client import fork_server, start_process
     with fork_server(()):
-        words = (sys.executable, "-m", "sleeper")
-        started = [start_process(words, os.environ, stdin=0, stdout=1, stderr=2) for _ in range(2)]
+        command = (sys.executable, "-m", "sleeper")
+        started = [start_process(command, os.environ, stdin=0, stdout=1, stderr=2) for _ in range(2)]
         started[0].wait()
     """
     with subprocess.Popen(
@@ -202,15 +198,15 @@ def test_nothing_outlives_the_process_that_started_the_server(folder: Path, numb
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-    ) as asker:
-        assert asker.stdout
-        printed = [asker.stdout.readline() for _ in range(2)]
-        below = psutil.Process(asker.pid).children(recursive=True)
+    ) as parent:
+        assert parent.stdout
+        printed = [parent.stdout.readline() for _ in range(2)]
+        descendants = psutil.Process(parent.pid).children(recursive=True)
         if number == signal.SIGINT:
-            os.killpg(asker.pid, number)
+            os.killpg(parent.pid, number)
         else:
-            asker.send_signal(number)
-    assert asker.returncode == -number
-    assert (printed, len(below)) == ([b"up\n"] * 2, 3)
-    _, alive = psutil.wait_procs(below, timeout=20)
+            parent.send_signal(number)
+    assert parent.returncode == -number
+    assert (printed, len(descendants)) == ([b"up\n"] * 2, 3)
+    _, alive = psutil.wait_procs(descendants, timeout=20)
     assert not alive

@@ -1,4 +1,4 @@
-"""What is done about the processes of a job, by how they ended."""
+"""Local processes of a job: decisions, restarts, termination and reuse."""
 
 import contextlib
 import os
@@ -16,18 +16,18 @@ from qcnn.errors import RetryableError, TrainingError
 from qcnn.jobs.job import Job
 from qcnn.jobs.local.runner import Action, ProcessObservation, ProcessPool, decide, explain, run_processes
 
-HANG = 60.0
-KILLED, ABORTED, LOST_A_PEER, OWN_FAULT = -9, -6, 138, 1
+TIMEOUT = 60.0
+KILLED, ABORTED, PEER_FAILED, PERMANENT = -9, -6, 138, 1
 
 
-def _seen(*exit_codes: int | None, seconds_since_heartbeat: float = 0) -> list[ProcessObservation]:
+def _workers(*exit_codes: int | None, seconds_since_heartbeat: float = 0) -> list[ProcessObservation]:
     return [
         ProcessObservation(f"worker {index}", code, seconds_since_heartbeat) for index, code in enumerate(exit_codes)
     ]
 
 
 def _by_role(seconds_since_heartbeat: float = 0, **exit_codes: int | None) -> list[ProcessObservation]:
-    """The processes of strategy parameter_server."""
+    """Return the observed processes of strategy parameter_server."""
     return [
         ProcessObservation(role, code, seconds_since_heartbeat, role != "chief", role in ("worker", "evaluator"))
         for role, code in exit_codes.items()
@@ -35,62 +35,62 @@ def _by_role(seconds_since_heartbeat: float = 0, **exit_codes: int | None) -> li
 
 
 @pytest.mark.parametrize(
-    ("processes", "action", "blamed"),
+    ("processes", "action", "cause"),
     [
-        (_seen(None, None), Action.GO_ON, None),
-        (_seen(None, 0), Action.GO_ON, None),
-        (_seen(0, 0), Action.SUCCEEDED, None),
-        (_seen(None, OWN_FAULT), Action.FAILED, "worker 1"),
-        (_seen(0, 127), Action.FAILED, "worker 1"),
-        (_seen(0, 128), Action.LOST, "worker 1"),
-        (_seen(KILLED, None), Action.LOST, "worker 0"),
-        (_seen(LOST_A_PEER, None), Action.LOST, "worker 0"),
-        # Of those that ended at the same moment.
-        (_seen(LOST_A_PEER, KILLED), Action.LOST, "worker 1"),
-        (_seen(KILLED, LOST_A_PEER), Action.LOST, "worker 0"),
-        (_seen(LOST_A_PEER, KILLED, OWN_FAULT), Action.FAILED, "worker 2"),
-        (_seen(KILLED, KILLED), Action.LOST, "worker 0"),
-        # Silent.
-        (_seen(None, None, seconds_since_heartbeat=HANG), Action.GO_ON, None),
-        (_seen(None, None, seconds_since_heartbeat=HANG + 1), Action.LOST, "worker 0"),
-        (_seen(0, None, seconds_since_heartbeat=HANG + 1), Action.LOST, "worker 1"),
-        (_seen(0, 0, seconds_since_heartbeat=HANG + 1), Action.SUCCEEDED, None),
-        (_seen(None, OWN_FAULT, seconds_since_heartbeat=HANG + 1), Action.FAILED, "worker 1"),
-        # The training is over with its chief, whatever became of the others.
-        (_by_role(chief=0, worker=None, ps=None), Action.SUCCEEDED, None),
-        (_by_role(chief=0, worker=KILLED, ps=LOST_A_PEER, evaluator=OWN_FAULT), Action.SUCCEEDED, None),
-        (_by_role(chief=None, worker=None, ps=None, evaluator=0), Action.GO_ON, None),
-        # Some are not needed by the others.
-        (_by_role(chief=None, worker=KILLED, ps=None), Action.ONE_LOST, "worker"),
-        (_by_role(chief=None, worker=LOST_A_PEER, evaluator=KILLED), Action.ONE_LOST, "evaluator"),
-        (_by_role(chief=None, worker=None, ps=None, seconds_since_heartbeat=HANG + 1), Action.LOST, "chief"),
-        (_by_role(chief=0, worker=0, evaluator=None, seconds_since_heartbeat=HANG + 1), Action.SUCCEEDED, None),
-        (_by_role(chief=LOST_A_PEER, worker=KILLED, ps=None), Action.LOST, "chief"),
-        (_by_role(chief=LOST_A_PEER, worker=LOST_A_PEER, ps=KILLED), Action.LOST, "ps"),
-        (_by_role(chief=None, worker=OWN_FAULT, ps=KILLED), Action.FAILED, "worker"),
+        (_workers(None, None), Action.CONTINUE, None),
+        (_workers(None, 0), Action.CONTINUE, None),
+        (_workers(0, 0), Action.RETURN, None),
+        (_workers(None, PERMANENT), Action.FAIL, "worker 1"),
+        (_workers(0, 127), Action.FAIL, "worker 1"),
+        (_workers(0, 128), Action.RESTART_ALL, "worker 1"),
+        (_workers(KILLED, None), Action.RESTART_ALL, "worker 0"),
+        (_workers(PEER_FAILED, None), Action.RESTART_ALL, "worker 0"),
+        # Simultaneous failures.
+        (_workers(PEER_FAILED, KILLED), Action.RESTART_ALL, "worker 1"),
+        (_workers(KILLED, PEER_FAILED), Action.RESTART_ALL, "worker 0"),
+        (_workers(PEER_FAILED, KILLED, PERMANENT), Action.FAIL, "worker 2"),
+        (_workers(KILLED, KILLED), Action.RESTART_ALL, "worker 0"),
+        # Heartbeat timeouts.
+        (_workers(None, None, seconds_since_heartbeat=TIMEOUT), Action.CONTINUE, None),
+        (_workers(None, None, seconds_since_heartbeat=TIMEOUT + 1), Action.RESTART_ALL, "worker 0"),
+        (_workers(0, None, seconds_since_heartbeat=TIMEOUT + 1), Action.RESTART_ALL, "worker 1"),
+        (_workers(0, 0, seconds_since_heartbeat=TIMEOUT + 1), Action.RETURN, None),
+        (_workers(None, PERMANENT, seconds_since_heartbeat=TIMEOUT + 1), Action.FAIL, "worker 1"),
+        # Only the exit code of the chief counts.
+        (_by_role(chief=0, worker=None, ps=None), Action.RETURN, None),
+        (_by_role(chief=0, worker=KILLED, ps=PEER_FAILED, evaluator=PERMANENT), Action.RETURN, None),
+        (_by_role(chief=None, worker=None, ps=None, evaluator=0), Action.CONTINUE, None),
+        # Processes that are restarted individually.
+        (_by_role(chief=None, worker=KILLED, ps=None), Action.RESTART_ONE, "worker"),
+        (_by_role(chief=None, worker=PEER_FAILED, evaluator=KILLED), Action.RESTART_ONE, "evaluator"),
+        (_by_role(chief=None, worker=None, ps=None, seconds_since_heartbeat=TIMEOUT + 1), Action.RESTART_ALL, "chief"),
+        (_by_role(chief=0, worker=0, evaluator=None, seconds_since_heartbeat=TIMEOUT + 1), Action.RETURN, None),
+        (_by_role(chief=PEER_FAILED, worker=KILLED, ps=None), Action.RESTART_ALL, "chief"),
+        (_by_role(chief=PEER_FAILED, worker=PEER_FAILED, ps=KILLED), Action.RESTART_ALL, "ps"),
+        (_by_role(chief=None, worker=PERMANENT, ps=KILLED), Action.FAIL, "worker"),
     ],
 )
-def test_a_verdict_follows_from_how_processes_ended(
-    processes: list[ProcessObservation], action: Action, blamed: str | None
+def test_decide_returns_action_and_root_cause(
+    processes: list[ProcessObservation], action: Action, cause: str | None
 ) -> None:
-    verdict = decide(processes, HANG)
-    assert (verdict.action, verdict.process and verdict.process.name) == (action, blamed)
+    decision = decide(processes, TIMEOUT)
+    assert (decision.action, decision.process and decision.process.name) == (action, cause)
 
 
 @pytest.mark.parametrize(
-    ("exit_code", "last_line", "said"),
+    ("exit_code", "last_line", "message"),
     [
-        (None, "still here", "worker 0 gave no sign of life for 60 s"),
+        (None, "still here", "worker 0 sent no heartbeat for 60 s"),
         (KILLED, "still here", "worker 0 was killed by SIGKILL"),
         (ABORTED, "unknown flag", "worker 0 was killed by SIGABRT: unknown flag"),
         (ABORTED, "", "worker 0 was killed by SIGABRT"),
-        (LOST_A_PEER, "gone", "worker 0 ended with exit code 138: gone"),
-        (LOST_A_PEER, "error: gone. Given: /", "worker 0 ended with exit code 138: gone. Given: /"),
-        (OWN_FAULT, "", "worker 0 ended with exit code 1: it printed nothing"),
+        (PEER_FAILED, "gone", "worker 0 ended with exit code 138: gone"),
+        (PEER_FAILED, "error: gone. Given: /", "worker 0 ended with exit code 138: gone. Given: /"),
+        (PERMANENT, "", "worker 0 ended with exit code 1: it printed nothing"),
     ],
 )
-def test_how_a_process_ended_is_one_line(exit_code: int | None, last_line: str, said: str) -> None:
-    assert explain(ProcessObservation("worker 0", exit_code, 61), last_line, HANG) == said
+def test_explain_returns_single_line(exit_code: int | None, last_line: str, message: str) -> None:
+    assert explain(ProcessObservation("worker 0", exit_code, 61), last_line, TIMEOUT) == message
 
 
 ROOT = Path(__file__).parents[4]
@@ -101,7 +101,7 @@ Children: TypeAlias = Callable[[], list[psutil.Process]]
 
 @pytest.fixture
 def children() -> Children:
-    """Return a function that returns what this process has started since: servers of other tests may live on."""
+    """Return a function that lists the children started since, because servers of other tests may still run."""
     before = psutil.Process().children()
     return lambda: [process for process in psutil.Process().children() if process not in before]
 
@@ -109,7 +109,7 @@ def children() -> Children:
 def _run(
     program: str, restarts: int = 0, heartbeat_timeout_seconds: float = 60, **replicas: int
 ) -> list[tuple[str, str]]:
-    """Run a program as every process of a job; return the events that came, in order."""
+    """Run a program in every process of a job, and return the events in the order of their arrival."""
     argv = (sys.executable, "-c", textwrap.dedent(program))
     events: list[tuple[str, str]] = []
     job = Job(argv=argv, replicas=replicas, restarts=restarts, heartbeat_timeout_seconds=heartbeat_timeout_seconds)
@@ -117,7 +117,7 @@ def _run(
     return events
 
 
-def test_every_process_gets_its_own_place_in_one_cluster(capfd: pytest.CaptureFixture[str]) -> None:
+def test_run_sets_role_index_and_cluster_in_tf_config(capfd: pytest.CaptureFixture[str]) -> None:
     program = """
     import json, os
     config = json.loads(os.environ["TF_CONFIG"])
@@ -132,13 +132,15 @@ def test_every_process_gets_its_own_place_in_one_cluster(capfd: pytest.CaptureFi
     assert all(address.startswith("127.0.0.1:") for address in addresses)
 
 
-def test_a_single_process_has_no_cluster(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TF_CONFIG", "of the shell around")
+def test_run_single_process_has_no_tf_config(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TF_CONFIG", "of the calling shell")
     _run("import os; print(os.environ.get('TF_CONFIG'))", worker=1)
     assert capfd.readouterr().out == "[worker 0] None\n"
 
 
-def test_the_first_failure_ends_the_others_and_is_named(children: Children) -> None:
+def test_run_permanent_error_terminates_other_processes(children: Children) -> None:
     program = """
     import json, os, signal, sys
     if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 0:
@@ -150,7 +152,7 @@ def test_the_first_failure_ends_the_others_and_is_named(children: Children) -> N
     assert not children()
 
 
-def test_a_process_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch, children: Children) -> None:
+def test_run_process_ignoring_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch, children: Children) -> None:
     monkeypatch.setattr("qcnn.jobs.local.processes.GRACE", 0.2)
     program = """
     import json, os, signal, sys
@@ -176,7 +178,7 @@ SLEEPERS = f"""
 
 @contextlib.contextmanager
 def _launcher(program: str, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], list[psutil.Process]]]:
-    """Start a launcher of its own process; yield it with its two children once both are up."""
+    """Context manager that starts a launcher process, and yields it and its two children once both run."""
     launcher = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program)],
         stdout=subprocess.PIPE,
@@ -193,7 +195,7 @@ def _launcher(program: str, folder: Path) -> Iterator[tuple[subprocess.Popen[byt
         yield launcher, children
 
 
-def test_a_terminated_launcher_leaves_no_process(tmp_path: Path) -> None:
+def test_run_launcher_terminated_ends_workers(tmp_path: Path) -> None:
     with _launcher(SLEEPERS, tmp_path) as (launcher, children):
         launcher.terminate()
         assert launcher.wait(20) != 0
@@ -201,7 +203,7 @@ def test_a_terminated_launcher_leaves_no_process(tmp_path: Path) -> None:
     assert not alive
 
 
-def test_lost_processes_are_started_again_all_together(tmp_path: Path) -> None:
+def test_run_retryable_error_restarts_all_processes(tmp_path: Path) -> None:
     program = f"""
     import json, os, pathlib, signal, time
     index = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
@@ -218,31 +220,31 @@ def test_lost_processes_are_started_again_all_together(tmp_path: Path) -> None:
     assert (tmp_path / "starts").read_text() == "xxx"
 
 
-def test_losses_beyond_the_restarts_are_the_jobs_end_and_worth_a_retry() -> None:
+def test_run_too_many_restarts_raises_retryable_error() -> None:
     with pytest.raises(RetryableError, match=r"^worker 0 ended with exit code 138: gone, after 1 restarts$"):
         _run("import sys; print('gone'); sys.exit(138)", restarts=1, worker=1)
 
 
-def test_a_processs_own_fault_is_not_tried_again(tmp_path: Path) -> None:
+def test_run_permanent_error_is_not_retried(tmp_path: Path) -> None:
     program = f"open({str(tmp_path / 'starts')!r}, 'a').write('x'); raise SystemExit(2)"
     with pytest.raises(TrainingError, match=r"^worker 0 ended with exit code 2"):
         _run(program, restarts=3, worker=1)
     assert (tmp_path / "starts").read_text() == "x"
 
 
-def test_a_process_without_a_sign_of_life_is_lost(children: Children) -> None:
-    # Only an event is a sign of life: this one prints, but sends none.
+def test_run_process_without_heartbeat_raises(children: Children) -> None:
+    # Only events are heartbeats. This process prints a line, but sends no event.
     program = """
     import signal
     print("still here", flush=True)
     signal.pause()
     """
-    with pytest.raises(RetryableError, match=r"^worker 0 gave no sign of life for 0.5 s, after 0 restarts$"):
+    with pytest.raises(RetryableError, match=r"^worker 0 sent no heartbeat for 0.5 s, after 0 restarts$"):
         _run(program, heartbeat_timeout_seconds=0.5, worker=1)
     assert not children()
 
 
-def test_events_are_passed_on_in_order() -> None:
+def test_run_forwards_events_in_order() -> None:
     program = """
     import sys
     from qcnn.trainer.events import to_pipe
@@ -254,7 +256,7 @@ def test_events_are_passed_on_in_order() -> None:
     assert [kind for name, kind in events if name == "worker 1"] == ["first", "second"]
 
 
-def test_workers_end_when_their_launcher_is_killed(tmp_path: Path) -> None:
+def test_run_launcher_killed_ends_workers(tmp_path: Path) -> None:
     program = f"""
     from qcnn.jobs.job import Job
     from qcnn.jobs.local.runner import ProcessPool, run_processes
@@ -266,12 +268,12 @@ def test_workers_end_when_their_launcher_is_killed(tmp_path: Path) -> None:
     """
     with _launcher(program, tmp_path) as (launcher, children):
         launcher.kill()
-        gone, alive = psutil.wait_procs(children, timeout=20)
-    assert len(gone) == 2
+        ended, alive = psutil.wait_procs(children, timeout=20)
+    assert len(ended) == 2
     assert not alive
 
 
-def test_a_launcher_whose_reader_is_gone_ends_its_workers(tmp_path: Path) -> None:
+def test_run_output_pipe_closed_ends_workers(tmp_path: Path) -> None:
     with _launcher(SLEEPERS, tmp_path) as (launcher, children):
         assert launcher.stdout
         launcher.stdout.close()
@@ -280,19 +282,19 @@ def test_a_launcher_whose_reader_is_gone_ends_its_workers(tmp_path: Path) -> Non
     assert not alive
 
 
-# Trains, as far as a crew can see: prints its arguments, and its process's number of trainings.
-LIVING = """
+# Imitates a reusable worker: prints its arguments, the number of earlier jobs of the process, and its process ID.
+REUSABLE = """
     import json, os, signal, sys
     from qcnn.trainer.events import to_pipe
     send = to_pipe(int(sys.argv[sys.argv.index("--events") + 1]))
-    arguments, trained = sys.argv, 0
+    arguments, jobs = sys.argv, 0
     while True:
-        print(arguments[1], trained, os.getpid())
+        print(arguments[1], jobs, os.getpid())
         if arguments[1].startswith("fails"):
             sys.exit("out of luck")
         if arguments[1].startswith("is killed"):
             os.kill(os.getpid(), signal.SIGKILL)
-        trained += 1
+        jobs += 1
         sys.stdout.flush()
         send("finished")
         line = sys.stdin.readline()
@@ -302,97 +304,99 @@ LIVING = """
     """
 
 
-def _crews_job(folder: Path, words: str, restarts: int = 0, kind: str = "", **replicas: int) -> Job:
-    (folder / "living.py").write_text(textwrap.dedent(LIVING))
-    argv = (sys.executable, "-m", "living", words)
+def _reusable_job(folder: Path, argument: str, restarts: int = 0, kind: str = "", **replicas: int) -> Job:
+    (folder / "reusable.py").write_text(textwrap.dedent(REUSABLE))
+    argv = (sys.executable, "-m", "reusable", argument)
     return Job(
         argv=argv, replicas=replicas or {"worker": 2}, restarts=restarts, heartbeat_timeout_seconds=60, kind=kind
     )
 
 
-def _ran(printed: str) -> list[list[str]]:
-    """Words, number of trainings before in that process, and its number, by worker."""
+def _parse_lines(printed: str) -> list[list[str]]:
+    """Return argument, number of earlier jobs and process ID of each worker."""
     return [line.partition("] ")[2].rsplit(" ", 2) for line in sorted(printed.splitlines())]
 
 
-def test_a_crew_lives_on_from_one_job_to_the_next(
+def test_pool_reuses_processes_for_next_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], children: Children
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     pids = []
-    with contextlib.closing(ProcessPool(lives_on=True)) as crew:
-        for number, words in enumerate(("first", "second", "third")):
-            crew.run(_crews_job(tmp_path, words), lambda *_: None)
-            ran = _ran(capfd.readouterr().out)
-            assert [line[:2] for line in ran] == [[words, str(number)]] * 2
-            pids.append([pid for *_, pid in ran])
+    with contextlib.closing(ProcessPool(lives_on=True)) as pool:
+        for number, argument in enumerate(("first", "second", "third")):
+            pool.run(_reusable_job(tmp_path, argument), lambda *_: None)
+            lines = _parse_lines(capfd.readouterr().out)
+            assert [line[:2] for line in lines] == [[argument, str(number)]] * 2
+            pids.append([pid for *_, pid in lines])
         assert pids[0] == pids[1] == pids[2]
         assert len(children()) == 2
     assert not children()
 
 
 @pytest.mark.parametrize(
-    ("words", "error"),
+    ("argument", "error"),
     [("fails", r"^worker [01] ended with exit code 1: out of luck$"), ("is killed", r"was killed by SIGKILL")],
 )
-def test_after_a_job_that_failed_a_crew_is_another(
+def test_pool_starts_new_processes_after_failed_job(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
-    words: str,
+    argument: str,
     error: str,
     children: Children,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    with contextlib.closing(ProcessPool(lives_on=True)) as crew:
-        crew.run(_crews_job(tmp_path, "first"), lambda *_: None)
+    with contextlib.closing(ProcessPool(lives_on=True)) as pool:
+        pool.run(_reusable_job(tmp_path, "first"), lambda *_: None)
         with pytest.raises((TrainingError, RetryableError), match=error):
-            crew.run(_crews_job(tmp_path, words), lambda *_: None)
+            pool.run(_reusable_job(tmp_path, argument), lambda *_: None)
         assert not children()
         capfd.readouterr()
-        crew.run(_crews_job(tmp_path, "next"), lambda *_: None)
-        assert [line[:2] for line in _ran(capfd.readouterr().out)] == [["next", "0"]] * 2
+        pool.run(_reusable_job(tmp_path, "next"), lambda *_: None)
+        assert [line[:2] for line in _parse_lines(capfd.readouterr().out)] == [["next", "0"]] * 2
 
 
-def test_a_crew_of_which_one_died_in_between_or_of_another_kind_is_started_anew(
+def test_pool_restarts_if_process_exited_or_job_kind_differs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], children: Children
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    with contextlib.closing(ProcessPool(lives_on=True)) as crew:
-        crew.run(_crews_job(tmp_path, "first"), lambda *_: None)
+    with contextlib.closing(ProcessPool(lives_on=True)) as pool:
+        pool.run(_reusable_job(tmp_path, "first"), lambda *_: None)
         (child, _) = children()
         child.kill()
         psutil.wait_procs([child])
         for job, count in (
-            (_crews_job(tmp_path, "second"), 2),
-            (_crews_job(tmp_path, "third", kind="other"), 2),
-            (_crews_job(tmp_path, "fourth", kind="other", worker=1), 1),
+            (_reusable_job(tmp_path, "second"), 2),
+            (_reusable_job(tmp_path, "third", kind="other"), 2),
+            (_reusable_job(tmp_path, "fourth", kind="other", worker=1), 1),
         ):
             capfd.readouterr()
-            crew.run(job, lambda *_: None)
-            assert [trained for _, trained, _ in _ran(capfd.readouterr().out)] == ["0"] * count
+            pool.run(job, lambda *_: None)
+            assert [jobs for _, jobs, _ in _parse_lines(capfd.readouterr().out)] == ["0"] * count
             assert len(children()) == count
 
 
 def _run_roles(program: str, tmp_path: Path, restarts: int, **replicas: int) -> None:
-    """Run a program as every process of a job whose workers are started alone; it finds its role, and a folder."""
+    """Run a program in every process of a job whose workers restart individually.
+
+    The program has the variables `role` and `folder`.
+    """
     begin = "import json, os, pathlib, signal, sys, time\nrole = json.loads(os.environ['TF_CONFIG'])['task']['type']\n"
-    place = f"folder = pathlib.Path({str(tmp_path)!r})\n"
-    argv = (sys.executable, "-c", begin + place + textwrap.dedent(program))
+    begin += f"folder = pathlib.Path({str(tmp_path)!r})\n"
+    argv = (sys.executable, "-c", begin + textwrap.dedent(program))
     job = Job(argv, replicas, restarts, 60, ignore_exit=("worker", "evaluator"), restart_individually=("worker",))
     run_processes(job, lambda *_: None)
 
 
-def test_a_process_that_is_started_alone_leaves_the_others_as_they_are(
+def test_run_restarts_one_process_at_same_address(
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """At the address at which it was."""
     program = """
     print(role, os.environ["TF_CONFIG"] if role == "worker" else "", flush=True)
     if role == "worker":
@@ -411,11 +415,11 @@ def test_a_process_that_is_started_alone_leaves_the_others_as_they_are(
     first, second = (line for line in lines if line.startswith("[worker 0]"))
     assert first == second
     assert [record.getMessage() for record in caplog.records] == [
-        "worker 0 was killed by SIGKILL; starting worker 0 again (1 of 1)"
+        "worker 0 was killed by SIGKILL; restarting worker 0 (1 of 1)"
     ]
 
 
-def test_what_is_started_alone_counts_as_a_restart(tmp_path: Path, children: Children) -> None:
+def test_run_counts_individual_restarts(tmp_path: Path, children: Children) -> None:
     program = """
     if role == "worker":
         os.kill(os.getpid(), signal.SIGKILL)
@@ -426,7 +430,7 @@ def test_what_is_started_alone_counts_as_a_restart(tmp_path: Path, children: Chi
     assert not children()
 
 
-def test_those_that_end_with_others_get_time_for_it(
+def test_run_waits_for_processes_with_ignore_exit(
     tmp_path: Path, children: Children, capfd: pytest.CaptureFixture[str]
 ) -> None:
     program = """
@@ -435,14 +439,14 @@ def test_those_that_end_with_others_get_time_for_it(
         sys.exit()
     while not (folder / "over").exists():
         time.sleep(0.01)
-    print("said in the end", flush=True)
+    print("last line", flush=True)
     """
     _run_roles(program, tmp_path, 0, chief=1, evaluator=1)
-    assert capfd.readouterr().out == "[evaluator 0] said in the end\n"
+    assert capfd.readouterr().out == "[evaluator 0] last line\n"
     assert not children()
 
 
-def test_the_ports_of_a_job_all_differ(capfd: pytest.CaptureFixture[str]) -> None:
+def test_run_assigns_distinct_ports(capfd: pytest.CaptureFixture[str]) -> None:
     program = """
     import json, os, sys
     addresses = sum(json.loads(os.environ["TF_CONFIG"])["cluster"].values(), [])

@@ -1,4 +1,4 @@
-"""A launcher of one training, whose argument says in JSON which: see `tests.qcnn.jobs.vertex.launchers`."""
+"""Launcher process of one training job, described by a JSON argument (see `tests.qcnn.jobs.vertex.launchers`)."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from qcnn.startup import one_line_errors
 
 
 def main() -> None:
-    """Launch it, or a search if it has trials."""
+    """Launch the training job, or with `trials` a tuning job."""
     given: dict[str, Any] = json.loads(sys.argv[1])
     with one_line_errors():
         place = VertexLocation(given["project"], given["location"], endpoint_of(os.environ))
@@ -29,14 +29,14 @@ def main() -> None:
             outputs={"training": f"gs://{given['bucket']}/run/$(QCNN_JOB)/training"},
         )
         attempts._SECONDS = given["patience"]
-        made = custom_job(job, JobIdentity(given["run"], "train"), place)
-        how = {"restarts": job.restarts, "pending_seconds": given["pending_seconds"]}
+        vertex_job = custom_job(job, JobIdentity(given["run"], "train"), place)
+        limits = {"restarts": job.restarts, "pending_seconds": given["pending_seconds"]}
         if given["trials"]:
             rates = NumericRange("learning_rate", 0.001, 0.1, whole=False, by_logarithm=True)
             study = StudySpec([rates], "val_loss", given["trials"], parallel=2, stopping="none", best_report=False)
-            launch(tuning_job(made, study), place, news=TrialReporter, **how)
+            launch(tuning_job(vertex_job, study), place, news=TrialReporter, **limits)
         else:
-            launch(made, place, **how)
+            launch(vertex_job, place, **limits)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Launchers as processes, each of one training with small Python programs in place of workers."""
+"""Launcher processes for tests, whose training jobs run small Python programs instead of workers."""
 
 import contextlib
 import json
@@ -18,50 +18,50 @@ _ROOT = Path(__file__).parents[4]
 
 
 class Launcher:
-    """A launcher that runs; `lines` are those that it has printed so far, on stdout or stderr."""
+    """Running launcher. `lines` contains the lines that were read from stdout and stderr so far."""
 
     def __init__(self, process: ChildProcess, output: TextIO) -> None:
         self._process, self._output = process, output
         self.lines: list[str] = []
-        self._news: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._unread: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
 
     def until_line(self, text: str) -> str:
-        """Wait for a line that holds a text; return it."""
+        """Wait for a line that contains a text and return it."""
         for line in self.lines:
             if text in line:
                 return line
-        while (came := self._next()) is not None:
-            if text in came:
-                return came
+        while (new := self._next()) is not None:
+            if text in new:
+                return new
         raise AssertionError(f"{text!r} was not printed: {self.lines}")
 
     def end(self) -> int:
-        """Wait for its end; return its exit code, -N where a signal ended it."""
+        """Wait for the launcher to exit and return its exit code, -N after signal N."""
         while self._next() is not None:
             pass
         return self._process.wait()
 
     def kill(self) -> None:
-        """End it at once."""
+        """Send SIGKILL."""
         self._process.kill()
 
     def terminate(self) -> None:
-        """Tell it to end, as a pipeline does that is cancelled."""
+        """Send SIGTERM, like a cancelled pipeline."""
         self._process.terminate()
 
     def _next(self) -> str | None:
-        line = self._news.get()
+        line = self._unread.get()
         if line is not None:
             self.lines.append(line)
         else:
-            self._news.put(None)
+            self._unread.put(None)
         return line
 
     def _read(self) -> None:
         for line in self._output:
-            self._news.put(line.rstrip("\n"))
-        self._news.put(None)
+            self._unread.put(line.rstrip("\n"))
+        self._unread.put(None)
 
 
 @contextlib.contextmanager
@@ -75,9 +75,13 @@ def _at_root() -> Iterator[None]:
 def launched(
     server: Vertex, program: str, environment: Mapping[str, str] | None = None, **given: Any
 ) -> Iterator[Launcher]:
-    """Yield a launcher of a training whose processes run a program; in the end it is killed, if it still runs.
+    """Context manager that starts the launcher of a training job, and kills it at the end if it still runs.
 
-    With `trials`, it is a search of so many, which run the program.
+    Args:
+        server: Vertex AI server.
+        program: Python program of all processes, or with `trials` of all trials.
+        environment: Additional environment variables of the launcher.
+        **given: Fields of the JSON argument that differ from the defaults below.
     """
     defaults = {"workers": 1, "restarts": 1, "pod": {}, "run": "run-1", "trials": 0}
     defaults |= {"pending_seconds": 60, "patience": 60}

@@ -1,4 +1,4 @@
-"""What jobs say of themselves and of the processes that they failed for."""
+"""Attempts of a training job: failure types, next actions and root causes."""
 
 import dataclasses
 import datetime
@@ -11,9 +11,9 @@ from qcnn.jobs.vertex.attempts import (
     NextAction,
     RecoveryPlan,
     ReplicaExit,
-    fault,
-    last_fault,
-    losses,
+    count_retryable_failures,
+    failure_type,
+    last_failure,
     next_action,
     process_name,
     root_cause_replica,
@@ -31,12 +31,12 @@ from qcnn.jobs.vertex.attempts import (
         ("workerpool7-0", "workerpool7-0"),
     ],
 )
-def test_replicas_have_the_names_of_their_roles(replica: str, name: str) -> None:
+def test_process_name_contains_role_and_index(replica: str, name: str) -> None:
     assert process_name(replica) == name
 
 
 @pytest.mark.parametrize(
-    ("message", "ended"),
+    ("message", "replica"),
     [
         (
             "The replica workerpool0-0 exited with a non-zero status of 1. Termination reason: Error. To find out more",
@@ -63,8 +63,8 @@ def test_replicas_have_the_names_of_their_roles(replica: str, name: str) -> None
         ("", None),
     ],
 )
-def test_the_process_to_blame_is_read_from_the_error(message: str, ended: ReplicaExit | None) -> None:
-    assert root_cause_replica(message) == ended
+def test_root_cause_replica_is_parsed_from_message(message: str, replica: ReplicaExit | None) -> None:
+    assert root_cause_replica(message) == replica
 
 
 _BEGIN = datetime.datetime(2026, 11, 22, tzinfo=datetime.timezone.utc)
@@ -75,13 +75,12 @@ _NO_MACHINES = "Resources are insufficient in region: us-central1. Try a differe
 def _attempt(name: str, state: str, minute: int = 0, **given: object) -> Attempt:
     return dataclasses.replace(
         Attempt(name, _BEGIN + datetime.timedelta(minutes=minute), state),
-        **given,  # type: ignore[arg-type]  # a table's own values
+        **given,  # type: ignore[arg-type]  # values of the test table
     )
 
 
 A, B = _attempt("a", "RUNNING", 1), _attempt("b", "QUEUED", 2)
-AT_ONCE = dataclasses.replace(B, created=A.created)
-DONE, LOST = _attempt("d", "SUCCEEDED", 3), _attempt("l", "FAILED", 0, message=_EXITED.format(138))
+DONE, RETRYABLE = _attempt("d", "SUCCEEDED", 3), _attempt("l", "FAILED", 0, message=_EXITED.format(138))
 
 
 @pytest.mark.parametrize(
@@ -94,61 +93,62 @@ DONE, LOST = _attempt("d", "SUCCEEDED", 3), _attempt("l", "FAILED", 0, message=_
             [dataclasses.replace(B, created=A.created), A],
             RecoveryPlan(NextAction.FOLLOW, A, (dataclasses.replace(B, created=A.created),)),
         ),
-        ([LOST, A], RecoveryPlan(NextAction.FOLLOW, A)),
+        ([RETRYABLE, A], RecoveryPlan(NextAction.FOLLOW, A)),
         ([DONE], RecoveryPlan(NextAction.RETURN, DONE)),
         ([A, DONE], RecoveryPlan(NextAction.RETURN, DONE, (A,))),
-        ([LOST], RecoveryPlan(NextAction.CREATE)),
-        ([LOST, _attempt("c", "CANCELLED")], RecoveryPlan(NextAction.CREATE)),
+        ([RETRYABLE], RecoveryPlan(NextAction.CREATE)),
+        ([RETRYABLE, _attempt("c", "CANCELLED")], RecoveryPlan(NextAction.CREATE)),
         ([_attempt("c", "CANCELLING")], RecoveryPlan(NextAction.WAIT, _attempt("c", "CANCELLING"))),
         ([_attempt("c", "CANCELLING"), A], RecoveryPlan(NextAction.FOLLOW, A)),
         ([_attempt("u", "UPDATING")], RecoveryPlan(NextAction.FOLLOW, _attempt("u", "UPDATING"))),
     ],
 )
-def test_one_job_lives_and_it_is_the_oldest(attempts: list[Attempt], plan: RecoveryPlan) -> None:
+def test_next_action_keeps_oldest_active_job(attempts: list[Attempt], plan: RecoveryPlan) -> None:
     assert next_action(attempts) == plan
 
 
 @pytest.mark.parametrize(
-    ("state", "code", "message", "started", "why"),
+    ("state", "code", "message", "started", "expected"),
     [
         ("SUCCEEDED", 0, "", True, None),
         ("CANCELLED", 1, "CANCELED", True, FailureType.CANCELLED),
-        ("FAILED", 3, _EXITED.format(1), True, FailureType.OWN),
-        ("FAILED", 3, _EXITED.format(127), True, FailureType.OWN),
-        ("FAILED", 3, _EXITED.format(138), True, FailureType.LOST),
-        ("FAILED", 3, _EXITED.format(143), True, FailureType.LOST),
+        ("FAILED", 3, _EXITED.format(1), True, FailureType.PERMANENT),
+        ("FAILED", 3, _EXITED.format(127), True, FailureType.PERMANENT),
+        ("FAILED", 3, _EXITED.format(138), True, FailureType.RETRYABLE),
+        ("FAILED", 3, _EXITED.format(143), True, FailureType.RETRYABLE),
         (
             "FAILED",
             3,
             "The replica workerpool0-0 ran out of memory and exited with a non-zero status of 137.",
             True,
-            FailureType.OWN,
+            FailureType.PERMANENT,
         ),
-        ("FAILED", 8, _NO_MACHINES, False, FailureType.NO_ROOM),
-        ("FAILED", 8, _NO_MACHINES, True, FailureType.LOST),
-        ("FAILED", 0, _NO_MACHINES, False, FailureType.NO_ROOM),
-        ("FAILED", 8, "The following quota metrics exceed quota limits: a", False, FailureType.NO_ROOM),
-        ("FAILED", 13, "Internal error occurred for the current attempt.", True, FailureType.LOST),
-        ("FAILED", 14, "", True, FailureType.LOST),
-        ("FAILED", 0, "The machine was preempted.", True, FailureType.LOST),
-        ("FAILED", 3, "The image cannot be pulled.", False, FailureType.OWN),
-        ("FAILED", 4, "The job has exceeded its maximum running time.", True, FailureType.OWN),
-        ("EXPIRED", 0, "", False, FailureType.OWN),
-        ("PARTIALLY_SUCCEEDED", 0, "", True, FailureType.OWN),
+        ("FAILED", 8, _NO_MACHINES, False, FailureType.NO_CAPACITY),
+        ("FAILED", 8, _NO_MACHINES, True, FailureType.RETRYABLE),
+        ("FAILED", 0, _NO_MACHINES, False, FailureType.NO_CAPACITY),
+        ("FAILED", 8, "The following quota metrics exceed quota limits: a", False, FailureType.NO_CAPACITY),
+        ("FAILED", 13, "Internal error occurred for the current attempt.", True, FailureType.RETRYABLE),
+        ("FAILED", 14, "", True, FailureType.RETRYABLE),
+        ("FAILED", 0, "The machine was preempted.", True, FailureType.RETRYABLE),
+        ("FAILED", 3, "The image cannot be pulled.", False, FailureType.PERMANENT),
+        ("FAILED", 4, "The job has exceeded its maximum running time.", True, FailureType.PERMANENT),
+        ("EXPIRED", 0, "", False, FailureType.PERMANENT),
+        ("PARTIALLY_SUCCEEDED", 0, "", True, FailureType.PERMANENT),
     ],
 )
-def test_whose_fault_the_end_of_a_job_is(
-    state: str, code: int, message: str, started: bool, why: FailureType | None
+def test_failure_type_follows_from_state_code_and_message(
+    state: str, code: int, message: str, started: bool, expected: FailureType | None
 ) -> None:
-    assert fault(_attempt("a", state, code=code, message=message, started=started)) is why
+    assert failure_type(_attempt("a", state, code=code, message=message, started=started)) is expected
 
 
-def test_losses_are_counted_over_all_jobs_of_a_training() -> None:
-    own = _attempt("o", "FAILED", 5, message=_EXITED.format(1))
-    assert losses([LOST, A, DONE, own, dataclasses.replace(LOST, name="m")]) == 2
+def test_count_retryable_failures_covers_all_jobs() -> None:
+    permanent = _attempt("o", "FAILED", 5, message=_EXITED.format(1))
+    attempts = [RETRYABLE, A, DONE, permanent, dataclasses.replace(RETRYABLE, name="m")]
+    assert count_retryable_failures(attempts) == 2
 
 
-def test_the_newest_end_counts() -> None:
-    own = _attempt("o", "FAILED", 5, message=_EXITED.format(1))
-    assert last_fault([own, LOST, A]) == (own, FailureType.OWN)
-    assert last_fault([A, DONE]) is None
+def test_last_failure_returns_newest_failed_job() -> None:
+    permanent = _attempt("o", "FAILED", 5, message=_EXITED.format(1))
+    assert last_failure([permanent, RETRYABLE, A]) == (permanent, FailureType.PERMANENT)
+    assert last_failure([A, DONE]) is None

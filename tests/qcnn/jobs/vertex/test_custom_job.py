@@ -1,4 +1,4 @@
-"""A training job as Google's own message; an unknown field would be refused by its type."""
+"""Conversion of a training job to a CustomJob, whose message type rejects unknown fields."""
 
 import dataclasses
 from typing import Any
@@ -25,8 +25,8 @@ JOB = Job(
 )
 
 
-def _given(**given: Any) -> Job:
-    return dataclasses.replace(JOB, pod=PodSettings.model_validate({"image": "qcnn", **given}))
+def _job_with_pod(**settings: Any) -> Job:
+    return dataclasses.replace(JOB, pod=PodSettings.model_validate({"image": "qcnn", **settings}))
 
 
 def _pools(job: Job) -> list[tuple[str, int]]:
@@ -46,9 +46,7 @@ def _pools(job: Job) -> list[tuple[str, int]]:
         ({"chief": 1, "worker": 2, "ps": 3, "evaluator": 1}, [1, 2, 3, 1]),
     ],
 )
-def test_every_role_has_its_pool_and_what_is_not_used_is_empty_or_left_out(
-    replicas: dict[str, int], counts: list[int]
-) -> None:
+def test_custom_job_unused_pools_are_empty_or_omitted(replicas: dict[str, int], counts: list[int]) -> None:
     pools = _pools(dataclasses.replace(JOB, replicas=replicas))
     assert [count for _, count in pools] == counts
     assert all(bool(machine) == bool(count) for machine, count in pools)
@@ -58,21 +56,21 @@ def test_every_role_has_its_pool_and_what_is_not_used_is_empty_or_left_out(
     ("replicas", "machines"),
     [
         ({"chief": 1, "worker": 2}, ["n1-highcpu-16", "n1-highmem-2"]),
-        # The first worker is called the chief, and is a worker.
+        # The first worker is in the chief's pool with the machine type of a worker.
         ({"worker": 3}, ["n1-highmem-2", "n1-highmem-2"]),
         ({"chief": 1, "worker": 1, "ps": 1}, ["n1-highcpu-16", "n1-highmem-2", "n1-highmem-4"]),
     ],
     ids=str,
 )
-def test_each_role_has_machines_of_its_own(replicas: dict[str, int], machines: list[str]) -> None:
-    job = dataclasses.replace(_given(roles={"chief": {"cpu": 16}, "ps": {"memory": "12Gi"}}), replicas=replicas)
+def test_custom_job_machine_types_depend_on_role(replicas: dict[str, int], machines: list[str]) -> None:
+    job = dataclasses.replace(_job_with_pod(roles={"chief": {"cpu": 16}, "ps": {"memory": "12Gi"}}), replicas=replicas)
     assert [machine for machine, _ in _pools(job)] == machines
 
 
-def test_processes_run_the_command_and_write_where_every_job_of_the_training_does() -> None:
-    made = custom_job(JOB, RUN, PLACE)
-    label = made.labels[JOB_LABEL]
-    first = made.job_spec.worker_pool_specs[0].container_spec
+def test_custom_job_contains_command_and_output_folder() -> None:
+    job = custom_job(JOB, RUN, PLACE)
+    label = job.labels[JOB_LABEL]
+    first = job.job_spec.worker_pool_specs[0].container_spec
     assert list(first.command) == [
         "python",
         "-m",
@@ -84,44 +82,45 @@ def test_processes_run_the_command_and_write_where_every_job_of_the_training_doe
     image = f"registry/qcnn@sha256:{64 * '0'}"
     assert environment == {"A": "1", "QCNN_IMAGE": image, "QCNN_JOB": label, "QCNN_RUN": "qcnn-2026"}
     assert first.image_uri == image
-    assert made.job_spec.base_output_directory.output_uri_prefix == f"gs://bucket/run/{label}"
-    assert outputs(JOB, made)["logs"] == f"gs://bucket/run/{label}/logs"
+    assert job.job_spec.base_output_directory.output_uri_prefix == f"gs://bucket/run/{label}"
+    assert outputs(JOB, job)["logs"] == f"gs://bucket/run/{label}/logs"
 
 
-def test_outputs_in_a_mounted_bucket_are_named_as_the_service_takes_them() -> None:
-    job = dataclasses.replace(JOB, outputs={"training": "/gcs/bucket/$(QCNN_JOB)/training"})
-    made = custom_job(job, RUN, PLACE)
-    assert made.job_spec.base_output_directory.output_uri_prefix == f"gs://bucket/{made.labels[JOB_LABEL]}"
+def test_custom_job_mounted_output_becomes_bucket_uri() -> None:
+    mounted = dataclasses.replace(JOB, outputs={"training": "/gcs/bucket/$(QCNN_JOB)/training"})
+    job = custom_job(mounted, RUN, PLACE)
+    assert job.job_spec.base_output_directory.output_uri_prefix == f"gs://bucket/{job.labels[JOB_LABEL]}"
 
 
-def test_every_difference_in_what_is_trained_has_another_label_and_in_what_is_given_another_hash() -> None:
+def test_custom_job_labels_depend_on_run_and_settings() -> None:
+    """Another training run changes JOB_LABEL, other settings only SPEC_LABEL."""
     first = custom_job(JOB, RUN, PLACE)
-    trained = [
+    changed = [
         (dataclasses.replace(JOB, argv=("python", "other.py")), RUN),
         (dataclasses.replace(JOB, replicas={"worker": 2}), RUN),
         (JOB, dataclasses.replace(RUN, run="another")),
         (JOB, dataclasses.replace(RUN, iteration=1)),
     ]
-    labels = {custom_job(job, identity, PLACE).labels[JOB_LABEL] for job, identity in trained}
-    assert len({*labels, first.labels[JOB_LABEL]}) == len(trained) + 1
-    for job in (_given(memory="32Gi"), _given(spot=True), dataclasses.replace(JOB, restarts=0)):
+    labels = {custom_job(job, identity, PLACE).labels[JOB_LABEL] for job, identity in changed}
+    assert len({*labels, first.labels[JOB_LABEL]}) == len(changed) + 1
+    for job in (_job_with_pod(memory="32Gi"), _job_with_pod(spot=True), dataclasses.replace(JOB, restarts=0)):
         other = custom_job(job, RUN, PLACE)
         assert other.labels[JOB_LABEL] == first.labels[JOB_LABEL]
         assert other.labels[SPEC_LABEL] != first.labels[SPEC_LABEL]
     assert custom_job(JOB, RUN, PLACE) == first
 
 
-def test_labels_are_what_google_takes() -> None:
-    made = custom_job(_given(labels={"team": "physics"}), JobIdentity("Lauf 1: 量子" * 9, "train"), PLACE)
-    assert made.labels["team"] == "physics"
-    for text in (*made.labels.keys(), *made.labels.values()):
+def test_custom_job_labels_are_valid_on_google_cloud() -> None:
+    job = custom_job(_job_with_pod(labels={"team": "physics"}), JobIdentity("Lauf 1: 量子" * 9, "train"), PLACE)
+    assert job.labels["team"] == "physics"
+    for text in (*job.labels.keys(), *job.labels.values()):
         assert len(text) <= 63
         assert text.isascii()
         assert text.lower() == text
 
 
-def test_machines_accelerators_and_scheduling_are_as_asked_for() -> None:
-    job = _given(
+def test_custom_job_contains_all_vertex_settings() -> None:
+    job = _job_with_pod(
         gpus=1,
         accelerator="nvidia-l4",
         service_account="trainer@my-project.iam.gserviceaccount.com",
@@ -137,30 +136,30 @@ def test_machines_accelerators_and_scheduling_are_as_asked_for() -> None:
             "tensorboard": "projects/1/locations/us-central1/tensorboards/2",
         },
     )
-    made = custom_job(job, RUN, PLACE)
-    pool, scheduling = made.job_spec.worker_pool_specs[1], made.job_spec.scheduling
+    vertex_job = custom_job(job, RUN, PLACE)
+    pool, scheduling = vertex_job.job_spec.worker_pool_specs[1], vertex_job.job_spec.scheduling
     assert pool.machine_spec.machine_type == "g2-standard-4"
     assert pool.machine_spec.accelerator_type is aiplatform.AcceleratorType.NVIDIA_L4
     assert pool.machine_spec.accelerator_count == 1
     assert {each.name: each.value for each in pool.container_spec.env}["QCNN_GPUS"] == "1"
-    plain = custom_job(_given(), RUN, PLACE).job_spec.worker_pool_specs[1]
+    plain = custom_job(_job_with_pod(), RUN, PLACE).job_spec.worker_pool_specs[1]
     assert "QCNN_GPUS" not in {each.name for each in plain.container_spec.env}
     assert (pool.disk_spec.boot_disk_type, pool.disk_spec.boot_disk_size_gb) == ("pd-standard", 200)
     assert scheduling.strategy is aiplatform.Scheduling.Strategy.FLEX_START
     assert scheduling.max_wait_duration.total_seconds() == 7200
     assert scheduling.timeout.total_seconds() == 3600
-    spec = made.job_spec
+    spec = vertex_job.job_spec
     assert spec.psc_interface_config.network_attachment == "attached"
     assert (spec.persistent_resource_id, spec.service_account) == (
         "machines",
         "trainer@my-project.iam.gserviceaccount.com",
     )
     assert spec.tensorboard.endswith("/tensorboards/2")
-    assert made.encryption_spec.kms_key_name.endswith("/cryptoKeys/k")
+    assert vertex_job.encryption_spec.kms_key_name.endswith("/cryptoKeys/k")
 
 
-def test_spot_machines_and_whether_vertex_starts_a_job_again_by_itself() -> None:
-    scheduling = custom_job(_given(spot=True), RUN, PLACE).job_spec.scheduling
+def test_custom_job_scheduling_has_spot_and_retries() -> None:
+    scheduling = custom_job(_job_with_pod(spot=True), RUN, PLACE).job_spec.scheduling
     assert scheduling.strategy is aiplatform.Scheduling.Strategy.SPOT
     assert not scheduling.disable_retries
     once = dataclasses.replace(JOB, restarts=0)
@@ -169,7 +168,7 @@ def test_spot_machines_and_whether_vertex_starts_a_job_again_by_itself() -> None
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"pod": None}, r"^pod: a job on Vertex AI needs an image\. Given: none$"),
         ({"replicas": {"ps": 1}}, r"^replicas: must be of chief, worker, ps, evaluator, .* Given: \{'ps': 1\}$"),
@@ -188,6 +187,6 @@ def test_spot_machines_and_whether_vertex_starts_a_job_again_by_itself() -> None
         ),
     ],
 )
-def test_what_cannot_be_a_custom_job_is_one_line(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_custom_job_invalid_job_raises(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         custom_job(dataclasses.replace(JOB, **changes), RUN, PLACE)

@@ -1,4 +1,4 @@
-"""How long machines are waited for."""
+"""Capacity timeout and log position of the job watcher."""
 
 import datetime
 
@@ -22,31 +22,31 @@ def _job(state: str) -> Attempt:
     return Attempt("jobs/1", datetime.datetime.now(datetime.timezone.utc), state)
 
 
-def test_time_without_machines_counts_from_the_first_that_was_missing() -> None:
+def test_capacity_timeout_counts_from_first_missing_machine() -> None:
     clock = _Clock()
-    room = CapacityTimeout(60, "custom job", clock)
-    room.missing("no quota", "run-1")
+    capacity = CapacityTimeout(60, "custom job", clock)
+    capacity.record_missing("no quota", "run-1")
     clock.now = 30
-    room.see(_job("QUEUED"))
+    capacity.observe(_job("QUEUED"))
     clock.now = 59
-    room.see(_job("PENDING"))
+    capacity.observe(_job("PENDING"))
     clock.now = 60
     with pytest.raises(ConfigError, match=r"^custom job: is PENDING for 60 s; .* Given: 1$"):
-        room.see(_job("PENDING"))
+        capacity.observe(_job("PENDING"))
     with pytest.raises(ConfigError, match=r"^custom job: no machines for 60 s \(no quota\) Given: run-1$"):
-        room.missing("no quota", "run-1")
+        capacity.record_missing("no quota", "run-1")
 
 
-def test_a_job_that_ran_has_its_time_anew() -> None:
+def test_capacity_timeout_running_job_resets_it() -> None:
     clock = _Clock()
-    room = CapacityTimeout(60, "custom job", clock)
-    room.see(_job("PENDING"))
+    capacity = CapacityTimeout(60, "custom job", clock)
+    capacity.observe(_job("PENDING"))
     clock.now = 50
-    room.see(_job("RUNNING"))
+    capacity.observe(_job("RUNNING"))
     clock.now = 100
-    room.see(_job("QUEUED"))
+    capacity.observe(_job("QUEUED"))
     clock.now = 159
-    room.see(_job("QUEUED"))
+    capacity.observe(_job("QUEUED"))
 
 
 _BEGIN = datetime.datetime(2026, 11, 22, tzinfo=datetime.timezone.utc)
@@ -56,31 +56,31 @@ def _entry(name: str, second: float) -> LogEntry:
     return LogEntry(insert_id=name, log_name="l", timestamp=_BEGIN + datetime.timedelta(seconds=second))
 
 
-def _new(cursor: LogPosition, *entries: LogEntry) -> list[str]:
-    return [entry.insert_id for entry in cursor.new(entries)]
+def _new(position: LogPosition, *entries: LogEntry) -> list[str]:
+    return [entry.insert_id for entry in position.new(entries)]
 
 
-def test_each_entry_is_new_once_even_if_it_comes_late() -> None:
-    cursor = LogPosition(_BEGIN)
-    assert _new(cursor, _entry("a", 1), _entry("c", 3)) == ["a", "c"]
-    assert _new(cursor, _entry("a", 1), _entry("b", 2), _entry("c", 3)) == ["b"]
-    assert _new(cursor, _entry("a", 1), _entry("b", 2), _entry("c", 3)) == []
+def test_log_position_returns_late_entry_once() -> None:
+    position = LogPosition(_BEGIN)
+    assert _new(position, _entry("a", 1), _entry("c", 3)) == ["a", "c"]
+    assert _new(position, _entry("a", 1), _entry("b", 2), _entry("c", 3)) == ["b"]
+    assert _new(position, _entry("a", 1), _entry("b", 2), _entry("c", 3)) == []
 
 
-def test_entries_of_the_same_moment_are_told_apart() -> None:
-    cursor = LogPosition(_BEGIN)
-    assert _new(cursor, _entry("a", 1)) == ["a"]
-    assert _new(cursor, _entry("a", 1), _entry("b", 1)) == ["b"]
+def test_log_position_distinguishes_entries_with_same_time() -> None:
+    position = LogPosition(_BEGIN)
+    assert _new(position, _entry("a", 1)) == ["a"]
+    assert _new(position, _entry("a", 1), _entry("b", 1)) == ["b"]
 
 
-def test_only_the_last_minutes_are_read_again() -> None:
-    cursor = LogPosition(_BEGIN)
-    assert cursor.since == _BEGIN
-    _new(cursor, _entry("a", 1))
-    assert cursor.since == _BEGIN
-    _new(cursor, _entry("b", 1000))
-    assert cursor.since == _BEGIN + datetime.timedelta(seconds=880)
-    assert _new(cursor, _entry("c", 900), _entry("b", 1000)) == ["c"]
+def test_log_position_since_is_two_minutes_before_newest() -> None:
+    position = LogPosition(_BEGIN)
+    assert position.since == _BEGIN
+    _new(position, _entry("a", 1))
+    assert position.since == _BEGIN
+    _new(position, _entry("b", 1000))
+    assert position.since == _BEGIN + datetime.timedelta(seconds=880)
+    assert _new(position, _entry("c", 900), _entry("b", 1000)) == ["c"]
 
 
 @pytest.mark.parametrize(
@@ -92,5 +92,5 @@ def test_only_the_last_minutes_are_read_again() -> None:
         (LogEntry(json_payload={"loss": 0.5}), '{"loss": 0.5}'),
     ],
 )
-def test_what_was_printed_is_found_where_the_agent_puts_it(entry: LogEntry, printed: str) -> None:
+def test_text_reads_text_and_json_payloads(entry: LogEntry, printed: str) -> None:
     assert text(entry) == printed

@@ -1,4 +1,4 @@
-"""Launchers, as processes, against a Vertex AI on this machine: one job lives for a training, whatever happens."""
+"""Launcher processes on a local Vertex AI server: a training job has at most one active Vertex AI job."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ _FAILS = "import sys\nprint('before')\nsys.exit('bad: it is wrong')"
 
 
 def _until(sign: Path) -> str:
-    """Return a program that ends well once a file is there."""
+    """Return a program that succeeds as soon as a file exists."""
     wait = f"while not os.path.exists({str(sign)!r}): time.sleep(0.05)"
     return f"import os, time\nprint('started', flush=True)\n{wait}"
 
@@ -28,7 +28,7 @@ def _states(server: Vertex) -> list[v1.JobState]:
     return [job.state for job in server.custom_jobs()]
 
 
-def test_a_training_runs_and_each_line_is_passed_on_once_with_its_process(vertex: Vertex) -> None:
+def test_launch_prints_each_log_line_once_with_process_name(vertex: Vertex) -> None:
     program = (
         "import json, os\nprint(json.loads(os.environ['CLUSTER_SPEC'])['task'])\nfor i in range(3): print('line', i)"
     )
@@ -46,16 +46,16 @@ def test_a_training_runs_and_each_line_is_passed_on_once_with_its_process(vertex
 
 
 @pytest.mark.long
-def test_a_training_that_has_succeeded_is_not_started_again(vertex: Vertex) -> None:
-    for said in ("is created", "has already succeeded"):
+def test_launch_succeeded_job_is_not_repeated(vertex: Vertex) -> None:
+    for outcome in ("is created", "has already succeeded"):
         with launched(vertex, _HELLO) as launcher:
             assert launcher.end() == 0, launcher.lines
-        assert said in launcher.lines[0]
+        assert outcome in launcher.lines[0]
     assert _states(vertex) == [SUCCEEDED]
 
 
 @pytest.mark.long
-def test_a_killed_launcher_is_followed_by_one_that_adopts_its_job(vertex: Vertex) -> None:
+def test_launch_adopts_job_of_killed_launcher(vertex: Vertex) -> None:
     sign = vertex.folder / "sign"
     with launched(vertex, _until(sign)) as first:
         first.until_line("[chief 0] started")
@@ -69,7 +69,7 @@ def test_a_killed_launcher_is_followed_by_one_that_adopts_its_job(vertex: Vertex
 
 
 @pytest.mark.long
-def test_two_launchers_of_one_training_end_with_one_job(vertex: Vertex) -> None:
+def test_launch_two_launchers_end_with_one_job(vertex: Vertex) -> None:
     sign = vertex.folder / "sign"
     with launched(vertex, _until(sign)) as first, launched(vertex, _until(sign)) as second:
         first.until_line("is running")
@@ -82,28 +82,28 @@ def test_two_launchers_of_one_training_end_with_one_job(vertex: Vertex) -> None:
 
 
 @pytest.mark.long
-def test_a_job_of_another_launcher_that_is_older_is_kept(vertex: Vertex) -> None:
-    """What remains of two that looked before either had created."""
+def test_launch_keeps_older_job_of_other_launcher(vertex: Vertex) -> None:
+    """Two launchers have listed the jobs before either of them created one."""
     sign = vertex.folder / "sign"
     with launched(vertex, _until(sign)) as launcher:
         launcher.until_line("is running")
         (own,) = vertex.custom_jobs()
         other = v1.CustomJob(display_name="other", job_spec=own.job_spec, labels=own.labels)
-        made = jobs(vertex).create_custom_job(parent=vertex.parent, custom_job=other)
+        older = jobs(vertex).create_custom_job(parent=vertex.parent, custom_job=other)
         with vertex.state.changed:
-            vertex.state.get(v1.CustomJob, made.name).create_time = own.create_time.replace(year=2020)
-        launcher.until_line("is one too many; it is cancelled")
+            vertex.state.get(v1.CustomJob, older.name).create_time = own.create_time.replace(year=2020)
+        launcher.until_line("is a duplicate; cancelling it")
         launcher.until_line("is adopted")
         sign.touch()
         assert launcher.end() == 0, launcher.lines
-    assert {job.name: job.state for job in vertex.custom_jobs()} == {own.name: CANCELLED, made.name: SUCCEEDED}
+    assert {job.name: job.state for job in vertex.custom_jobs()} == {own.name: CANCELLED, older.name: SUCCEEDED}
 
 
-def test_a_creation_whose_answer_is_lost_is_looked_for(vertex: Vertex) -> None:
+def test_launch_response_lost_adopts_created_job(vertex: Vertex) -> None:
     sign = vertex.folder / "sign"
     vertex.fail("JobService/CreateCustomJob", 503, answered=False)
     with launched(vertex, _until(sign)) as launcher:
-        launcher.until_line("whether there is one is looked for")
+        launcher.until_line("checking whether the job was created")
         launcher.until_line("is adopted")
         sign.touch()
         assert launcher.end() == 0, launcher.lines
@@ -111,7 +111,7 @@ def test_a_creation_whose_answer_is_lost_is_looked_for(vertex: Vertex) -> None:
 
 
 @pytest.mark.long
-def test_a_creation_that_was_not_done_is_asked_for_again(vertex: Vertex) -> None:
+def test_launch_failed_creation_is_retried(vertex: Vertex) -> None:
     vertex.fail("JobService/CreateCustomJob", 503)
     with launched(vertex, _HELLO) as launcher:
         assert launcher.end() == 0, launcher.lines
@@ -120,12 +120,12 @@ def test_a_creation_that_was_not_done_is_asked_for_again(vertex: Vertex) -> None
 
 @pytest.mark.long
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_launcher_that_is_killed_around_creation_leaves_at_most_one_job(vertex: Vertex, moment: str) -> None:
+def test_launch_killed_around_creation_leaves_at_most_one_job(vertex: Vertex, moment: str) -> None:
     sign = vertex.folder / "sign"
-    # Until it is killed, its requests come to nothing, or their answers do.
+    # "before": the request fails. "after": the job is created, and the response is lost.
     vertex.fail("JobService/CreateCustomJob", 503, times=1, answered=moment == "before")
     with launched(vertex, _until(sign)) as first:
-        first.until_line("whether there is one is looked for")
+        first.until_line("checking whether the job was created")
         first.kill()
     with launched(vertex, _until(sign)) as second:
         second.until_line("is running")
@@ -134,7 +134,7 @@ def test_a_launcher_that_is_killed_around_creation_leaves_at_most_one_job(vertex
     assert _states(vertex) == [SUCCEEDED]
 
 
-def test_a_launcher_that_is_told_to_end_cancels_its_job(vertex: Vertex) -> None:
+def test_launch_sigterm_cancels_job(vertex: Vertex) -> None:
     with launched(vertex, _FOREVER) as launcher:
         launcher.until_line("[chief 0] started")
         launcher.terminate()
@@ -145,7 +145,7 @@ def test_a_launcher_that_is_told_to_end_cancels_its_job(vertex: Vertex) -> None:
 
 
 @pytest.mark.long
-def test_a_fault_of_a_process_is_told_with_its_last_lines_and_not_repeated(vertex: Vertex) -> None:
+def test_launch_permanent_error_logs_last_lines_without_retry(vertex: Vertex) -> None:
     with launched(vertex, _FAILS, restarts=3) as launcher:
         assert launcher.end() == 2
     (job,) = vertex.custom_jobs()
@@ -159,75 +159,75 @@ def test_a_fault_of_a_process_is_told_with_its_last_lines_and_not_repeated(verte
 
 
 @pytest.mark.long
-def test_a_training_that_lost_a_process_is_started_again_so_many_times(vertex: Vertex) -> None:
+def test_launch_retryable_error_restarts_up_to_limit(vertex: Vertex) -> None:
     with launched(vertex, "import sys; sys.exit(138)", restarts=2) as launcher:
         assert launcher.end() == 138
     assert len(vertex.custom_jobs()) == 3
-    restarts = [line[-len("(1 of 2)") :] for line in launcher.lines if "it is started again" in line]
+    restarts = [line[-len("(1 of 2)") :] for line in launcher.lines if "restarting the job" in line]
     assert restarts == ["(1 of 2)", "(2 of 2)"]
-    assert launcher.lines[-1].startswith("error: custom job: processes were lost, after 2 restarts: The replica ")
+    assert launcher.lines[-1].startswith("error: custom job: has failed, after 2 restarts: The replica ")
     with launched(vertex, "import sys; sys.exit(138)", restarts=2) as another:
         assert another.end() == 138
     assert len(vertex.custom_jobs()) == 3
 
 
 @pytest.mark.long
-def test_a_job_that_is_deleted_while_it_is_followed_is_an_error_that_may_be_tried_again(vertex: Vertex) -> None:
+def test_launch_deleted_job_raises_retryable_error(vertex: Vertex) -> None:
     with launched(vertex, _FOREVER) as launcher:
         launcher.until_line("is running")
         (job,) = vertex.custom_jobs()
         vertex.state.remove(job.name)
         assert launcher.end() == 138
-    assert launcher.lines[-1] == f"error: custom job: it was deleted while it was followed. Given: {job.name}"
+    assert launcher.lines[-1] == f"error: custom job: was deleted while it was running. Given: {job.name}"
 
 
 @pytest.mark.long
-def test_a_job_that_somebody_else_cancels_is_an_error_that_may_be_tried_again(vertex: Vertex) -> None:
+def test_launch_cancelled_job_raises_retryable_error(vertex: Vertex) -> None:
     with launched(vertex, _FOREVER) as launcher:
         launcher.until_line("is running")
         (job,) = vertex.custom_jobs()
         jobs(vertex).cancel_custom_job(name=job.name)
         assert launcher.end() == 138
-    assert launcher.lines[-1] == f"error: custom job: somebody else cancelled it. Given: {job.name}"
+    assert launcher.lines[-1] == f"error: custom job: was cancelled by another client. Given: {job.name}"
 
 
 @pytest.mark.long
-def test_quota_is_waited_for_where_it_is_refused_and_where_the_job_is_queued(vertex: Vertex) -> None:
+def test_launch_waits_for_quota_at_creation_and_in_queue(vertex: Vertex) -> None:
     vertex.fail("JobService/CreateCustomJob", 429, times=2)
     vertex.hold_jobs()
     with launched(vertex, _HELLO) as launcher:
-        launcher.until_line("quota: none is left (The following quota metrics exceed quota limits: ")
-        launcher.until_line("is queued, which lasts while there is no quota left for it")
+        launcher.until_line("quota: exhausted (The following quota metrics exceed quota limits: ")
+        launcher.until_line("is queued until quota is available")
         vertex.release_jobs()
         assert launcher.end() == 0, launcher.lines
     assert _states(vertex) == [SUCCEEDED]
 
 
 @pytest.mark.long
-def test_a_job_that_gets_no_machines_is_cancelled_in_the_end(vertex: Vertex) -> None:
+def test_launch_capacity_timeout_cancels_job(vertex: Vertex) -> None:
     vertex.hold_jobs()
     with launched(vertex, _HELLO, pending_seconds=1) as launcher:
         assert launcher.end() == 2
     (job,) = vertex.custom_jobs()
     job_id = job.name.rpartition("/")[2]
     assert launcher.lines[-1] == (
-        f"error: custom job: is QUEUED for 1 s; is there quota, and are there machines? Given: {job_id}"
+        f"error: custom job: is QUEUED for 1 s; check quota and available machines. Given: {job_id}"
     )
     vertex.until_state(job.name, CANCELLED)
 
 
 @pytest.mark.long
-def test_a_region_without_machines_is_asked_again(vertex: Vertex) -> None:
+def test_launch_no_machines_is_retried(vertex: Vertex) -> None:
     vertex.run_out_of_machines(2)
     with launched(vertex, _HELLO, restarts=0) as launcher:
         assert launcher.end() == 0, launcher.lines
-    said = "there are no machines (Resources are insufficient in region: us-central1. "
-    assert sum(line.startswith(said) for line in launcher.lines) == 2
+    warning = "no machines available (Resources are insufficient in region: us-central1. "
+    assert sum(line.startswith(warning) for line in launcher.lines) == 2
     assert _states(vertex) == [FAILED, FAILED, SUCCEEDED]
 
 
 @pytest.mark.long
-def test_a_job_that_is_cancelled_without_end_is_not_waited_for_without_end(vertex: Vertex) -> None:
+def test_launch_endless_cancellation_raises_after_timeout(vertex: Vertex) -> None:
     with launched(vertex, _FOREVER) as first:
         first.until_line("is running")
     (job,) = vertex.custom_jobs()
@@ -235,13 +235,12 @@ def test_a_job_that_is_cancelled_without_end_is_not_waited_for_without_end(verte
     with launched(vertex, _FOREVER, patience=1) as second:
         assert second.end() == 138
     job_id = job.name.rpartition("/")[2]
-    said = f"error: custom job {job_id} is being cancelled, for 1 s. Given: {vertex.endpoint}"
-    assert second.lines[-1] == said
+    assert second.lines[-1] == f"error: custom job {job_id} is being cancelled, for 1 s. Given: {vertex.endpoint}"
     assert _states(vertex) == [CANCELLING]
 
 
 @pytest.mark.long
-def test_broken_connections_and_errors_of_the_server_are_survived(vertex: Vertex) -> None:
+def test_launch_retries_connection_and_server_errors(vertex: Vertex) -> None:
     sign = vertex.folder / "sign"
     with launched(vertex, _until(sign)) as launcher:
         launcher.until_line("is running")
@@ -255,43 +254,44 @@ def test_broken_connections_and_errors_of_the_server_are_survived(vertex: Vertex
 
 
 @pytest.mark.long
-def test_a_log_that_may_not_be_read_does_not_end_the_training(vertex: Vertex) -> None:
+def test_launch_unreadable_log_warns_once(vertex: Vertex) -> None:
     vertex.fail("LoggingServiceV2/ListLogEntries", 403, times=1000, message="denied")
     with launched(vertex, _HELLO) as launcher:
         assert launcher.end() == 0, launcher.lines
-    warning = "the lines of the workers cannot be read (denied); training goes on without them"
+    warning = "cannot read the log lines of the workers (denied); training continues"
     assert launcher.lines.count(warning) == 1
 
 
 @pytest.mark.long
-def test_the_same_training_with_other_settings_waits_for_the_end_of_the_first(vertex: Vertex) -> None:
+def test_launch_active_job_with_other_settings_raises(vertex: Vertex) -> None:
     with launched(vertex, _FOREVER) as first:
         first.until_line("is running")
         with launched(vertex, _FOREVER, pod={"memory": "12Gi"}) as second:
             assert second.end() == 2
         (job,) = vertex.custom_jobs()
-        assert second.lines[-1].startswith("error: custom job: the same runs already, with other settings; ")
+        message = "error: custom job: the same training run is active with other settings; "
+        assert second.lines[-1].startswith(message)
         assert job.state == RUNNING
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "message"),
     [
         (403, "error: permission: create custom jobs is not allowed (Permission 'aiplatform.customJobs.create' denied"),
-        (400, "error: create custom jobs: Vertex AI refuses (Request contains an invalid argument.)"),
+        (400, "error: create custom jobs: rejected by Vertex AI (Request contains an invalid argument.)"),
     ],
 )
-def test_a_refusal_is_one_line(vertex: Vertex, status: int, said: str) -> None:
+def test_launch_rejection_is_single_line(vertex: Vertex, status: int, message: str) -> None:
     vertex.fail("JobService/CreateCustomJob", status)
     with launched(vertex, _HELLO) as launcher:
         assert launcher.end() == 2
-    assert launcher.lines[-1].startswith(said)
+    assert launcher.lines[-1].startswith(message)
     assert len(launcher.lines) == 1
 
 
-def test_no_credentials_are_one_line(vertex: Vertex, tmp_path: Path) -> None:
+def test_launch_without_credentials_is_single_line(vertex: Vertex, tmp_path: Path) -> None:
     without = {"GOOGLE_APPLICATION_CREDENTIALS": "", "HOME": str(tmp_path), "CLOUDSDK_CONFIG": str(tmp_path)}
     with launched(vertex, _HELLO, without) as launcher:
         assert launcher.end() == 2
-    assert launcher.lines[-1].startswith("error: credentials: none of Google are found; log in (gcloud auth ")
+    assert launcher.lines[-1].startswith("error: credentials: Google credentials not found; log in (gcloud auth ")

@@ -1,4 +1,4 @@
-"""Where jobs run, and how a place that cannot be is refused."""
+"""Validation and endpoints of Vertex AI locations."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from qcnn.errors import ConfigError
 from qcnn.jobs.vertex.location import VertexLocation, endpoint_of, logging_endpoint_of
 
 
-def test_google_answers_for_a_place_where_no_other_endpoint_is_named() -> None:
+def test_location_default_endpoint_is_that_of_google() -> None:
     place = VertexLocation("my-project", "europe-west4")
     assert place.endpoint == "europe-west4-aiplatform.googleapis.com"
     assert place.parent == "projects/my-project/locations/europe-west4"
@@ -15,22 +15,22 @@ def test_google_answers_for_a_place_where_no_other_endpoint_is_named() -> None:
 
 @pytest.mark.parametrize("project", ["my-project", "123456789012", "example.com:my-project"])
 @pytest.mark.parametrize("location", ["us-central1", "northamerica-northeast1"])
-def test_projects_and_locations_as_google_names_them_are_taken(project: str, location: str) -> None:
+def test_location_accepts_valid_projects_and_regions(project: str, location: str) -> None:
     assert VertexLocation(project, location).parent == f"projects/{project}/locations/{location}"
 
 
-@pytest.mark.parametrize("written", ["localhost:8443", "https://localhost:8443/", "https://localhost:8443"])
-def test_another_endpoint_is_named_as_gcloud_takes_it(written: str) -> None:
+@pytest.mark.parametrize("endpoint", ["localhost:8443", "https://localhost:8443/", "https://localhost:8443"])
+def test_location_endpoint_is_read_from_gcloud_variables(endpoint: str) -> None:
     variables = {
-        "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": written,
-        "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": written,
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_AIPLATFORM": endpoint,
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": endpoint,
     }
     assert VertexLocation("my-project", "us-central1", endpoint_of(variables)).endpoint == "localhost:8443"
     assert logging_endpoint_of(variables) == "localhost:8443"
 
 
 @pytest.mark.parametrize(
-    ("project", "location", "endpoint", "said"),
+    ("project", "location", "endpoint", "message"),
     [
         ("My Project", "us-central1", "", r"^project: must be a project's id .* or its number\. Given: 'My Project'$"),
         ("", "us-central1", "", r"^project: must be .* Given: ''$"),
@@ -44,6 +44,6 @@ def test_another_endpoint_is_named_as_gcloud_takes_it(written: str) -> None:
         ("my-project", "us-central1", "http://a/b", r"^API endpoint: must be HOST or HOST:PORT\. Given: 'http://a/b'$"),
     ],
 )
-def test_a_malformed_place_is_one_line(project: str, location: str, endpoint: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_location_malformed_value_raises(project: str, location: str, endpoint: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         VertexLocation(project, location, endpoint)

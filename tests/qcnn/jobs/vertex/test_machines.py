@@ -1,4 +1,4 @@
-"""Which machine a process gets for what it asks for."""
+"""Selection of machine types, and validation of Vertex AI settings."""
 
 from typing import Any
 
@@ -32,44 +32,40 @@ def _pod(**given: Any) -> PodSettings:
         ({"gpus": 2, "accelerator": "nvidia-tesla-t4", "cpu": 20}, "n1-highcpu-32"),
     ],
 )
-def test_the_smallest_machine_that_has_it_is_taken(given: dict[str, Any], machine: str) -> None:
+def test_machine_for_returns_smallest_that_fits(given: dict[str, Any], machine: str) -> None:
     found = machine_for(_pod(**given))
     assert found.name == machine
     assert (found.accelerator, found.gpus) == (given.get("accelerator", ""), given.get("gpus", 0))
 
 
-def test_a_machine_that_is_named_is_taken_with_what_is_attached_to_it() -> None:
+def test_machine_for_given_type_has_attached_accelerators() -> None:
     machine = machine_for(_pod(gpus=4, accelerator="nvidia-tesla-t4"), "n1-standard-16")
     assert (machine.name, machine.gpus, accelerator_type(machine)) == ("n1-standard-16", 4, "NVIDIA_TESLA_T4")
 
 
 @pytest.mark.parametrize(
-    ("given", "machine", "said"),
+    ("given", "machine", "message"),
     [
-        (
-            {"cpu": 500},
-            "",
-            r"^pod: no machine type of Vertex AI .* what is asked for\. Given: cpu 500, memory 2Gi$",
-        ),
-        ({"gpus": 3, "accelerator": "nvidia-l4"}, "", r"^pod: no machine type .* Given: .*, 3 nvidia-l4$"),
-        ({"gpus": 1}, "", r"^pod\.accelerator: must be named on Vertex AI where gpus are asked for\. Given: 1 gpus$"),
-        ({}, "n9-huge", r"^pod\.vertex\.machine_type: must be of those .* Given: n9-huge$"),
+        ({"cpu": 500}, "", r"^pod: must fit a Vertex AI training machine type\. Given: cpu 500, memory 2Gi$"),
+        ({"gpus": 3, "accelerator": "nvidia-l4"}, "", r"^pod: must fit a Vertex AI .* Given: .*, 3 nvidia-l4$"),
+        ({"gpus": 1}, "", r"^pod\.accelerator: must be set on Vertex AI if pod\.gpus is set\. Given: 1 gpus$"),
+        ({}, "n9-huge", r"^pod\.vertex\.machine_type: must be a Vertex AI training machine type .* Given: n9-huge$"),
         (
             {"gpus": 1, "accelerator": "nvidia-l4"},
             "n1-standard-4",
-            r"^pod\.vertex\.machine_type: has not what is asked for \(.*1 nvidia-l4\)\. Given: n1-standard-4$",
+            r"^pod\.vertex\.machine_type: must fit the requested .*1 nvidia-l4\. Given: n1-standard-4$",
         ),
-        ({}, "g2-standard-4", r"^pod\.vertex\.machine_type: has not .* Given: g2-standard-4$"),
-        ({"memory": "14Gi"}, "n1-standard-4", r"^pod\.vertex\.machine_type: has not .* Given: n1-standard-4$"),
-        ({"gpus": 1, "accelerator": "nvidia-tesla-v100", "cpu": 13}, "", r"^pod: no machine type .* Given: "),
+        ({}, "g2-standard-4", r"^pod\.vertex\.machine_type: must fit .* Given: g2-standard-4$"),
+        ({"memory": "14Gi"}, "n1-standard-4", r"^pod\.vertex\.machine_type: must fit .* Given: n1-standard-4$"),
+        ({"gpus": 1, "accelerator": "nvidia-tesla-v100", "cpu": 13}, "", r"^pod: must fit a Vertex AI .* Given: "),
     ],
 )
-def test_what_no_machine_has_is_one_line(given: dict[str, Any], machine: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_machine_for_without_fitting_type_raises(given: dict[str, Any], machine: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         machine_for(_pod(**given), machine)
 
 
-def test_no_machine_is_listed_twice() -> None:
+def test_machines_have_unique_names() -> None:
     names = [machine.name for machine in MACHINES]
     assert len(set(names)) == len(names)
 
@@ -81,7 +77,7 @@ def _read(**given: Any) -> CustomJobMachines:
     return vertex_settings(PodSettings.model_validate({"image": "qcnn", **given}))
 
 
-def test_what_yaml_says_becomes_what_vertex_is_told() -> None:
+def test_vertex_settings_reads_all_fields_of_yaml() -> None:
     given = {
         "machine_type": "n2-standard-8",
         "service_account": ACCOUNT,
@@ -99,14 +95,14 @@ def test_what_yaml_says_becomes_what_vertex_is_told() -> None:
     assert _read(vertex=given) == CustomJobMachines(**given)  # type: ignore[arg-type]  # read from YAML
 
 
-def test_a_service_account_of_kubernetes_is_none_of_google_cloud() -> None:
+def test_vertex_settings_ignores_kubernetes_service_account() -> None:
     assert _read(service_account="qcnn-worker").service_account == ""
     assert _read(service_account=ACCOUNT).service_account == ACCOUNT
     assert _read(service_account="a@b", vertex={"service_account": ACCOUNT}).service_account == ACCOUNT
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"machine_type": "N2"}, "machine_type: must be the name of a machine type such as n2-standard-8. Given: 'N2'"),
         ({"service_account": "a"}, "service_account: must be the email address of a service account. Given: 'a'"),
@@ -117,7 +113,7 @@ def test_a_service_account_of_kubernetes_is_none_of_google_cloud() -> None:
         ({"network": "training"}, "network: must be projects/NUMBER/global/networks/NAME. Given: 'training'"),
         (
             {"network": "projects/1/global/networks/a", "network_attachment": "b"},
-            "network_attachment: cannot be together with network. Given: b",
+            "network_attachment: cannot be combined with network. Given: b",
         ),
         (
             {"tensorboard": "projects/1/locations/us-central1/tensorboards/2"},
@@ -130,33 +126,33 @@ def test_a_service_account_of_kubernetes_is_none_of_google_cloud() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_one_line(given: dict[str, Any], said: str) -> None:
+def test_vertex_settings_invalid_value_raises(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         _read(vertex=given)
-    assert str(error.value) == f"pod.vertex.{said}"
+    assert str(error.value) == f"pod.vertex.{message}"
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
-        ({"secrets": {"A": "b/c"}}, "pod.secrets: has no meaning on Vertex AI; let the process read Secret Manager "),
-        ({"volumes": {"/a": {}}}, "pod.volumes: has no meaning on Vertex AI; name buckets, which lie at /gcs/BUCKET. "),
+        ({"secrets": {"A": "b/c"}}, "pod.secrets: has no meaning on Vertex AI; read Secret Manager with "),
+        ({"volumes": {"/a": {}}}, "pod.volumes: has no meaning on Vertex AI; use buckets, which are mounted at /gcs/"),
         ({"tolerations": [{"key": "a"}]}, "pod.tolerations: has no meaning on Vertex AI; use spot. Given: "),
         ({"node_selector": {"a": "b"}}, "pod.node_selector: has no meaning on Vertex AI; "),
         ({"pull_secrets": ["a"]}, "pod.pull_secrets: has no meaning on Vertex AI; "),
         ({"queue": "a"}, "pod.queue: has no meaning on Vertex AI; use vertex.strategy FLEX_START, "),
         ({"priority_class": "high"}, "pod.priority_class: has no meaning on Vertex AI; "),
         ({"topology_spread": "zone"}, "pod.topology_spread: has no meaning on Vertex AI; "),
-        ({"metrics_port": 9095}, "pod.metrics_port: has no meaning on Vertex AI; Vertex AI lets nobody reach "),
-        ({"labels": {"Team": "a"}}, "pod.labels: on Vertex AI must be of at most 63 lower-case letters, "),
-        ({"labels": {"team": "a.b"}}, "pod.labels: on Vertex AI must be of at most 63 lower-case letters, "),
+        ({"metrics_port": 9095}, "pod.metrics_port: has no meaning on Vertex AI; remove it, because machines accept "),
+        ({"labels": {"Team": "a"}}, "pod.labels: must have at most 63 lower-case letters, "),
+        ({"labels": {"team": "a.b"}}, "pod.labels: must have at most 63 lower-case letters, "),
         (
             {"spot": True, "vertex": {"strategy": "FLEX_START"}},
-            "pod.spot: cannot be together with strategy FLEX_START. Given: True",
+            "pod.spot: cannot be combined with strategy FLEX_START. Given: True",
         ),
     ],
 )
-def test_words_for_kubernetes_alone_are_refused_where_they_are_set(given: dict[str, Any], said: str) -> None:
+def test_vertex_settings_unsupported_pod_field_raises(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         _read(**given)
-    assert str(error.value).startswith(said)
+    assert str(error.value).startswith(message)

@@ -1,4 +1,4 @@
-"""A search as Vertex AI's tuner takes it."""
+"""Tuning jobs: StudySpec messages, and launchers on a local Vertex AI server."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ from tests.vertex.server.vertex import Vertex
 
 def _spec(*parameters: Candidates | NumericRange, stopping: str = NONE, best_report: bool = False) -> dict[str, Any]:
     study = StudySpec(parameters, "val_loss", 5, parallel=2, stopping=stopping, best_report=best_report)
-    found: dict[str, Any] = v1.StudySpec.to_dict(study_spec(study), including_default_value_fields=False)
-    return found
+    spec: dict[str, Any] = v1.StudySpec.to_dict(study_spec(study), including_default_value_fields=False)
+    return spec
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("parameter", "expected"),
     [
         (
             NumericRange("learning_rate", 1e-4, 0.1, whole=False, by_logarithm=True),
@@ -34,26 +34,26 @@ def _spec(*parameters: Candidates | NumericRange, stopping: str = NONE, best_rep
         (Candidates("rounds", ["auto", 40]), {"categorical_value_spec": {"values": ["auto", "40"]}}),
     ],
 )
-def test_every_way_to_search_a_word_has_a_counterpart(
-    given: Candidates | NumericRange, expected: dict[str, Any]
+def test_study_spec_converts_all_parameter_types(
+    parameter: Candidates | NumericRange, expected: dict[str, Any]
 ) -> None:
-    assert _spec(given)["parameters"] == [{"parameter_id": given.name, **expected}]
+    assert _spec(parameter)["parameters"] == [{"parameter_id": parameter.name, **expected}]
 
 
-def test_the_lowest_metric_is_searched_and_a_rule_may_end_trials() -> None:
+def test_study_spec_minimizes_metric_with_stopping_rule() -> None:
     choice = Candidates("model", ["hybrid", "deep"])
-    found = _spec(choice)
-    assert found["metrics"] == [{"metric_id": "val_loss", "goal": v1.StudySpec.MetricSpec.GoalType.MINIMIZE}]
-    assert found["measurement_selection_type"] == v1.StudySpec.MeasurementSelectionType.LAST_MEASUREMENT
+    spec = _spec(choice)
+    assert spec["metrics"] == [{"metric_id": "val_loss", "goal": v1.StudySpec.MetricSpec.GoalType.MINIMIZE}]
+    assert spec["measurement_selection_type"] == v1.StudySpec.MeasurementSelectionType.LAST_MEASUREMENT
     best = _spec(choice, best_report=True)["measurement_selection_type"]
     assert best == v1.StudySpec.MeasurementSelectionType.BEST_MEASUREMENT
     rules = {"median_automated_stopping_spec", "decay_curve_stopping_spec"}
-    assert not rules & found.keys()
+    assert not rules & spec.keys()
     assert rules & _spec(choice, stopping=MEDIAN).keys() == {"median_automated_stopping_spec"}
     assert rules & _spec(choice, stopping=DECAY_CURVE).keys() == {"decay_curve_stopping_spec"}
 
 
-# Reports its word as its loss.
+# Reports the value of its parameter as its loss.
 _TRIAL = """
 import json, os, sys
 value = sys.argv[1].removeprefix("--learning_rate=")
@@ -69,13 +69,13 @@ def _jobs(server: Vertex) -> list[v1.HyperparameterTuningJob]:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("forks")
-def test_a_search_is_gone_through_once_and_each_trial_is_said(vertex: Vertex) -> None:
-    for said in ("is created", "has already succeeded"):
+def test_launch_tuning_job_runs_once_and_logs_each_trial(vertex: Vertex) -> None:
+    for outcome in ("is created", "has already succeeded"):
         with launched(vertex, _TRIAL, trials=3) as launcher:
             assert launcher.end() == 0, launcher.lines
-        assert said in launcher.lines[0]
+        assert outcome in launcher.lines[0]
         assert launcher.lines[0].startswith("tuning job ")
-        if said == "is created":
+        if outcome == "is created":
             ended = [line for line in launcher.lines if "has ended: val_loss" in line]
             assert [line.split(" (")[0] for line in sorted(ended)] == ["trial 1", "trial 2", "trial 3"]
             assert len([line for line in launcher.lines if "is running" in line and line.startswith("trial")]) <= 3
@@ -86,7 +86,7 @@ def test_a_search_is_gone_through_once_and_each_trial_is_said(vertex: Vertex) ->
 
 @pytest.mark.long
 @pytest.mark.usefixtures("forks")
-def test_a_launcher_that_is_killed_is_followed_by_one_that_adopts_and_one_told_to_end_cancels(vertex: Vertex) -> None:
+def test_launch_tuning_job_is_adopted_and_cancelled_on_sigterm(vertex: Vertex) -> None:
     with launched(vertex, _FOREVER, trials=2) as first:
         first.until_line("trial 1 ")
         first.kill()
@@ -102,7 +102,7 @@ def test_a_launcher_that_is_killed_is_followed_by_one_that_adopts_and_one_told_t
 
 @pytest.mark.long
 @pytest.mark.usefixtures("forks")
-def test_a_creation_whose_answer_is_lost_makes_no_second_search(vertex: Vertex) -> None:
+def test_launch_tuning_job_response_lost_creates_one_job(vertex: Vertex) -> None:
     vertex.fail("JobService/CreateHyperparameterTuningJob", 503, answered=False)
     with launched(vertex, _TRIAL, trials=1) as launcher:
         assert launcher.end() == 0, launcher.lines
@@ -111,7 +111,7 @@ def test_a_creation_whose_answer_is_lost_makes_no_second_search(vertex: Vertex) 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("forks")
-def test_a_trial_that_is_stopped_early_has_its_last_loss(vertex: Vertex) -> None:
+def test_launch_tuning_job_stopped_trial_logs_last_loss(vertex: Vertex) -> None:
     with launched(vertex, f"{_TRIAL}\nprint('reported', flush=True)\n{_FOREVER}", trials=1) as launcher:
         (trial,) = vertex.state.until(lambda: next((job.trials for job in _jobs(vertex) if job.trials), None))
         vertex.until_line(trial.custom_job, "workerpool0-0", "reported")
@@ -122,7 +122,7 @@ def test_a_trial_that_is_stopped_early_has_its_last_loss(vertex: Vertex) -> None
 
 @pytest.mark.long
 @pytest.mark.usefixtures("forks")
-def test_where_every_trial_fails_there_is_one_line_and_no_second_search(vertex: Vertex) -> None:
+def test_launch_tuning_job_all_trials_failed_is_not_retried(vertex: Vertex) -> None:
     with launched(vertex, "raise SystemExit(2)", trials=2) as launcher:
         assert launcher.end() == 2
     (job,) = _jobs(vertex)
